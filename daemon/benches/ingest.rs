@@ -50,9 +50,15 @@ fn main() {
     for case in &all {
         let body = repeated(&case.body);
         let mut taken = 0;
-        report(&format!("direct, {}", case.name), &body, case.budget, ClockId::ThreadCPUTime, |body| {
-            taken += direct(case, body);
-        });
+        report(
+            &format!("direct, {}", case.name),
+            &body,
+            case.budget,
+            ClockId::ThreadCPUTime,
+            |body| {
+                taken += direct(case, body);
+            },
+        );
         assert_eq!(taken, (lines(&body) * ROUNDS) as u64);
     }
     for case in &all {
@@ -60,9 +66,15 @@ fn main() {
         let server = Server::start(case);
         let pushes = pushes(&body);
         let mut stream = server.connect();
-        report(&format!("over HTTP, {}", case.name), &body, None, ClockId::ProcessCPUTime, |_| {
-            pushes.iter().for_each(|push| stream.push(push));
-        });
+        report(
+            &format!("over HTTP, {}", case.name),
+            &body,
+            None,
+            ClockId::ProcessCPUTime,
+            |_| {
+                pushes.iter().for_each(|push| stream.push(push));
+            },
+        );
         assert_eq!(server.taken(), (body.len() * ROUNDS) as f64);
         server.end();
     }
@@ -80,34 +92,75 @@ struct Case {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cases(capture: &[u8]) -> Vec<Case> {
     let (known, ignored) = parted(capture, |line| Kind::of_line(line).is_some());
-    println!("capture: {} lines, {} of them known", lines(capture), lines(&known));
+    println!(
+        "capture: {} lines, {} of them known",
+        lines(capture),
+        lines(&known)
+    );
     let fields = numeric_fields(&ignored);
     let first = |fields: &[String]| fields.iter().take(1).cloned().collect();
-    let many = |fields: &[String]| if fields.len() >= MANY_FIELDS { fields.to_vec() } else { Vec::new() };
+    let many = |fields: &[String]| {
+        if fields.len() >= MANY_FIELDS {
+            fields.to_vec()
+        } else {
+            Vec::new()
+        }
+    };
     let allowed = |name, choose: &dyn Fn(&[String]) -> Vec<String>, tag: Option<(&str, &str)>| {
         let of = |(name, fields): (&String, &Vec<String>)| (name.clone(), choose(fields));
         let chosen: BTreeMap<String, Vec<String>> = fields
             .iter()
             .map(of)
-            .filter(|(name, fields)| !fields.is_empty() && tag.is_none_or(|(point, _)| point == name))
+            .filter(|(name, fields)| {
+                !fields.is_empty() && tag.is_none_or(|(point, _)| point == name)
+            })
             .collect();
-        let wanted = |line: &[u8]| name_of(line).is_some_and(|name| chosen.keys().any(|key| key.as_bytes() == name));
-        let allow = chosen.iter().flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
+        let wanted = |line: &[u8]| {
+            name_of(line).is_some_and(|name| chosen.keys().any(|key| key.as_bytes() == name))
+        };
+        let allow = chosen
+            .iter()
+            .flat_map(|(name, fields)| fields.iter().map(move |field| (name, field)));
         let tags: Vec<String> = tag.iter().map(|(_, tag)| (*tag).to_owned()).collect();
-        let kind = if tag.is_some() { AllowedKind::Level } else { AllowedKind::Delta };
-        let allow =
-            allow.map(|(name, field)| Allowed { name: name.clone(), field: field.clone(), kind, tags: tags.clone() });
-        let datapoints = Datapoints { allow: allow.collect(), max_series: 10_000 };
-        Case { name, body: parted(&ignored, wanted).0, datapoints, budget: Some(2.0) }
+        let kind = if tag.is_some() {
+            AllowedKind::Level
+        } else {
+            AllowedKind::Delta
+        };
+        let allow = allow.map(|(name, field)| Allowed {
+            name: name.clone(),
+            field: field.clone(),
+            kind,
+            tags: tags.clone(),
+        });
+        let datapoints = Datapoints {
+            allow: allow.collect(),
+            max_series: 10_000,
+        };
+        Case {
+            name,
+            body: parted(&ignored, wanted).0,
+            datapoints,
+            budget: Some(2.0),
+        }
     };
-    let plain = |name, body, budget| Case { name, body, datapoints: Datapoints::default(), budget };
+    let plain = |name, body, budget| Case {
+        name,
+        body,
+        datapoints: Datapoints::default(),
+        budget,
+    };
     vec![
         plain("ignored", ignored.clone(), Some(1.0)),
         plain("known", known, Some(2.5)),
         plain("as captured", capture.to_vec(), None),
         allowed("allowed, one field", &first, None),
         allowed("allowed, many fields", &many, None),
-        allowed("allowed, with a tag", &<[String]>::to_vec, Some(("blockstore_rocksdb_cfs", "cf_name"))),
+        allowed(
+            "allowed, with a tag",
+            &<[String]>::to_vec,
+            Some(("blockstore_rocksdb_cfs", "cf_name")),
+        ),
     ]
 }
 
@@ -115,7 +168,9 @@ fn cases(capture: &[u8]) -> Vec<Case> {
 fn numeric_fields(body: &[u8]) -> BTreeMap<String, Vec<String>> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for line in body.split(|&byte| byte == b'\n') {
-        let Ok(point) = Point::parse(line) else { continue };
+        let Ok(point) = Point::parse(line) else {
+            continue;
+        };
         let fields = names.entry(point.name().to_owned()).or_default();
         for field in point.fields().flatten() {
             let number = field.value().is_ok_and(|value| value.number().is_some());
@@ -166,10 +221,21 @@ fn cpu(clock: ClockId) -> f64 {
         time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
     };
     let others = matches!(clock, ClockId::ProcessCPUTime);
-    nanos(clock) - if others { nanos(ClockId::ThreadCPUTime) } else { 0.0 }
+    nanos(clock)
+        - if others {
+            nanos(ClockId::ThreadCPUTime)
+        } else {
+            0.0
+        }
 }
 
-fn report(what: &str, body: &[u8], budget: Option<f64>, clock: ClockId, mut run: impl FnMut(&[u8])) {
+fn report(
+    what: &str,
+    body: &[u8],
+    budget: Option<f64>,
+    clock: ClockId,
+    mut run: impl FnMut(&[u8]),
+) {
     let count = lines(body) as f64;
     // Makes the peak the present size.
     std::fs::write("/proc/self/clear_refs", "5").expect("own memory");
@@ -205,16 +271,31 @@ struct Server {
 
 impl Server {
     fn start(case: &Case) -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build();
         let runtime = runtime.expect("a runtime");
-        let config = config::Ingest { listen: ([127, 0, 0, 1], 0).into(), ..config::Ingest::default() };
-        let parts =
-            IngestParts { intake: intake(case), clock: Clock::start(), budget: Budget::default(), forward: None };
+        let config = config::Ingest {
+            listen: ([127, 0, 0, 1], 0).into(),
+            ..config::Ingest::default()
+        };
+        let parts = IngestParts {
+            intake: intake(case),
+            clock: Clock::start(),
+            budget: Budget::default(),
+            forward: None,
+        };
         let listener = Listener::build(&config, parts).expect("a free port");
         let (address, meter) = (listener.local_addr().expect("an address"), listener.meter());
         let mut stage = Stage::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));
-        Server { runtime, stage, meter, address }
+        Server {
+            runtime,
+            stage,
+            meter,
+            address,
+        }
     }
 
     fn connect(&self) -> Pusher {
@@ -227,12 +308,17 @@ impl Server {
     fn taken(&self) -> f64 {
         let mut readings = Vec::new();
         self.meter.readings(&mut readings);
-        let bytes = readings.iter().find(|reading| reading.metric.name == INGEST_BYTES.name).expect("a known counter");
+        let bytes = readings
+            .iter()
+            .find(|reading| reading.metric.name == INGEST_BYTES.name)
+            .expect("a known counter");
         bytes.value.number().expect("a number")
     }
 
     fn end(self) {
-        let busy = self.runtime.block_on(self.stage.end(Duration::from_secs(10)));
+        let busy = self
+            .runtime
+            .block_on(self.stage.end(Duration::from_secs(10)));
         assert!(busy.is_empty());
     }
 }
@@ -245,7 +331,9 @@ impl Pusher {
             "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: b\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        self.0.write_all(head.as_bytes()).expect("a listener that reads");
+        self.0
+            .write_all(head.as_bytes())
+            .expect("a listener that reads");
         self.0.write_all(body).expect("a listener that reads");
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
@@ -254,7 +342,11 @@ impl Pusher {
             assert!(n > 0, "the listener hung up");
             answer.extend_from_slice(&room[..n]);
         }
-        assert!(answer.starts_with(b"HTTP/1.1 204"), "{}", String::from_utf8_lossy(&answer));
+        assert!(
+            answer.starts_with(b"HTTP/1.1 204"),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
     }
 }
 
@@ -289,20 +381,34 @@ fn lines(body: &[u8]) -> usize {
 
 fn status(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("own status");
-    let line = text.lines().find(|line| line.starts_with(name)).expect("a known line");
-    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number of KiB")
+    let line = text
+        .lines()
+        .find(|line| line.starts_with(name))
+        .expect("a known line");
+    line.split_whitespace()
+        .nth(1)
+        .and_then(|number| number.parse().ok())
+        .expect("a number of KiB")
 }
 
 fn load() -> Option<Vec<u8>> {
-    if let Some(file) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) {
+    if let Some(file) = std::env::args()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'))
+    {
         return Some(std::fs::read(file).expect("a readable file"));
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/agave/captures");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path()).collect();
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     files.retain(|file| file.to_string_lossy().contains("follower-cache512"));
     let bytes = std::fs::read(files.first()?).expect("a readable file");
     let mut body = Vec::new();
-    let mut reader = ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).expect("a zstd file");
+    let mut reader =
+        ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).expect("a zstd file");
     reader.read_to_end(&mut body).expect("a whole zstd file");
     Some(body)
 }

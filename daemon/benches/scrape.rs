@@ -26,13 +26,33 @@ fn tick(number: u64) -> Arc<Tick> {
     let readings = (0..SERIES)
         .map(|i| match i / 150 {
             0 => Reading::whole(&metrics::pools::THREADS, [pool(i)], i),
-            1 | 2 => Reading::real(&metrics::pools::RUN_QUEUE, [pool(i)], (number * i) as f64 / 1e9),
-            3..=5 => Reading::counter(&metrics::pools::PAGE_FAULTS, [pool(i), "minor".into()], number * i),
-            _ => Reading::real(&metrics::pools::CPU, [pool(i), "user".into()], (number * i) as f64 / 100.0),
+            1 | 2 => Reading::real(
+                &metrics::pools::RUN_QUEUE,
+                [pool(i)],
+                (number * i) as f64 / 1e9,
+            ),
+            3..=5 => Reading::counter(
+                &metrics::pools::PAGE_FAULTS,
+                [pool(i), "minor".into()],
+                number * i,
+            ),
+            _ => Reading::real(
+                &metrics::pools::CPU,
+                [pool(i), "user".into()],
+                (number * i) as f64 / 100.0,
+            ),
         })
         .collect();
-    let batch = Batch { readings, up: true, ..Batch::empty(Source::Threads, Stamp::default()) };
-    Arc::new(Tick { number, at: Stamp::default(), batches: vec![Arc::new(batch)] })
+    let batch = Batch {
+        readings,
+        up: true,
+        ..Batch::empty(Source::Threads, Stamp::default())
+    };
+    Arc::new(Tick {
+        number,
+        at: Stamp::default(),
+        batches: vec![Arc::new(batch)],
+    })
 }
 
 fn report(what: &str, mut prepare: impl FnMut(u64), mut run: impl FnMut(u64) -> usize) {
@@ -46,20 +66,34 @@ fn report(what: &str, mut prepare: impl FnMut(u64), mut run: impl FnMut(u64) -> 
     }
     times.sort();
     let at = |share: f64| times[(share * (times.len() - 1) as f64) as usize].as_secs_f64() * 1e3;
-    println!("{what:<28} min {:.3} ms  median {:.3} ms  p99 {:.3} ms  ({bytes} bytes)", at(0.0), at(0.5), at(0.99));
+    println!(
+        "{what:<28} min {:.3} ms  median {:.3} ms  p99 {:.3} ms  ({bytes} bytes)",
+        at(0.0),
+        at(0.5),
+        at(0.99)
+    );
 }
 
 /// Asks on an open connection; how many bytes the answer has.
 fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize {
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n").unwrap();
+    write!(
+        stream,
+        "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n"
+    )
+    .unwrap();
     buffer.clear();
     let mut chunk = [0; 65536];
     loop {
         let n = stream.read(&mut chunk).unwrap();
         buffer.extend_from_slice(&chunk[..n]);
-        let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else { continue };
+        let Some(head) = buffer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            continue;
+        };
         let text = std::str::from_utf8(&buffer[..head]).unwrap();
-        let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let length = text
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .unwrap();
         if buffer.len() >= head + 4 + length.parse::<usize>().unwrap() {
             return buffer.len();
         }
@@ -70,11 +104,39 @@ fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize 
 fn main() {
     let none = ConstantLabels::new();
     let one = tick(1);
-    report("page, classic", |_| {}, |_| prometheus::page(&one, Dialect::Classic, &none).unwrap().len());
-    report("page, OpenMetrics", |_| {}, |_| prometheus::page(&one, Dialect::OpenMetrics, &none).unwrap().len());
-    report("page, protobuf", |_| {}, |_| prometheus::page(&one, Dialect::Protobuf, &none).unwrap().len());
+    report(
+        "page, classic",
+        |_| {},
+        |_| {
+            prometheus::page(&one, Dialect::Classic, &none)
+                .unwrap()
+                .len()
+        },
+    );
+    report(
+        "page, OpenMetrics",
+        |_| {},
+        |_| {
+            prometheus::page(&one, Dialect::OpenMetrics, &none)
+                .unwrap()
+                .len()
+        },
+    );
+    report(
+        "page, protobuf",
+        |_| {},
+        |_| {
+            prometheus::page(&one, Dialect::Protobuf, &none)
+                .unwrap()
+                .len()
+        },
+    );
 
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let mut ticks = Latest::default();
     let state = WebState {
         clock: Clock::start(),
@@ -88,7 +150,10 @@ fn main() {
         host_name: None,
         auth_failures: AuthFailures::new("metrics"),
     };
-    let config = Metrics { listen: ([127, 0, 0, 1], 0).into(), ..Metrics::default() };
+    let config = Metrics {
+        listen: ([127, 0, 0, 1], 0).into(),
+        ..Metrics::default()
+    };
     let server = Server::build(&config, state).unwrap();
     let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -97,10 +162,30 @@ fn main() {
 
     let mut buffer = Vec::new();
     let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
-    report("request", |n| ticks.tick(&tick(n)), |_| scrape(&mut stream, "", &mut buffer));
-    report("request, gzip", |n| ticks.tick(&tick(ROUNDS + n)), |_| scrape(&mut stream, gzip, &mut buffer));
-    report("request, kept", |_| {}, |_| scrape(&mut stream, "", &mut buffer));
-    report("request, gzip, kept", |_| {}, |_| scrape(&mut stream, gzip, &mut buffer));
+    report(
+        "request",
+        |n| ticks.tick(&tick(n)),
+        |_| scrape(&mut stream, "", &mut buffer),
+    );
+    report(
+        "request, gzip",
+        |n| ticks.tick(&tick(ROUNDS + n)),
+        |_| scrape(&mut stream, gzip, &mut buffer),
+    );
+    report(
+        "request, kept",
+        |_| {},
+        |_| scrape(&mut stream, "", &mut buffer),
+    );
+    report(
+        "request, gzip, kept",
+        |_| {},
+        |_| scrape(&mut stream, gzip, &mut buffer),
+    );
     drop(stream);
-    assert!(runtime.block_on(stage.end(Duration::from_secs(10))).is_empty());
+    assert!(
+        runtime
+            .block_on(stage.end(Duration::from_secs(10)))
+            .is_empty()
+    );
 }

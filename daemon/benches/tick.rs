@@ -51,12 +51,25 @@ fn main() {
     let mut child = start_target();
     println!("microseconds per tick, min / median; a target of {THREADS} threads");
     let without = |config: &mut Config| config.threads.enabled = false;
-    compare("tick without thread pools", child.id(), without, 2000, Some(2.0));
+    compare(
+        "tick without thread pools",
+        child.id(),
+        without,
+        2000,
+        Some(2.0),
+    );
     // Context switches are read by another reader every 30 s; here never again after the first round.
-    let with = |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
+    let with =
+        |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
     compare("tick with thread pools", child.id(), with, 100, Some(1.5));
     let every = |config: &mut Config| config.threads.switches_interval = Duration::ZERO;
-    compare("tick that reads context switches too, every 30 s, by files it does not keep", child.id(), every, 30, None);
+    compare(
+        "tick that reads context switches too, every 30 s, by files it does not keep",
+        child.id(),
+        every,
+        30,
+        None,
+    );
     additions(child.id());
     drop(child.stdin.take());
     child.wait().expect("the target's end");
@@ -65,11 +78,15 @@ fn main() {
 /// Parked threads until standard input closes.
 fn park() {
     for n in 0..THREADS - 1 {
-        let builder = std::thread::Builder::new().name(format!("solPool{:02}T{n:03}", n % 70)).stack_size(64 * 1024);
+        let builder = std::thread::Builder::new()
+            .name(format!("solPool{:02}T{n:03}", n % 70))
+            .stack_size(64 * 1024);
         builder.spawn(std::thread::park).expect("a thread");
     }
     println!("ready");
-    std::io::stdin().read_to_end(&mut Vec::new()).expect("standard input");
+    std::io::stdin()
+        .read_to_end(&mut Vec::new())
+        .expect("standard input");
 }
 
 fn start_target() -> Child {
@@ -77,12 +94,20 @@ fn start_target() -> Child {
     let folder = std::env::temp_dir().join(format!("faultline-tick-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let program = folder.join("agave-validator");
-    std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program).expect("a link");
+    std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
+        .expect("a link");
     let mut command = Command::new(&program);
-    command.arg("--ledger").arg(&folder).arg(AS_TARGET).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+        .arg("--ledger")
+        .arg(&folder)
+        .arg(AS_TARGET)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
     let mut child = command.spawn().expect("the target");
     let output = child.stdout.take().expect("a pipe");
-    BufReader::new(output).read_line(&mut String::new()).expect("the target's word");
+    BufReader::new(output)
+        .read_line(&mut String::new())
+        .expect("the target's word");
     std::fs::remove_dir_all(folder).expect("the link is no longer needed");
     child
 }
@@ -100,23 +125,43 @@ impl Found {
     fn beside(config: &Config, target: &Target, following: Following) -> Found {
         let (clock, process) = (Clock::start(), target.process);
         let config = Config {
-            rpc: faultlined::config::Rpc { url: Some(format!("http://{}", serve())), ..config.rpc.clone() },
+            rpc: faultlined::config::Rpc {
+                url: Some(format!("http://{}", serve())),
+                ..config.rpc.clone()
+            },
             ..config.clone()
         };
-        let whom = || -> WhomToAsk { Box::new(move || Some(Asked { process, rpc_port: None, ledger: None })) };
+        let whom = || -> WhomToAsk {
+            Box::new(move || {
+                Some(Asked {
+                    process,
+                    rpc_port: None,
+                    ledger: None,
+                })
+            })
+        };
         let poller = rpc::Poller::new(&config.rpc, clock, whom(), Latest::default());
         let endpoint = rpc::Endpoint::new(&config.rpc, whom(), Latest::default(), poller.handle());
         let asker = votes::Poller::new(&config.validator, clock, endpoint);
         let looker = resources::Poller::new(&config.host, clock, HostRoot::default(), following);
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
         let mut stage = Stage::new("bench", runtime.handle());
         let (rpc, votes, resources) = (poller.handle(), asker.handle(), looker.handle());
         stage.task("rpc", |stop| poller.run(stop));
         stage.task("votes", |stop| asker.run(stop));
         stage.task("resources", |stop| looker.run(stop));
         std::thread::sleep(SETTLING);
-        Found { rpc, votes, resources, _stage: stage, _runtime: runtime }
+        Found {
+            rpc,
+            votes,
+            resources,
+            _stage: stage,
+            _runtime: runtime,
+        }
     }
 }
 
@@ -125,7 +170,10 @@ fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
-        listener.incoming().flatten().for_each(|stream| drop(std::thread::spawn(|| answer(stream))))
+        listener
+            .incoming()
+            .flatten()
+            .for_each(|stream| drop(std::thread::spawn(|| answer(stream))))
     });
     address
 }
@@ -147,13 +195,18 @@ fn answer(stream: TcpStream) -> std::io::Result<()> {
         let (mut line, mut length) = (String::new(), 0);
         while stream.read_line(&mut line)? > 2 {
             let header = line.to_ascii_lowercase();
-            length = header.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap_or(0));
+            length = header
+                .strip_prefix("content-length:")
+                .map_or(length, |value| value.trim().parse().unwrap_or(0));
             line.clear();
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
         let answer = node.http(&body);
-        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", answer.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
+            answer.len()
+        );
         stream.get_mut().write_all((head + &answer).as_bytes())?;
     }
 }
@@ -169,27 +222,48 @@ fn additions(pid: u32) {
     let found = Found::beside(&config, &target, finder.following());
     let mut neither = config.clone();
     (neither.validator.enabled, neither.host.enabled) = (false, false);
-    for (what, votes, host) in [("votes", true, false), ("host", false, true), ("votes and host", true, true)] {
+    for (what, votes, host) in [
+        ("votes", true, false),
+        ("host", false, true),
+        ("votes and host", true, true),
+    ] {
         let mut with = neither.clone();
         (with.validator.enabled, with.host.enabled) = (votes, host);
         // Taken on each tick.
         with.host.interval = Duration::from_millis(1);
-        let mut sides = [&neither, &with].map(|config| (Ticking::with(config, Some(&found)), Vec::new()));
+        let mut sides =
+            [&neither, &with].map(|config| (Ticking::with(config, Some(&found)), Vec::new()));
         for _ in 0..2_000 {
-            sides.iter_mut().for_each(|(ticking, times)| times.push(microseconds(|| ticking.tick())));
+            sides
+                .iter_mut()
+                .for_each(|(ticking, times)| times.push(microseconds(|| ticking.tick())));
         }
         let series = sides.each_ref().map(|(ticking, _)| ticking.series());
         let [without, with] = sides.map(|(_, mut times)| {
             times.sort_by(f64::total_cmp);
             (times[0], times[times.len() / 2])
         });
-        println!("tick without thread pools, {} series, and with {what}, {}", series[0], series[1]);
+        println!(
+            "tick without thread pools, {} series, and with {what}, {}",
+            series[0], series[1]
+        );
         println!("  without {:9.1} / {:9.1}", without.0, without.1);
-        println!("  with    {:9.1} / {:9.1}   {:+.1} %", with.0, with.1, 100.0 * (with.1 / without.1 - 1.0));
+        println!(
+            "  with    {:9.1} / {:9.1}   {:+.1} %",
+            with.0,
+            with.1,
+            100.0 * (with.1 / without.1 - 1.0)
+        );
     }
 }
 
-fn compare(what: &str, pid: u32, change: impl FnOnce(&mut Config), rounds: usize, budget: Option<f64>) {
+fn compare(
+    what: &str,
+    pid: u32,
+    change: impl FnOnce(&mut Config),
+    rounds: usize,
+    budget: Option<f64>,
+) {
     let mut config = Config::default();
     config.target.find = Find::Pid(pid);
     (config.rpc.enabled, config.admin.enabled) = (false, false);
@@ -198,8 +272,14 @@ fn compare(what: &str, pid: u32, change: impl FnOnce(&mut Config), rounds: usize
     let before = kernel_files();
     let mut ticking = Ticking::new(&config);
     (0..3).for_each(|_| ticking.tick());
-    let held: Vec<File> = kernel_files().into_iter().filter_map(|file| newly_held(&before, file)).collect();
-    let folders = [open("/proc/self".into()), open(format!("/proc/{pid}").into())];
+    let held: Vec<File> = kernel_files()
+        .into_iter()
+        .filter_map(|file| newly_held(&before, file))
+        .collect();
+    let folders = [
+        open("/proc/self".into()),
+        open(format!("/proc/{pid}").into()),
+    ];
     let mut sides = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
     for _ in 0..rounds {
         sides[0].push(microseconds(|| read_all(&held, &folders)));
@@ -232,25 +312,59 @@ impl Ticking {
             intake: intake.clone(),
             rpc: found.map(|found| found.rpc.clone()).unwrap_or_default(),
             votes: found.map(|found| found.votes.clone()).unwrap_or_default(),
-            resources: found.map(|found| found.resources.clone()).unwrap_or_default(),
+            resources: found
+                .map(|found| found.resources.clone())
+                .unwrap_or_default(),
             admin: Latest::default(),
             log: None,
         };
         let mut sources = sources::polled(config, &root, &finder.following());
-        sources.extend(sources::told(config, listening::Datapoints { intake, meter: None, forward: None }, told, live));
+        sources.extend(sources::told(
+            config,
+            listening::Datapoints {
+                intake,
+                meter: None,
+                forward: None,
+            },
+            told,
+            live,
+        ));
         sources.push(Box::new(selfwatch::Selfwatch::new(&root, false)));
         let host = HostConstants::read(&root).expect("the kernel's constants");
         let following = finder.following();
-        let parts = Parts { clock, interval: config.sampling.interval, following, root, host, sources };
+        let parts = Parts {
+            clock,
+            interval: config.sampling.interval,
+            following,
+            root,
+            host,
+            sources,
+        };
         let newest = Latest::default();
-        let ticker = Ticker::new(parts, Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]));
-        Ticking { ticker, newest, target, clock, number: 0 }
+        let ticker = Ticker::new(
+            parts,
+            Hub::new(vec![Box::new(History::default()), Box::new(newest.clone())]),
+        );
+        Ticking {
+            ticker,
+            newest,
+            target,
+            clock,
+            number: 0,
+        }
     }
 
     fn tick(&mut self) {
         self.number += 1;
-        let due = Due { number: self.number, lateness: Duration::ZERO, missed: 0 };
-        black_box(self.ticker.tick_at(self.clock.now(), due, Some(&self.target)));
+        let due = Due {
+            number: self.number,
+            lateness: Duration::ZERO,
+            missed: 0,
+        };
+        black_box(
+            self.ticker
+                .tick_at(self.clock.now(), due, Some(&self.target)),
+        );
     }
 
     /// Readings of the newest tick.
@@ -261,7 +375,9 @@ impl Ticking {
 
 /// The kernel's files this process holds open, by descriptor.
 fn kernel_files() -> BTreeMap<u32, PathBuf> {
-    let entries = std::fs::read_dir("/proc/self/fd").expect("own descriptors").flatten();
+    let entries = std::fs::read_dir("/proc/self/fd")
+        .expect("own descriptors")
+        .flatten();
     let all = entries.filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
         let path = std::fs::read_link(entry.path()).ok()?;
@@ -309,6 +425,14 @@ fn report(what: &str, files: usize, mut sides: [Vec<f64>; 2], budget: Option<f64
     };
     let ratio = median(&ours) / median(&bare);
     let verdict = if ratio <= budget { "within" } else { "OVER" };
-    println!("  bare {:9.1} / {:9.1}   {files} files", bare[0], median(&bare));
-    println!("  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict} {budget}", ours[0], median(&ours));
+    println!(
+        "  bare {:9.1} / {:9.1}   {files} files",
+        bare[0],
+        median(&bare)
+    );
+    println!(
+        "  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict} {budget}",
+        ours[0],
+        median(&ours)
+    );
 }

@@ -86,24 +86,47 @@ impl App {
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
         let (clock, budget) = (Clock::start(), Budget::default());
         let root = root(&config);
-        let host = HostConstants::read(&root).context("the kernel's own folder cannot be read; see paths.procfs")?;
+        let host = HostConstants::read(&root)
+            .context("the kernel's own folder cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
         let (forward, forwarder) = forwarding(&config, clock, &budget)?;
-        let parts = IngestParts { intake: intake.clone(), clock, budget, forward: forward.clone() };
+        let parts = IngestParts {
+            intake: intake.clone(),
+            clock,
+            budget,
+            forward: forward.clone(),
+        };
         let ingest = listener(&config, options.inherited.ingest, parts)?;
-        let demo = options.demo.then(|| stand_in(&mut config, ingest.as_ref())).transpose()?;
+        let demo = options
+            .demo
+            .then(|| stand_in(&mut config, ingest.as_ref()))
+            .transpose()?;
         let recording = recording::prepare(&config, clock);
         let recorder = recording.as_ref().map(|prepared| prepared.handle.clone());
-        let flight = recording.as_ref().and_then(|prepared| prepared.flight.clone());
+        let flight = recording
+            .as_ref()
+            .and_then(|prepared| prepared.flight.clone());
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
-        let log = config.log.as_ref().map(|log| LogTail::build(log, tail::Parts { intake: intake.clone(), clock }));
+        let log = config.log.as_ref().map(|log| {
+            LogTail::build(
+                log,
+                tail::Parts {
+                    intake: intake.clone(),
+                    clock,
+                },
+            )
+        });
         let pollers = Pollers::new(&config, clock, &following);
         let live = Live::new(config.clone(), options.reload, intake.clone());
         let facts = pollers.facts();
         let told = pollers.inputs(intake.clone(), log.as_ref());
         let meter = ingest.as_ref().map(Listener::meter);
-        let listening = listening::Datapoints { intake: intake.clone(), meter, forward };
+        let listening = listening::Datapoints {
+            intake: intake.clone(),
+            meter,
+            forward,
+        };
         let mut sources = sources::polled(&config, &root, &following);
         sources.extend(sources::told(&config, listening, told, live.config()));
         if let Some(recorder) = &recorder {
@@ -111,9 +134,12 @@ impl App {
             sources.push(recorder.source(following.clone(), flight::readings(flight.clone())));
         }
         let auth_failures = AuthFailures::new("metrics");
-        sources.push(Box::new(selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone())));
+        sources.push(Box::new(
+            selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone()),
+        ));
         let (ticks, history) = (Latest::default(), History::default());
-        let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone()), Box::new(ticks.clone())];
+        let mut sinks: Vec<Box<dyn Sink>> =
+            vec![Box::new(history.clone()), Box::new(ticks.clone())];
         sinks.extend(recorder.as_ref().map(recorder::Handle::sink));
         let state = web::WebState {
             clock,
@@ -121,18 +147,47 @@ impl App {
             ticks: ticks.clone(),
             history,
             constant: live::constant_labels(&config),
-            page: Arc::new(web::PageInfo::new(env!("CARGO_PKG_VERSION"), &config.target.find, None)),
+            page: Arc::new(web::PageInfo::new(
+                env!("CARGO_PKG_VERSION"),
+                &config.target.find,
+                None,
+            )),
             recorder,
             flight: flight.clone(),
             host_name: host_name(&root),
             auth_failures,
         };
-        let parts = tick::Parts { clock, interval: config.sampling.interval, following, root, host, sources };
+        let parts = tick::Parts {
+            clock,
+            interval: config.sampling.interval,
+            following,
+            root,
+            host,
+            sources,
+        };
         let web = exporter(&config.metrics, options.inherited.metrics, state)?;
         let ticker = Ticker::new(parts, Hub::new(sinks));
-        recording::last_push(&config, clock).into_iter().for_each(|last| intake.resume(last));
-        let recording = recording.map(|prepared| prepared.open(&config, clock, facts, demo.is_some())).transpose()?;
-        Ok(App { live, clock, finder, ticker, ticks, ingest, forwarder, log, pollers, recording, flight, web, demo })
+        recording::last_push(&config, clock)
+            .into_iter()
+            .for_each(|last| intake.resume(last));
+        let recording = recording
+            .map(|prepared| prepared.open(&config, clock, facts, demo.is_some()))
+            .transpose()?;
+        Ok(App {
+            live,
+            clock,
+            finder,
+            ticker,
+            ticks,
+            ingest,
+            forwarder,
+            log,
+            pollers,
+            recording,
+            flight,
+            web,
+            demo,
+        })
     }
 
     /// Starts everything, watches until a signal asks to stop, and ends it. True if everything ended in time.
@@ -154,13 +209,21 @@ impl App {
         let handle = tokio::runtime::Handle::current();
         let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
         let [sources, hub, sinks, face] = &mut stages;
-        let (metrics, pushes) = (self.web.places(), self.ingest.as_ref().map(Listener::places));
+        let (metrics, pushes) = (
+            self.web.places(),
+            self.ingest.as_ref().map(Listener::places),
+        );
         let places = (metrics.join(","), pushes.as_ref().map(|all| all.join(",")));
         let (page, following) = (self.web.page(), self.finder.following());
         // Before anything runs that would have to be ended in order. Clients wait in the sockets until it does.
-        ready_file.as_mut().map(|file| file.appear(metrics, pushes)).transpose()?;
+        ready_file
+            .as_mut()
+            .map(|file| file.appear(metrics, pushes))
+            .transpose()?;
         let (finder, ticker, web) = (self.finder, self.ticker, self.web);
-        sources.thread("target", move |stop| finder.run(stop)).context("a thread cannot be started")?;
+        sources
+            .thread("target", move |stop| finder.run(stop))
+            .context("a thread cannot be started")?;
         if let Some(ingest) = self.ingest {
             sources.task("ingest", |stop| ingest.run(stop));
         }
@@ -171,7 +234,9 @@ impl App {
         }
         let mut pollers = self.pollers;
         if let Some(resources) = pollers.resources.take() {
-            sources.task_thread("resources", resources::MOST_CALLS, |stop| resources.run(stop))?;
+            sources.task_thread("resources", resources::MOST_CALLS, |stop| {
+                resources.run(stop)
+            })?;
         }
         if !pollers.is_empty() {
             sources.task_thread("rpc", CALLS, |stop| pollers.run(stop))?;
@@ -217,39 +282,68 @@ impl App {
 pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
     let (config, mut mistakes) = read;
     mistakes.extend(self::mistakes(&config, &mistakes));
-    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(config)
+    } else {
+        Err(mistakes)
+    }
 }
 
 /// What is wrong with a configuration beyond the form of its keys: files it names, addresses it opens to others. `known`
 /// was found already; nothing is told that only follows from it.
 pub fn mistakes(config: &Config, known: &[Mistake]) -> Vec<Mistake> {
-    let right = |keys: &[&str]| !known.iter().any(|mistake| keys.iter().any(|key| mistake.is_about(key)));
+    let right = |keys: &[&str]| {
+        !known
+            .iter()
+            .any(|mistake| keys.iter().any(|key| mistake.is_about(key)))
+    };
     let mut found: Vec<String> = Vec::new();
     if right(&["metrics.web_config"]) {
         found.extend(web::check(&config.metrics).iter().map(ToString::to_string));
     }
     if right(&["ingest.beyond_loopback"]) {
-        found.extend(ingest::check(&config.ingest).err().map(|error| error.to_string()));
+        found.extend(
+            ingest::check(&config.ingest)
+                .err()
+                .map(|error| error.to_string()),
+        );
     }
     found.extend(
-        config.forward.as_ref().and_then(|forward| forward::check(forward).err()).map(|error| error.to_string()),
+        config
+            .forward
+            .as_ref()
+            .and_then(|forward| forward::check(forward).err())
+            .map(|error| error.to_string()),
     );
     if right(&["metrics.listen", "ingest.listen", "ingest.enabled"]) {
         found.extend(places::one_address_for_both(config));
     }
     found.extend(places::mistakes(config));
-    found.into_iter().map(Mistake::new).chain(recording::mistakes(config)).collect()
+    found
+        .into_iter()
+        .map(Mistake::new)
+        .chain(recording::mistakes(config))
+        .collect()
 }
 
 /// What an operator should know of a configuration although the daemon starts with it.
 pub fn warnings(config: &Config) -> Vec<String> {
-    places::warnings(config).into_iter().chain(recording::warnings(config)).chain(exposures(config)).collect()
+    places::warnings(config)
+        .into_iter()
+        .chain(recording::warnings(config))
+        .chain(exposures(config))
+        .collect()
 }
 
 /// What an operator should know of secrets and certificates although nothing is wrong.
 pub fn exposures(config: &Config) -> Vec<String> {
     let (told, files) = web::warnings(&config.metrics, Clock::start().now().unix);
-    told.into_iter().chain(secrets::warnings(config, files.iter().map(PathBuf::as_path))).collect()
+    told.into_iter()
+        .chain(secrets::warnings(
+            config,
+            files.iter().map(PathBuf::as_path),
+        ))
+        .collect()
 }
 
 /// Two workers: one may parse a large push while the other hears the other senders.
@@ -265,22 +359,32 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// What this machine calls itself.
 fn host_name(root: &HostRoot) -> Option<String> {
-    let name =
-        root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
+    let name = root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    });
     name.ok()
 }
 
 /// Where the kernel's folders are.
 pub(crate) fn root(config: &Config) -> HostRoot {
     let paths = config.paths.clone();
-    HostRoot { procfs: paths.procfs, sysfs: paths.sysfs, cgroup: paths.cgroup }
+    HostRoot {
+        procfs: paths.procfs,
+        sysfs: paths.sysfs,
+        cgroup: paths.cgroup,
+    }
 }
 
 /// Starts the built-in stand-in, which pushes to `ingest`, and has it followed. Its start is short and so is the time
 /// after which it counts as at the tip.
 fn stand_in(config: &mut Config, ingest: Option<&Listener<Intake>>) -> anyhow::Result<Demo> {
-    let ingest = ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
-    let demo = demo::start(ingest.local_addr().context("--demo needs an ingest listener with an address")?)?;
+    let ingest =
+        ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
+    let demo = demo::start(
+        ingest
+            .local_addr()
+            .context("--demo needs an ingest listener with an address")?,
+    )?;
     config.target.find = Find::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     Ok(demo)
@@ -295,14 +399,20 @@ pub(crate) fn whom(following: &Following) -> WhomToAsk {
         // It serves JSON-RPC there unless told otherwise; the others serve none.
         let default = (validator.program == Program::TestValidator).then_some(8899);
         let rpc_port = validator.rpc_port.or(default);
-        Some(Asked { process: target.process, rpc_port, ledger: target.ledger.clone() })
+        Some(Asked {
+            process: target.process,
+            rpc_port,
+            ledger: target.ledger.clone(),
+        })
     })
 }
 
 type Forwarding = (Option<forward::Handle>, Option<forward::Forwarder>);
 
 fn forwarding(config: &Config, clock: Clock, budget: &Budget) -> anyhow::Result<Forwarding> {
-    let Some(forward) = &config.forward else { return Ok((None, None)) };
+    let Some(forward) = &config.forward else {
+        return Ok((None, None));
+    };
     let (handle, forwarder) = forward::build(forward, clock, budget)?;
     Ok((Some(handle), Some(forwarder)))
 }
@@ -323,8 +433,17 @@ fn listener(
     if inherited.is_empty() {
         return Ok(Some(Listener::build(&config.ingest, parts)?));
     }
-    overruled("ingest.listen", config.ingest.listen, config::Ingest::default().listen, &inherited);
-    Ok(Some(Listener::from_sockets(inherited, &config.ingest, parts)?))
+    overruled(
+        "ingest.listen",
+        config.ingest.listen,
+        config::Ingest::default().listen,
+        &inherited,
+    );
+    Ok(Some(Listener::from_sockets(
+        inherited,
+        &config.ingest,
+        parts,
+    )?))
 }
 
 fn exporter(
@@ -335,13 +454,22 @@ fn exporter(
     if inherited.is_empty() {
         return web::Server::build(config, state);
     }
-    overruled("metrics.listen", config.listen, config::Metrics::default().listen, &inherited);
+    overruled(
+        "metrics.listen",
+        config.listen,
+        config::Metrics::default().listen,
+        &inherited,
+    );
     web::Server::from_sockets(inherited, config, state)
 }
 
 /// Says that an address which was asked for is not listened on, because systemd listens elsewhere.
 fn overruled(key: &'static str, asked: SocketAddr, default: SocketAddr, inherited: &[Bound]) {
-    if asked != default && !inherited.iter().any(|bound| *bound.place() == ListenAddress::Tcp(asked)) {
+    if asked != default
+        && !inherited
+            .iter()
+            .any(|bound| *bound.place() == ListenAddress::Tcp(asked))
+    {
         let (listening, asked) = (socket::places(inherited).join(","), asked.to_string());
         tracing::warn!(
             key,

@@ -26,7 +26,11 @@ struct Counts {
 impl AuthFailures {
     /// None yet. The listener is `metrics` or `ingest`.
     pub fn new(listener: &'static str) -> Self {
-        AuthFailures(Arc::new(Counts { listener, count: AtomicU64::new(0), logged: Mutex::default() }))
+        AuthFailures(Arc::new(Counts {
+            listener,
+            count: AtomicU64::new(0),
+            logged: Mutex::default(),
+        }))
     }
 
     /// Counts a request of `peer` with a wrong user or password, and logs it unless a line was logged lately.
@@ -57,7 +61,11 @@ impl AuthFailures {
 
     /// `faultline_auth_failures_total`.
     pub fn reading(&self) -> Reading {
-        Reading::counter(&AUTH_FAILURES, [self.0.listener.into()], self.0.count.load(Ordering::Relaxed))
+        Reading::counter(
+            &AUTH_FAILURES,
+            [self.0.listener.into()],
+            self.0.count.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -69,8 +77,8 @@ mod tests {
     fn every_failure_counts_and_a_line_a_minute_tells_how_many_there_were() {
         let failures = AuthFailures::new("metrics");
         let at = Duration::from_secs;
-        let told =
-            [(1, 5), (2, 6), (3, 64), (9, 65), (10, 130)].map(|(count, second)| failures.to_log(count, at(second)));
+        let told = [(1, 5), (2, 6), (3, 64), (9, 65), (10, 130)]
+            .map(|(count, second)| failures.to_log(count, at(second)));
         assert_eq!(told, [Some(1), None, None, Some(8), Some(1)]);
         for _ in 0..3 {
             failures.note(Peer::LOCAL, at(200));

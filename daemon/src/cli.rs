@@ -12,8 +12,10 @@ use std::time::Duration;
 /// Exports memory, page faults, throughput and program cache of a Solana validator to Prometheus.
 #[derive(Debug, Parser)]
 #[command(name = "faultlined", version, max_term_width = 110)]
-#[command(after_help = "Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
-         or a file or socket that an operator must fix first.")]
+#[command(
+    after_help = "Exit codes: 0 success, 1 failure, 2 forced exit, 64 wrong usage or configuration, \
+         or a file or socket that an operator must fix first."
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -162,7 +164,9 @@ impl TargetArgs {
             config.target.find = find;
             config.settle();
         }
-        config.target.program_cache_entries = self.program_cache_entries.or(config.target.program_cache_entries);
+        config.target.program_cache_entries = self
+            .program_cache_entries
+            .or(config.target.program_cache_entries);
         if let Some(url) = &self.rpc {
             config.rpc.url = config::rpc_url(url).ok();
         }
@@ -172,8 +176,13 @@ impl TargetArgs {
     }
 
     fn mistakes(&self) -> Vec<Mistake> {
-        let bad = self.rpc.as_deref().and_then(|url| config::rpc_url(url).err());
-        bad.map(|what| Mistake::new(format!("--rpc: {what}"))).into_iter().collect()
+        let bad = self
+            .rpc
+            .as_deref()
+            .and_then(|url| config::rpc_url(url).err());
+        bad.map(|what| Mistake::new(format!("--rpc: {what}")))
+            .into_iter()
+            .collect()
     }
 }
 
@@ -184,7 +193,11 @@ impl RunArgs {
     /// Every mistake in both.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
         let (config, mistakes) = self.read();
-        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(config)
+        } else {
+            Err(mistakes)
+        }
     }
 
     /// The same with every mistake; what is wrong has its default.
@@ -200,7 +213,11 @@ impl RunArgs {
             config.sampling.interval = interval;
         }
         if config.sampling.interval < config::MIN_INTERVAL {
-            let what = format!("--interval: {:?} is shorter than {:?}", config.sampling.interval, config::MIN_INTERVAL);
+            let what = format!(
+                "--interval: {:?} is shorter than {:?}",
+                config.sampling.interval,
+                config::MIN_INTERVAL
+            );
             mistakes.push(Mistake::new(what));
         }
         if let Some(ingest) = self.ingest {
@@ -210,12 +227,20 @@ impl RunArgs {
                 mistakes.push(Mistake::new(what));
             }
         }
-        if let Err(what) = config.ingest.settle(std::env::var_os(config::INGEST_VARIABLE).as_deref()) {
+        if let Err(what) = config
+            .ingest
+            .settle(std::env::var_os(config::INGEST_VARIABLE).as_deref())
+        {
             mistakes.push(Mistake::new(what));
         }
-        config.flight.settle(std::env::var_os("STATE_DIRECTORY").as_deref());
-        let folder_is_wrong = mistakes.iter().any(|mistake| mistake.is_about("flight.folder"));
-        if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong {
+        config
+            .flight
+            .settle(std::env::var_os("STATE_DIRECTORY").as_deref());
+        let folder_is_wrong = mistakes
+            .iter()
+            .any(|mistake| mistake.is_about("flight.folder"));
+        if config.flight.enabled == Some(true) && config.flight.folder.is_none() && !folder_is_wrong
+        {
             let what =
                 "flight.enabled is true without a folder: set flight.folder, or StateDirectory= in the unit".to_owned();
             mistakes.push(Mistake::new(what));
@@ -243,7 +268,11 @@ impl OnceArgs {
         let (mut config, found) = self.file.read();
         mistakes.extend(found);
         self.target.apply(&mut config);
-        if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+        if mistakes.is_empty() {
+            Ok(config)
+        } else {
+            Err(mistakes)
+        }
     }
 }
 
@@ -260,29 +289,72 @@ mod tests {
     #[test]
     fn only_one_way_to_a_target_is_taken() {
         assert!(Cli::try_parse_from(["faultlined", "run", "--pid", "1", "--demo"]).is_err());
-        assert!(Cli::try_parse_from(["faultlined", "run", "--unit", "a", "--ledger", "b"]).is_err());
+        assert!(
+            Cli::try_parse_from(["faultlined", "run", "--unit", "a", "--ledger", "b"]).is_err()
+        );
     }
 
     #[test]
     fn the_command_line_goes_over_the_file_and_all_mistakes_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("faultlined.toml");
-        std::fs::write(&file, "[metrics]\nlisten = \"127.0.0.1:1\"\n[log]\nfile = \"/v.log\"\n").unwrap();
+        std::fs::write(
+            &file,
+            "[metrics]\nlisten = \"127.0.0.1:1\"\n[log]\nfile = \"/v.log\"\n",
+        )
+        .unwrap();
         let parse = |more: &[&str]| {
             let file = file.display().to_string();
             let Command::Run(args) =
-                Cli::try_parse_from(["faultlined", "run", "--config", &file].iter().chain(more)).unwrap().command
+                Cli::try_parse_from(["faultlined", "run", "--config", &file].iter().chain(more))
+                    .unwrap()
+                    .command
             else {
                 panic!("run")
             };
             args.load()
         };
-        assert_eq!(parse(&["--listen", "127.0.0.1:2"]).unwrap().metrics.listen.port(), 2);
-        let labelled = parse(&["--record", "r", "--label", "arm=A", "--label", "memory=DDR5"]).unwrap();
-        assert_eq!((labelled.labels.arm.as_deref(), labelled.record.labels.len()), (Some("A"), 1));
-        assert_eq!(parse(&["--program-cache-entries", "1024"]).unwrap().target.program_cache_entries, Some(1024));
-        assert_eq!(labelled.record.file.as_deref(), Some(std::path::Path::new("r")));
-        let mistakes = parse(&["--interval", "10ms", "--ingest", "127.0.0.1:3", "--rpc", "localhost"]).unwrap_err();
+        assert_eq!(
+            parse(&["--listen", "127.0.0.1:2"])
+                .unwrap()
+                .metrics
+                .listen
+                .port(),
+            2
+        );
+        let labelled = parse(&[
+            "--record",
+            "r",
+            "--label",
+            "arm=A",
+            "--label",
+            "memory=DDR5",
+        ])
+        .unwrap();
+        assert_eq!(
+            (labelled.labels.arm.as_deref(), labelled.record.labels.len()),
+            (Some("A"), 1)
+        );
+        assert_eq!(
+            parse(&["--program-cache-entries", "1024"])
+                .unwrap()
+                .target
+                .program_cache_entries,
+            Some(1024)
+        );
+        assert_eq!(
+            labelled.record.file.as_deref(),
+            Some(std::path::Path::new("r"))
+        );
+        let mistakes = parse(&[
+            "--interval",
+            "10ms",
+            "--ingest",
+            "127.0.0.1:3",
+            "--rpc",
+            "localhost",
+        ])
+        .unwrap_err();
         assert_eq!(mistakes.len(), 3, "{mistakes:?}");
     }
 }

@@ -1,6 +1,9 @@
 //! The only module that reads clocks, and the schedule of ticks.
 
-#![expect(clippy::disallowed_methods, reason = "this module is where clocks are read")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module is where clocks are read"
+)]
 
 use faultline_catalog::Stamp;
 use rustix::time::{ClockId, clock_gettime};
@@ -15,7 +18,9 @@ pub struct Clock {
 impl Clock {
     /// A clock whose uptime begins now.
     pub fn start() -> Self {
-        Clock { origin: Instant::now() }
+        Clock {
+            origin: Instant::now(),
+        }
     }
 
     /// Now, on both clocks. A wall clock set before 1970 reads as 1970.
@@ -24,7 +29,10 @@ impl Clock {
     /// validator does.
     pub fn now(&self) -> Stamp {
         let (uptime, unix) = together(|| self.origin.elapsed(), SystemTime::now);
-        Stamp { uptime, unix: unix.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO) }
+        Stamp {
+            uptime,
+            unix: unix.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO),
+        }
     }
 
     /// How long the machine was suspended since it booted.
@@ -46,7 +54,9 @@ impl Clock {
     pub fn offset_ns() -> i64 {
         let [real, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(|clock| {
             let now = clock_gettime(clock);
-            now.tv_sec.saturating_mul(1_000_000_000).saturating_add(now.tv_nsec)
+            now.tv_sec
+                .saturating_mul(1_000_000_000)
+                .saturating_add(now.tv_nsec)
         });
         real.saturating_sub(monotonic)
     }
@@ -115,7 +125,10 @@ pub struct Due {
 impl Schedule {
     /// A schedule whose first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
     pub fn every(interval: Duration) -> Self {
-        Schedule { interval: interval.max(Duration::from_millis(1)), last: 0 }
+        Schedule {
+            interval: interval.max(Duration::from_millis(1)),
+            last: 0,
+        }
     }
 
     /// The uptime at which the next tick is due.
@@ -125,12 +138,16 @@ impl Schedule {
 
     /// Takes the tick that is due at `uptime`; `None` if none is due yet.
     pub fn take(&mut self, uptime: Duration) -> Option<Due> {
-        let number = u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
+        let number =
+            u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
         if number <= self.last {
             return None;
         }
-        let due =
-            Due { number, lateness: uptime.saturating_sub(nth(self.interval, number)), missed: number - self.last - 1 };
+        let due = Due {
+            number,
+            lateness: uptime.saturating_sub(nth(self.interval, number)),
+            missed: number - self.last - 1,
+        };
         self.last = number;
         Some(due)
     }
@@ -153,9 +170,23 @@ mod tests {
     fn lateness_does_not_add_up() {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(schedule.take(ms(99)), None);
-        assert_eq!(schedule.take(ms(130)), Some(Due { number: 1, lateness: ms(30), missed: 0 }));
+        assert_eq!(
+            schedule.take(ms(130)),
+            Some(Due {
+                number: 1,
+                lateness: ms(30),
+                missed: 0
+            })
+        );
         assert_eq!(schedule.next(), ms(200));
-        assert_eq!(schedule.take(ms(200)), Some(Due { number: 2, lateness: ms(0), missed: 0 }));
+        assert_eq!(
+            schedule.take(ms(200)),
+            Some(Due {
+                number: 2,
+                lateness: ms(0),
+                missed: 0
+            })
+        );
     }
 
     #[test]
@@ -174,8 +205,18 @@ mod tests {
             (68_000, 8_674_500, 3_600_000, Some(2.5)),
             (129_000, 8_735_500, 3_600_000, None),
         ] {
-            let found = steps.look(Stamp { uptime: ms(uptime), unix: ms(unix) }, ms(suspended));
-            assert_eq!(found.map(|step| (step * 1e3).round() / 1e3), step, "{uptime}");
+            let found = steps.look(
+                Stamp {
+                    uptime: ms(uptime),
+                    unix: ms(unix),
+                },
+                ms(suspended),
+            );
+            assert_eq!(
+                found.map(|step| (step * 1e3).round() / 1e3),
+                step,
+                "{uptime}"
+            );
         }
     }
 
@@ -186,13 +227,23 @@ mod tests {
         let before = clock.now().uptime;
         let monotonic = Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap();
         let found = clock.of_monotonic(nanos(monotonic));
-        assert!(found >= nanos(before) - 1_000_000 && found <= nanos(clock.now().uptime) + 1_000_000, "{found}");
+        assert!(
+            found >= nanos(before) - 1_000_000 && found <= nanos(clock.now().uptime) + 1_000_000,
+            "{found}"
+        );
     }
 
     #[test]
     fn passed_ticks_are_missed_and_counted() {
         let mut schedule = Schedule::every(ms(100));
-        assert_eq!(schedule.take(ms(450)), Some(Due { number: 4, lateness: ms(50), missed: 3 }));
+        assert_eq!(
+            schedule.take(ms(450)),
+            Some(Due {
+                number: 4,
+                lateness: ms(50),
+                missed: 3
+            })
+        );
         assert_eq!(schedule.take(ms(460)), None);
         assert_eq!(schedule.next(), ms(500));
     }

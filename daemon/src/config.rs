@@ -113,7 +113,9 @@ pub struct Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Sampling { interval: Duration::from_secs(1) }
+        Sampling {
+            interval: Duration::from_secs(1),
+        }
     }
 }
 
@@ -130,7 +132,11 @@ pub struct Threads {
 
 impl Default for Threads {
     fn default() -> Self {
-        Threads { enabled: true, interval: Duration::from_secs(5), switches_interval: Duration::from_secs(30) }
+        Threads {
+            enabled: true,
+            interval: Duration::from_secs(5),
+            switches_interval: Duration::from_secs(30),
+        }
     }
 }
 
@@ -177,9 +183,14 @@ pub struct Labels {
 impl Labels {
     /// Those that are set, by name.
     pub fn pairs(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let all =
-            [("cluster", &self.cluster), ("experiment", &self.experiment), ("arm", &self.arm), ("run", &self.run)];
-        all.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+        let all = [
+            ("cluster", &self.cluster),
+            ("experiment", &self.experiment),
+            ("arm", &self.arm),
+            ("run", &self.run),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 
     /// The label of this name; `None` if it is none of these.
@@ -209,7 +220,12 @@ pub struct Ingest {
 
 impl Default for Ingest {
     fn default() -> Self {
-        Ingest { enabled: true, listen: loopback(9913), beyond_loopback: false, credentials: None }
+        Ingest {
+            enabled: true,
+            listen: loopback(9913),
+            beyond_loopback: false,
+            credentials: None,
+        }
     }
 }
 
@@ -226,7 +242,11 @@ pub struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Credentials {{ db: {:?}, user: {:?}, password: (hidden) }}", self.db, self.user)
+        write!(
+            f,
+            "Credentials {{ db: {:?}, user: {:?}, password: (hidden) }}",
+            self.db, self.user
+        )
     }
 }
 
@@ -287,7 +307,10 @@ pub struct Datapoints {
 
 impl Default for Datapoints {
     fn default() -> Self {
-        Datapoints { allow: Vec::new(), max_series: 200 }
+        Datapoints {
+            allow: Vec::new(),
+            max_series: 200,
+        }
     }
 }
 
@@ -335,7 +358,11 @@ pub struct Paths {
 
 impl Default for Paths {
     fn default() -> Self {
-        Paths { procfs: "/proc".into(), sysfs: "/sys".into(), cgroup: "/sys/fs/cgroup".into() }
+        Paths {
+            procfs: "/proc".into(),
+            sysfs: "/sys".into(),
+            cgroup: "/sys/fs/cgroup".into(),
+        }
     }
 }
 

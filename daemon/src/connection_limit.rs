@@ -61,8 +61,18 @@ pub(crate) struct Connection {
 impl Connection {
     /// One that begins in this phase.
     pub(crate) fn new(clock: Clock, peer: Peer, phase: Phase) -> Self {
-        let state = Mutex::new(State { phase, since: clock.now().uptime, useful: false });
-        Connection { clock, peer, state, close: Notify::new(), cut: Notify::new() }
+        let state = Mutex::new(State {
+            phase,
+            since: clock.now().uptime,
+            useful: false,
+        });
+        Connection {
+            clock,
+            peer,
+            state,
+            close: Notify::new(),
+            cut: Notify::new(),
+        }
     }
 
     /// The client.
@@ -163,13 +173,29 @@ pub(crate) struct Connections {
 impl Connections {
     /// None yet, and so many at most. The name of the listener is for the log.
     pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
-        let limited = |most| Limited { listener, most, open: Vec::new(), logged: None };
-        Connections { network: limited(network), file_system: limited(file_system) }
+        let limited = |most| Limited {
+            listener,
+            most,
+            open: Vec::new(),
+            logged: None,
+        };
+        Connections {
+            network: limited(network),
+            file_system: limited(file_system),
+        }
     }
 
     /// Adds a connection; which one has to be closed for it.
-    pub(crate) fn admit(&mut self, newcomer: &Arc<Connection>, now: Duration) -> Option<Arc<Connection>> {
-        let limited = if newcomer.peer.is_local() { &mut self.file_system } else { &mut self.network };
+    pub(crate) fn admit(
+        &mut self,
+        newcomer: &Arc<Connection>,
+        now: Duration,
+    ) -> Option<Arc<Connection>> {
+        let limited = if newcomer.peer.is_local() {
+            &mut self.file_system
+        } else {
+            &mut self.network
+        };
         limited.admit(newcomer, now)
     }
 }
@@ -186,9 +212,14 @@ struct Limited {
 impl Limited {
     fn admit(&mut self, newcomer: &Arc<Connection>, now: Duration) -> Option<Arc<Connection>> {
         self.open.retain(|connection| connection.strong_count() > 0);
-        let closed = if self.open.len() < self.most { None } else { self.first_to_close(now) };
+        let closed = if self.open.len() < self.most {
+            None
+        } else {
+            self.first_to_close(now)
+        };
         if let Some(closed) = &closed {
-            self.open.retain(|connection| !std::ptr::eq(connection.as_ptr(), Arc::as_ptr(closed)));
+            self.open
+                .retain(|connection| !std::ptr::eq(connection.as_ptr(), Arc::as_ptr(closed)));
             self.log(now);
         }
         self.open.push(Arc::downgrade(newcomer));
@@ -200,17 +231,26 @@ impl Limited {
     fn first_to_close(&self, now: Duration) -> Option<Arc<Connection>> {
         let open: Vec<Arc<Connection>> = self.open.iter().filter_map(Weak::upgrade).collect();
         let mut of_peer: HashMap<Peer, usize> = HashMap::new();
-        open.iter().for_each(|connection| *of_peer.entry(connection.peer).or_default() += 1);
+        open.iter()
+            .for_each(|connection| *of_peer.entry(connection.peer).or_default() += 1);
         let order = |connection: &Arc<Connection>| {
             let State { since, useful, .. } = connection.state();
             let is_young = now.saturating_sub(since) < SLOW;
-            (is_young, useful, Reverse(of_peer.get(&connection.peer).copied()), since)
+            (
+                is_young,
+                useful,
+                Reverse(of_peer.get(&connection.peer).copied()),
+                since,
+            )
         };
         open.into_iter().min_by_key(order)
     }
 
     fn log(&mut self, now: Duration) {
-        if self.logged.is_some_and(|logged| now.saturating_sub(logged) < QUIET) {
+        if self
+            .logged
+            .is_some_and(|logged| now.saturating_sub(logged) < QUIET)
+        {
             return;
         }
         self.logged = Some(now);
@@ -231,19 +271,39 @@ mod tests {
 
     /// At the address 192.0.2.`last`, in its phase for so many seconds.
     fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
-        let connection = Connection::new(Clock::start(), Peer::at([192, 0, 2, last].into()), Phase::Head);
+        let connection = Connection::new(
+            Clock::start(),
+            Peer::at([192, 0, 2, last].into()),
+            Phase::Head,
+        );
         let since = NOW - Duration::from_secs(age);
-        *connection.state.lock().unwrap() = State { phase: Phase::Head, since, useful };
+        *connection.state.lock().unwrap() = State {
+            phase: Phase::Head,
+            since,
+            useful,
+        };
         Arc::new(connection)
     }
 
     /// In which order they are closed for others that come all at once; by their place in the list.
     fn order(open: &[Arc<Connection>]) -> Vec<usize> {
         let mut limited = Connections::new("test", open.len(), 0).network;
-        open.iter().for_each(|one| assert!(limited.admit(one, NOW).is_none()));
-        let newcomers: Vec<_> = (100..).take(open.len()).map(|last| connection(last, 0, true)).collect();
-        let closed = newcomers.iter().map(|newcomer| limited.admit(newcomer, NOW).unwrap());
-        closed.map(|closed| open.iter().position(|one| Arc::ptr_eq(one, &closed)).unwrap()).collect()
+        open.iter()
+            .for_each(|one| assert!(limited.admit(one, NOW).is_none()));
+        let newcomers: Vec<_> = (100..)
+            .take(open.len())
+            .map(|last| connection(last, 0, true))
+            .collect();
+        let closed = newcomers
+            .iter()
+            .map(|newcomer| limited.admit(newcomer, NOW).unwrap());
+        closed
+            .map(|closed| {
+                open.iter()
+                    .position(|one| Arc::ptr_eq(one, &closed))
+                    .unwrap()
+            })
+            .collect()
     }
 
     #[test]
@@ -251,12 +311,17 @@ mod tests {
         let [young, young_useful] = [connection(1, 1, false), connection(2, 1, true)];
         let [slow, slower] = [connection(3, 3, false), connection(4, 40, false)];
         let [idle, idle_for_longer] = [connection(5, 9, true), connection(6, 10, true)];
-        assert_eq!(order(&[young, young_useful, slow, slower, idle, idle_for_longer]), [3, 2, 5, 4, 0, 1]);
+        assert_eq!(
+            order(&[young, young_useful, slow, slower, idle, idle_for_longer]),
+            [3, 2, 5, 4, 0, 1]
+        );
     }
 
     #[test]
     fn who_has_many_places_loses_one_before_who_has_few() {
-        let open: Vec<_> = [2, 1, 1, 1].map(|last| connection(last, u64::from(last) * 10, false)).into();
+        let open: Vec<_> = [2, 1, 1, 1]
+            .map(|last| connection(last, u64::from(last) * 10, false))
+            .into();
         assert_eq!(order(&open)[..2], [1, 2]);
     }
 
@@ -273,11 +338,21 @@ mod tests {
     #[test]
     fn places_in_the_file_system_are_not_lost_to_a_port() {
         let mut connections = Connections::new("test", 2, 1);
-        let [local, another] = [(), ()].map(|()| Arc::new(Connection::new(Clock::start(), Peer::LOCAL, Phase::Head)));
+        let [local, another] =
+            [(), ()].map(|()| Arc::new(Connection::new(Clock::start(), Peer::LOCAL, Phase::Head)));
         assert!(connections.admit(&local, NOW).is_none());
         let crowd: Vec<_> = (0..5).map(|_| connection(1, 0, false)).collect();
-        assert_eq!(crowd.iter().filter_map(|one| connections.admit(one, NOW)).count(), 3);
-        assert!(Arc::ptr_eq(&connections.admit(&another, NOW).unwrap(), &local));
+        assert_eq!(
+            crowd
+                .iter()
+                .filter_map(|one| connections.admit(one, NOW))
+                .count(),
+            3
+        );
+        assert!(Arc::ptr_eq(
+            &connections.admit(&another, NOW).unwrap(),
+            &local
+        ));
     }
 
     #[test]
@@ -300,13 +375,31 @@ mod tests {
     async fn each_phase_ends_by_its_own_timeout() {
         let long = Duration::from_secs(3600);
         let connection = Connection::new(Clock::start(), Peer::LOCAL, Phase::Idle);
-        connection.expired(Timeouts { idle: Duration::ZERO, head: long, serving: long }).await;
+        connection
+            .expired(Timeouts {
+                idle: Duration::ZERO,
+                head: long,
+                serving: long,
+            })
+            .await;
         connection.heard(b"");
         assert!(connection.is_idle(), "the end of the stream is no request");
         connection.heard(b"G");
-        connection.expired(Timeouts { idle: long, head: Duration::from_millis(10), serving: long }).await;
+        connection
+            .expired(Timeouts {
+                idle: long,
+                head: Duration::from_millis(10),
+                serving: long,
+            })
+            .await;
         connection.serving();
-        connection.expired(Timeouts { idle: long, head: long, serving: Duration::ZERO }).await;
+        connection
+            .expired(Timeouts {
+                idle: long,
+                head: long,
+                serving: Duration::ZERO,
+            })
+            .await;
     }
 
     proptest! {

@@ -50,7 +50,10 @@ pub struct Demo {
 /// # Errors
 /// No folder can be made, the daemon's own program cannot be started, or it ended at once; why is on standard error.
 pub fn start(ingest: SocketAddr) -> anyhow::Result<Demo> {
-    start_program(&std::env::current_exe().context("the daemon's own program is not known")?, ingest)
+    start_program(
+        &std::env::current_exe().context("the daemon's own program is not known")?,
+        ingest,
+    )
 }
 
 /// [`start`] with the daemon's program given.
@@ -71,7 +74,10 @@ pub fn start_program(program: &Path, ingest: SocketAddr) -> anyhow::Result<Demo>
         .args(["--experimental-poh-pinned-cpu-core", "1024"])
         .env_clear()
         .env(MARK, std::process::id().to_string())
-        .env(METRICS_CONFIG, format!("host=http://{ingest},db=demo,u=demo,p=demo"))
+        .env(
+            METRICS_CONFIG,
+            format!("host=http://{ingest},db=demo,u=demo,p=demo"),
+        )
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
         // Ctrl-C is for the daemon; it ends the stand-in when it has stopped watching.
@@ -113,7 +119,9 @@ impl Demo {
     fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         let mut line = String::new();
         if let Some(stdout) = self.child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).context("the demo cannot be heard")?;
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .context("the demo cannot be heard")?;
         }
         anyhow::ensure!(line.trim_end() == READY, "the demo ended before it began");
         Ok(())
@@ -130,7 +138,12 @@ impl Drop for Demo {
 
 /// Takes a port of the loopback without listening at it: a validator's JSON-RPC is closed until its services run.
 fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
-    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket = net::socket_with(
+        AddressFamily::INET,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
     net::bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
     let address = SocketAddr::try_from(net::getsockname(&socket)?)?;
     Ok((socket, address.port()))
@@ -140,16 +153,23 @@ fn reserve_port() -> anyhow::Result<(OwnedFd, u16)> {
 fn new_folder() -> anyhow::Result<TempDir> {
     let parent = parent_folder();
     let mode = Permissions::from_mode(0o700);
-    let folder = tempfile::Builder::new().prefix("faultline-demo-").permissions(mode).tempdir_in(&parent);
+    let folder = tempfile::Builder::new()
+        .prefix("faultline-demo-")
+        .permissions(mode)
+        .tempdir_in(&parent);
     folder.with_context(|| format!("the demo needs a folder in {}", parent.display()))
 }
 
 /// A folder for temporary files, on a disk if there is one: a file in memory has no major faults to offer.
 fn parent_folder() -> PathBuf {
     const TMPFS: i64 = 0x0102_1994;
-    let on_disk = |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| found.f_type != TMPFS);
+    let on_disk =
+        |path: &PathBuf| rustix::fs::statfs(path).is_ok_and(|found| found.f_type != TMPFS);
     let usual = std::env::temp_dir();
-    [usual.clone(), PathBuf::from("/var/tmp")].into_iter().find(on_disk).unwrap_or(usual)
+    [usual.clone(), PathBuf::from("/var/tmp")]
+        .into_iter()
+        .find(on_disk)
+        .unwrap_or(usual)
 }
 
 #[cfg(test)]

@@ -120,9 +120,22 @@ impl Following {
         let none = Reason::ALL.map(|reason| (reason, 0));
         let (looked_at, took, ended) = (None, Duration::ZERO, None);
         let (restarts, ends) = (none, none);
-        let report = Report { looking_for, problems: Vec::new(), restarts, ends, ended, looked_at, took };
+        let report = Report {
+            looking_for,
+            problems: Vec::new(),
+            restarts,
+            ends,
+            ended,
+            looked_at,
+            took,
+        };
         let process = channel::Sender::new(None);
-        Following(Arc::new(Mutex::new(State { current: None, process, host_oom_kills: None, report })))
+        Following(Arc::new(Mutex::new(State {
+            current: None,
+            process,
+            host_oom_kills: None,
+            report,
+        })))
     }
 
     /// Who is followed now.
@@ -151,8 +164,14 @@ impl Following {
             let report = &self.state().report;
             (report.restarts, report.ends)
         };
-        for (metric, counts) in [(&metrics::process::RESTARTS, restarts), (&metrics::process::ENDS, ends)] {
-            out.extend(counts.map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)));
+        for (metric, counts) in [
+            (&metrics::process::RESTARTS, restarts),
+            (&metrics::process::ENDS, ends),
+        ] {
+            out.extend(
+                counts
+                    .map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)),
+            );
         }
     }
 
@@ -199,7 +218,15 @@ impl Finder {
         let own_procfs = own.is_ok_and(|pid| pid.to_str() == Some(&std::process::id().to_string()));
         let way = Way::new(&config.find);
         let following = Following::new(Way::looking_for(&config.find));
-        Finder { root, clock, way, following, own_procfs, ended: None, said: String::new() }
+        Finder {
+            root,
+            clock,
+            way,
+            following,
+            own_procfs,
+            ended: None,
+            said: String::new(),
+        }
     }
 
     /// What is found, for everybody who needs it.
@@ -232,7 +259,15 @@ impl Finder {
         let now = self.clock.now();
         let before = self.ended.as_ref().map(|(target, _)| &**target);
         let (root, clock, own_procfs) = (&self.root, self.clock, self.own_procfs);
-        let found = self.way.find(&Around { root, clock, now, before, own_procfs, patient, stop });
+        let found = self.way.find(&Around {
+            root,
+            clock,
+            now,
+            before,
+            own_procfs,
+            patient,
+            stop,
+        });
         let (found, mut problems) = match found {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
@@ -245,7 +280,11 @@ impl Finder {
         self.say_once(&problems);
         let took = self.clock.now().since(now);
         let mut state = self.following.state();
-        (state.report.problems, state.report.looked_at, state.report.took) = (problems, Some(now), took);
+        (
+            state.report.problems,
+            state.report.looked_at,
+            state.report.took,
+        ) = (problems, Some(now), took);
         found
     }
 
@@ -284,17 +323,34 @@ impl Finder {
         let now = self.clock.now();
         // The newest tick may be older than the kill.
         kills.look(&self.root, kills::on_host(&self.root), now);
-        self.end(current, if kills.recent(now) { Reason::OomKill } else { end });
+        self.end(
+            current,
+            if kills.recent(now) {
+                Reason::OomKill
+            } else {
+                end
+            },
+        );
         true
     }
 
     /// Sees whether the process has executed another program in place; `Err` when the new one is not what is looked for.
-    fn look_again(&mut self, current: &Arc<Target>, print: &mut Fingerprint, now: Stamp) -> Result<Arc<Target>, ()> {
+    fn look_again(
+        &mut self,
+        current: &Arc<Target>,
+        print: &mut Fingerprint,
+        now: Stamp,
+    ) -> Result<Arc<Target>, ()> {
         let print = print.look(&self.root);
         // A process that is being torn down, which takes a large one seconds, has neither a program nor arguments any more.
         let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let same = print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
-        let fresh = if same { None } else { process::look(&self.root, current.process.pid, current.found_by).ok() };
+        let same =
+            print.is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+        let fresh = if same {
+            None
+        } else {
+            process::look(&self.root, current.process.pid, current.found_by).ok()
+        };
         let took = self.clock.now().since(now);
         {
             let mut state = self.following.state();
@@ -303,7 +359,11 @@ impl Finder {
         match fresh {
             // Of another life the watch will tell.
             Some(seen) if seen.target.process == current.process && seen.target != **current => {
-                if self.way.is_still(current, &seen.target) { Ok(self.publish(seen.target)) } else { Err(()) }
+                if self.way.is_still(current, &seen.target) {
+                    Ok(self.publish(seen.target))
+                } else {
+                    Err(())
+                }
             }
             _ => Ok(Arc::clone(current)),
         }
@@ -313,12 +373,18 @@ impl Finder {
     fn publish(&mut self, found: Target) -> Arc<Target> {
         let target = Arc::new(found);
         let (pid, comm, by) = (target.process.pid, &target.comm, target.found_by);
-        let ledger = target.ledger.as_ref().map(|ledger| ledger.display().to_string());
+        let ledger = target
+            .ledger
+            .as_ref()
+            .map(|ledger| ledger.display().to_string());
         tracing::info!(pid, comm, by, ledger, "following");
         if let Some(shared) = poh::shared(&target) {
             tracing::warn!(pid, "{shared}");
         }
-        let replaced = self.ended.take().filter(|(before, _)| before.process != target.process);
+        let replaced = self
+            .ended
+            .take()
+            .filter(|(before, _)| before.process != target.process);
         self.said.clear();
         let mut state = self.following.state();
         if let Some((_, reason)) = replaced {
@@ -331,7 +397,12 @@ impl Finder {
     }
 
     fn end(&mut self, target: Arc<Target>, reason: Reason) {
-        tracing::warn!(pid = target.process.pid, comm = target.comm, reason = reason.name(), "target exited");
+        tracing::warn!(
+            pid = target.process.pid,
+            comm = target.comm,
+            reason = reason.name(),
+            "target exited"
+        );
         {
             let mut state = self.following.state();
             (state.current, state.report.ended) = (None, Some((target.process, reason)));
@@ -343,7 +414,11 @@ impl Finder {
 
     /// Logs what is waited for, when that has changed.
     fn say_once(&mut self, problems: &[Problem]) {
-        let words = problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("; ");
+        let words = problems
+            .iter()
+            .map(Problem::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
         if !words.is_empty() && words != self.said {
             tracing::warn!(why = words, "no target found");
             self.said = words;
@@ -352,7 +427,10 @@ impl Finder {
 }
 
 fn count(counts: &mut [(Reason, u64)], reason: Reason) {
-    counts.iter_mut().filter(|(of, _)| *of == reason).for_each(|(_, count)| *count += 1);
+    counts
+        .iter_mut()
+        .filter(|(of, _)| *of == reason)
+        .for_each(|(_, count)| *count += 1);
 }
 
 #[cfg(test)]

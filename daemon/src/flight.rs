@@ -55,7 +55,9 @@ pub fn build(parts: Parts, handle: &Handle, opening: Opening) -> Result<(Ring, S
 
 /// What saved recordings are called first: the host's name, as far as it fits into a file's.
 pub fn name(root: &HostRoot) -> String {
-    let read = root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text).into_owned()));
+    let read = root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text).into_owned())
+    });
     match folder::word(&read.unwrap_or_default()).as_str() {
         "" => "host".to_owned(),
         name => name.to_owned(),

@@ -103,7 +103,11 @@ pub fn check(config: &config::Forward) -> Result<(), Error> {
 ///
 /// # Errors
 /// The address cannot be used, or it is https and this system has no root certificates.
-pub fn build(config: &config::Forward, clock: Clock, budget: &Budget) -> Result<(Handle, Forwarder), Error> {
+pub fn build(
+    config: &config::Forward,
+    clock: Clock,
+    budget: &Budget,
+) -> Result<(Handle, Forwarder), Error> {
     let upstream = Upstream::new(config)?;
     let shared = Arc::new(Shared {
         queue: Queue::new(config.queue_bytes, clock, budget.clone()),
@@ -111,7 +115,10 @@ pub fn build(config: &config::Forward, clock: Clock, budget: &Budget) -> Result<
         upstream: upstream.name().to_owned(),
         give_up_after: config.give_up_after,
     });
-    Ok((Handle(Arc::clone(&shared)), Forwarder::new(shared, upstream)))
+    Ok((
+        Handle(Arc::clone(&shared)),
+        Forwarder::new(shared, upstream),
+    ))
 }
 
 impl Handle {
@@ -125,15 +132,28 @@ impl Handle {
         let queue = &self.0.queue;
         for result in RESULTS {
             let (requests, bytes) = queue.counted(result);
-            out.push(Reading::counter(&FORWARD_BYTES, [result.name().into()], bytes));
-            out.push(Reading::counter(&FORWARD_REQUESTS, [result.name().into()], requests));
+            out.push(Reading::counter(
+                &FORWARD_BYTES,
+                [result.name().into()],
+                bytes,
+            ));
+            out.push(Reading::counter(
+                &FORWARD_REQUESTS,
+                [result.name().into()],
+                requests,
+            ));
         }
         out.push(Reading::whole(&FORWARD_QUEUE, [], queue.waiting().1));
     }
 
     /// What keeps the upstream from taking pushes; empty while nothing does.
     pub fn problems(&self) -> Vec<(Status, String)> {
-        let health = self.0.health.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let health = self
+            .0
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         match health {
             Health::Untried | Health::Well => Vec::new(),
             Health::Failing(reason) => vec![(
@@ -146,11 +166,20 @@ impl Handle {
             )],
             Health::Refusing { code, excerpt } => {
                 let (status, remedy) = match code {
-                    401 | 403 => (Status::Forbidden, "; check db, user and password in [forward]"),
+                    401 | 403 => (
+                        Status::Forbidden,
+                        "; check db, user and password in [forward]",
+                    ),
                     404 => (Status::Broken, "; check url and db in [forward]"),
                     _ => (Status::Broken, ""),
                 };
-                vec![(status, format!("upstream {} rejects pushes with {code}: {excerpt}{remedy}", self.0.upstream))]
+                vec![(
+                    status,
+                    format!(
+                        "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
+                        self.0.upstream
+                    ),
+                )]
             }
         }
     }

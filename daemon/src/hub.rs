@@ -48,12 +48,18 @@ impl<T> Default for Latest<T> {
 impl<T> Latest<T> {
     /// The newest value; `None` before the first.
     pub fn get(&self) -> Option<Arc<T>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     /// Replaces it; the old value is dropped outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
-        let old = std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), value);
+        let old = std::mem::replace(
+            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            value,
+        );
         drop(old);
     }
 }

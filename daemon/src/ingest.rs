@@ -145,11 +145,16 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
 /// Whether pushes of a validator with this configuration carry the wanted credentials.
 pub(crate) fn accepts(wanted: &Credentials, pushed: &MetricsConfig) -> bool {
     let url = pushed.write_url();
-    url.rsplit_once('?').is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
+    url.rsplit_once('?')
+        .is_some_and(|(_, query)| request::Query::parse(query).names(wanted))
 }
 
 fn allowed(config: &config::Ingest, place: &ListenAddress) -> Result<(), Error> {
-    if place.is_local() || config.beyond_loopback { Ok(()) } else { Err(Error::NotLoopback(place.clone())) }
+    if place.is_local() || config.beyond_loopback {
+        Ok(())
+    } else {
+        Err(Error::NotLoopback(place.clone()))
+    }
 }
 
 impl<I: Intake> Listener<I> {
@@ -171,10 +176,21 @@ impl<I: Intake> Listener<I> {
     ///
     /// # Errors
     /// One of them is not on a loopback address.
-    pub fn from_sockets(sockets: Vec<Bound>, config: &config::Ingest, parts: IngestParts<I>) -> Result<Self, Error> {
-        sockets.iter().try_for_each(|socket| allowed(config, socket.place()))?;
+    pub fn from_sockets(
+        sockets: Vec<Bound>,
+        config: &config::Ingest,
+        parts: IngestParts<I>,
+    ) -> Result<Self, Error> {
+        sockets
+            .iter()
+            .try_for_each(|socket| allowed(config, socket.place()))?;
         let credentials = config.credentials.clone();
-        let shared = Arc::new(Shared { parts, credentials, meter: Meter::default(), limits: LIMITS });
+        let shared = Arc::new(Shared {
+            parts,
+            credentials,
+            meter: Meter::default(),
+            limits: LIMITS,
+        });
         Ok(Listener { sockets, shared })
     }
 
@@ -254,7 +270,12 @@ impl Open {
     fn new(limits: Limits) -> Self {
         let connections = Connections::new("ingest", limits.connections, FILE_SYSTEM);
         let most = limits.connections + FILE_SYSTEM + LEAVING + CUT;
-        Open { tasks: JoinSet::new(), connections, leaving: VecDeque::new(), most }
+        Open {
+            tasks: JoinSet::new(),
+            connections,
+            leaving: VecDeque::new(),
+            most,
+        }
     }
 
     /// Whether those that were cut have mostly ended: they need to be polled once more for it.
@@ -278,7 +299,8 @@ impl Open {
         }
         // A push may be on its way: it is listened on for a moment.
         other.close();
-        self.leaving.retain(|connection| connection.strong_count() > 0);
+        self.leaving
+            .retain(|connection| connection.strong_count() > 0);
         if self.leaving.len() >= LEAVING
             && let Some(first) = self.leaving.pop_front().and_then(|first| first.upgrade())
         {
@@ -287,8 +309,19 @@ impl Open {
         self.leaving.push_back(Arc::downgrade(other));
     }
 
-    fn serve<I: Intake>(&mut self, stream: Stream, connection: Arc<Connection>, shared: &Arc<Shared<I>>, stop: &Stop) {
-        self.tasks.spawn(connection::serve(stream, connection, Arc::clone(shared), stop.clone()));
+    fn serve<I: Intake>(
+        &mut self,
+        stream: Stream,
+        connection: Arc<Connection>,
+        shared: &Arc<Shared<I>>,
+        stop: &Stop,
+    ) {
+        self.tasks.spawn(connection::serve(
+            stream,
+            connection,
+            Arc::clone(shared),
+            stop.clone(),
+        ));
     }
 }
 

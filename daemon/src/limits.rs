@@ -6,7 +6,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// may be open then.
 pub fn raise_open_files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
     match setrlimit(Resource::Nofile, raised) {
         Ok(()) => limit.maximum.unwrap_or(u64::MAX),
         Err(_) => limit.current.unwrap_or(u64::MAX),
@@ -15,7 +18,10 @@ pub fn raise_open_files() -> u64 {
 
 /// Lets the kernel keep no image of this process's memory, should it be killed for standing still: it holds passwords.
 pub fn keep_no_core() {
-    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
     if let Err(error) = setrlimit(Resource::Core, none) {
         tracing::debug!(%error, "cannot disable core dumps");
     }

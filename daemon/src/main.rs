@@ -27,7 +27,11 @@ fn main() -> ExitCode {
             // Help and version are answers, not mistakes.
             let usage = error.use_stderr();
             let _ = error.print();
-            return if usage { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            return if usage {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     match cli.command {
@@ -59,7 +63,11 @@ fn run(args: RunArgs) -> ExitCode {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error.into()),
     };
-    let options = Options { reload: from_file.then_some(reload), demo, inherited };
+    let options = Options {
+        reload: from_file.then_some(reload),
+        demo,
+        inherited,
+    };
     match App::build(config, options).and_then(|app| app.run(ready_file)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(FORCED),
@@ -81,8 +89,16 @@ fn take_one(args: &OnceArgs) -> ExitCode {
     }
     match once::examine(&config) {
         Ok(report) => {
-            print(&if args.json { report.json() } else { report.text() });
-            if report.attention() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            print(&if args.json {
+                report.json()
+            } else {
+                report.text()
+            });
+            if report.attention() == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Err(error) => fail(&error),
     }
@@ -96,8 +112,10 @@ fn check(args: &ConfigArgs) -> ExitCode {
     for warning in &warnings {
         say(&format!("warning: {warning}"));
     }
-    let what =
-        args.config.as_ref().map_or_else(|| "the default configuration".to_owned(), |file| file.display().to_string());
+    let what = args.config.as_ref().map_or_else(
+        || "the default configuration".to_owned(),
+        |file| file.display().to_string(),
+    );
     let warned = count(warnings.len(), "warning");
     match (mistakes.len(), warnings.len()) {
         (0, 0) => print(&format!("{what} is fine\n")),
@@ -117,14 +135,22 @@ fn count(number: usize, of: &str) -> String {
 fn manual(folder: &Path) -> ExitCode {
     let about = "configuration of the daemon faultlined: every key with its default";
     let written = faultline_cli_docs::write(Cli::command(), "1", folder)
-        .and_then(|()| faultline_cli_docs::write_file_page("faultlined.toml", about, config::DEFAULT_TEXT, folder))
+        .and_then(|()| {
+            faultline_cli_docs::write_file_page(
+                "faultlined.toml",
+                about,
+                config::DEFAULT_TEXT,
+                folder,
+            )
+        })
         .and_then(|()| std::fs::write(folder.join("faultlined.toml"), config::DEFAULT_TEXT));
     written.map_or_else(|error| fail(&error.into()), |()| ExitCode::SUCCESS)
 }
 
 /// State changes only: journald adds time and priority where it reads standard error.
 fn log_to_stderr() {
-    let filter = EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter =
+        EnvFilter::try_from_env("FAULTLINE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -159,7 +185,11 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         }
     }
     say(&format!("faultlined: {said}"));
-    if app::is_permanent(error) { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if app::is_permanent(error) {
+        ExitCode::from(USAGE)
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// On standard error, to whoever still listens: it may be a file on a full disk.

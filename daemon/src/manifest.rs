@@ -27,7 +27,10 @@ pub fn session(root: &HostRoot, config: &Config, clock_offset_ns: i64, demo: boo
     let mut hardware = Hardware::read(root);
     live::describe(root, &mut hardware);
     let mut clock = Map::new();
-    clock.insert("realtime_minus_monotonic_ns".to_owned(), clock_offset_ns.into());
+    clock.insert(
+        "realtime_minus_monotonic_ns".to_owned(),
+        clock_offset_ns.into(),
+    );
     put(&mut clock, "source", hardware.clock_source.clone());
     put(&mut clock, "synchronised", hardware.clock_synchronised);
     let mut all = Map::new();

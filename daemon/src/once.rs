@@ -46,7 +46,9 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
         let (rpc, heard) = asked::rpc(config, &seen, facts.clone(), clock).await;
         let votes = votes::check(config, &seen, (facts.clone(), heard.clone()), clock).await;
         let process = seen.target.as_ref().map(|target| target.process);
-        let told = process.and_then(|process| identity_of(process, heard.facts().as_deref(), facts.get().as_deref()));
+        let told = process.and_then(|process| {
+            identity_of(process, heard.facts().as_deref(), facts.get().as_deref())
+        });
         (admin, rpc, votes, told)
     };
     let others = async {
@@ -58,14 +60,33 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
             disks::check(config, &seen, clock)
         )
     };
-    let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) = tokio::join!(questions, others);
-    let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity.clone()));
+    let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) =
+        tokio::join!(questions, others);
+    let identity = told.or_else(|| {
+        seen.target
+            .as_ref()
+            .and_then(|_| config.target.identity.clone())
+    });
     let mut checks = vec![seen.process.with("identity", identity)];
     checks.extend(seen.rights);
     checks.extend(disks);
-    checks.extend([admin, rpc, votes, ingest, push, metrics, log, configuration(config)]);
+    checks.extend([
+        admin,
+        rpc,
+        votes,
+        ingest,
+        push,
+        metrics,
+        log,
+        configuration(config),
+    ]);
     let user = rustix::process::geteuid().as_raw();
-    Ok(Report { at: clock.now(), user, looking_for: seen.following.report().looking_for, checks })
+    Ok(Report {
+        at: clock.now(),
+        user,
+        looking_for: seen.following.report().looking_for,
+        checks,
+    })
 }
 
 /// Looks on a thread: a process that hangs in the kernel can hold its files in procfs for as long as it hangs.
@@ -74,7 +95,9 @@ async fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
     let (send, seen) = tokio::sync::oneshot::channel();
     let wanted = config.clone();
     stage
-        .thread("look", move |_| drop(send.send(ProcessLook::look(&wanted, clock))))
+        .thread("look", move |_| {
+            drop(send.send(ProcessLook::look(&wanted, clock)))
+        })
         .context("a thread cannot be started")?;
     match tokio::time::timeout(PATIENCE, seen).await {
         Ok(Ok(seen)) => seen,
@@ -93,7 +116,11 @@ fn configuration(config: &Config) -> Check {
         [] => Check::ok("config", "the daemon can start with this configuration"),
         some => {
             let all: Vec<String> = some.iter().map(ToString::to_string).collect();
-            Check::attention("config", all.join("; "), "correct it; run faultlined check-config for details")
+            Check::attention(
+                "config",
+                all.join("; "),
+                "correct it; run faultlined check-config for details",
+            )
         }
     }
 }

@@ -54,7 +54,11 @@ impl Default for Budget {
 impl Budget {
     /// A budget with shares of these sizes, and the usual one for decoders.
     pub fn new(pushes: u32, copies: u32) -> Self {
-        Budget { pushes: Share::new(pushes), decoders: Share::new(DECODERS), copies: Share::new(copies) }
+        Budget {
+            pushes: Share::new(pushes),
+            decoders: Share::new(DECODERS),
+            copies: Share::new(copies),
+        }
     }
 
     /// Bytes for parsing a push; waits until they are free. Asking for more than the whole share gets the whole share.
@@ -69,7 +73,10 @@ impl Budget {
 
     /// Bytes for a copy; `None` if they are not free now.
     pub fn copy(&self, bytes: u32) -> Option<Permit> {
-        Arc::clone(&self.copies.free).try_acquire_many_owned(bytes).ok().map(|permit| Permit(Some(permit)))
+        Arc::clone(&self.copies.free)
+            .try_acquire_many_owned(bytes)
+            .ok()
+            .map(|permit| Permit(Some(permit)))
     }
 
     /// Bytes taken from all shares.
@@ -81,7 +88,9 @@ impl Budget {
 impl Permit {
     /// How many bytes it stands for.
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |permit| permit.num_permits() as u64)
+        self.0
+            .as_ref()
+            .map_or(0, |permit| permit.num_permits() as u64)
     }
 
     /// Adds another permit of the same share to this one.
@@ -102,12 +111,20 @@ impl Permit {
 
 impl Share {
     fn new(bytes: u32) -> Self {
-        Share { bytes, free: Arc::new(Semaphore::new(bytes as usize)) }
+        Share {
+            bytes,
+            free: Arc::new(Semaphore::new(bytes as usize)),
+        }
     }
 
     async fn take(&self, bytes: u32) -> Permit {
         // Fails only for a closed semaphore, and nobody closes this one.
-        Permit(Arc::clone(&self.free).acquire_many_owned(bytes.min(self.bytes)).await.ok())
+        Permit(
+            Arc::clone(&self.free)
+                .acquire_many_owned(bytes.min(self.bytes))
+                .await
+                .ok(),
+        )
     }
 
     fn taken(&self) -> u64 {

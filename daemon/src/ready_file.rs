@@ -33,7 +33,10 @@ pub struct Error {
 impl Error {
     /// Whether it will not go away by itself, as a full disk may.
     pub fn is_permanent(&self) -> bool {
-        !matches!(self.source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        !matches!(
+            self.source.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded
+        )
     }
 }
 
@@ -57,7 +60,10 @@ struct Target {
 
 impl From<ProcessId> for Target {
     fn from(process: ProcessId) -> Self {
-        Target { pid: process.pid, start_ticks: process.start_ticks }
+        Target {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+        }
     }
 }
 
@@ -78,11 +84,25 @@ impl ReadyFile {
     /// # Errors
     /// It cannot: its folder is not there or may not be written, or something else than a file has its name.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let with_path = |source: io::Error| Error { path: path.to_owned(), source };
+        let with_path = |source: io::Error| Error {
+            path: path.to_owned(),
+            source,
+        };
         let (folder, name) = place(path).map_err(with_path)?;
-        let contents =
-            Contents { format: FORMAT, pid: std::process::id(), metrics: Vec::new(), ingest: None, target: None };
-        let file = ReadyFile { path: path.to_owned(), folder, name, contents, there: false };
+        let contents = Contents {
+            format: FORMAT,
+            pid: std::process::id(),
+            metrics: Vec::new(),
+            ingest: None,
+            target: None,
+        };
+        let file = ReadyFile {
+            path: path.to_owned(),
+            folder,
+            name,
+            contents,
+            there: false,
+        };
         file.new_part().map_err(with_path)?;
         file.remove(&file.part());
         Ok(file)
@@ -92,9 +112,16 @@ impl ReadyFile {
     ///
     /// # Errors
     /// The system refuses.
-    pub fn appear(&mut self, metrics: Vec<String>, ingest: Option<Vec<String>>) -> Result<(), Error> {
+    pub fn appear(
+        &mut self,
+        metrics: Vec<String>,
+        ingest: Option<Vec<String>>,
+    ) -> Result<(), Error> {
         (self.contents.metrics, self.contents.ingest) = (metrics, ingest);
-        self.write().map_err(|source| Error { path: self.path.clone(), source })?;
+        self.write().map_err(|source| Error {
+            path: self.path.clone(),
+            source,
+        })?;
         self.there = true;
         Ok(())
     }
@@ -147,7 +174,8 @@ impl ReadyFile {
         let part = self.part();
         // In a container every daemon has the same pid: one that was killed may have left this.
         self.remove(&part);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(openat(&self.folder, &part, flags, Mode::from_raw_mode(0o644))?.into())
     }
 
@@ -183,13 +211,27 @@ pub async fn keep(file: Option<ReadyFile>, following: Following) -> Infallible {
 /// The folder and the name in it, which a file, a symbolic link or nothing has: a device would be lost to the system.
 fn place(path: &Path) -> io::Result<(OwnedFd, OsString)> {
     let name = path.file_name().ok_or(Errno::ISDIR)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let folder = openat(
+        CWD,
+        folder,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let there = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map(|stat| FileType::from_raw_mode(stat.st_mode));
     match there {
-        Ok(FileType::RegularFile | FileType::Symlink) | Err(Errno::NOENT) => Ok((folder, name.to_owned())),
+        Ok(FileType::RegularFile | FileType::Symlink) | Err(Errno::NOENT) => {
+            Ok((folder, name.to_owned()))
+        }
         Ok(FileType::Directory) => Err(Errno::ISDIR.into()),
-        Ok(_) => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")),
+        Ok(_) => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )),
         Err(error) => Err(error.into()),
     }
 }

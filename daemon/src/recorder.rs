@@ -38,7 +38,8 @@ const TURN: Duration = Duration::from_secs(1);
 const AFTER_THE_TICK: Duration = Duration::from_millis(250);
 
 /// Why entries are missing that found no room.
-const LOST: &str = "the recorder did not keep up, or the validator's identity was unknown for too long";
+const LOST: &str =
+    "the recorder did not keep up, or the validator's identity was unknown for too long";
 
 /// One thing to keep.
 #[derive(Debug, Clone)]
@@ -72,8 +73,14 @@ impl Followed {
     /// The same process with what became known; `None` if that is about another one.
     pub fn described_as(&self, described: &Described) -> Option<Followed> {
         let target = Arc::clone(&described.target);
-        let (started_unix, seen, manifest) = (self.started_unix, self.seen, described.manifest.clone());
-        (target.process == self.target.process).then_some(Followed { target, started_unix, seen, manifest })
+        let (started_unix, seen, manifest) =
+            (self.started_unix, self.seen, described.manifest.clone());
+        (target.process == self.target.process).then_some(Followed {
+            target,
+            started_unix,
+            seen,
+            manifest,
+        })
     }
 }
 
@@ -111,11 +118,27 @@ impl Handle {
     }
 
     /// The recorder as a source, asked before the tick goes to the sinks. `more` adds to each finding.
-    pub fn source(&self, following: Following, more: impl Fn(&mut Finding) + Send + 'static) -> Box<dyn Poll> {
-        let (accounts, queue, seen) = (self.accounts.clone(), Arc::clone(&self.queue), Arc::clone(&self.seen));
+    pub fn source(
+        &self,
+        following: Following,
+        more: impl Fn(&mut Finding) + Send + 'static,
+    ) -> Box<dyn Poll> {
+        let (accounts, queue, seen) = (
+            self.accounts.clone(),
+            Arc::clone(&self.queue),
+            Arc::clone(&self.seen),
+        );
         let marks = Arc::clone(&self.marks);
         let more = Box::new(more);
-        Box::new(RecorderSource { accounts, queue, marks, following, seen, more, lost: (0, Duration::ZERO) })
+        Box::new(RecorderSource {
+            accounts,
+            queue,
+            marks,
+            following,
+            seen,
+            more,
+            lost: (0, Duration::ZERO),
+        })
     }
 
     /// Sets a mark, which is counted by its kind; false if there is no room for it.
@@ -130,7 +153,11 @@ impl Handle {
 
 impl Sink for Handle {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seen = self
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
         self.queue.push(Message::Tick(Arc::clone(tick), seen));
     }
 }
@@ -158,10 +185,27 @@ impl Recorder {
         describe: impl Fn(&Target) -> Value + Send + 'static,
     ) -> (Handle, Recorder) {
         let queue = Arc::new(Queue::default());
-        let handle = Handle { queue: Arc::clone(&queue), seen: Arc::default(), accounts, marks: Arc::default() };
+        let handle = Handle {
+            queue: Arc::clone(&queue),
+            seen: Arc::default(),
+            accounts,
+            marks: Arc::default(),
+        };
         let describe: Describe = Box::new(describe);
         let (events, news) = (Events::default(), Latest::default());
-        (handle, Recorder { clock, queue, events, describe, news, known: None, lost: 0, sinks: Vec::new() })
+        (
+            handle,
+            Recorder {
+                clock,
+                queue,
+                events,
+                describe,
+                news,
+                known: None,
+                lost: 0,
+                sinks: Vec::new(),
+            },
+        )
     }
 
     /// The same, told by `news` what became known of the process that is followed.
@@ -190,7 +234,11 @@ impl Recorder {
     fn news(&mut self) -> Option<Entry> {
         let followed = self.events.followed()?;
         let news = self.news.get().filter(|news| news.target == *followed)?;
-        if self.known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &news)) {
+        if self
+            .known
+            .as_ref()
+            .is_some_and(|known| Arc::ptr_eq(known, &news))
+        {
             return None;
         }
         self.known = Some(Arc::clone(&news));
@@ -201,7 +249,9 @@ impl Recorder {
         let mut entries = Vec::new();
         for message in self.queue.take() {
             match message {
-                Message::Tick(tick, seen) => self.events.tick(&tick, &seen, &self.describe, &mut entries),
+                Message::Tick(tick, seen) => {
+                    self.events.tick(&tick, &seen, &self.describe, &mut entries)
+                }
                 Message::Point(point) => entries.push(Entry::Point(point)),
                 Message::Mark(at, name) => {
                     entries.push(Entry::event(at, EventKind::Mark, &json!({ "name": name })));
@@ -215,7 +265,9 @@ impl Recorder {
             let detail = json!({ "why": LOST, "entries": self.lost - before });
             entries.push(Entry::event(now, EventKind::Gap, &detail));
         }
-        self.sinks.iter_mut().for_each(|sink| sink.take(&entries, now));
+        self.sinks
+            .iter_mut()
+            .for_each(|sink| sink.take(&entries, now));
     }
 }
 
@@ -248,7 +300,11 @@ mod tests {
         let mut recorder = recorder.with(Box::new(Memory(Arc::clone(&kept))));
         let mut sink = handle.sink();
         for number in 0..1000 {
-            sink.tick(&Arc::new(Tick { number, at: Stamp::default(), batches: Vec::new() }));
+            sink.tick(&Arc::new(Tick {
+                number,
+                at: Stamp::default(),
+                batches: Vec::new(),
+            }));
         }
         let lost = handle.queue.lost();
         assert!(lost > 0);
@@ -263,26 +319,46 @@ mod tests {
             })
             .collect();
         assert_eq!(gaps.len(), 1);
-        assert!(gaps[0].detail.contains(&format!("\"entries\":{lost}")), "{}", gaps[0].detail);
+        assert!(
+            gaps[0].detail.contains(&format!("\"entries\":{lost}")),
+            "{}",
+            gaps[0].detail
+        );
     }
 
     #[test]
     fn a_late_description_of_the_program_that_ran_before_is_not_taken() {
         let target = |comm: &str| Target {
-            process: faultline_kernel::ProcessId { pid: 7, start_ticks: 1 },
+            process: faultline_kernel::ProcessId {
+                pid: 7,
+                start_ticks: 1,
+            },
             comm: comm.to_owned(),
             exe: None,
             validator: None,
             ledger: None,
             found_by: "pid",
         };
-        let (handle, recorder) = Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
+        let (handle, recorder) =
+            Recorder::new(Clock::start(), Vec::new(), |target| json!(target.comm));
         let (kept, news) = (Arc::default(), Latest::default());
-        let mut recorder = recorder.with_news(news.clone()).with(Box::new(Memory(Arc::clone(&kept))));
+        let mut recorder = recorder
+            .with_news(news.clone())
+            .with(Box::new(Memory(Arc::clone(&kept))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.seen.lock().unwrap() = FollowedAtTick { target: Some(Arc::new(target(comm))), ended: None };
-            handle.clone().tick(&Arc::new(Tick { number, at: Stamp::default(), batches: Vec::new() }));
-            let described = Described { target: Arc::new(target(late)), manifest: json!(format!("late {late}")) };
+            *handle.seen.lock().unwrap() = FollowedAtTick {
+                target: Some(Arc::new(target(comm))),
+                ended: None,
+            };
+            handle.clone().tick(&Arc::new(Tick {
+                number,
+                at: Stamp::default(),
+                batches: Vec::new(),
+            }));
+            let described = Described {
+                target: Arc::new(target(late)),
+                manifest: json!(format!("late {late}")),
+            };
             news.set(Some(Arc::new(described)));
             recorder.turn();
         }
@@ -297,7 +373,13 @@ mod tests {
     #[test]
     fn turns_come_once_a_second_a_quarter_after_the_tick() {
         let ms = Duration::from_millis;
-        for (uptime, wait) in [(0, 250), (5_100, 150), (5_250, 1000), (5_300, 950), (5_999, 251)] {
+        for (uptime, wait) in [
+            (0, 250),
+            (5_100, 150),
+            (5_250, 1000),
+            (5_300, 950),
+            (5_999, 251),
+        ] {
             assert_eq!(until_next(ms(uptime)), ms(wait), "{uptime}");
         }
     }

@@ -53,7 +53,10 @@ impl fmt::Display for ListenAddress {
 
 /// Several places, in words.
 pub fn places(sockets: &[Bound]) -> Vec<String> {
-    sockets.iter().map(|socket| socket.place.to_string()).collect()
+    sockets
+        .iter()
+        .map(|socket| socket.place.to_string())
+        .collect()
 }
 
 /// A socket that listens and does not block.
@@ -87,10 +90,19 @@ impl Bound {
             }
             Socket::Unix(socket) => {
                 socket.set_nonblocking(true)?;
-                ListenAddress::Unix(socket.local_addr()?.as_pathname().map_or_else(PathBuf::new, PathBuf::from))
+                ListenAddress::Unix(
+                    socket
+                        .local_addr()?
+                        .as_pathname()
+                        .map_or_else(PathBuf::new, PathBuf::from),
+                )
             }
         };
-        Ok(Bound { place, socket, inherited })
+        Ok(Bound {
+            place,
+            socket,
+            inherited,
+        })
     }
 
     /// Where it listens; the port is known also if 0 was asked for.
@@ -146,11 +158,19 @@ impl ListeningSockets {
         let open = |bound: Bound| {
             let accepting = match bound.socket {
                 Socket::Tcp(socket) => Accepting::Tcp(tokio::net::TcpListener::from_std(socket)?),
-                Socket::Unix(socket) => Accepting::Unix(tokio::net::UnixListener::from_std(socket)?),
+                Socket::Unix(socket) => {
+                    Accepting::Unix(tokio::net::UnixListener::from_std(socket)?)
+                }
             };
-            Ok(ListeningSocket { accepting, inherited: bound.inherited })
+            Ok(ListeningSocket {
+                accepting,
+                inherited: bound.inherited,
+            })
         };
-        Ok(ListeningSockets { sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?, first: 0 })
+        Ok(ListeningSockets {
+            sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?,
+            first: 0,
+        })
     }
 
     /// The next connection. Dropped before its end, it has taken none.
@@ -165,10 +185,16 @@ impl ListeningSockets {
         let count = self.sockets.len();
         for turn in 0..count {
             let number = (self.first + turn) % count;
-            let Some(socket) = self.sockets.get(number) else { continue };
+            let Some(socket) = self.sockets.get(number) else {
+                continue;
+            };
             let accepted = match &socket.accepting {
-                Accepting::Tcp(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Left(stream)),
-                Accepting::Unix(socket) => socket.poll_accept(cx).map_ok(|(stream, _)| Either::Right(stream)),
+                Accepting::Tcp(socket) => socket
+                    .poll_accept(cx)
+                    .map_ok(|(stream, _)| Either::Left(stream)),
+                Accepting::Unix(socket) => socket
+                    .poll_accept(cx)
+                    .map_ok(|(stream, _)| Either::Right(stream)),
             };
             if accepted.is_ready() {
                 self.first = number + 1;
@@ -210,7 +236,9 @@ impl Peer {
     /// Whoever has this address.
     pub(crate) fn at(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
-            IpAddr::V6(long) => IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX))),
+            IpAddr::V6(long) => {
+                IpAddr::V6(Ipv6Addr::from_bits(long.to_bits() & !u128::from(u64::MAX)))
+            }
             short @ IpAddr::V4(_) => short,
         }))
     }
@@ -235,9 +263,11 @@ impl fmt::Display for Peer {
 pub(crate) fn peer(stream: &Stream) -> Peer {
     match stream {
         // One that is gone already has no address any more.
-        Either::Left(stream) => {
-            stream.peer_addr().map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| Peer::at(at.ip()))
-        }
+        Either::Left(stream) => stream
+            .peer_addr()
+            .map_or(Peer::at(Ipv6Addr::UNSPECIFIED.into()), |at| {
+                Peer::at(at.ip())
+            }),
         Either::Right(_) => Peer::LOCAL,
     }
 }

@@ -29,11 +29,17 @@ use faultline_kernel::HostRoot;
 /// The sources that are asked, in the order in which a tick asks them. Those that are told come after.
 pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = vec![
-        Box::new(listening::Target { following: following.clone(), told: None }),
+        Box::new(listening::Target {
+            following: following.clone(),
+            told: None,
+        }),
         Box::new(process::Process::new()),
     ];
     if config.threads.enabled {
-        sources.push(Box::new(threads::Threads::new(config.threads.clone(), crate::limits::raise_open_files())));
+        sources.push(Box::new(threads::Threads::new(
+            config.threads.clone(),
+            crate::limits::raise_open_files(),
+        )));
     }
     let memory = host::Memory::default();
     sources.push(Box::new(cgroup::Cgroup::new(memory.clone())));
@@ -51,7 +57,11 @@ pub fn told(
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
     if config.host.enabled {
         let (found, interval) = (told.resources.clone(), config.host.interval);
-        sources.push(Box::new(resources::Resources { found, interval, told: None }));
+        sources.push(Box::new(resources::Resources {
+            found,
+            interval,
+            told: None,
+        }));
     }
     if config.ingest.enabled || config.log.is_some() {
         sources.push(Box::new(datapoints));
@@ -60,13 +70,23 @@ pub fn told(
         sources.push(Box::new(listening::Log(view)));
     }
     if config.rpc.enabled {
-        sources.push(Box::new(listening::Rpc { handle: told.rpc.clone(), told: None }));
+        sources.push(Box::new(listening::Rpc {
+            handle: told.rpc.clone(),
+            told: None,
+        }));
     }
     if config.rpc.enabled && config.validator.enabled {
-        sources.push(Box::new(votes::Votes { heard: told.votes.clone(), rpc: told.rpc.clone(), told: None }));
+        sources.push(Box::new(votes::Votes {
+            heard: told.votes.clone(),
+            rpc: told.rpc.clone(),
+            told: None,
+        }));
     }
     if config.admin.enabled {
-        sources.push(Box::new(listening::Admin { facts: told.admin.clone(), told: None }));
+        sources.push(Box::new(listening::Admin {
+            facts: told.admin.clone(),
+            told: None,
+        }));
     }
     sources.push(Box::new(conclusions::Conclusions::new(live, told)));
     sources

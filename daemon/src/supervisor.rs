@@ -1,6 +1,9 @@
 //! The only place that spawns: every thread and task has a name, a stage and an end.
 
-#![expect(clippy::disallowed_methods, reason = "this module is where threads, tasks and programs are started")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this module is where threads, tasks and programs are started"
+)]
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -39,8 +42,15 @@ impl Stop {
     /// A signal that nobody has given yet.
     pub fn new() -> Self {
         let (sender, watch) = watch::channel(false);
-        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok().map(Arc::new);
-        Stop { flag: Arc::new((Mutex::new(false), Condvar::new())), watch, sender: Arc::new(sender), descriptor }
+        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .ok()
+            .map(Arc::new);
+        Stop {
+            flag: Arc::new((Mutex::new(false), Condvar::new())),
+            watch,
+            sender: Arc::new(sender),
+            descriptor,
+        }
     }
 
     /// Gives the signal.
@@ -69,7 +79,10 @@ impl Stop {
     /// Blocks for `duration`, or until the signal; true if it was given.
     pub fn sleep(&self, duration: Duration) -> bool {
         let stopped = self.flag.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.flag.1.wait_timeout_while(stopped, duration, |stopped| !*stopped);
+        let waited = self
+            .flag
+            .1
+            .wait_timeout_while(stopped, duration, |stopped| !*stopped);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
@@ -81,10 +94,19 @@ impl Stop {
         let own = self.descriptor.as_deref();
         let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
         waited.extend(own.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
-        let duration = if own.is_some() { duration } else { duration.min(WITHOUT_DESCRIPTOR) };
-        let timeout = Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: duration.subsec_nanos().into() };
+        let duration = if own.is_some() {
+            duration
+        } else {
+            duration.min(WITHOUT_DESCRIPTOR)
+        };
+        let timeout = Timespec {
+            tv_sec: duration.as_secs().cast_signed(),
+            tv_nsec: duration.subsec_nanos().into(),
+        };
         match poll(&mut waited, Some(&timeout)) {
-            Ok(_) => Ok(waited.first().is_some_and(|other| !other.revents().is_empty())),
+            Ok(_) => Ok(waited
+                .first()
+                .is_some_and(|other| !other.revents().is_empty())),
             Err(Errno::INTR) => Ok(false),
             Err(error) => Err(error),
         }
@@ -104,7 +126,13 @@ pub struct Stage {
 impl Stage {
     /// A stage without members.
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
-        Stage { name, stop: Stop::new(), runtime: runtime.clone(), threads: Vec::new(), tasks: Vec::new() }
+        Stage {
+            name,
+            stop: Stop::new(),
+            runtime: runtime.clone(),
+            threads: Vec::new(),
+            tasks: Vec::new(),
+        }
     }
 
     /// For logs.
@@ -121,7 +149,11 @@ impl Stage {
     ///
     /// # Errors
     /// The system has no room for another thread.
-    pub fn thread(&mut self, name: &'static str, body: impl FnOnce(Stop) + Send + 'static) -> std::io::Result<()> {
+    pub fn thread(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce(Stop) + Send + 'static,
+    ) -> std::io::Result<()> {
         self.spawn(name, THREAD_STACK, body)
     }
 
@@ -139,7 +171,10 @@ impl Stage {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(calls).build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(calls)
+            .build()?;
         self.spawn(name, TASK_STACK, move |stop| {
             // What is blocked on is woken through a descriptor, also by its own thread; a task is not.
             let task = runtime.spawn(async { body(stop).await });
@@ -157,7 +192,10 @@ impl Stage {
         body: impl FnOnce(Stop) + Send + 'static,
     ) -> std::io::Result<()> {
         let stop = self.stop.clone();
-        let handle = std::thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(move || body(stop))?;
+        let handle = std::thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(stack)
+            .spawn(move || body(stop))?;
         self.threads.push((name, handle));
         Ok(())
     }
@@ -167,13 +205,23 @@ impl Stage {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        self.tasks.push((name, self.runtime.spawn(body(self.stop.clone()))));
+        self.tasks
+            .push((name, self.runtime.spawn(body(self.stop.clone()))));
     }
 
     /// Whether a member has ended although nobody asked it to: a panic, which was logged when it happened.
     pub fn broken(&self) -> Option<&'static str> {
-        let thread = self.threads.iter().find(|(_, handle)| handle.is_finished()).map(|(name, _)| *name);
-        thread.or_else(|| self.tasks.iter().find(|(_, handle)| handle.is_finished()).map(|(name, _)| *name))
+        let thread = self
+            .threads
+            .iter()
+            .find(|(_, handle)| handle.is_finished())
+            .map(|(name, _)| *name);
+        thread.or_else(|| {
+            self.tasks
+                .iter()
+                .find(|(_, handle)| handle.is_finished())
+                .map(|(name, _)| *name)
+        })
     }
 
     /// Stops the members and waits for them until `grace` is over; the names of those that did not end.
@@ -185,8 +233,12 @@ impl Stage {
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
-            let busy: Vec<&'static str> =
-                self.threads.iter().map(|(n, _)| *n).chain(self.tasks.iter().map(|(n, _)| *n)).collect();
+            let busy: Vec<&'static str> = self
+                .threads
+                .iter()
+                .map(|(n, _)| *n)
+                .chain(self.tasks.iter().map(|(n, _)| *n))
+                .collect();
             if busy.is_empty() {
                 return busy;
             }
@@ -222,9 +274,16 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_stage_ends_when_all_its_members_have_ended() {
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-        stage.thread("blocking", |stop| while !stop.sleep(Duration::from_secs(60)) {}).unwrap();
+        stage
+            .thread(
+                "blocking",
+                |stop| while !stop.sleep(Duration::from_secs(60)) {},
+            )
+            .unwrap();
         stage.task("waiting", |stop| async move { stop.wait().await });
-        stage.task_thread("apart", 1, |stop| async move { stop.wait().await }).unwrap();
+        stage
+            .task_thread("apart", 1, |stop| async move { stop.wait().await })
+            .unwrap();
         assert_eq!(stage.broken(), None);
         assert!(stage.end(Duration::from_secs(20)).await.is_empty());
     }
@@ -233,15 +292,27 @@ mod tests {
     fn who_waits_for_a_descriptor_hears_the_signal_and_the_descriptor() {
         let (stop, other) = (Stop::new(), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
         let long = Duration::from_secs(60);
-        assert_eq!(stop.wait_readable(other.as_fd(), Duration::from_millis(1)), Ok(false), "neither");
+        assert_eq!(
+            stop.wait_readable(other.as_fd(), Duration::from_millis(1)),
+            Ok(false),
+            "neither"
+        );
         rustix::io::write(&other, &1_u64.to_ne_bytes()).unwrap();
-        assert_eq!(stop.wait_readable(other.as_fd(), long), Ok(true), "the descriptor");
+        assert_eq!(
+            stop.wait_readable(other.as_fd(), long),
+            Ok(true),
+            "the descriptor"
+        );
         rustix::io::read(&other, &mut [0; 8]).unwrap();
         let setter = std::thread::spawn({
             let stop = stop.clone();
             move || stop.set()
         });
-        assert_eq!(stop.wait_readable(other.as_fd(), long), Ok(false), "the signal, long before the time is over");
+        assert_eq!(
+            stop.wait_readable(other.as_fd(), long),
+            Ok(false),
+            "the signal, long before the time is over"
+        );
         assert!(stop.is_set());
         setter.join().unwrap();
     }

@@ -57,7 +57,11 @@ impl Ticker {
     pub fn new(parts: Parts, hub: Hub) -> Self {
         let entry = |source: Box<dyn Poll>| {
             let last = Arc::new(Batch::empty(source.source(), Stamp::default()));
-            Entry { source, due: Duration::ZERO, last }
+            Entry {
+                source,
+                due: Duration::ZERO,
+                last,
+            }
         };
         Ticker {
             clock: parts.clock,
@@ -101,7 +105,13 @@ impl Ticker {
         let batches = self.entries.iter_mut().map(|entry| {
             if changed || entry.due <= at.uptime {
                 let (root, host) = (&self.root, &self.host);
-                let look = Look { now: at, target, root, host, condition: &condition };
+                let look = Look {
+                    now: at,
+                    target,
+                    root,
+                    host,
+                    condition: &condition,
+                };
                 let news = entry.ask(&look, &self.clock);
                 self.book.looked(&entry.last, news);
             }
@@ -109,7 +119,11 @@ impl Ticker {
         });
         let mut batches: Vec<Arc<Batch>> = batches.collect();
         batches.push(Arc::new(self.book.batch(at)));
-        let tick = Arc::new(Tick { number: due.number, at, batches });
+        let tick = Arc::new(Tick {
+            number: due.number,
+            at,
+            batches,
+        });
         self.hub.publish(&tick);
         tick
     }
@@ -127,7 +141,17 @@ impl Entry {
             self.due = every * u32::try_from(intervals).unwrap_or(u32::MAX);
         }
         let (readings, problems, up) = (finding.readings, finding.problems, finding.up);
-        self.last = Arc::new(Batch { source: self.source.source(), at, took, readings, problems, up });
-        News { repeated: finding.repeated, heard: finding.heard.unwrap_or(at) }
+        self.last = Arc::new(Batch {
+            source: self.source.source(),
+            at,
+            took,
+            readings,
+            problems,
+            up,
+        });
+        News {
+            repeated: finding.repeated,
+            heard: finding.heard.unwrap_or(at),
+        }
     }
 }

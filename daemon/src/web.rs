@@ -97,21 +97,33 @@ impl PageInfo {
     /// Describes the search as configured.
     pub fn new(version: &'static str, find: &Find, docs: Option<String>) -> Self {
         let search = match find {
-            Find::Scan => "among all processes, by what validators are called and how they are started".to_owned(),
+            Find::Scan => {
+                "among all processes, by what validators are called and how they are started"
+                    .to_owned()
+            }
             Find::Pid(pid) => format!("as process {pid} (target.pid)"),
             Find::Ledger(ledger) => {
-                format!("as the process that serves the ledger {} (target.ledger)", ledger.display())
+                format!(
+                    "as the process that serves the ledger {} (target.ledger)",
+                    ledger.display()
+                )
             }
             Find::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),
             Find::ProcessName(name) => format!("as a process named {name} (target.process_name)"),
         };
-        PageInfo { version, search, docs }
+        PageInfo {
+            version,
+            search,
+            docs,
+        }
     }
 }
 
 /// Reads the web config file and what it names, and binds nothing; every mistake.
 pub fn check(config: &Metrics) -> Vec<WebError> {
-    let Some(path) = &config.web_config else { return protected(config.listen, None).err().into_iter().collect() };
+    let Some(path) = &config.web_config else {
+        return protected(config.listen, None).err().into_iter().collect();
+    };
     let (web, mut mistakes) = config::WebConfig::read(path);
     mistakes.extend(web.tls.iter().flat_map(tls::TlsFiles::mistakes));
     if mistakes.is_empty() {
@@ -123,17 +135,26 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
 /// What an operator should know of the web config file although it can be used, at this time since 1970; and the files
 /// with secrets: itself, and the key it names.
 pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
-    let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else { return Default::default() };
+    let (Some(path), Ok(Some(web))) = (&config.web_config, load(config)) else {
+        return Default::default();
+    };
     let key = web.tls.as_ref().map(|tls| tls.key.clone());
     let dated = web.tls.as_ref().and_then(|tls| tls.warning(now));
     let users = web.users.iter().flat_map(auth::Users::warnings);
-    let told = users.map(|what| format!("{}: {what}", path.display())).chain(dated).collect();
+    let told = users
+        .map(|what| format!("{}: {what}", path.display()))
+        .chain(dated)
+        .collect();
     (told, std::iter::once(path.clone()).chain(key).collect())
 }
 
 /// The web config file, if there is one.
 fn load(config: &Metrics) -> Result<Option<config::WebConfig>, WebError> {
-    let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
+    let web = config
+        .web_config
+        .as_deref()
+        .map(config::WebConfig::load)
+        .transpose()?;
     protected(config.listen, web.as_ref())?;
     Ok(web)
 }
@@ -143,7 +164,10 @@ fn protected(listen: SocketAddr, web: Option<&config::WebConfig>) -> Result<(), 
     match web {
         _ if listen.ip().to_canonical().is_loopback() => Ok(()),
         None => Err(WebError::Exposed { listen }),
-        Some(web) if !web.protects() => Err(WebError::Unprotected { listen, path: web.path.clone() }),
+        Some(web) if !web.protects() => Err(WebError::Unprotected {
+            listen,
+            path: web.path.clone(),
+        }),
         Some(_) => Ok(()),
     }
 }
@@ -174,8 +198,16 @@ impl Server {
     ///
     /// # Errors
     /// As [`Server::build`], but for the binding.
-    pub fn from_sockets(sockets: Vec<Bound>, config: &Metrics, state: WebState) -> Result<Server, WebError> {
-        let web = config.web_config.as_deref().map(config::WebConfig::load).transpose()?;
+    pub fn from_sockets(
+        sockets: Vec<Bound>,
+        config: &Metrics,
+        state: WebState,
+    ) -> Result<Server, WebError> {
+        let web = config
+            .web_config
+            .as_deref()
+            .map(config::WebConfig::load)
+            .transpose()?;
         for listen in sockets.iter().filter_map(|socket| socket.place().tcp()) {
             protected(listen, web.as_ref())?;
         }
@@ -196,13 +228,24 @@ impl Server {
             tracing::warn!(%listen, %file, "passwords are sent in clear text: add tls_server_config");
         }
         let (tls, users, headers) = match web {
-            Some(web) => (web.tls.map(tls::Acceptor::new).transpose()?, web.users, web.headers),
+            Some(web) => (
+                web.tls.map(tls::Acceptor::new).transpose()?,
+                web.users,
+                web.headers,
+            ),
             None => Default::default(),
         };
         // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
-        let names = (tls.is_none() && users.is_none()).then(|| Names::new(&config.hosts, state.host_name.as_deref()));
-        let site = Site::new(state, users, headers).with_native_histograms(config.native_histograms).with_names(names);
-        Ok(Server { sockets, site: Arc::new(site), tls: tls.map(Arc::new) })
+        let names = (tls.is_none() && users.is_none())
+            .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
+        let site = Site::new(state, users, headers)
+            .with_native_histograms(config.native_histograms)
+            .with_names(names);
+        Ok(Server {
+            sockets,
+            site: Arc::new(site),
+            tls: tls.map(Arc::new),
+        })
     }
 
     /// Where it listens, with the ports the system chose if the configuration says 0.
@@ -218,7 +261,8 @@ impl Server {
     /// The address of its landing page; `None` if it listens in the file system only.
     pub fn page(&self) -> Option<String> {
         let scheme = if self.is_tls() { "https" } else { "http" };
-        self.local_addr().map(|address| format!("{scheme}://{address}/"))
+        self.local_addr()
+            .map(|address| format!("{scheme}://{address}/"))
     }
 
     /// Whether it speaks TLS.
@@ -236,7 +280,8 @@ impl Server {
             }
         };
         let mut open = FuturesUnordered::new();
-        let mut connections = Connections::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
+        let mut connections =
+            Connections::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
         let clock = self.site.clock();
         loop {
             tokio::select! {
@@ -260,7 +305,8 @@ impl Server {
             }
         }
         drop(sockets);
-        let finished = tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
+        let finished =
+            tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
         if finished.is_err() {
             tracing::debug!(connections = open.len(), "closing web connections at exit");
         }

@@ -4,8 +4,15 @@
 //! The times are printed, and asserted only against the point at which a validator gives up; docs/PERFORMANCE.md has
 //! those of a release build.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test reads clocks and starts the neighbours itself")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test reads clocks and starts the neighbours itself"
+)]
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::{Daemon, value};
@@ -40,8 +47,13 @@ const PUSHES_PER_SECOND: u32 = 5;
 const PUSH: &str = "/write?db=d&u=u&p=p&precision=n";
 
 /// 64 connections, by what is wrong with them.
-const NEIGHBOURS: [(usize, Neighbour); 5] =
-    [(24, slow_writer), (6, huge_body), (6, packed_body), (8, garbage), (20, half_open)];
+const NEIGHBOURS: [(usize, Neighbour); 5] = [
+    (24, slow_writer),
+    (6, huge_body),
+    (6, packed_body),
+    (8, garbage),
+    (20, half_open),
+];
 
 type Neighbour = fn(&Scene) -> std::io::Result<()>;
 
@@ -56,12 +68,22 @@ struct Scene {
 
 impl Scene {
     fn new(ingest: &str, lines: &[u8]) -> Self {
-        let huge = whole_lines(&lines.repeat(40 * MIB as usize / lines.len() + 1), 40 * MIB as usize).to_vec();
+        let huge = whole_lines(
+            &lines.repeat(40 * MIB as usize / lines.len() + 1),
+            40 * MIB as usize,
+        )
+        .to_vec();
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(&huge[..huge.len() / 2]).expect("memory");
         let packed = encoder.finish().expect("memory");
         let (over, answered) = (AtomicBool::new(false), AtomicU64::new(0));
-        Scene { ingest: ingest.to_owned(), huge, packed, over, answered }
+        Scene {
+            ingest: ingest.to_owned(),
+            huge,
+            packed,
+            over,
+            answered,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -94,7 +116,8 @@ impl Scene {
                 Err(error) => return Err(error),
             }
         }
-        self.answered.fetch_add(u64::from(answer == *b"HTTP/1.1 204"), Ordering::Relaxed);
+        self.answered
+            .fetch_add(u64::from(answer == *b"HTTP/1.1 204"), Ordering::Relaxed);
         Ok(())
     }
 }
@@ -123,14 +146,26 @@ fn huge_body(scene: &Scene) -> std::io::Result<()> {
 
 /// 20 MiB of datapoints, packed.
 fn packed_body(scene: &Scene) -> std::io::Result<()> {
-    scene.send(scene.connect(&head(scene.packed.len(), "Content-Encoding: gzip\r\n"))?, &scene.packed)
+    scene.send(
+        scene.connect(&head(scene.packed.len(), "Content-Encoding: gzip\r\n"))?,
+        &scene.packed,
+    )
 }
 
 /// A body that is no text, with lines longer than any, and then something that is no HTTP.
 fn garbage(scene: &Scene) -> std::io::Result<()> {
-    let body: Vec<u8> = scene.packed.iter().copied().filter(|&byte| byte != b'\n').take(MIB as usize).collect();
+    let body: Vec<u8> = scene
+        .packed
+        .iter()
+        .copied()
+        .filter(|&byte| byte != b'\n')
+        .take(MIB as usize)
+        .collect();
     scene.send(scene.connect(&head(body.len(), ""))?, &body)?;
-    scene.connect("\0\r\n\r\n garbage \u{7f}\r\n")?.read(&mut [0; 64]).map(drop)
+    scene
+        .connect("\0\r\n\r\n garbage \u{7f}\r\n")?
+        .read(&mut [0; 64])
+        .map(drop)
 }
 
 /// The beginning of a head, then silence until the other side has had enough.
@@ -150,24 +185,38 @@ fn recorded_lines() -> Vec<u8> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.lp.gz");
     let packed = std::fs::read(file).expect("the demo's recording");
     let mut text = Vec::new();
-    flate2::read::MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut text).expect("a whole recording");
+    flate2::read::MultiGzDecoder::new(packed.as_slice())
+        .read_to_end(&mut text)
+        .expect("a whole recording");
     text
 }
 
 /// The lines that end within `bytes`.
 fn whole_lines(text: &[u8], bytes: usize) -> &[u8] {
     let part = &text[..text.len().min(bytes)];
-    &part[..part.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1)]
+    &part[..part
+        .iter()
+        .rposition(|&byte| byte == b'\n')
+        .map_or(0, |last| last + 1)]
 }
 
 fn push_of(lines: usize, text: &[u8]) -> Vec<u8> {
-    text.split_inclusive(|&byte| byte == b'\n').cycle().take(lines).collect::<Vec<_>>().concat()
+    text.split_inclusive(|&byte| byte == b'\n')
+        .cycle()
+        .take(lines)
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// A small process to follow.
 fn target(folder: &Path) -> Result<Running> {
     let (arguments, output) = (vec!["1000".to_owned()], folder.join("target.out"));
-    Running::start(&Program { path: "sleep".into(), arguments, environment: Vec::new(), output })
+    Running::start(&Program {
+        path: "sleep".into(),
+        arguments,
+        environment: Vec::new(),
+        output,
+    })
 }
 
 fn configuration(folder: &Path, upstream: &Sink) -> String {
@@ -190,17 +239,23 @@ fn push_steadily(ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
             .map(|number| {
                 scope.spawn(move || {
                     std::thread::sleep(
-                        (Duration::from_secs(1) / PUSHES_PER_SECOND * number).saturating_sub(start.elapsed()),
+                        (Duration::from_secs(1) / PUSHES_PER_SECOND * number)
+                            .saturating_sub(start.elapsed()),
                     );
                     let begun = Instant::now();
-                    let request = Request::new("POST", PUSH).body(body).timeout(Duration::from_secs(30));
+                    let request = Request::new("POST", PUSH)
+                        .body(body)
+                        .timeout(Duration::from_secs(30));
                     let status = request.send(ingest).expect("an answer").status;
                     assert_eq!(status, 204, "push {number}");
                     begun.elapsed()
                 })
             })
             .collect();
-        pushing.into_iter().map(|push| push.join().expect("an answer")).collect()
+        pushing
+            .into_iter()
+            .map(|push| push.join().expect("an answer"))
+            .collect()
     });
     took.sort();
     took
@@ -215,14 +270,23 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
     let config = configuration(folder.path(), &upstream);
     let pid = target.pid().to_string();
     let program = std::env::var("FAULTLINE_DAEMON").unwrap_or_else(|_| FAULTLINED.to_owned());
-    let daemon = Daemon::start(&program, &["--pid", &pid, "--config", &config], folder.path())?;
-    let memory = |name| Ok::<_, faultline_testkit::Error>(status_bytes(daemon.pid(), name)?.unwrap_or(u64::MAX));
+    let daemon = Daemon::start(
+        &program,
+        &["--pid", &pid, "--config", &config],
+        folder.path(),
+    )?;
+    let memory = |name| {
+        Ok::<_, faultline_testkit::Error>(status_bytes(daemon.pid(), name)?.unwrap_or(u64::MAX))
+    };
     let text = recorded_lines();
     let scene = Scene::new(daemon.ingest(), &text);
     let body = push_of(3000, &text);
     let at_rest = memory("VmRSS")?;
     let asked = std::env::var("FAULTLINE_LOAD_SECONDS").ok();
-    let seconds = asked.map_or(SECONDS, |text| text.parse().expect("FAULTLINE_LOAD_SECONDS is a number of seconds"));
+    let seconds = asked.map_or(SECONDS, |text| {
+        text.parse()
+            .expect("FAULTLINE_LOAD_SECONDS is a number of seconds")
+    });
     let pushes = seconds * PUSHES_PER_SECOND;
 
     let took = std::thread::scope(|scope| {
@@ -246,25 +310,54 @@ fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> R
 
     let at = |share: f64| took[((took.len() - 1) as f64 * share).round() as usize];
     let page = daemon.scrape()?;
-    let (ticks, missed) =
-        (value(&page, "faultline_ticks_total", &[])?, value(&page, "faultline_missed_ticks_total", &[])?);
+    let (ticks, missed) = (
+        value(&page, "faultline_ticks_total", &[])?,
+        value(&page, "faultline_missed_ticks_total", &[])?,
+    );
     let answered = scene.answered.load(Ordering::Relaxed);
-    println!("{pushes} pushes of {} bytes: median {:?}, p99 {:?}, worst {:?}", body.len(), at(0.5), at(0.99), at(1.0));
+    println!(
+        "{pushes} pushes of {} bytes: median {:?}, p99 {:?}, worst {:?}",
+        body.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    );
     println!("{answered} pushes of the neighbours taken; {missed} of {ticks} ticks missed");
-    println!("memory: {} KiB at rest, {} KiB at most", at_rest / 1024, memory("VmHWM")? / 1024);
+    println!(
+        "memory: {} KiB at rest, {} KiB at most",
+        at_rest / 1024,
+        memory("VmHWM")? / 1024
+    );
     assert!(at(0.99) < GIVEN_UP_AFTER, "p99 {:?}", at(0.99));
-    assert!(memory("VmHWM")? <= MOST_MEMORY, "{} bytes", memory("VmHWM")?);
-    assert!(missed <= MOST_MISSED_TICKS * (ticks / 15.0).ceil(), "{missed} of {ticks} ticks missed");
-    assert!(value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(pushes));
+    assert!(
+        memory("VmHWM")? <= MOST_MEMORY,
+        "{} bytes",
+        memory("VmHWM")?
+    );
+    assert!(
+        missed <= MOST_MISSED_TICKS * (ticks / 15.0).ceil(),
+        "{missed} of {ticks} ticks missed"
+    );
+    assert!(
+        value(&page, "faultline_ingest_requests_total", &[("code", "204")])? >= f64::from(pushes)
+    );
 
     // Copies wait for the upstream as long as they are allowed to; once it is back nothing has to be held.
     upstream.behave(Behaviour::Answer(204));
     let begun = Instant::now();
     let resident = eventually_seeing(BACK_WITHIN, "memory comes back", || {
         let resident = memory("RssAnon").map_err(|error| error.to_string())?;
-        if resident <= ANONYMOUS_AFTERWARDS { Ok(resident) } else { Err(format!("{} KiB", resident / 1024)) }
+        if resident <= ANONYMOUS_AFTERWARDS {
+            Ok(resident)
+        } else {
+            Err(format!("{} KiB", resident / 1024))
+        }
     });
-    println!("memory: {} KiB anonymous {:.1} s later", resident / 1024, begun.elapsed().as_secs_f64());
+    println!(
+        "memory: {} KiB anonymous {:.1} s later",
+        resident / 1024,
+        begun.elapsed().as_secs_f64()
+    );
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }

@@ -64,9 +64,15 @@ fn of_this_machine() -> Vec<&'static str> {
         let allowed = fs::read_to_string(format!("/proc/sys/{setting}")).expect("procfs");
         allowed.trim().parse::<u64>().expect("a number") < *needed
     };
-    let settings =
-        [("vm/max_map_count", 1_000_000, "AgaveMaxMapCount"), ("net/core/rmem_default", 134_217_728, "AgaveUdpDrops")];
-    settings.into_iter().filter(short).map(|(_, _, alert)| alert).collect()
+    let settings = [
+        ("vm/max_map_count", 1_000_000, "AgaveMaxMapCount"),
+        ("net/core/rmem_default", 134_217_728, "AgaveUdpDrops"),
+    ];
+    settings
+        .into_iter()
+        .filter(short)
+        .map(|(_, _, alert)| alert)
+        .collect()
 }
 
 /// A node with everything that looks at it.
@@ -95,7 +101,11 @@ impl Scene {
     }
 
     fn names(&self) -> BTreeSet<String> {
-        self.told().into_iter().filter(|told| !told.resolved).map(|told| told.alert).collect()
+        self.told()
+            .into_iter()
+            .filter(|told| !told.resolved)
+            .map(|told| told.alert)
+            .collect()
     }
 
     fn start(&mut self) -> Result<()> {
@@ -109,10 +119,18 @@ impl Scene {
         (receiver, alert): (&str, &str),
         mend: impl FnOnce(&mut Scene) -> Result<()>,
     ) -> Result<()> {
-        let wanted = |resolved| Told { receiver: receiver.to_owned(), alert: alert.to_owned(), resolved };
+        let wanted = |resolved| Told {
+            receiver: receiver.to_owned(),
+            alert: alert.to_owned(),
+            resolved,
+        };
         let has = |scene: &Scene, resolved| {
             let told = scene.told();
-            if told.contains(&wanted(resolved)) { Ok(()) } else { Err((told, scene.prometheus.firing())) }
+            if told.contains(&wanted(resolved)) {
+                Ok(())
+            } else {
+                Err((told, scene.prometheus.firing()))
+            }
         };
         eventually_seeing(PATIENCE, what, || has(self, false));
         mend(self)?;
@@ -120,7 +138,11 @@ impl Scene {
         std::thread::sleep(QUIET);
         let told = self.told();
         println!("{what}: {told:?}");
-        assert_eq!(self.names(), BTreeSet::from([alert.to_owned()]), "{what}: {told:?}");
+        assert_eq!(
+            self.names(),
+            BTreeSet::from([alert.to_owned()]),
+            "{what}: {told:?}"
+        );
         self.before = self.alertmanager.told().len();
         Ok(())
     }
@@ -129,7 +151,9 @@ impl Scene {
 /// Starts the follower in its cgroup and waits until it follows.
 fn start(cluster: &mut Cluster, cgroup: &LimitedCgroup) -> Result<()> {
     let pid = cluster.start_follower()?;
-    cgroup.write("cgroup.procs", pid.into()).expect("a process can be moved");
+    cgroup
+        .write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
     cluster.wait_until_following()
 }
 
@@ -137,12 +161,19 @@ fn scene(folder: &Path, cgroup: LimitedCgroup, disk: Disk) -> Result<Scene> {
     let nodes = folder.join("nodes");
     let config = folder.join("faultlined.toml");
     let vote = base58(vote_account());
-    let text = format!("[rpc]\ninterval = \"1s\"\n[validator]\ninterval = \"1s\"\nvote_account = \"{vote}\"\n");
+    let text = format!(
+        "[rpc]\ninterval = \"1s\"\n[validator]\ninterval = \"1s\"\nvote_account = \"{vote}\"\n"
+    );
     fs::write(&config, text).expect("a configuration");
     let ledger = nodes.join("follower").display().to_string();
     let daemon = Daemon::start(
         env!("CARGO_BIN_EXE_faultlined"),
-        &["--config", &config.display().to_string(), "--ledger", &ledger],
+        &[
+            "--config",
+            &config.display().to_string(),
+            "--ledger",
+            &ledger,
+        ],
         folder,
     )?;
     let options = ClusterOptions {
@@ -165,7 +196,15 @@ fn scene(folder: &Path, cgroup: LimitedCgroup, disk: Disk) -> Result<Scene> {
         ..PrometheusOptions::default()
     };
     let prometheus = Prometheus::start(&options)?;
-    Ok(Scene { cluster, daemon, prometheus, alertmanager, cgroup, disk, before: 0 })
+    Ok(Scene {
+        cluster,
+        daemon,
+        prometheus,
+        alertmanager,
+        cgroup,
+        disk,
+        before: 0,
+    })
 }
 
 #[test]
@@ -183,7 +222,10 @@ fn a_node_that_is_killed_filled_and_starved_or_does_not_vote_is_told_each_time_b
         }
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (cgroup, disk) = (LimitedCgroup::new(ROOMY), Disk::mount(&folder.path().join("nodes"), DISK));
+    let (cgroup, disk) = (
+        LimitedCgroup::new(ROOMY),
+        Disk::mount(&folder.path().join("nodes"), DISK),
+    );
     let (Some(cgroup), Some(disk)) = (cgroup, disk) else {
         eprintln!("SKIPPED: no cgroup with a limit of memory, or no file system, can be made here");
         return Ok(());
@@ -210,13 +252,25 @@ fn votes_stop(scene: &mut Scene) -> Result<()> {
     let [own, other] = scene.cluster.places().clone();
     scene.cluster.set_follower_identity(&other.identity)?;
     let told = |scene: &Scene, alert: &str, resolved| {
-        let wanted = Told { receiver: "page".to_owned(), alert: alert.to_owned(), resolved };
+        let wanted = Told {
+            receiver: "page".to_owned(),
+            alert: alert.to_owned(),
+            resolved,
+        };
         let told = scene.told();
-        if told.contains(&wanted) { Ok(()) } else { Err((told, scene.prometheus.firing())) }
+        if told.contains(&wanted) {
+            Ok(())
+        } else {
+            Err((told, scene.prometheus.firing()))
+        }
     };
-    eventually_seeing(PATIENCE, "votes stop: delinquent", || told(scene, "AgaveDelinquent", false));
+    eventually_seeing(PATIENCE, "votes stop: delinquent", || {
+        told(scene, "AgaveDelinquent", false)
+    });
     scene.cluster.set_follower_identity(&own.identity)?;
-    eventually_seeing(PATIENCE, "votes stop: it is over", || told(scene, "AgaveDelinquent", true));
+    eventually_seeing(PATIENCE, "votes stop: it is over", || {
+        told(scene, "AgaveDelinquent", true)
+    });
     std::thread::sleep(QUIET);
     println!("votes stop: {:?}", scene.told());
     let mut others = scene.names();
@@ -228,9 +282,15 @@ fn votes_stop(scene: &mut Scene) -> Result<()> {
 
 /// The limit is so low that what cannot be dropped is more than 95 % of it: what is left of page cache is read again and again.
 fn starved(scene: &mut Scene) -> Result<()> {
-    let needed = scene.number("agave_memory_unreclaimable_bytes").expect("its memory is known");
+    let needed = scene
+        .number("agave_memory_unreclaimable_bytes")
+        .expect("its memory is known");
     let limit = (needed / 0.955) as u64;
-    println!("unreclaimable {:.0} MiB, limit {} MiB", needed / MIB as f64, limit / MIB);
+    println!(
+        "unreclaimable {:.0} MiB, limit {} MiB",
+        needed / MIB as f64,
+        limit / MIB
+    );
     scene.cgroup.limit(limit).expect("a limit can be lowered");
     scene.is_told("starved", ("page", "AgaveOomAhead"), |scene| {
         scene.cgroup.limit(ROOMY).expect("a limit can be raised");

@@ -1,7 +1,10 @@
 //! A real validator that the kernel really OOM kills: the daemon shows the limit, the approach and the
 //! reason.
 
-#![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use faultline_testkit::Result;
 use faultline_testkit::binaries::{Binaries, SKIP_MESSAGE};
@@ -22,7 +25,8 @@ const LIMIT: u64 = 1400 << 20;
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_reason() -> Result<()> {
+fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_reason() -> Result<()>
+{
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -36,18 +40,33 @@ fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_re
     let nodes = folder.path().join("nodes");
     fs::create_dir(&nodes).expect("a folder for the nodes");
     let ledger = nodes.join("follower").display().to_string();
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--ledger", &ledger, "--no-ingest"], folder.path())?;
-    let mut cluster = Cluster::start_leader(ClusterOptions { folder: Some(nodes), ..ClusterOptions::default() })?;
+    let daemon = Daemon::start(
+        env!("CARGO_BIN_EXE_faultlined"),
+        &["--ledger", &ledger, "--no-ingest"],
+        folder.path(),
+    )?;
+    let mut cluster = Cluster::start_leader(ClusterOptions {
+        folder: Some(nodes),
+        ..ClusterOptions::default()
+    })?;
     let pid = cluster.start_follower()?;
-    cgroup.write("cgroup.procs", pid.into()).expect("a process can be moved");
+    cgroup
+        .write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
     let number = |name: &str, labels: &[(&str, &str)]| daemon.scrape().ok()?.get(name, labels);
     let mut most = 0.0_f64;
     eventually_seeing(PATIENCE, "the limit and the approach", || {
         let limit = number("agave_memory_effective_limit_bytes", &[]);
         most = most.max(number("agave_memory_unreclaimable_bytes", &[]).unwrap_or(0.0));
-        if limit == Some(LIMIT as f64) && most > 0.7 * LIMIT as f64 { Ok(()) } else { Err((limit, most)) }
+        if limit == Some(LIMIT as f64) && most > 0.7 * LIMIT as f64 {
+            Ok(())
+        } else {
+            Err((limit, most))
+        }
     });
-    eventually_seeing(PATIENCE, "the kill", || cgroup.kills().filter(|kills| *kills > 0).ok_or(most));
+    eventually_seeing(PATIENCE, "the kill", || {
+        cgroup.kills().filter(|kills| *kills > 0).ok_or(most)
+    });
     eventually_seeing(PATIENCE, "the end", || {
         let up = number("agave_up", &[]);
         if up == Some(0.0) { Ok(()) } else { Err(up) }
@@ -55,11 +74,19 @@ fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_re
     let killed_once = |counter: &str| {
         let of = |reason| number(counter, &[("reason", reason)]);
         let all = (of("oom_kill"), of("exit"), of("unknown"));
-        if all == (Some(1.0), Some(0.0), Some(0.0)) { Ok(()) } else { Err(all) }
+        if all == (Some(1.0), Some(0.0), Some(0.0)) {
+            Ok(())
+        } else {
+            Err(all)
+        }
     };
-    eventually_seeing(PATIENCE, "the reason of the end", || killed_once("agave_process_ends_total"));
+    eventually_seeing(PATIENCE, "the reason of the end", || {
+        killed_once("agave_process_ends_total")
+    });
     cluster.start_follower()?;
-    eventually_seeing(PATIENCE, "the successor and the reason", || killed_once("agave_process_restarts_total"));
+    eventually_seeing(PATIENCE, "the successor and the reason", || {
+        killed_once("agave_process_restarts_total")
+    });
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }

@@ -3,8 +3,15 @@
 //!
 //! The validator is the second of its cluster: it has two sevenths of the stake and does not lead every slot.
 
-#![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a witness has a clock of its own")]
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a witness has a clock of its own"
+)]
 
 #[path = "real_votes/witness.rs"]
 mod witness;
@@ -30,7 +37,11 @@ const PATIENCE: Duration = Duration::from_secs(400);
 const SLOTS_IN_EPOCH: u64 = 192;
 /// Of a validator that votes with the first one. The second is taken back in the first epoch and the third delegated: so little of the
 /// cluster's stake that both are done at its end.
-const STAKES: [Stake; 3] = [Stake::always(370_000), Stake::always(30_000), Stake::idle(20_000)];
+const STAKES: [Stake; 3] = [
+    Stake::always(370_000),
+    Stake::always(30_000),
+    Stake::idle(20_000),
+];
 /// The names of what only a validator that votes has.
 const OF_THE_VOTE_ACCOUNT: [&str; 7] = [
     "agave_vote_account_info",
@@ -48,13 +59,20 @@ fn follow(cluster: &Cluster, folder: &Path, name: &str, validator: &str) -> Resu
     let config = folder.join("faultlined.toml");
     let text = format!("[validator]\ninterval = \"1s\"\n{validator}\n[threads]\nenabled = false\n");
     fs::write(&config, text).expect("a configuration");
-    let (config, ledger) = (config.display().to_string(), cluster.follower_ledger().display().to_string());
+    let (config, ledger) = (
+        config.display().to_string(),
+        cluster.follower_ledger().display().to_string(),
+    );
     let arguments = ["--config", &config, "--ledger", &ledger];
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, &folder)
 }
 
 /// Waits for a page that is as described.
-fn page(daemon: &Daemon, what: &str, mut fits: impl FnMut(&Page) -> std::result::Result<(), String>) -> Page {
+fn page(
+    daemon: &Daemon,
+    what: &str,
+    mut fits: impl FnMut(&Page) -> std::result::Result<(), String>,
+) -> Page {
     eventually_seeing(PATIENCE, what, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         fits(&page).map(|()| page)
@@ -89,37 +107,88 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
     cluster.wait_until_following()?;
     let moved = stake_is_moved(&cluster, &vote)?;
     let found = follow(&cluster, folder.path(), "found", "activating_stake = true")?;
-    let configured = follow(&cluster, folder.path(), "configured", &format!("vote_account = \"{vote}\""))?;
-    let mut witness = Witness::new(cluster.follower_rpc(), &identity, &vote, SLOTS_IN_EPOCH as f64);
+    let configured = follow(
+        &cluster,
+        folder.path(),
+        "configured",
+        &format!("vote_account = \"{vote}\""),
+    )?;
+    let mut witness = Witness::new(
+        cluster.follower_rpc(),
+        &identity,
+        &vote,
+        SLOTS_IN_EPOCH as f64,
+    );
 
-    let first = page(&found, "the first epoch as the witness sees it, with slots skipped before the start", |page| {
-        witness.contradicts(page)?;
-        let skipped = page.get("agave_leader_slots", &[("state", "skipped")]);
-        must(page.get("agave_epoch", &[]) == Some(0.0) && skipped > Some(0.0), || format!("{skipped:?} skipped"))?;
-        must(page.get("agave_vote_distance_slots", &[("kind", "root")]).is_some(), || "no root yet".to_owned())
-    });
+    let first = page(
+        &found,
+        "the first epoch as the witness sees it, with slots skipped before the start",
+        |page| {
+            witness.contradicts(page)?;
+            let skipped = page.get("agave_leader_slots", &[("state", "skipped")]);
+            must(
+                page.get("agave_epoch", &[]) == Some(0.0) && skipped > Some(0.0),
+                || format!("{skipped:?} skipped"),
+            )?;
+            must(
+                page.get("agave_vote_distance_slots", &[("kind", "root")])
+                    .is_some(),
+                || "no root yet".to_owned(),
+            )
+        },
+    );
     names(&first, &cluster, &identity, &vote)?;
-    page(&found, "stake that begins and stake that ceases to count with the next epoch", |page| {
-        must(stakes(page) == [Some(400_000.0), Some(moved.0), Some(moved.1)], || format!("{:?}", stakes(page)))
-    });
-    page(&found, "the next epoch, with the credits of the one before, and with the stake that was moved", |page| {
-        witness.contradicts(page)?;
-        // The rewards of the epoch before are added to what is delegated.
-        let ([active, activating, deactivating], expected) = (stakes(page), 400_000.0 + moved.0 - moved.1);
-        let has_moved = active.is_some_and(|active| (expected..expected * 1.001).contains(&active));
-        must(has_moved && (activating, deactivating) == (None, None), || {
-            format!("{:?} and not {expected} SOL that are active", stakes(page))
-        })?;
-        let before = page.get("agave_vote_credits", &[("in", "previous_epoch")]);
-        must(page.get("agave_epoch", &[]) >= Some(1.0) && before > Some(0.0), || format!("{before:?} credits before"))
-    });
+    page(
+        &found,
+        "stake that begins and stake that ceases to count with the next epoch",
+        |page| {
+            must(
+                stakes(page) == [Some(400_000.0), Some(moved.0), Some(moved.1)],
+                || format!("{:?}", stakes(page)),
+            )
+        },
+    );
+    page(
+        &found,
+        "the next epoch, with the credits of the one before, and with the stake that was moved",
+        |page| {
+            witness.contradicts(page)?;
+            // The rewards of the epoch before are added to what is delegated.
+            let ([active, activating, deactivating], expected) =
+                (stakes(page), 400_000.0 + moved.0 - moved.1);
+            let has_moved =
+                active.is_some_and(|active| (expected..expected * 1.001).contains(&active));
+            must(
+                has_moved && (activating, deactivating) == (None, None),
+                || format!("{:?} and not {expected} SOL that are active", stakes(page)),
+            )?;
+            let before = page.get("agave_vote_credits", &[("in", "previous_epoch")]);
+            must(
+                page.get("agave_epoch", &[]) >= Some(1.0) && before > Some(0.0),
+                || format!("{before:?} credits before"),
+            )
+        },
+    );
     identity_is_switched(&cluster, [&found, &configured], [&identity, &spare], &vote)?;
-    page(&found, "votes again with the identity that has the vote account", |page| witness.contradicts(page));
+    page(
+        &found,
+        "votes again with the identity that has the vote account",
+        |page| witness.contradicts(page),
+    );
     cluster.kill_follower()?;
     page(&found, "no figures of a validator that is dead", |page| {
         let left = |name: &&&str| page.sum(name).is_some();
-        let names = ["agave_balance_sol", "agave_leader_slots", "agave_epoch", "agave_next_leader_slot_seconds"];
-        let left: Vec<_> = names.iter().chain(&OF_THE_VOTE_ACCOUNT).filter(left).collect();
+        let names = [
+            "agave_balance_sol",
+            "agave_leader_slots",
+            "agave_epoch",
+            "agave_next_leader_slot_seconds",
+        ];
+        let left: Vec<_> = names
+            .iter()
+            .chain(&OF_THE_VOTE_ACCOUNT)
+            .filter(left)
+            .collect();
         must(left.is_empty(), || format!("{left:?}"))
     });
     Ok(())
@@ -128,11 +197,21 @@ fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader(
 /// Waits for a leader slot of the validator that does not run yet. The leader has another key in each run, hence the cluster another
 /// schedule: a validator that is quick to start may have none to skip.
 fn it_skips_a_slot(leader: &Rpc, identity: &str) {
-    eventually_seeing(PATIENCE, "a leader slot of the validator that does not run yet", || {
-        let blocks = leader.call("getBlockProduction", json!([{"commitment": "confirmed", "identity": identity}]));
-        let blocks = blocks.map_err(|error| error.to_string())?["value"]["byIdentity"][identity].take();
-        must(blocks[0].as_u64() > blocks[1].as_u64(), || blocks.to_string())
-    });
+    eventually_seeing(
+        PATIENCE,
+        "a leader slot of the validator that does not run yet",
+        || {
+            let blocks = leader.call(
+                "getBlockProduction",
+                json!([{"commitment": "confirmed", "identity": identity}]),
+            );
+            let blocks =
+                blocks.map_err(|error| error.to_string())?["value"]["byIdentity"][identity].take();
+            must(blocks[0].as_u64() > blocks[1].as_u64(), || {
+                blocks.to_string()
+            })
+        },
+    );
 }
 
 /// Delegates one stake account and takes another one back, both in the first epoch; what the node itself says of it, in SOL.
@@ -142,7 +221,8 @@ fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
     leader.send(&voter::deactivation(1, blockhash))?;
     leader.send(&voter::delegation(2, blockhash))?;
     let moved = eventually_seeing(PATIENCE, "the follower has both transactions", || {
-        let moving = moving_stake(&cluster.follower_rpc(), vote).map_err(|error| error.to_string())?;
+        let moving =
+            moving_stake(&cluster.follower_rpc(), vote).map_err(|error| error.to_string())?;
         must(moving.0 > 0.0 && moving.1 > 0.0, || format!("{moving:?}")).map(|()| moving)
     });
     assert_eq!(moved, (20_000.0, 30_000.0), "activating and deactivating");
@@ -151,22 +231,53 @@ fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
 
 /// Active, activating, deactivating.
 fn stakes(page: &Page) -> [Option<f64>; 3] {
-    ["active", "activating", "deactivating"].map(|state| page.get("agave_stake_sol", &[("state", state)]))
+    ["active", "activating", "deactivating"]
+        .map(|state| page.get("agave_stake_sol", &[("state", state)]))
 }
 
 fn names(page: &Page, cluster: &Cluster, identity: &str, vote: &str) -> Result<()> {
     let genesis = cluster.leader_rpc().call("getGenesisHash", json!([]))?;
     let genesis = genesis.as_str().expect("a hash");
     let one = |name: &str, labels: &[(&str, &str)]| page.get(name, labels);
-    assert_eq!(one("agave_cluster_info", &[("cluster", genesis), ("genesis_hash", genesis)]), Some(1.0));
     assert_eq!(
-        one("agave_vote_account_info", &[("identity", identity), ("role", "voting"), ("vote_account", vote)]),
+        one(
+            "agave_cluster_info",
+            &[("cluster", genesis), ("genesis_hash", genesis)]
+        ),
         Some(1.0)
     );
-    assert_eq!(page.matching("agave_target_info", &[("cluster", genesis)]).len(), 1, "no label was configured");
-    assert_eq!(one("agave_cluster_version_stake_ratio", &[("version", "same")]), Some(1.0));
-    assert_eq!(one("agave_cluster_feature_set_stake_ratio", &[("feature_set", "same")]), Some(1.0));
-    assert_eq!(one("faultline_source_up", &[("source", "votes")]), Some(1.0));
+    assert_eq!(
+        one(
+            "agave_vote_account_info",
+            &[
+                ("identity", identity),
+                ("role", "voting"),
+                ("vote_account", vote)
+            ]
+        ),
+        Some(1.0)
+    );
+    assert_eq!(
+        page.matching("agave_target_info", &[("cluster", genesis)])
+            .len(),
+        1,
+        "no label was configured"
+    );
+    assert_eq!(
+        one("agave_cluster_version_stake_ratio", &[("version", "same")]),
+        Some(1.0)
+    );
+    assert_eq!(
+        one(
+            "agave_cluster_feature_set_stake_ratio",
+            &[("feature_set", "same")]
+        ),
+        Some(1.0)
+    );
+    assert_eq!(
+        one("faultline_source_up", &[("source", "votes")]),
+        Some(1.0)
+    );
     Ok(())
 }
 
@@ -179,23 +290,54 @@ fn identity_is_switched(
 ) -> Result<()> {
     let [own, other] = cluster.places();
     cluster.set_follower_identity(&other.identity)?;
-    page(found, "no votes of an identity that has no vote account", |page| {
-        let left: Vec<_> = OF_THE_VOTE_ACCOUNT.iter().filter(|name| page.sum(name).is_some()).collect();
-        let balance = |account| page.get("agave_balance_sol", &[("account", account)]);
-        must(left.is_empty(), || format!("{left:?}"))?;
-        must((balance("identity"), balance("vote")) == (Some(0.0), None), || "the old balances".to_owned())?;
-        must(page.get("agave_leader_slots", &[("state", "assigned")]) == Some(0.0), || "leader slots".to_owned())
-    });
-    page(configured, "the configured account falls behind, whose validator votes no longer", |page| {
-        let info =
-            page.get("agave_vote_account_info", &[("identity", spare), ("role", "standby"), ("vote_account", vote)]);
-        let behind = page.get("agave_vote_distance_slots", &[("kind", "last_vote")]);
-        must(info.is_some() && behind > Some(20.0), || format!("{info:?}, {behind:?} slots behind"))
-    });
+    page(
+        found,
+        "no votes of an identity that has no vote account",
+        |page| {
+            let left: Vec<_> = OF_THE_VOTE_ACCOUNT
+                .iter()
+                .filter(|name| page.sum(name).is_some())
+                .collect();
+            let balance = |account| page.get("agave_balance_sol", &[("account", account)]);
+            must(left.is_empty(), || format!("{left:?}"))?;
+            must(
+                (balance("identity"), balance("vote")) == (Some(0.0), None),
+                || "the old balances".to_owned(),
+            )?;
+            must(
+                page.get("agave_leader_slots", &[("state", "assigned")]) == Some(0.0),
+                || "leader slots".to_owned(),
+            )
+        },
+    );
+    page(
+        configured,
+        "the configured account falls behind, whose validator votes no longer",
+        |page| {
+            let info = page.get(
+                "agave_vote_account_info",
+                &[
+                    ("identity", spare),
+                    ("role", "standby"),
+                    ("vote_account", vote),
+                ],
+            );
+            let behind = page.get("agave_vote_distance_slots", &[("kind", "last_vote")]);
+            must(info.is_some() && behind > Some(20.0), || {
+                format!("{info:?}, {behind:?} slots behind")
+            })
+        },
+    );
     cluster.set_follower_identity(&own.identity)?;
     page(found, "the vote account of the old identity", |page| {
-        let info =
-            page.get("agave_vote_account_info", &[("identity", identity), ("role", "voting"), ("vote_account", vote)]);
+        let info = page.get(
+            "agave_vote_account_info",
+            &[
+                ("identity", identity),
+                ("role", "voting"),
+                ("vote_account", vote),
+            ],
+        );
         must(info.is_some(), || "not yet".to_owned())
     });
     Ok(())

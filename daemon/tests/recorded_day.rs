@@ -37,7 +37,9 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Milliseconds since 1970.
 fn now() -> i64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970");
     i64::try_from(now.as_millis()).expect("a time")
 }
 
@@ -52,7 +54,8 @@ fn a_healthy_voting_validator_is_recorded() -> Result<()> {
 }
 
 #[test]
-fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and_no_other() -> Result<()> {
+fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and_no_other()
+-> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -60,19 +63,31 @@ fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (recording, rules) = (Recording::read(), stored::rules()?);
     let (from, to) = (now() - 25 * HOUR, now() - HOUR);
-    let faults: Vec<_> = faults::all().map(|fault| (from + hours(fault.at), fault)).collect();
-    let nodes =
-        [("healthy", Vec::new()), ("faulty", faults)].map(|(instance, faults)| Node { instance, from, to, faults });
+    let faults: Vec<_> = faults::all()
+        .map(|fault| (from + hours(fault.at), fault))
+        .collect();
+    let nodes = [("healthy", Vec::new()), ("faulty", faults)].map(|(instance, faults)| Node {
+        instance,
+        from,
+        to,
+        faults,
+    });
     let storage = stored::store(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, Vec::new())?;
     // Otherwise everything is quiet.
-    assert_eq!(prometheus.query(&format!("count(count_over_time(up[1d] @ {}))", to / 1000))?[0].1, 2.0);
+    assert_eq!(
+        prometheus.query(&format!("count(count_over_time(up[1d] @ {}))", to / 1000))?[0].1,
+        2.0
+    );
     let held = held::all(&prometheus, &rules, [from, to])?;
     for one in &held {
         println!("{one}");
     }
     assert_eq!(
-        held.iter().filter(|one| one.instance != "faulty").map(ToString::to_string).collect::<Vec<_>>(),
+        held.iter()
+            .filter(|one| one.instance != "faulty")
+            .map(ToString::to_string)
+            .collect::<Vec<_>>(),
         [""; 0]
     );
     let is_of = |one: &held::Held, fault: &Fault| {
@@ -80,11 +95,19 @@ fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and
             && one.from >= fault.at
             && one.to <= fault.at + fault.hours + fault.after
     };
-    let of_none = held.iter().filter(|one| one.instance == "faulty" && !faults::all().any(|fault| is_of(one, fault)));
-    assert_eq!(of_none.map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "no fault explains it");
+    let of_none = held
+        .iter()
+        .filter(|one| one.instance == "faulty" && !faults::all().any(|fault| is_of(one, fault)));
+    assert_eq!(
+        of_none.map(ToString::to_string).collect::<Vec<_>>(),
+        [""; 0],
+        "no fault explains it"
+    );
     for fault in faults::all() {
         for alert in fault.alerts {
-            let has = held.iter().any(|one| is_of(one, fault) && (&*one.alert, &*one.severity) == *alert);
+            let has = held
+                .iter()
+                .any(|one| is_of(one, fault) && (&*one.alert, &*one.severity) == *alert);
             assert!(has, "{}: no {alert:?}", fault.what);
         }
     }
@@ -100,12 +123,14 @@ fn at_once(folder: &Path) -> Vec<PathBuf> {
     };
     let text = std::fs::read_to_string(stored::shipped("faultline.alerts.yml")).expect("the rules");
     let copy = folder.join("faultline.alerts.yml");
-    std::fs::write(&copy, text.lines().map(quick).collect::<String>()).expect("a copy of the rules");
+    std::fs::write(&copy, text.lines().map(quick).collect::<String>())
+        .expect("a copy of the rules");
     vec![copy]
 }
 
 #[test]
-fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_other() -> Result<()> {
+fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_other() -> Result<()>
+{
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
@@ -114,25 +139,52 @@ fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_ot
     let (recording, rules) = (Recording::read(), stored::rules()?);
     // Everything is there for longer than this test takes: what Prometheus reads at any moment is what it would have scraped.
     let (now, to) = (now(), now() + HOUR / 2);
-    let mut nodes = vec![Node { instance: "healthy", from: now - 4 * HOUR, to, faults: Vec::new() }];
+    let mut nodes = vec![Node {
+        instance: "healthy",
+        from: now - 4 * HOUR,
+        to,
+        faults: Vec::new(),
+    }];
     let endless: Vec<Fault> = faults::MAIN.iter().map(Fault::without_an_end).collect();
     for (fault, endless) in faults::MAIN.iter().zip(&endless) {
         let began = now - hours(fault.hours) + 30_000;
-        nodes.push(Node { instance: fault.what, from: began - HOUR, to, faults: vec![(began, endless)] });
+        nodes.push(Node {
+            instance: fault.what,
+            from: began - HOUR,
+            to,
+            faults: vec![(began, endless)],
+        });
     }
     let storage = stored::store(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, at_once(folder.path()))?;
     let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for fault in faults::MAIN {
-        wanted.insert(fault.what.to_owned(), fault.alerts.iter().map(|(name, _)| (*name).to_owned()).collect());
+        wanted.insert(
+            fault.what.to_owned(),
+            fault
+                .alerts
+                .iter()
+                .map(|(name, _)| (*name).to_owned())
+                .collect(),
+        );
     }
     eventually_seeing(PATIENCE, "of each node its alerts and no other", || {
         let mut firing: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for labels in prometheus.firing_with_labels().map_err(|error| error.to_string())? {
+        for labels in prometheus
+            .firing_with_labels()
+            .map_err(|error| error.to_string())?
+        {
             let word = |name| labels.get(name).cloned().unwrap_or_default();
-            firing.entry(word("instance")).or_default().insert(word("alertname"));
+            firing
+                .entry(word("instance"))
+                .or_default()
+                .insert(word("alertname"));
         }
-        if firing == wanted { Ok(()) } else { Err(format!("{firing:#?}")) }
+        if firing == wanted {
+            Ok(())
+        } else {
+            Err(format!("{firing:#?}"))
+        }
     });
     Ok(())
 }

@@ -10,7 +10,10 @@ use libfuzzer_sys::fuzz_target;
 
 // Every parser gets every text: that costs little, and a seed needs no mark that says whose it is.
 fuzz_target!(|text: &[u8]| {
-    for stat in [cgroup_memory_stat::parse_v1(text), cgroup_memory_stat::parse_v2(text)] {
+    for stat in [
+        cgroup_memory_stat::parse_v1(text),
+        cgroup_memory_stat::parse_v2(text),
+    ] {
         value(text, stat).map(|stat| stat.unreclaimable_bytes());
     }
     value(text, cgroup_io::parse_v1(text));

@@ -17,14 +17,20 @@ fn split<'b>(chunks: impl Iterator<Item = &'b [u8]>) -> Vec<Result<Vec<u8>, BadL
     let mut found = Vec::new();
     for chunk in chunks {
         splitter.feed(chunk, |line| found.push(line.map(<[u8]>::to_vec)));
-        assert!(splitter.memory() <= MOST_MEMORY, "{} bytes kept", splitter.memory());
+        assert!(
+            splitter.memory() <= MOST_MEMORY,
+            "{} bytes kept",
+            splitter.memory()
+        );
     }
     splitter.finish(|line| found.push(line.map(<[u8]>::to_vec)));
     found
 }
 
 fn look(line: &[u8]) {
-    let Ok(point) = Point::parse(line) else { return };
+    let Ok(point) = Point::parse(line) else {
+        return;
+    };
     assert_eq!(name_of(line), Some(point.name().as_bytes()));
     let checked = point.check();
     if let (Ok(()), Some(host_id)) = (&checked, host_id_of(line)) {

@@ -6,15 +6,27 @@ use faultline_kernel::parse::{mountinfo, pid_cgroup};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
-    let lines = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
+    let lines = text
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .count();
     if let Some(mounts) = value(text, mountinfo::parse(text)) {
         assert_eq!(mounts.len(), lines);
         for mount in mounts {
-            assert!(mount.super_options.split(',').all(|option| mount.has_option(option)));
+            assert!(
+                mount
+                    .super_options
+                    .split(',')
+                    .all(|option| mount.has_option(option))
+            );
         }
     }
     if let Some(memberships) = value(text, pid_cgroup::parse(text)) {
         assert_eq!(memberships.len(), lines);
-        assert!(memberships.iter().all(|one| !one.unified || one.controllers.is_empty()));
+        assert!(
+            memberships
+                .iter()
+                .all(|one| !one.unified || one.controllers.is_empty())
+        );
     }
 });

@@ -3,7 +3,8 @@
 
 use faultline_fuzz::value;
 use faultline_kernel::parse::{
-    boot_time, cpu_times, cpuinfo, meminfo, number, pid_cmdline, pid_io, pid_limits, pid_schedstat, vmstat,
+    boot_time, cpu_times, cpuinfo, meminfo, number, pid_cmdline, pid_io, pid_limits, pid_schedstat,
+    vmstat,
 };
 use libfuzzer_sys::fuzz_target;
 

@@ -7,7 +7,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
     let thread = value(text, pid_stat::parse_thread(text));
-    let Some(stat) = value(text, pid_stat::parse(text)) else { return };
+    let Some(stat) = value(text, pid_stat::parse(text)) else {
+        return;
+    };
     // procfs-core also takes a number with a plus.
     assert!(thread.is_none_or(|thread| thread.start_ticks == stat.start_ticks));
     let named = [b"(", stat.comm.as_bytes()].concat();

@@ -7,6 +7,11 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
     let _ = value(text, pid_status::switches(text));
-    let Some(status) = value(text, pid_status::parse(text)) else { return };
-    assert_eq!(pid_status::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()), Ok(status));
+    let Some(status) = value(text, pid_status::parse(text)) else {
+        return;
+    };
+    assert_eq!(
+        pid_status::parse(&[b"\nUnheardOf:\tof\n", text, b"\n"].concat()),
+        Ok(status)
+    );
 });

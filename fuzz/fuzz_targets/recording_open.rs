@@ -14,8 +14,16 @@ const EMPTY: u64 = 256 << 10;
 const TRUE: &[u8] = include_bytes!("../../crates/recording/tests/fixtures/format-1.db");
 
 fn read(path: &Path) {
-    let Ok(recording) = Recording::open(path) else { return };
-    let _ = (recording.info(), recording.ticks(), recording.events(), recording.pools(), recording.series());
+    let Ok(recording) = Recording::open(path) else {
+        return;
+    };
+    let _ = (
+        recording.info(),
+        recording.ticks(),
+        recording.events(),
+        recording.pools(),
+        recording.series(),
+    );
     let _ = (recording.replay_slot_points(), recording.set_root_points());
     for table in Table::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
@@ -24,7 +32,9 @@ fn read(path: &Path) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+    let folder = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a folder");
     let (path, saved) = (folder.path().join("run.db"), folder.path().join("saved.db"));
     // Pieces of four bytes: three of a place, one to be there.
     let mut damaged = TRUE.to_vec();
@@ -38,7 +48,11 @@ fuzz_target!(|bytes: &[u8]| {
         read(&path);
         if salvage(&path, &saved).is_ok() {
             let size = fs::metadata(&saved).expect("what was saved").len();
-            assert!(size <= content.len() as u64 * 2 + EMPTY, "{size} bytes of {}", content.len());
+            assert!(
+                size <= content.len() as u64 * 2 + EMPTY,
+                "{size} bytes of {}",
+                content.len()
+            );
             let saved = Recording::open(&saved).expect("what was saved is a recording");
             saved.info().expect("its contents");
             saved.events().expect("its events");

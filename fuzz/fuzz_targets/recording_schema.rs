@@ -20,15 +20,31 @@ const TRUE: &[u8] = include_bytes!("../../crates/recording/tests/fixtures/format
 
 /// Changes one row of the list: its statement, its kind, its name, its page, or all of it into a view.
 fn change(conn: &Connection, how: u8, row: u8, text: &str) -> rusqlite::Result<usize> {
-    let page = text.bytes().fold(0_i64, |page, byte| (page * 7 + i64::from(byte)) % 200);
+    let page = text
+        .bytes()
+        .fold(0_i64, |page, byte| (page * 7 + i64::from(byte)) % 200);
     let at = "WHERE rowid = ?1 + (SELECT min(rowid) FROM sqlite_schema)";
     match how % 5 {
-        0 => conn.execute(&format!("UPDATE sqlite_schema SET sql = ?2 {at}"), params![row % 40, text]),
-        1 => conn.execute(&format!("UPDATE sqlite_schema SET type = ?2 {at}"), params![row % 40, text]),
-        2 => conn.execute(&format!("UPDATE sqlite_schema SET name = ?2, tbl_name = ?2 {at}"), params![row % 40, text]),
-        3 => conn.execute(&format!("UPDATE sqlite_schema SET rootpage = ?2 {at}"), params![row % 40, page]),
+        0 => conn.execute(
+            &format!("UPDATE sqlite_schema SET sql = ?2 {at}"),
+            params![row % 40, text],
+        ),
+        1 => conn.execute(
+            &format!("UPDATE sqlite_schema SET type = ?2 {at}"),
+            params![row % 40, text],
+        ),
+        2 => conn.execute(
+            &format!("UPDATE sqlite_schema SET name = ?2, tbl_name = ?2 {at}"),
+            params![row % 40, text],
+        ),
+        3 => conn.execute(
+            &format!("UPDATE sqlite_schema SET rootpage = ?2 {at}"),
+            params![row % 40, page],
+        ),
         _ => {
-            let sql = format!("UPDATE sqlite_schema SET type = 'view', rootpage = 0, sql = 'CREATE VIEW ' || name || ' AS ' || ?2 {at}");
+            let sql = format!(
+                "UPDATE sqlite_schema SET type = 'view', rootpage = 0, sql = 'CREATE VIEW ' || name || ' AS ' || ?2 {at}"
+            );
             conn.execute(&sql, params![row % 40, text])
         }
     }
@@ -37,16 +53,30 @@ fn change(conn: &Connection, how: u8, row: u8, text: &str) -> rusqlite::Result<u
 /// Fails if a recording that is opened gives more than it can hold.
 fn read(path: &Path) {
     let most = fs::metadata(path).expect("the recording").len() / SMALLEST_ROW;
-    let Ok(recording) = Recording::open(path) else { return };
-    let _ = (recording.info(), recording.progress(), recording.sessions(), recording.processes());
-    let _ = (recording.problems(), recording.devices(), recording.program_cache_points());
+    let Ok(recording) = Recording::open(path) else {
+        return;
+    };
+    let _ = (
+        recording.info(),
+        recording.progress(),
+        recording.sessions(),
+        recording.processes(),
+    );
+    let _ = (
+        recording.problems(),
+        recording.devices(),
+        recording.program_cache_points(),
+    );
     let counts = [
         recording.ticks().map(|rows| rows.len()),
         recording.events().map(|rows| rows.len()),
         recording.pools().map(|rows| rows.len()),
         recording.series().map(|rows| rows.len()),
     ];
-    assert!(counts.into_iter().flatten().all(|rows| rows as u64 <= most), "more rows than fit");
+    assert!(
+        counts.into_iter().flatten().all(|rows| rows as u64 <= most),
+        "more rows than fit"
+    );
     for table in TABLES.iter() {
         let mut found = 0;
         let _ = recording.rows(table.name, 100, |rows| {
@@ -58,7 +88,9 @@ fn read(path: &Path) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder");
+    let folder = tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a folder");
     let (path, saved) = (folder.path().join("run.db"), folder.path().join("saved.db"));
     fs::write(&path, TRUE).expect("a recording");
     // Behind the last zero, pieces of four bytes: three of a place, one to be there. Before it, changes.
@@ -68,9 +100,12 @@ fuzz_target!(|bytes: &[u8]| {
     };
     {
         let conn = Connection::open(&path).expect("a connection");
-        conn.execute_batch("PRAGMA synchronous = OFF; PRAGMA writable_schema = ON").expect("a list that can be written");
+        conn.execute_batch("PRAGMA synchronous = OFF; PRAGMA writable_schema = ON")
+            .expect("a list that can be written");
         for piece in changes.split(|byte| *byte == 0) {
-            let [how, row, text @ ..] = piece else { continue };
+            let [how, row, text @ ..] = piece else {
+                continue;
+            };
             // What SQLite itself refuses stays as it was.
             let _ = change(&conn, *how, *row, &String::from_utf8_lossy(text));
         }
@@ -85,8 +120,15 @@ fuzz_target!(|bytes: &[u8]| {
     read(&path);
     if salvage(&path, &saved).is_ok() {
         let size = fs::metadata(&saved).expect("what was saved").len();
-        assert!(size <= damaged.len() as u64 * 2 + EMPTY, "{size} bytes of {}", damaged.len());
-        Recording::open(&saved).expect("what was saved is a recording").info().expect("its contents");
+        assert!(
+            size <= damaged.len() as u64 * 2 + EMPTY,
+            "{size} bytes of {}",
+            damaged.len()
+        );
+        Recording::open(&saved)
+            .expect("what was saved is a recording")
+            .info()
+            .expect("its contents");
         read(&saved);
     }
 });

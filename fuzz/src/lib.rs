@@ -8,7 +8,11 @@ pub fn value<T>(text: &[u8], parsed: Result<T, ParseError>) -> Option<T> {
         Ok(value) => Some(value),
         Err(error) => {
             let lines = text.iter().filter(|&&byte| byte == b'\n').count() + 1;
-            assert!((1..=lines).contains(&error.line), "line {} of {lines}", error.line);
+            assert!(
+                (1..=lines).contains(&error.line),
+                "line {} of {lines}",
+                error.line
+            );
             assert!(error.text.chars().count() <= 80, "quotes {:?}", error.text);
             None
         }

@@ -78,19 +78,26 @@ mod tests {
     fn what_the_documents_show_is_understood() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let lines = documents::command_lines(&root, "faultline").unwrap();
-        assert!(lines.iter().filter(|line| line.is_whole).count() > 50, "{lines:?}");
+        assert!(
+            lines.iter().filter(|line| line.is_whole).count() > 50,
+            "{lines:?}"
+        );
         let refused = documents::refused(&lines, |words| Cli::try_parse_from(words).map(drop));
         assert_eq!(refused, Vec::<String>::new(), "{}", refused.join("\n"));
     }
 
     #[test]
     fn a_command_or_a_process_is_recorded_and_not_both_and_not_neither() {
-        let parse = |words: &[&str]| Cli::try_parse_from(["faultline", "record"].iter().chain(words));
+        let parse =
+            |words: &[&str]| Cli::try_parse_from(["faultline", "record"].iter().chain(words));
         assert!(parse(&["--pid", "1", "--", "sleep"]).is_err());
         assert!(parse(&[]).is_err());
         assert!(parse(&["--pid", "0"]).is_err());
         assert!(parse(&["--pid", "1", "--no-metrics"]).is_err());
-        let Command::Record(args) = parse(&["--label", "arm=a=b", "--", "ls", "--out", "x"]).unwrap().command else {
+        let Command::Record(args) = parse(&["--label", "arm=a=b", "--", "ls", "--out", "x"])
+            .unwrap()
+            .command
+        else {
             panic!("record")
         };
         assert_eq!(args.labels, [("arm".to_owned(), "a=b".to_owned())]);
@@ -100,12 +107,24 @@ mod tests {
     #[test]
     fn values_are_refused_with_an_example_of_a_good_one() {
         let refusal = |words: &[&str]| {
-            Cli::try_parse_from(["faultline"].iter().chain(words)).err().map(|error| error.to_string())
+            Cli::try_parse_from(["faultline"].iter().chain(words))
+                .err()
+                .map(|error| error.to_string())
         };
-        let says = |words: &[&str], what: &str| refusal(words).is_some_and(|said| said.contains(what));
-        assert!(says(&["record", "--label", "arm", "--pid", "1"], "as in arm=512G"));
-        assert!(says(&["record", "--interval", "1", "--pid", "1"], "as in \"12h\""));
-        assert!(says(&["record", "--interval", "99ms", "--pid", "1"], "the minimum is 100ms"));
+        let says =
+            |words: &[&str], what: &str| refusal(words).is_some_and(|said| said.contains(what));
+        assert!(says(
+            &["record", "--label", "arm", "--pid", "1"],
+            "as in arm=512G"
+        ));
+        assert!(says(
+            &["record", "--interval", "1", "--pid", "1"],
+            "as in \"12h\""
+        ));
+        assert!(says(
+            &["record", "--interval", "99ms", "--pid", "1"],
+            "the minimum is 100ms"
+        ));
         assert!(says(&["report", "--margin", "0", "a"], "between 0 and 100"));
         assert!(says(&["merge", "one", "--out", "o"], "2 values"));
         assert!(refusal(&["report", "--margin", "2.5%", "a"]).is_none());
@@ -114,10 +133,27 @@ mod tests {
     #[test]
     fn a_user_needs_a_password_and_an_interval_is_a_second_unless_told() {
         let parse = |words: &[&str]| Cli::try_parse_from(["faultline", "top"].iter().chain(words));
-        let Command::Top(args) = parse(&[]).unwrap().command else { panic!("top") };
-        assert_eq!((args.address, args.interval, args.once), (None, Duration::from_secs(1), false));
+        let Command::Top(args) = parse(&[]).unwrap().command else {
+            panic!("top")
+        };
+        assert_eq!(
+            (args.address, args.interval, args.once),
+            (None, Duration::from_secs(1), false)
+        );
         assert!(parse(&["--user", "me"]).is_err() && parse(&["--password-file", "f"]).is_err());
         assert!(parse(&["node:1", "--interval", "10ms"]).is_err());
-        assert!(parse(&["node:1", "-i", "5s", "--once", "--user", "me", "--password-file", "f"]).is_ok());
+        assert!(
+            parse(&[
+                "node:1",
+                "-i",
+                "5s",
+                "--once",
+                "--user",
+                "me",
+                "--password-file",
+                "f"
+            ])
+            .is_ok()
+        );
     }
 }

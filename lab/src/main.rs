@@ -28,7 +28,11 @@ fn main() -> ExitCode {
             // Help and version are answers, not mistakes.
             let usage = error.use_stderr();
             let _ = error.print();
-            return if usage { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            return if usage {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
         }
     };
     let done = match cli.command {
@@ -44,13 +48,17 @@ fn main() -> ExitCode {
         Command::Export(args) => answered(export::run(&args)),
         Command::Experiment(args) => experiment::run(&args),
         Command::Campaign(args) => campaign::run(&args),
-        Command::Cache(args) => cache::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
-        Command::Bench(args) => bench::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code)),
+        Command::Cache(args) => {
+            cache::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code))
+        }
+        Command::Bench(args) => {
+            bench::run(&args).and_then(|(answer, code)| print(&answer).map(|()| code))
+        }
         Command::Top(args) => top::run(&args),
         Command::Merge(args) => answered(merge::run(&args)),
-        Command::Manual(args) => {
-            faultline_cli_docs::write(Cli::command(), "1", &args.folder).map(|()| 0).map_err(Into::into)
-        }
+        Command::Manual(args) => faultline_cli_docs::write(Cli::command(), "1", &args.folder)
+            .map(|()| 0)
+            .map_err(Into::into),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -72,5 +80,9 @@ fn fail(error: &anyhow::Error) -> ExitCode {
         }
     }
     say(&said);
-    if error.is::<WrongUsage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if error.is::<WrongUsage>() {
+        ExitCode::from(USAGE)
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -3,7 +3,11 @@
 //! Recordings, traces, predictions (written before the runs that they are of) and comparisons are kept in
 //! `target/cache-sizes` and `target/cache-changes`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 #[path = "real_cache/run.rs"]
 mod run;
@@ -14,7 +18,9 @@ use faultline_testkit::cluster::ClusterOptions;
 use faultline_testkit::load::Calls;
 use faultline_testkit::loader;
 use faultline_testkit::rpc::Rpc;
-use faultline_testkit::transaction::{GenesisAccount, Keypair, memo_transaction, payers, program_address};
+use faultline_testkit::transaction::{
+    GenesisAccount, Keypair, memo_transaction, payers, program_address,
+};
 use faultline_testkit::{Error, Result};
 use run::{cache, record, results, self_test};
 use serde_json::{Value, json};
@@ -34,7 +40,13 @@ const CALLS: u64 = 18_000;
 /// Of a run whose leader loses transactions.
 const TRIES: u32 = 3;
 /// Misses of that load by a simulation of another sequence of calls, written down before any of these sizes had run.
-const SAID_BEFOREHAND: [(u32, f64); 5] = [(256, 8_439.0), (384, 5_852.0), (512, 3_580.0), (640, 1_568.0), (768, 640.0)];
+const SAID_BEFOREHAND: [(u32, f64); 5] = [
+    (256, 8_439.0),
+    (384, 5_852.0),
+    (512, 3_580.0),
+    (640, 1_568.0),
+    (768, 640.0),
+];
 /// Of a prediction, in percent.
 const MOST_OFF: f64 = 10.0;
 const TIME: &str = "cache time, ms";
@@ -62,7 +74,8 @@ fn checked(folder: &Path, from: &str, others: &[String]) -> Vec<Value> {
 }
 
 fn counters(runs: &[Value]) -> impl Iterator<Item = &Value> {
-    runs.iter().flat_map(|run| run["counters"].as_array().expect("counters"))
+    runs.iter()
+        .flat_map(|run| run["counters"].as_array().expect("counters"))
 }
 
 fn is_count(counter: &Value) -> bool {
@@ -78,7 +91,9 @@ fn are_near(runs: &[Value]) {
 
 fn counter_of<'a>(run: &'a Value, name: &str) -> &'a Value {
     let mut counters = counters(std::slice::from_ref(run));
-    counters.find(|counter| counter["name"] == name).expect("the counter")
+    counters
+        .find(|counter| counter["name"] == name)
+        .expect("the counter")
 }
 
 /// The time is predicted within 10 %, or, since other work slows this machine down by more than that from one run to the next, within
@@ -94,7 +109,10 @@ fn times_are_near(runs: &[Value]) {
             time["off_percent"],
             own["off_percent"]
         );
-        assert!(time["within"] == true || own["within"] == true, "{time} {own}");
+        assert!(
+            time["within"] == true || own["within"] == true,
+            "{time} {own}"
+        );
     }
 }
 
@@ -102,8 +120,15 @@ fn times_are_near(runs: &[Value]) {
 fn are_inside<'a>(runs: impl Iterator<Item = &'a Value>) {
     let counts = runs.flat_map(|run| run["counters"].as_array().expect("counters"));
     let counts: Vec<&Value> = counts.filter(|counter| is_count(counter)).collect();
-    let outside: Vec<&&Value> = counts.iter().filter(|counter| counter["inside"] != true).collect();
-    println!("{} of {} counts are inside their intervals", counts.len() - outside.len(), counts.len());
+    let outside: Vec<&&Value> = counts
+        .iter()
+        .filter(|counter| counter["inside"] != true)
+        .collect();
+    println!(
+        "{} of {} counts are inside their intervals",
+        counts.len() - outside.len(),
+        counts.len()
+    );
     assert!(outside.len() * 10 <= counts.len(), "{outside:#?}");
 }
 
@@ -128,7 +153,11 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
         let name = entries.to_string();
         run(&folder, &name, entries)?;
         // Predicted without its blocks first.
-        fs::rename(trace_of(&folder, &name), folder.join(format!("{name}.blocks"))).expect("a trace");
+        fs::rename(
+            trace_of(&folder, &name),
+            folder.join(format!("{name}.blocks")),
+        )
+        .expect("a trace");
         others.push(name);
     }
     let runs = checked(&folder, "from", &others);
@@ -138,17 +167,37 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
         let misses = &run["counters"][0];
         let recorded = misses["recorded"].as_f64().expect("a number");
         println!("{entries} entries: {recorded} misses, {said} were said beforehand");
-        assert_eq!((&run["entries"], &misses["name"]), (&json!(entries), &json!("misses")));
-        assert!((said / recorded - 1.0).abs() * 100.0 <= MOST_OFF, "{recorded} and {said}");
+        assert_eq!(
+            (&run["entries"], &misses["name"]),
+            (&json!(entries), &json!("misses"))
+        );
+        assert!(
+            (said / recorded - 1.0).abs() * 100.0 <= MOST_OFF,
+            "{recorded} and {said}"
+        );
         // What is checked is what was written down.
         let sizes = predicted["sizes"].as_array().expect("sizes");
-        let written = sizes.iter().find(|size| size["entries"] == entries).expect("the size");
-        let [written, checked] = [&written["misses"], &misses["predicted"]].map(|range| range["mean"].as_f64());
-        let ratio = written.zip(checked).map(|(written, checked)| written / checked).expect("means");
-        assert!((ratio - 1.0).abs() < 0.01, "{written:?} was written, {checked:?} is checked");
+        let written = sizes
+            .iter()
+            .find(|size| size["entries"] == entries)
+            .expect("the size");
+        let [written, checked] =
+            [&written["misses"], &misses["predicted"]].map(|range| range["mean"].as_f64());
+        let ratio = written
+            .zip(checked)
+            .map(|(written, checked)| written / checked)
+            .expect("means");
+        assert!(
+            (ratio - 1.0).abs() < 0.01,
+            "{written:?} was written, {checked:?} is checked"
+        );
     }
     others.iter().for_each(|name| {
-        fs::rename(folder.join(format!("{name}.blocks")), trace_of(&folder, name)).expect("a trace");
+        fs::rename(
+            folder.join(format!("{name}.blocks")),
+            trace_of(&folder, name),
+        )
+        .expect("a trace");
     });
     let own = checked(&folder, "from", &others);
     are_near(&own);
@@ -160,12 +209,26 @@ fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
 /// Records a run with all of the load: without a part of it, it is another one, and is repeated.
 fn run(folder: &Path, name: &str, entries: u32) -> Result<()> {
     for _ in 0..TRIES {
-        let options = ClusterOptions { cache_entries: Some(entries), ..ClusterOptions::default() };
-        let landed = record((folder, name), options, Calls { most: CALLS, ..Calls::default() }, |_, _| Ok(()))?;
+        let options = ClusterOptions {
+            cache_entries: Some(entries),
+            ..ClusterOptions::default()
+        };
+        let landed = record(
+            (folder, name),
+            options,
+            Calls {
+                most: CALLS,
+                ..Calls::default()
+            },
+            |_, _| Ok(()),
+        )?;
         if landed as u64 == CALLS {
             return Ok(());
         }
-        println!("{name}: the leader lost {} of {CALLS} transactions; again", CALLS - landed as u64);
+        println!(
+            "{name}: the leader lost {} of {CALLS} transactions; again",
+            CALLS - landed as u64
+        );
         for file in [format!("{name}.fltl"), format!("{name}.trace")] {
             fs::remove_file(folder.join(file)).expect("a file of this test");
         }
@@ -210,9 +273,17 @@ struct Changes {
 impl Changes {
     fn new(code: &[u8]) -> (Self, Vec<GenesisAccount>) {
         let authority = payers(1).remove(0);
-        let buffers = (0..CHANGES).map(|number| loader::buffer(changing(b'b', number).address(), &authority, code));
+        let buffers = (0..CHANGES)
+            .map(|number| loader::buffer(changing(b'b', number).address(), &authority, code));
         let buffers = buffers.collect();
-        (Changes { authority, done: 0, room: code.len() as u64 }, buffers)
+        (
+            Changes {
+                authority,
+                done: 0,
+                room: code.len() as u64,
+            },
+            buffers,
+        )
     }
 
     fn look(&mut self, leader: &Rpc, sent: u64) -> Result<()> {
@@ -222,7 +293,13 @@ impl Changes {
         let blockhash = leader.latest_blockhash()?;
         let (number, buffer) = (self.done, changing(b'b', self.done).address());
         let change = match number % 2 {
-            0 => loader::deployment(&self.authority, &changing(b'p', number), buffer, self.room, blockhash),
+            0 => loader::deployment(
+                &self.authority,
+                &changing(b'p', number),
+                buffer,
+                self.room,
+                blockhash,
+            ),
             _ => {
                 let program = program_address(upgraded(number / 2));
                 loader::upgrade(&self.authority, program, buffer, blockhash)
@@ -230,8 +307,16 @@ impl Changes {
         };
         leader.send(&change)?;
         for earlier in (0..number).step_by(2) {
-            let (program, memo) = (changing(b'p', earlier).address(), format!("{earlier} after {number}"));
-            leader.send(&memo_transaction(&self.authority, program, &memo, blockhash))?;
+            let (program, memo) = (
+                changing(b'p', earlier).address(),
+                format!("{earlier} after {number}"),
+            );
+            leader.send(&memo_transaction(
+                &self.authority,
+                program,
+                &memo,
+                blockhash,
+            ))?;
         }
         self.done += 1;
         Ok(())
@@ -242,7 +327,8 @@ impl Changes {
 fn uneven(folder: &Path) -> Result<(Vec<u8>, Vec<PathBuf>)> {
     let found = Binaries::find().ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
     let code = fs::read(&found.memo_program).expect("the memo program");
-    let deployed = fs::read(found.memo_program.with_file_name(DEPLOYED)).expect("a program that may be deployed");
+    let deployed = fs::read(found.memo_program.with_file_name(DEPLOYED))
+        .expect("a program that may be deployed");
     let file = |kilobytes: &usize| {
         let file = folder.join(format!("memo-{kilobytes}.so"));
         let padded = [code.as_slice(), &vec![0; kilobytes << 10]].concat();
@@ -256,12 +342,17 @@ fn uneven(folder: &Path) -> Result<(Vec<u8>, Vec<PathBuf>)> {
 /// Programs whose code the trace says was changed.
 fn changed(trace: &Path) -> BTreeSet<u32> {
     let trace = file::read(fs::read(trace).expect("a trace").as_slice()).expect("a trace");
-    trace.changes().iter().map(|change| change.program).collect()
+    trace
+        .changes()
+        .iter()
+        .map(|change| change.program)
+        .collect()
 }
 
 #[test]
 #[ignore = "four minutes of real runs: .ci/run --long, or cargo test --workspace --test cache_sizes -- --ignored"]
-fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions_are_as_predicted() -> Result<()> {
+fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions_are_as_predicted()
+-> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if !may_run() {
         return Ok(());
@@ -279,8 +370,16 @@ fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions
             cache_entries: Some(entries),
             ..ClusterOptions::default()
         };
-        let calls = Calls { programs: PLAIN + UPGRADEABLE, payers: PAYERS, seed: 2, most: CALLS, ..Calls::default() };
-        record((&folder, name), options, calls, |leader, sent| changes.look(leader, sent))?;
+        let calls = Calls {
+            programs: PLAIN + UPGRADEABLE,
+            payers: PAYERS,
+            seed: 2,
+            most: CALLS,
+            ..Calls::default()
+        };
+        record((&folder, name), options, calls, |leader, sent| {
+            changes.look(leader, sent)
+        })?;
         assert_eq!(changes.done, CHANGES);
     }
     // Each program is changed once, and the cluster agreed to all.
@@ -289,13 +388,20 @@ fn with_many_payers_uneven_programs_deployments_and_upgrades_loads_and_evictions
     println!("{}", cache(&["predict", &run]).1);
     let said: Value = serde_json::from_str(&cache(&["predict", &run, "--json"]).1).expect("JSON");
     let of = |what: &str| {
-        let [evictions, loads] = [&["evictions"][..], &["insertions", "reloads"]]
-            .map(|names| names.iter().map(|name| self_test(&said, name, what)).sum::<f64>());
+        let [evictions, loads] = [&["evictions"][..], &["insertions", "reloads"]].map(|names| {
+            names
+                .iter()
+                .map(|name| self_test(&said, name, what))
+                .sum::<f64>()
+        });
         [("evictions", evictions), ("loads", loads)]
     };
     for ((name, recorded), (_, predicted)) in of("recorded").into_iter().zip(of("predicted")) {
         println!("{name} with 512 entries: {recorded}, {predicted:.0} predicted");
-        assert!((predicted / recorded - 1.0).abs() * 100.0 <= MOST_OFF, "{name}: {recorded} and {predicted}");
+        assert!(
+            (predicted / recorded - 1.0).abs() * 100.0 <= MOST_OFF,
+            "{name}: {recorded} and {predicted}"
+        );
     }
     // The other size, with the costs of this run.
     let other = checked(&folder, "512", &["320".to_owned()]);

@@ -3,7 +3,11 @@
 //!
 //! Both traces, the recording and what was said of them are kept in `target/cache-witness`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 #[path = "real_cache/run.rs"]
 mod run;
@@ -37,18 +41,31 @@ fn said(words: &[&str]) -> String {
 
 /// What each slot looked up: the programs of each transaction, by address, in no order, since threads have none.
 fn lookups(trace: &Trace) -> BTreeMap<u64, Vec<Vec<[u8; 32]>>> {
-    let address = |program: &u32| trace.programs()[*program as usize].address.expect("an address");
+    let address = |program: &u32| {
+        trace.programs()[*program as usize]
+            .address
+            .expect("an address")
+    };
     let programs = |set: u32| {
         let mut programs: Vec<_> = trace.set(set).iter().map(address).collect();
         programs.sort_unstable();
         programs
     };
     let of = |at: usize| {
-        let mut calls: Vec<_> = trace.calls_of(at).iter().map(|call| programs(call.set())).collect();
+        let mut calls: Vec<_> = trace
+            .calls_of(at)
+            .iter()
+            .map(|call| programs(call.set()))
+            .collect();
         calls.sort_unstable();
         calls
     };
-    trace.slots().iter().enumerate().map(|(at, slot)| (slot.slot, of(at))).collect()
+    trace
+        .slots()
+        .iter()
+        .enumerate()
+        .map(|(at, slot)| (slot.slot, of(at)))
+        .collect()
 }
 
 /// In at least so many slots that both have.
@@ -56,11 +73,27 @@ fn are_equal(own: &Trace, blocks: &Trace, least: usize) {
     let (by_own, by_blocks) = (lookups(own), lookups(blocks));
     // The last slot may not be written to its end.
     let last = by_own.keys().next_back().copied().expect("a slot");
-    let both: Vec<u64> = by_blocks.keys().copied().filter(|slot| *slot < last && by_own.contains_key(slot)).collect();
-    let apart: Vec<u64> = both.iter().copied().filter(|slot| by_own[slot] != by_blocks[slot]).collect();
+    let both: Vec<u64> = by_blocks
+        .keys()
+        .copied()
+        .filter(|slot| *slot < last && by_own.contains_key(slot))
+        .collect();
+    let apart: Vec<u64> = both
+        .iter()
+        .copied()
+        .filter(|slot| by_own[slot] != by_blocks[slot])
+        .collect();
     let calls: usize = both.iter().map(|slot| by_own[slot].len()).sum();
-    println!("{} slots with {calls} lookups in both traces, {} of them differ", both.len(), apart.len());
-    assert!(both.len() >= least && apart.is_empty(), "{} slots, {apart:?}", both.len());
+    println!(
+        "{} slots with {calls} lookups in both traces, {} of them differ",
+        both.len(),
+        apart.len()
+    );
+    assert!(
+        both.len() >= least && apart.is_empty(),
+        "{} slots, {apart:?}",
+        both.len()
+    );
 }
 
 fn read(path: &Path) -> Trace {
@@ -71,8 +104,12 @@ fn read(path: &Path) -> Trace {
 fn loads(trace: &Trace, run: &Path) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) {
     let recording = Recording::open(run).expect("a recording");
     let (mut written, mut counted) = (BTreeMap::new(), BTreeMap::new());
-    for point in recording.program_cache_points().expect("points of the cache") {
-        if let (Some(slot), Some(new), Some(again)) = (point.slot, point.insertions, point.reloads) {
+    for point in recording
+        .program_cache_points()
+        .expect("points of the cache")
+    {
+        if let (Some(slot), Some(new), Some(again)) = (point.slot, point.insertions, point.reloads)
+        {
             *counted.entry(slot).or_default() += new + again;
         }
     }
@@ -97,31 +134,54 @@ fn what_a_validator_itself_wrote_is_what_its_blocks_say() -> Result<()> {
         return Ok(());
     }
     let folder = results("cache-witness");
-    let [run, written, own, blocks] =
-        ["run.fltl", "cache.txt", "own.trace", "run.trace"].map(|name| folder.join(name).display().to_string());
+    let [run, written, own, blocks] = ["run.fltl", "cache.txt", "own.trace", "run.trace"]
+        .map(|name| folder.join(name).display().to_string());
     let options = ClusterOptions {
         cache_entries: Some(ENTRIES),
         follower_environment: vec![("AGAVE_PROGRAM_CACHE_TRACE".to_owned(), written.clone())],
         follower_program: Some(traced),
         ..ClusterOptions::default()
     };
-    record((&folder, "run"), options, Calls { most: CALLS, ..Calls::default() }, |_, _| Ok(()))?;
-    println!("{}", said(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
+    record(
+        (&folder, "run"),
+        options,
+        Calls {
+            most: CALLS,
+            ..Calls::default()
+        },
+        |_, _| Ok(()),
+    )?;
+    println!(
+        "{}",
+        said(&["fetch", &run, "--validator-trace", &written, "--out", &own])
+    );
     let [own_trace, blocks_trace] = [&own, &blocks].map(|path| read(path.as_ref()));
 
     are_equal(&own_trace, &blocks_trace, COMPARED);
     let (written, counted) = loads(&own_trace, run.as_ref());
-    let differing = written.iter().filter(|(slot, loads)| counted.get(slot) != Some(loads)).count();
+    let differing = written
+        .iter()
+        .filter(|(slot, loads)| counted.get(slot) != Some(loads))
+        .count();
     let [written, counted] = [&written, &counted].map(|loads| loads.values().sum::<u64>());
     println!("{written} loads written, {counted} counted; {differing} slots differ");
-    assert!(written.abs_diff(counted) * 1_000 <= counted, "{written} and {counted}");
+    assert!(
+        written.abs_diff(counted) * 1_000 <= counted,
+        "{written} and {counted}"
+    );
 
     for trace in [&own, &blocks] {
-        let said: Value = serde_json::from_str(&said(&["predict", &run, "--trace", trace, "--json"])).expect("JSON");
-        let sum = |what: &str| self_test(&said, "insertions", what) + self_test(&said, "reloads", what);
+        let said: Value =
+            serde_json::from_str(&said(&["predict", &run, "--trace", trace, "--json"]))
+                .expect("JSON");
+        let sum =
+            |what: &str| self_test(&said, "insertions", what) + self_test(&said, "reloads", what);
         let (recorded, predicted) = (sum("recorded"), sum("predicted"));
         println!("{trace}: {recorded} loads, {predicted:.0} predicted");
-        assert!((predicted / recorded - 1.0).abs() < 0.01, "{recorded} and {predicted}");
+        assert!(
+            (predicted / recorded - 1.0).abs() < 0.01,
+            "{recorded} and {predicted}"
+        );
     }
     Ok(())
 }
@@ -134,7 +194,8 @@ const REPLAYED: usize = 80;
 #[ignore = "needs a ledger tool of its own: .ci/run --long, or cargo test --workspace --test cache_witness -- --ignored"]
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 fn what_a_replay_of_the_ledger_looks_up_is_what_the_blocks_say() -> Result<()> {
-    let Some(tool) = traced_validator().map(|traced| traced.with_file_name("agave-ledger-tool")) else {
+    let Some(tool) = traced_validator().map(|traced| traced.with_file_name("agave-ledger-tool"))
+    else {
         eprintln!("{UNTRACED_MESSAGE}");
         return Ok(());
     };
@@ -143,21 +204,55 @@ fn what_a_replay_of_the_ledger_looks_up_is_what_the_blocks_say() -> Result<()> {
         return Ok(());
     }
     let folder = results("cache-replay");
-    let [run, written, own, blocks, nodes] = ["run.fltl", "cache.txt", "own.trace", "run.trace", "nodes"]
-        .map(|name| folder.join(name).display().to_string());
+    let [run, written, own, blocks, nodes] =
+        ["run.fltl", "cache.txt", "own.trace", "run.trace", "nodes"]
+            .map(|name| folder.join(name).display().to_string());
     fs::create_dir(&nodes).expect("a folder for the nodes");
-    let options = ClusterOptions { folder: Some(nodes.clone().into()), ..ClusterOptions::default() };
-    record((&folder, "run"), options, Calls { most: REPLAYED_CALLS, ..Calls::default() }, |_, _| Ok(()))?;
+    let options = ClusterOptions {
+        folder: Some(nodes.clone().into()),
+        ..ClusterOptions::default()
+    };
+    record(
+        (&folder, "run"),
+        options,
+        Calls {
+            most: REPLAYED_CALLS,
+            ..Calls::default()
+        },
+        |_, _| Ok(()),
+    )?;
     // The nodes have ended. From the first snapshot on, not from the follower's own.
-    let (none, ledger) = (folder.join("none").display().to_string(), format!("{nodes}/follower"));
+    let (none, ledger) = (
+        folder.join("none").display().to_string(),
+        format!("{nodes}/follower"),
+    );
     fs::create_dir(&none).expect("an empty folder");
     let mut replay = Command::new(&tool);
-    replay.args(["verify", "--ignore-ulimit-nofile-error", "--ledger", &ledger]);
-    replay.args(["--incremental-snapshot-archive-path", &none]).env("AGAVE_PROGRAM_CACHE_TRACE", &written);
+    replay.args([
+        "verify",
+        "--ignore-ulimit-nofile-error",
+        "--ledger",
+        &ledger,
+    ]);
+    replay
+        .args(["--incremental-snapshot-archive-path", &none])
+        .env("AGAVE_PROGRAM_CACHE_TRACE", &written);
     let output = replay.output().expect("the tool can be run");
-    fs::write(folder.join("replay.log"), [&output.stdout[..], &output.stderr[..]].concat()).expect("a file");
-    assert!(output.status.success(), "{}, {}", output.status, folder.join("replay.log").display());
-    println!("{}", said(&["fetch", &run, "--validator-trace", &written, "--out", &own]));
+    fs::write(
+        folder.join("replay.log"),
+        [&output.stdout[..], &output.stderr[..]].concat(),
+    )
+    .expect("a file");
+    assert!(
+        output.status.success(),
+        "{}, {}",
+        output.status,
+        folder.join("replay.log").display()
+    );
+    println!(
+        "{}",
+        said(&["fetch", &run, "--validator-trace", &written, "--out", &own])
+    );
     are_equal(&read(own.as_ref()), &read(blocks.as_ref()), REPLAYED);
     Ok(())
 }

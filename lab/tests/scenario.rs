@@ -4,8 +4,15 @@
 //!
 //! The comparison is kept in `target/scenario/seconds.txt`, one line per tick, next to the recording and the report.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "the witness has its own threads, clock and programs")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the witness has its own threads, clock and programs"
+)]
 
 #[path = "scenario/judge.rs"]
 mod judge;
@@ -45,7 +52,12 @@ const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Small, so that each step is short. The times are no multiples of a tick, so that the jitter of a tick does not matter. A stopped
 /// follower counts as behind after about 20 s: longer than the 15 s after which the daemon must show the phase as unknown.
-const THRESHOLDS: Thresholds = Thresholds { at_tip_slots: 16, at_tip_for: 2.5, behind_slots: 40, behind_for: 2.5 };
+const THRESHOLDS: Thresholds = Thresholds {
+    at_tip_slots: 16,
+    at_tip_for: 2.5,
+    behind_slots: 40,
+    behind_for: 2.5,
+};
 
 /// The follower is stopped while the leader makes this many slots: 40 s.
 const FROZEN_SLOTS: u64 = 100;
@@ -74,7 +86,8 @@ struct Scene {
 impl Scene {
     /// Starts the daemon first, then leader, load, witness and follower.
     fn start(quota: CpuQuota) -> Result<Self> {
-        let folder = report::emptied(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("scenario"));
+        let folder =
+            report::emptied(Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("scenario"));
         let temporary = tempfile::tempdir().expect("a temporary folder");
         let nodes = temporary.path().join("nodes");
         fs::create_dir(&nodes).expect("a folder for the nodes");
@@ -86,7 +99,11 @@ impl Scene {
             ..ClusterOptions::default()
         })?;
         let load = Load::start(cluster.leader_rpc().address(), LOAD.0, LOAD.1)?;
-        let witness = Witness::start(cluster.leader_rpc(), cluster.follower_rpc(), cluster.follower_ledger());
+        let witness = Witness::start(
+            cluster.leader_rpc(),
+            cluster.follower_rpc(),
+            cluster.follower_ledger(),
+        );
         let scraper = Scraper::start(daemon.metrics().to_owned(), witness.clock);
         witness.follows(cluster.start_follower()?);
         let steps = vec![(witness.now(), "started")];
@@ -117,7 +134,13 @@ impl Scene {
 
     /// Waits until the distance has fulfilled a condition for this many seconds without a break. `meanwhile` is called at each look
     /// with the seconds waited so far.
-    fn wait_for(&self, seconds: f64, what: &str, holds: impl Fn(u64) -> bool, mut meanwhile: impl FnMut(f64)) {
+    fn wait_for(
+        &self,
+        seconds: f64,
+        what: &str,
+        holds: impl Fn(u64) -> bool,
+        mut meanwhile: impl FnMut(f64),
+    ) {
         let (began, mut since) = (self.witness.now(), None);
         eventually_seeing(PATIENCE, what, || {
             let (now, distance) = (self.witness.now(), self.witness.distance());
@@ -126,7 +149,11 @@ impl Scene {
                 since = None;
                 return Err(distance);
             }
-            if now - *since.get_or_insert(now) >= seconds { Ok(()) } else { Err(distance) }
+            if now - *since.get_or_insert(now) >= seconds {
+                Ok(())
+            } else {
+                Err(distance)
+            }
         });
     }
 
@@ -135,7 +162,12 @@ impl Scene {
     fn wait_until_at_the_tip(&mut self) {
         let near = THRESHOLDS.at_tip_slots - UNDER_WAY;
         let long = THRESHOLDS.at_tip_for + 16.0;
-        self.wait_for(long, "the follower is at the tip", |behind| behind <= near, |_| ());
+        self.wait_for(
+            long,
+            "the follower is at the tip",
+            |behind| behind <= near,
+            |_| (),
+        );
         self.at_the_tip.push(self.witness.now());
     }
 
@@ -143,15 +175,23 @@ impl Scene {
         let before = self.scraper.pages().len();
         eventually_seeing(PATIENCE, "further pages", || {
             let now = self.scraper.pages().len();
-            if now >= before + pages { Ok(()) } else { Err(now) }
+            if now >= before + pages {
+                Ok(())
+            } else {
+                Err(now)
+            }
         });
     }
 
     /// Limits the follower's CPU time until it is far behind. The quota is lowered every 20 s, because machines differ.
     fn starve(&self) {
-        self.quota.take(self.follower()).expect("a process can be moved");
+        self.quota
+            .take(self.follower())
+            .expect("a process can be moved");
         let far = THRESHOLDS.behind_slots + UNDER_WAY;
-        let mut levels = [(0.0, 20), (20.0, 10), (40.0, 5), (60.0, 2)].into_iter().peekable();
+        let mut levels = [(0.0, 20), (20.0, 10), (40.0, 5), (60.0, 2)]
+            .into_iter()
+            .peekable();
         self.wait_for(
             THRESHOLDS.behind_for + 6.0,
             "the starved follower is far behind",
@@ -180,10 +220,19 @@ fn start_daemon(folder: &Path, ledger: &Path) -> Result<Daemon> {
         folder.join("flight").display().to_string()
     );
     fs::write(&config, text).expect("a configuration");
-    let [config, ledger, run] = [&config, ledger, &folder.join("run.fltl")].map(|path| path.display().to_string());
+    let [config, ledger, run] =
+        [&config, ledger, &folder.join("run.fltl")].map(|path| path.display().to_string());
     let daemon = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
-    assert!(daemon.is_file(), "no {}: cargo build -p faultlined", daemon.display());
-    Daemon::start(&daemon.display().to_string(), &["--config", &config, "--ledger", &ledger, "--record", &run], folder)
+    assert!(
+        daemon.is_file(),
+        "no {}: cargo build -p faultlined",
+        daemon.display()
+    );
+    Daemon::start(
+        &daemon.display().to_string(),
+        &["--config", &config, "--ledger", &ledger, "--record", &run],
+        folder,
+    )
 }
 
 /// When these happened.
@@ -222,7 +271,11 @@ fn play(scene: &mut Scene) -> Result<Times> {
     scene.cluster.kill_follower()?;
     scene.wait_for_pages(12);
     scene.step("the end");
-    Ok(Times { stopped, killed, killed_again })
+    Ok(Times {
+        stopped,
+        killed,
+        killed_again,
+    })
 }
 
 #[test]
@@ -238,7 +291,16 @@ fn page_recording_and_report_never_contradict_a_witness_of_a_real_follower() -> 
     };
     let mut scene = Scene::start(quota)?;
     let times = play(&mut scene)?;
-    let Scene { scraper, witness, daemon, cluster, steps, at_the_tip, folder, .. } = scene;
+    let Scene {
+        scraper,
+        witness,
+        daemon,
+        cluster,
+        steps,
+        at_the_tip,
+        folder,
+        ..
+    } = scene;
     let (pages, sightings, clock) = (scraper.pages(), witness.sightings(), witness.clock);
     drop((scraper, witness));
     assert_eq!(daemon.stop()?, Some(0));
@@ -254,21 +316,37 @@ fn page_recording_and_report_never_contradict_a_witness_of_a_real_follower() -> 
     let mut wrong = judge::wrong(&judged);
     wrong.extend(judge::pages_apart(&pages, &judged));
     wrong.extend(judge::unknown_for_long(&judged, &at_the_tip));
-    let happened = Happened { moments: &moments, times };
+    let happened = Happened {
+        moments: &moments,
+        times,
+    };
     wrong.extend(happened.time_at_the_tip(&pages));
     wrong.extend(happened.events(&report::info(&run), clock));
     let death = happened.gone_after(happened.times.killed_again);
     let first_tick = judged.first().map_or(0.0, |tick| tick.at);
-    wrong.extend(report::judge(&run, &folder.join("report"), happened.since_the_tip_until(death), death - first_tick));
+    wrong.extend(report::judge(
+        &run,
+        &folder.join("report"),
+        happened.since_the_tip_until(death),
+        death - first_tick,
+    ));
     if !saved_for(&folder.join("flight"), "stall") {
         wrong.push("the flight recorder has saved nothing for the stall".to_owned());
     }
-    assert!(wrong.is_empty(), "{table}\n{}\nkept in {}", wrong.join("\n"), folder.display());
+    assert!(
+        wrong.is_empty(),
+        "{table}\n{}\nkept in {}",
+        wrong.join("\n"),
+        folder.display()
+    );
     Ok(())
 }
 
 fn saved_for(flight: &Path, reason: &str) -> bool {
-    let names = fs::read_dir(flight).expect("a flight folder").flatten().map(|entry| entry.file_name());
+    let names = fs::read_dir(flight)
+        .expect("a flight folder")
+        .flatten()
+        .map(|entry| entry.file_name());
     { names }.any(|name| name.to_string_lossy().contains(&format!("-{reason}-")))
 }
 
@@ -296,7 +374,10 @@ impl Happened<'_> {
     /// The moments from the first at the tip to `end`.
     fn since_the_tip_until(&self, end: f64) -> &[Moment] {
         let moments = self.until(end);
-        let first = moments.iter().position(|moment| moment.surely_at_tip).expect("it was at the tip");
+        let first = moments
+            .iter()
+            .position(|moment| moment.surely_at_tip)
+            .expect("it was at the tip");
         &moments[first..]
     }
 
@@ -307,7 +388,9 @@ impl Happened<'_> {
         let (at_least, at_most, _) = seconds_at_tip(self.until(page.heard));
         let (said, margin) = (page.at_tip_seconds, 5.0 * 2.0 * TICK);
         let right = said >= at_least - margin && said <= at_most + margin;
-        (!right).then(|| format!("the phase at_tip gained {said:.0} s, true: {at_least:.0}..{at_most:.0} s"))
+        (!right).then(|| {
+            format!("the phase at_tip gained {said:.0} s, true: {at_least:.0}..{at_most:.0} s")
+        })
     }
 
     /// Checks the recorded events `exit` and `stall`.
@@ -315,10 +398,14 @@ impl Happened<'_> {
         let all = info["events"].as_array().expect("events");
         let of = |kind: &str| {
             let events = all.iter().filter(|event| event["kind"] == kind);
-            events.filter_map(|event| event["unix_ns"].as_i64()).map(|at| clock.of_unix(at)).collect::<Vec<f64>>()
+            events
+                .filter_map(|event| event["unix_ns"].as_i64())
+                .map(|at| clock.of_unix(at))
+                .collect::<Vec<f64>>()
         };
         let mut wrong = Vec::new();
-        let ends = [self.times.killed, self.times.killed_again].map(|killed| self.gone_after(killed));
+        let ends =
+            [self.times.killed, self.times.killed_again].map(|killed| self.gone_after(killed));
         let recorded = of("exit");
         let near = |(at, end): (&f64, &f64)| *at >= end - STEP && *at <= end + 2.0 * TICK;
         if recorded.len() != ends.len() || !recorded.iter().zip(&ends).all(near) {
@@ -326,16 +413,24 @@ impl Happened<'_> {
         }
         let stalls = of("stall");
         // The daemon sees the last slot up to a poll and a tick late, and records the stall at the next tick.
-        let noticed = self.times.stopped + STALL - 2.0 * TICK..=self.times.stopped + STALL + 3.0 * TICK;
+        let noticed =
+            self.times.stopped + STALL - 2.0 * TICK..=self.times.stopped + STALL + 3.0 * TICK;
         if !stalls.iter().any(|at| noticed.contains(at)) {
-            wrong.push(format!("recorded stalls at {stalls:.1?}, none at {noticed:.1?}"));
+            wrong.push(format!(
+                "recorded stalls at {stalls:.1?}, none at {noticed:.1?}"
+            ));
         }
         let moved = |at: &&f64| {
             let slots = |at: f64| self.moment(at).and_then(|moment| moment.slot);
             let (before, now) = (slots(*at - STALL + 3.0 * TICK), slots(**at));
             before.zip(now).is_none_or(|(before, now)| now.0 > before.1)
         };
-        wrong.extend(stalls.iter().filter(moved).map(|at| format!("a stall at {at:.1} s, but the slot advanced")));
+        wrong.extend(
+            stalls
+                .iter()
+                .filter(moved)
+                .map(|at| format!("a stall at {at:.1} s, but the slot advanced")),
+        );
         wrong
     }
 }

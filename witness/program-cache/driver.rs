@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use fastrand::Rng;
 use faultline_cachesim::run::{Simulation, Start};
-use faultline_cachesim::trace::{Call, Change, ChangeKind, Meta, Program, SetNumbers, Slot, SlotKind, Source};
+use faultline_cachesim::trace::{
+    Call, Change, ChangeKind, Meta, Program, SetNumbers, Slot, SlotKind, Source,
+};
 use faultline_cachesim::{Limit, Policy, Rule, Setting, Trace};
 
 const STEPS: usize = 100_000;
@@ -22,7 +24,13 @@ const ROOT_BEHIND: usize = 32;
 const THREADS: usize = 2;
 /// Shares of the real cache's entries that are kept, in percent: Agave's, and a small cache.
 const FILLS: [u8; 2] = [90, 20];
-const COUNTERS: [&str; 5] = ["misses", "insertions", "reloads", "evictions", "one-hit wonders"];
+const COUNTERS: [&str; 5] = [
+    "misses",
+    "insertions",
+    "reloads",
+    "evictions",
+    "one-hit wonders",
+];
 
 pub type Counts = [u64; COUNTERS.len()];
 
@@ -58,7 +66,9 @@ impl Steps {
         let mut rng = Rng::with_seed(seed);
         let programs = kept * 3 / 2;
         let time = |rng: &mut Rng| (2f64.powf(7.0 + 10.0 * rng.f64())) as u64;
-        let mut compile_us: Vec<_> = (0..programs).map(|_| (rng.u32(0..20) > 0).then(|| time(&mut rng))).collect();
+        let mut compile_us: Vec<_> = (0..programs)
+            .map(|_| (rng.u32(0..20) > 0).then(|| time(&mut rng)))
+            .collect();
         // A program is used the less the higher its number is, about as in Zipf's law.
         let draw = |rng: &mut Rng| (programs as f64).powf(rng.f64()) as u32 - 1;
         let (mut blocks, mut slot, mut closed) = (Vec::new(), FIRST_SLOT, Vec::new());
@@ -68,14 +78,20 @@ impl Steps {
             let transactions = rng.usize(1..150).min(left);
             left -= transactions;
             let block = (0..transactions).map(|_| {
-                let mut looked_up: Vec<u32> = (0..rng.usize(1..4)).map(|_| draw(&mut rng)).collect();
+                let mut looked_up: Vec<u32> =
+                    (0..rng.usize(1..4)).map(|_| draw(&mut rng)).collect();
                 looked_up.sort_unstable();
                 looked_up.dedup();
                 let program = looked_up[0];
-                let may_change = compile_us[program as usize].is_some() && !closed.contains(&program);
+                let may_change =
+                    compile_us[program as usize].is_some() && !closed.contains(&program);
                 let change = match rng.u32(0..2_000) {
-                    0..4 if may_change && !changed.contains(&program) => Some((program, ChangeKind::Deployed)),
-                    4 if may_change && !changed.contains(&program) => Some((program, ChangeKind::Closed)),
+                    0..4 if may_change && !changed.contains(&program) => {
+                        Some((program, ChangeKind::Deployed))
+                    }
+                    4 if may_change && !changed.contains(&program) => {
+                        Some((program, ChangeKind::Closed))
+                    }
                     // A new one, which nothing could look up before.
                     5 => {
                         compile_us.push(Some(time(&mut rng)));
@@ -90,8 +106,15 @@ impl Steps {
                     _ => None,
                 };
                 changed.extend(change.map(|(program, _)| program));
-                closed.extend(change.filter(|(_, kind)| *kind == ChangeKind::Closed).map(|(program, _)| program));
-                Transaction { programs: looked_up, change }
+                closed.extend(
+                    change
+                        .filter(|(_, kind)| *kind == ChangeKind::Closed)
+                        .map(|(program, _)| program),
+                );
+                Transaction {
+                    programs: looked_up,
+                    change,
+                }
             });
             blocks.push((slot, block.collect()));
             slot += if rng.u32(0..60) == 0 { 150 } else { 1 };
@@ -100,24 +123,47 @@ impl Steps {
     }
 
     fn trace(&self) -> Trace {
-        let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+        let mut trace = Trace::new(Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        });
         for time in &self.compile_us {
-            let program = Program { address: None, loader: None, bytes: None, has_code: time.is_some() };
+            let program = Program {
+                address: None,
+                loader: None,
+                bytes: None,
+                has_code: time.is_some(),
+            };
             trace.add_program(program).expect("few programs");
         }
         let mut sets = SetNumbers::default();
         let mut parent = FIRST_SLOT - 1;
         for (slot_index, (slot, block)) in (0..).zip(&self.blocks) {
             let mut call = |transaction: &Transaction| {
-                let set = sets.number(&mut trace, &transaction.programs).expect("known programs");
+                let set = sets
+                    .number(&mut trace, &transaction.programs)
+                    .expect("known programs");
                 Call::new(set, false).expect("few sets")
             };
             let calls: Vec<Call> = block.iter().map(&mut call).collect();
-            let header = Slot { slot: *slot, parent, transactions: calls.len() as u64, kind: SlotKind::Replayed };
+            let header = Slot {
+                slot: *slot,
+                parent,
+                transactions: calls.len() as u64,
+                kind: SlotKind::Replayed,
+            };
             trace.add_slot(header, &calls).expect("slots in order");
             for (position, transaction) in (1..).zip(block) {
                 if let Some((program, kind)) = transaction.change {
-                    trace.add_change(Change { slot_index, position, program, kind }).expect("in its slot");
+                    trace
+                        .add_change(Change {
+                            slot_index,
+                            position,
+                            program,
+                            kind,
+                        })
+                        .expect("in its slot");
                 }
             }
             parent = *slot;
@@ -128,7 +174,10 @@ impl Steps {
     fn real<R: Real>(&self, fill: u8) -> Counts {
         let mut cache = R::new(FIRST_SLOT, fill, &self.compile_us);
         for (index, (slot, block)) in self.blocks.iter().enumerate() {
-            if let Some((root, _)) = index.checked_sub(ROOT_BEHIND).map(|root| &self.blocks[root]) {
+            if let Some((root, _)) = index
+                .checked_sub(ROOT_BEHIND)
+                .map(|root| &self.blocks[root])
+            {
                 cache.root(*root);
             }
             for transaction in block {
@@ -140,14 +189,38 @@ impl Steps {
 
     fn simulated(&self, version: &str, entries: usize, fill: u8, seed: u64) -> Counts {
         let trace = self.trace();
-        let compile_us: Vec<u64> = self.compile_us.iter().map(|time| time.unwrap_or(0)).collect();
+        let compile_us: Vec<u64> = self
+            .compile_us
+            .iter()
+            .map(|time| time.unwrap_or(0))
+            .collect();
         let policy = Policy::Agave(Rule::of(version).expect("a known version"));
         let limit = Limit::Entries(entries as u64);
-        let setting = Setting { policy, limit, fill: u64::from(fill), fees_only: true };
-        let simulation =
-            Simulation { trace: &trace, setting, start: Start::Empty, first_slot: 0, compile_us: &compile_us, seed };
-        let counts = simulation.run(|_, _| {}).expect("a setting that makes sense").counts;
-        [counts.misses, counts.insertions, counts.reloads, counts.evictions, counts.one_hit_wonders]
+        let setting = Setting {
+            policy,
+            limit,
+            fill: u64::from(fill),
+            fees_only: true,
+        };
+        let simulation = Simulation {
+            trace: &trace,
+            setting,
+            start: Start::Empty,
+            first_slot: 0,
+            compile_us: &compile_us,
+            seed,
+        };
+        let counts = simulation
+            .run(|_, _| {})
+            .expect("a setting that makes sense")
+            .counts;
+        [
+            counts.misses,
+            counts.insertions,
+            counts.reloads,
+            counts.evictions,
+            counts.one_hit_wonders,
+        ]
     }
 }
 
@@ -165,51 +238,101 @@ fn runs<R: Real>(fill: u8, seeds: std::ops::Range<u64>) -> Vec<Run> {
             }
             let steps = Steps::random(seed, R::ENTRIES * usize::from(fill) / 100);
             let simulated = |version| steps.simulated(version, R::ENTRIES, fill, seed);
-            done.push([steps.real::<R>(fill), simulated(R::VERSION), simulated(R::OTHER)]);
+            done.push([
+                steps.real::<R>(fill),
+                simulated(R::VERSION),
+                simulated(R::OTHER),
+            ]);
         }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("no run fails")).collect()
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no run fails"))
+            .collect()
     })
 }
 
 /// By how many standard errors the mean of a counter differs from the real one's.
 fn errors(runs: &[Run], which: usize, counter: usize) -> f64 {
-    let differences: Vec<f64> = runs.iter().map(|run| run[which][counter] as f64 - run[0][counter] as f64).collect();
+    let differences: Vec<f64> = runs
+        .iter()
+        .map(|run| run[which][counter] as f64 - run[0][counter] as f64)
+        .collect();
     let count = differences.len() as f64;
     let mean = differences.iter().sum::<f64>() / count;
     let variance = differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (count - 1.0);
-    if mean == 0.0 { 0.0 } else { mean / (variance / count).sqrt() }
+    if mean == 0.0 {
+        0.0
+    } else {
+        mean / (variance / count).sqrt()
+    }
 }
 
 fn compare<R: Real>(fill: u8, seeds: std::ops::Range<u64>) -> bool {
     let (begin, count) = (Instant::now(), seeds.end - seeds.start);
     let runs = runs::<R>(fill, seeds);
     let kept = R::ENTRIES * usize::from(fill) / 100;
-    println!("{}, {kept} entries, {count} runs of {STEPS} steps, {} s", R::VERSION, begin.elapsed().as_secs());
-    println!("  {:<16} {:>10} {:>10} {:>8} {:>7}", "mean", "real", "simulated", "off by", "errors");
+    println!(
+        "{}, {kept} entries, {count} runs of {STEPS} steps, {} s",
+        R::VERSION,
+        begin.elapsed().as_secs()
+    );
+    println!(
+        "  {:<16} {:>10} {:>10} {:>8} {:>7}",
+        "mean", "real", "simulated", "off by", "errors"
+    );
     let mean = |which: usize, counter: usize| {
-        runs.iter().map(|run| run[which][counter] as f64).sum::<f64>() / runs.len() as f64
+        runs.iter()
+            .map(|run| run[which][counter] as f64)
+            .sum::<f64>()
+            / runs.len() as f64
     };
     let mut agree = true;
     for (counter, name) in COUNTERS.iter().enumerate() {
-        let (real, simulated, off) = (mean(0, counter), mean(1, counter), errors(&runs, 1, counter));
-        let percent = if real > 0.0 { (simulated / real - 1.0) * 100.0 } else { 0.0 };
+        let (real, simulated, off) = (
+            mean(0, counter),
+            mean(1, counter),
+            errors(&runs, 1, counter),
+        );
+        let percent = if real > 0.0 {
+            (simulated / real - 1.0) * 100.0
+        } else {
+            0.0
+        };
         println!("  {name:<16} {real:>10.1} {simulated:>10.1} {percent:>6.2} % {off:>7.1}");
         agree &= off.abs() <= ERRORS;
     }
-    let other = (0..COUNTERS.len()).map(|counter| errors(&runs, 2, counter).abs()).fold(0.0, f64::max);
-    println!("  by the rule of {}: off by up to {other:.0} errors", R::OTHER);
-    assert!(other > ERRORS, "these steps cannot tell {} from {}", R::VERSION, R::OTHER);
+    let other = (0..COUNTERS.len())
+        .map(|counter| errors(&runs, 2, counter).abs())
+        .fold(0.0, f64::max);
+    println!(
+        "  by the rule of {}: off by up to {other:.0} errors",
+        R::OTHER
+    );
+    assert!(
+        other > ERRORS,
+        "these steps cannot tell {} from {}",
+        R::VERSION,
+        R::OTHER
+    );
     agree
 }
 
 /// A difference beyond three standard errors is an accident once in 370 counters, so it has to show in runs of other seeds again.
 pub fn main<R: Real>() -> ExitCode {
-    let runs = std::env::args().nth(1).and_then(|runs| runs.parse().ok()).unwrap_or(RUNS).max(2);
+    let runs = std::env::args()
+        .nth(1)
+        .and_then(|runs| runs.parse().ok())
+        .unwrap_or(RUNS)
+        .max(2);
     let differs = |fill: &u8| !compare::<R>(*fill, 0..runs) && !compare::<R>(*fill, runs..2 * runs);
     let differing = FILLS.iter().filter(|fill| differs(fill)).count();
-    println!("{}: {}", R::VERSION, if differing == 0 { "agrees" } else { "DIFFERS" });
+    println!(
+        "{}: {}",
+        R::VERSION,
+        if differing == 0 { "agrees" } else { "DIFFERS" }
+    );
     ExitCode::from(u8::from(differing > 0))
 }

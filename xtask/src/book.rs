@@ -37,15 +37,25 @@ pub(crate) fn make(root: &Path, mdbook: &str, version: &str) -> anyhow::Result<(
             fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
     }
-    let mut book = Book { root, source: stage.join("src"), pages: Vec::new(), seen: BTreeSet::new() };
+    let mut book = Book {
+        root,
+        source: stage.join("src"),
+        pages: Vec::new(),
+        seen: BTreeSet::new(),
+    };
     book.collect()?;
     book.is_complete()?;
     book.put(Path::new("SUMMARY.md"), &summary(&book.pages))?;
-    let title = format!("[book]\ntitle = \"faultline {version}\"\n[build]\nbuild-dir = \"../book\"\n{SETTINGS}");
+    let title = format!(
+        "[book]\ntitle = \"faultline {version}\"\n[build]\nbuild-dir = \"../book\"\n{SETTINGS}"
+    );
     fs::write(stage.join("book.toml"), title)?;
     output(root, mdbook, &["build", &stage.to_string_lossy()])?;
     let checked = check::site(&site)?;
-    println!("target/book/index.html: {} pages, {checked} links lead somewhere", book.pages.len());
+    println!(
+        "target/book/index.html: {} pages, {checked} links lead somewhere",
+        book.pages.len()
+    );
     Ok(())
 }
 
@@ -104,7 +114,11 @@ impl Book<'_> {
             }
             linked.push(file.clone());
             let place = if found.is_dir() {
-                let page = if found.join("index.html").is_file() { "index.html" } else { "index.md" };
+                let page = if found.join("index.html").is_file() {
+                    "index.html"
+                } else {
+                    "index.md"
+                };
                 file.join(page)
             } else {
                 place(&file)
@@ -112,7 +126,11 @@ impl Book<'_> {
             Some(format!("{}{anchor}", links::relative(folder, &place)))
         });
         let title = title(&text).unwrap_or_else(|| path.display().to_string());
-        self.pages.push(Page { place: place(path), title, lists: None });
+        self.pages.push(Page {
+            place: place(path),
+            title,
+            lists: None,
+        });
         self.put(&place(path), &text)?;
         Ok(linked)
     }
@@ -120,7 +138,9 @@ impl Book<'_> {
     /// A page with what is in a folder; returns that.
     fn list(&mut self, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let mut entries = Vec::new();
-        for entry in fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())? {
+        for entry in
+            fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())?
+        {
             entries.push(entry?.file_name());
         }
         entries.sort();
@@ -140,7 +160,11 @@ impl Book<'_> {
             }
             linked.push(path);
         }
-        self.pages.push(Page { place: folder.join("index.md"), title: name, lists: Some(folder.to_path_buf()) });
+        self.pages.push(Page {
+            place: folder.join("index.md"),
+            title: name,
+            lists: Some(folder.to_path_buf()),
+        });
         self.put(&folder.join("index.md"), &text)?;
         Ok(linked)
     }
@@ -165,8 +189,9 @@ impl Book<'_> {
 /// What mdBook makes the table of contents of: the pages of a listed folder are below its list.
 fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
-    let (first, others): (Vec<&Page>, Vec<&Page>) =
-        pages.iter().partition(|page| page.place == place(Path::new(FIRST)));
+    let (first, others): (Vec<&Page>, Vec<&Page>) = pages
+        .iter()
+        .partition(|page| page.place == place(Path::new(FIRST)));
     for page in first.into_iter().chain(others) {
         if list_of(page, pages).is_none() {
             entry(page, pages, 0, &mut text);
@@ -176,8 +201,17 @@ fn summary(pages: &[Page]) -> String {
 }
 
 fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
-    let _ = writeln!(text, "{}- [{}]({})", "  ".repeat(depth), page.title, page.place.display());
-    for below in pages.iter().filter(|below| list_of(below, pages).is_some_and(|list| list == page.place)) {
+    let _ = writeln!(
+        text,
+        "{}- [{}]({})",
+        "  ".repeat(depth),
+        page.title,
+        page.place.display()
+    );
+    for below in pages
+        .iter()
+        .filter(|below| list_of(below, pages).is_some_and(|list| list == page.place))
+    {
         entry(below, pages, depth + 1, text);
     }
 }
@@ -185,7 +219,10 @@ fn entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
 /// The page that lists this one.
 fn list_of<'a>(page: &Page, pages: &'a [Page]) -> Option<&'a Path> {
     let in_folder = page.lists.as_deref().unwrap_or(&page.place).parent()?;
-    pages.iter().find(|list| list.lists.as_deref() == Some(in_folder)).map(|list| list.place.as_path())
+    pages
+        .iter()
+        .find(|list| list.lists.as_deref() == Some(in_folder))
+        .map(|list| list.place.as_path())
 }
 
 /// Where a file of the tree is in the site.
@@ -199,16 +236,25 @@ fn place(path: &Path) -> PathBuf {
 
 /// Folders of documents are chapters; others are called as in the tree.
 fn list_title(folder: &Path) -> String {
-    let name = folder.strip_prefix("docs").unwrap_or(folder).display().to_string();
+    let name = folder
+        .strip_prefix("docs")
+        .unwrap_or(folder)
+        .display()
+        .to_string();
     if name.len() == folder.as_os_str().len() {
         return name;
     }
     let mut letters = name.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or(name)
+    letters
+        .next()
+        .map(|first| first.to_uppercase().chain(letters).collect())
+        .unwrap_or(name)
 }
 
 fn title(text: &str) -> Option<String> {
-    text.lines().find_map(|line| line.strip_prefix("# ")).map(|title| title.trim().to_owned())
+    text.lines()
+        .find_map(|line| line.strip_prefix("# "))
+        .map(|title| title.trim().to_owned())
 }
 
 fn pages_below(root: &Path, folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -244,13 +290,20 @@ mod tests {
     use super::*;
 
     fn page(place: &str, lists: Option<&str>) -> Page {
-        Page { place: place.into(), title: place.to_uppercase(), lists: lists.map(PathBuf::from) }
+        Page {
+            place: place.into(),
+            title: place.to_uppercase(),
+            lists: lists.map(PathBuf::from),
+        }
     }
 
     #[test]
     fn a_folder_of_documents_is_a_chapter() {
         assert_eq!(list_title(Path::new("docs/runbooks")), "Runbooks");
-        assert_eq!(list_title(Path::new("systemd/drop-ins")), "systemd/drop-ins");
+        assert_eq!(
+            list_title(Path::new("systemd/drop-ins")),
+            "systemd/drop-ins"
+        );
     }
 
     #[test]

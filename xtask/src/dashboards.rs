@@ -17,7 +17,8 @@ const COLUMNS: u64 = 24;
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for file in rules::files(root, FOLDER, "json")? {
         let text = in_order(&read(root, &file)?).with_context(|| file.display().to_string())?;
-        std::fs::write(root.join(&file), text).with_context(|| format!("{} cannot be written", file.display()))?;
+        std::fs::write(root.join(&file), text)
+            .with_context(|| format!("{} cannot be written", file.display()))?;
     }
     check(root)
 }
@@ -30,9 +31,13 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     for file in &files {
         let text = read(root, file)?;
         if in_order(&text).with_context(|| file.display().to_string())? != text {
-            broken.push(format!("{} is not in order; run: cargo run -p xtask -- dashboards", file.display()));
+            broken.push(format!(
+                "{} is not in order; run: cargo run -p xtask -- dashboards",
+                file.display()
+            ));
         }
-        let dashboard: check::Dashboard = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+        let dashboard: check::Dashboard =
+            serde_json::from_str(&text).with_context(|| file.display().to_string())?;
         if *file != dashboard_file(&dashboard.uid) {
             broken.push(format!("{}: its uid is {}", file.display(), dashboard.uid));
         }
@@ -43,7 +48,11 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         println!("dashboards: {} files", files.len());
         return Ok(());
     }
-    bail!("{} things are wrong with the dashboards:\n  {}", broken.len(), broken.join("\n  "));
+    bail!(
+        "{} things are wrong with the dashboards:\n  {}",
+        broken.len(),
+        broken.join("\n  ")
+    );
 }
 
 fn dashboard_file(uid: &str) -> PathBuf {
@@ -56,11 +65,21 @@ fn in_order(text: &str) -> anyhow::Result<String> {
     let whole = dashboard.as_object_mut().context("no dashboard")?;
     whole.remove("id");
     whole.insert("version".to_owned(), json!(1));
-    let panels = whole.get_mut("panels").and_then(Value::as_array_mut).context("no panels")?;
+    let panels = whole
+        .get_mut("panels")
+        .and_then(Value::as_array_mut)
+        .context("no panels")?;
     let (mut left, mut top, mut tallest) = (0, 0, 0);
     for (at, panel) in panels.iter_mut().enumerate() {
-        panel.as_object_mut().context("a panel is no object")?.remove("pluginVersion");
-        let size = |name: &str| panel["gridPos"][name].as_u64().with_context(|| format!("panel {at}: no {name}"));
+        panel
+            .as_object_mut()
+            .context("a panel is no object")?
+            .remove("pluginVersion");
+        let size = |name: &str| {
+            panel["gridPos"][name]
+                .as_u64()
+                .with_context(|| format!("panel {at}: no {name}"))
+        };
         let (width, height) = (size("w")?, size("h")?);
         if left + width > COLUMNS {
             (left, top, tallest) = (0, top + tallest, 0);
@@ -82,12 +101,30 @@ mod tests {
         let saved = json!({ "version": 3, "id": 9, "panels": [panel(0, 0, 24, 1), panel(0, 1, 12, 8), panel(12, 1, 8, 4), panel(0, 20, 6, 2)] });
         let text = in_order(&saved.to_string()).unwrap();
         let ordered: Value = serde_json::from_str(&text).unwrap();
-        assert_eq!((&ordered["version"], &ordered["id"]), (&json!(1), &Value::Null));
-        let places: Vec<_> =
-            ordered["panels"].as_array().unwrap().iter().map(|panel| panel["gridPos"].clone()).collect();
+        assert_eq!(
+            (&ordered["version"], &ordered["id"]),
+            (&json!(1), &Value::Null)
+        );
+        let places: Vec<_> = ordered["panels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|panel| panel["gridPos"].clone())
+            .collect();
         let place = |x: u64, y: u64, w: u64, h: u64| json!({ "x": x, "y": y, "w": w, "h": h });
-        assert_eq!(places, [place(0, 0, 24, 1), place(0, 1, 12, 8), place(12, 1, 8, 4), place(0, 9, 6, 2)]);
-        assert_eq!(ordered["panels"][3], json!({ "id": 4, "gridPos": place(0, 9, 6, 2) }));
+        assert_eq!(
+            places,
+            [
+                place(0, 0, 24, 1),
+                place(0, 1, 12, 8),
+                place(12, 1, 8, 4),
+                place(0, 9, 6, 2)
+            ]
+        );
+        assert_eq!(
+            ordered["panels"][3],
+            json!({ "id": 4, "gridPos": place(0, 9, 6, 2) })
+        );
         assert_eq!(in_order(&text).unwrap(), text);
     }
 }

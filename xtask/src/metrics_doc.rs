@@ -37,7 +37,8 @@ pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
 /// Fails if the page is not what it would be.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let path = root.join(PAGE);
-    let found = std::fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+    let found = std::fs::read_to_string(&path)
+        .with_context(|| format!("{} cannot be read", path.display()))?;
     if found != page() {
         bail!("{PAGE} is not what the catalog says; run: cargo run -p xtask -- metrics-doc");
     }

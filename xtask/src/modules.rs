@@ -21,11 +21,18 @@ pub(crate) fn check(
     for folder in folders {
         let source = FilePath::new(folder).join("src");
         let mut named: BTreeMap<Path, Vec<Path>> = BTreeMap::new();
-        for (module, file) in files.iter().filter_map(|file| Some((module(&source, file)?, file))) {
+        for (module, file) in files
+            .iter()
+            .filter_map(|file| Some((module(&source, file)?, file)))
+        {
             let text = read(root, file)?;
-            let code: String =
-                text.split_inclusive('\n').take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
-            let tokens: TokenStream = code.parse().map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+            let code: String = text
+                .split_inclusive('\n')
+                .take_while(|line| !line.starts_with("#[cfg(test)]"))
+                .collect();
+            let tokens: TokenStream = code
+                .parse()
+                .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
             let paths = named.entry(module.clone()).or_default();
             collect(&tokens.into_iter().collect::<Vec<_>>(), &module, paths);
         }
@@ -33,7 +40,9 @@ pub(crate) fn check(
             for cycle in cycles(&uses) {
                 let parent: String = parent.iter().map(|part| format!("{part}::")).collect();
                 let cycle = cycle.join(", ");
-                broken.push(format!("{folder}: these modules use one another in a circle: {parent}{{{cycle}}}"));
+                broken.push(format!(
+                    "{folder}: these modules use one another in a circle: {parent}{{{cycle}}}"
+                ));
             }
         }
     }
@@ -43,12 +52,16 @@ pub(crate) fn check(
 /// The module of a file; `None` for the root itself, programs, tests and other crates.
 fn module(source: &FilePath, file: &FilePath) -> Option<Path> {
     let inside = file.strip_prefix(source).ok()?;
-    let is_test = inside.ends_with("tests.rs") || inside.components().any(|part| part.as_os_str() == "tests");
+    let is_test =
+        inside.ends_with("tests.rs") || inside.components().any(|part| part.as_os_str() == "tests");
     if inside.extension()? != "rs" || is_test {
         return None;
     }
     let parts = inside.with_extension("");
-    let parts: Option<Path> = parts.iter().map(|part| part.to_str().map(str::to_owned)).collect();
+    let parts: Option<Path> = parts
+        .iter()
+        .map(|part| part.to_str().map(str::to_owned))
+        .collect();
     parts.filter(|parts| !["lib", "main", "bin"].contains(&parts[0].as_str()))
 }
 
@@ -67,7 +80,11 @@ fn collect(tokens: &[TokenTree], module: &Path, paths: &mut Vec<Path>) {
                 };
                 at = follow(tokens, at, start, paths);
             }
-            TokenTree::Group(group) => collect(&group.stream().into_iter().collect::<Vec<_>>(), module, paths),
+            TokenTree::Group(group) => collect(
+                &group.stream().into_iter().collect::<Vec<_>>(),
+                module,
+                paths,
+            ),
             _ => {}
         }
     }
@@ -104,15 +121,24 @@ fn follow(tokens: &[TokenTree], mut at: usize, mut path: Path, paths: &mut Vec<P
 fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
     let mut uses = Uses::new();
     for module in named.keys() {
-        let Some((last, parent)) = module.split_last() else { continue };
-        uses.entry(parent.to_vec()).or_default().entry(last.clone()).or_default();
+        let Some((last, parent)) = module.split_last() else {
+            continue;
+        };
+        uses.entry(parent.to_vec())
+            .or_default()
+            .entry(last.clone())
+            .or_default();
     }
     for (module, paths) in named {
         for path in paths {
             let common = module.iter().zip(path).take_while(|(a, b)| a == b).count();
-            let (Some(from), Some(to)) = (module.get(common), path.get(common)) else { continue };
+            let (Some(from), Some(to)) = (module.get(common), path.get(common)) else {
+                continue;
+            };
             let family = uses.get_mut(&module[..common]);
-            if let Some(used) = family.filter(|family| family.contains_key(to)).and_then(|family| family.get_mut(from))
+            if let Some(used) = family
+                .filter(|family| family.contains_key(to))
+                .and_then(|family| family.get_mut(from))
             {
                 used.insert(to.clone());
             }
@@ -125,9 +151,15 @@ fn siblings(named: &BTreeMap<Path, Vec<Path>>) -> Uses {
 fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
     let together = |module: &String| -> Vec<&str> {
         let reached = reached(uses, module);
-        reached.into_iter().filter(|other| self::reached(uses, other).contains(module.as_str())).collect()
+        reached
+            .into_iter()
+            .filter(|other| self::reached(uses, other).contains(module.as_str()))
+            .collect()
     };
-    uses.keys().map(together).filter(|cycle| cycle.len() > 1).collect()
+    uses.keys()
+        .map(together)
+        .filter(|cycle| cycle.len() > 1)
+        .collect()
 }
 
 /// The modules that one uses, and those that they use in turn; itself only if one of them uses it.
@@ -135,7 +167,11 @@ fn reached<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTre
     let (mut seen, mut open) = (BTreeSet::new(), vec![from.to_owned()]);
     while let Some(module) = open.pop() {
         let next = uses.get(&module).into_iter().flatten().map(String::as_str);
-        open.extend(next.filter(|next| seen.insert(*next)).map(str::to_owned).collect::<Vec<_>>());
+        open.extend(
+            next.filter(|next| seen.insert(*next))
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        );
     }
     seen
 }
@@ -145,15 +181,28 @@ mod tests {
     use super::*;
 
     fn path(text: &str) -> Path {
-        text.split("::").filter(|part| !part.is_empty()).map(str::to_owned).collect()
+        text.split("::")
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn paths_are_found_wherever_they_stand() {
         let mut paths = Vec::new();
         let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m) }";
-        collect(&code.parse::<TokenStream>().unwrap().into_iter().collect::<Vec<_>>(), &path("x::y"), &mut paths);
-        let wanted = ["a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m"];
+        collect(
+            &code
+                .parse::<TokenStream>()
+                .unwrap()
+                .into_iter()
+                .collect::<Vec<_>>(),
+            &path("x::y"),
+            &mut paths,
+        );
+        let wanted = [
+            "a::b", "c", "d::e", "d::f", "h::i", "x::j::k", "l", "x::y::m",
+        ];
         assert_eq!(paths, wanted.map(path));
     }
 
@@ -166,17 +215,41 @@ mod tests {
             }
             let uses = siblings(&named);
             uses.into_iter()
-                .map(|(parent, uses)| (parent, cycles(&uses).into_iter().flatten().map(str::to_owned).collect()))
+                .map(|(parent, uses)| {
+                    (
+                        parent,
+                        cycles(&uses)
+                            .into_iter()
+                            .flatten()
+                            .map(str::to_owned)
+                            .collect(),
+                    )
+                })
                 .filter(|(_, cycle): &(Path, Vec<String>)| !cycle.is_empty())
                 .collect::<Vec<_>>()
         };
-        assert_eq!(of(&[("a", "b"), ("b", "c"), ("b", "b::Type"), ("c", "d")]), []);
-        assert_eq!(of(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]), [(path(""), path("a::b::c"))]);
         assert_eq!(
-            of(&[("m", ""), ("m::b", ""), ("m::a", "m::b::f"), ("m::b::c", "m::a")]),
+            of(&[("a", "b"), ("b", "c"), ("b", "b::Type"), ("c", "d")]),
+            []
+        );
+        assert_eq!(
+            of(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]),
+            [(path(""), path("a::b::c"))]
+        );
+        assert_eq!(
+            of(&[
+                ("m", ""),
+                ("m::b", ""),
+                ("m::a", "m::b::f"),
+                ("m::b::c", "m::a")
+            ]),
             [(path("m"), path("a::b"))]
         );
-        assert_eq!(of(&[("m", "m::a"), ("m::a", "m::Type")]), [], "a parent and its modules may use one another");
+        assert_eq!(
+            of(&[("m", "m::a"), ("m::a", "m::Type")]),
+            [],
+            "a parent and its modules may use one another"
+        );
     }
 
     #[test]
@@ -184,8 +257,12 @@ mod tests {
         let of = |file: &str| module(FilePath::new("daemon/src"), FilePath::new(file));
         assert_eq!(of("daemon/src/web/tls.rs"), Some(path("web::tls")));
         assert_eq!(of("daemon/src/web.rs"), Some(path("web")));
-        let others =
-            ["daemon/src/main.rs", "daemon/src/web/tests.rs", "crates/analysis/src/run.rs", "daemon/src/a.toml"];
+        let others = [
+            "daemon/src/main.rs",
+            "daemon/src/web/tests.rs",
+            "crates/analysis/src/run.rs",
+            "daemon/src/a.toml",
+        ];
         assert_eq!(others.map(of), [None, None, None, None]);
     }
 }

@@ -5,12 +5,20 @@ use crate::run::read;
 use std::path::{Path, PathBuf};
 
 /// What README promises a newcomer; CI runs both.
-const COMMANDS: [&str; 2] = ["cargo run --release --bin faultlined -- run --demo", "cargo test --workspace"];
+const COMMANDS: [&str; 2] = [
+    "cargo run --release --bin faultlined -- run --demo",
+    "cargo test --workspace",
+];
 
 /// The pages that show the way from an empty host to dashboards, by the heading that the lines are under; the guest runs
 /// those of the first (`scripts/guest/readme`).
-const FROM_NOTHING: [(&str, &str); 2] =
-    [("README.md", "### 1. Install\n"), ("docs/INSTALL.md", "## From an empty Debian host to dashboards\n")];
+const FROM_NOTHING: [(&str, &str); 2] = [
+    ("README.md", "### 1. Install\n"),
+    (
+        "docs/INSTALL.md",
+        "## From an empty Debian host to dashboards\n",
+    ),
+];
 /// So many lines.
 const LINES: usize = 10;
 
@@ -22,23 +30,50 @@ const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.
 
 /// Adds every claim that does not hold.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "md")) {
+pub(crate) fn check(
+    root: &Path,
+    files: &[PathBuf],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "md"))
+    {
         let text = read(root, file)?;
         let folder = file.parent().unwrap_or(Path::new(""));
         for target in links(&text).filter(|target| !root.join(folder).join(target).exists()) {
-            broken.push(format!("{}: the link {target} leads nowhere", file.display()));
+            broken.push(format!(
+                "{}: the link {target} leads nowhere",
+                file.display()
+            ));
         }
         for (target, anchor) in anchors(&text) {
-            let page = if target.is_empty() { root.join(file) } else { root.join(folder).join(target) };
-            let has = |page: String| page.lines().any(|line| line.starts_with('#') && slug(line) == anchor);
-            if page.extension().is_some_and(|e| e == "md") && !std::fs::read_to_string(&page).is_ok_and(has) {
-                broken.push(format!("{}: {target}#{anchor}: there is no such heading", file.display()));
+            let page = if target.is_empty() {
+                root.join(file)
+            } else {
+                root.join(folder).join(target)
+            };
+            let has = |page: String| {
+                page.lines()
+                    .any(|line| line.starts_with('#') && slug(line) == anchor)
+            };
+            if page.extension().is_some_and(|e| e == "md")
+                && !std::fs::read_to_string(&page).is_ok_and(has)
+            {
+                broken.push(format!(
+                    "{}: {target}#{anchor}: there is no such heading",
+                    file.display()
+                ));
             }
         }
         for (source, test) in named_tests(&text) {
-            if !read(root, Path::new(source)).is_ok_and(|code| code.contains(&format!("fn {test}("))) {
-                broken.push(format!("{}: there is no test {source}::{test}", file.display()));
+            if !read(root, Path::new(source))
+                .is_ok_and(|code| code.contains(&format!("fn {test}(")))
+            {
+                broken.push(format!(
+                    "{}: there is no test {source}::{test}",
+                    file.display()
+                ));
             }
         }
     }
@@ -50,11 +85,15 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) ->
     }
     let lines = read(root, Path::new("README.md"))?.lines().count();
     if lines > README_LINES {
-        broken.push(format!("README.md: {lines} lines, at most {README_LINES}: move text to docs/"));
+        broken.push(format!(
+            "README.md: {lines} lines, at most {README_LINES}: move text to docs/"
+        ));
     }
     let (page, keys) = KEYS;
     if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
-        broken.push(format!("{page}: its last block is not {keys}: copy it there"));
+        broken.push(format!(
+            "{page}: its last block is not {keys}: copy it there"
+        ));
     }
     from_nothing(root, broken)
 }
@@ -65,23 +104,34 @@ fn from_nothing(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     for (file, heading) in FROM_NOTHING {
         let text = read(root, Path::new(file))?;
         let Some(block) = block_under(&text, heading) else {
-            broken.push(format!("{file}: there is no block of shell under {heading:?}"));
+            broken.push(format!(
+                "{file}: there is no block of shell under {heading:?}"
+            ));
             continue;
         };
         if block.lines().count() != LINES {
-            broken.push(format!("{file}: {} lines under {heading:?}, not {LINES}", block.lines().count()));
+            broken.push(format!(
+                "{file}: {} lines under {heading:?}, not {LINES}",
+                block.lines().count()
+            ));
         }
         match &first {
             Some((other, lines)) if lines != block => {
-                broken.push(format!("{file}: the lines under {heading:?} are not those of {other}"));
+                broken.push(format!(
+                    "{file}: the lines under {heading:?} are not those of {other}"
+                ));
             }
             Some(_) => {}
             None => first = Some((file, block.to_owned())),
         }
     }
     let page = "docs/DASHBOARDS.md";
-    if block_under(&read(root, Path::new(page))?, "## Set up\n").is_some_and(|block| block.contains("provisioning")) {
-        broken.push(format!("{page}: another way to set up; let it lead to docs/INSTALL.md"));
+    if block_under(&read(root, Path::new(page))?, "## Set up\n")
+        .is_some_and(|block| block.contains("provisioning"))
+    {
+        broken.push(format!(
+            "{page}: another way to set up; let it lead to docs/INSTALL.md"
+        ));
     }
     Ok(())
 }
@@ -95,28 +145,50 @@ fn block_under<'a>(text: &'a str, heading: &str) -> Option<&'a str> {
 
 /// Relative targets of Markdown links, without their anchors.
 fn links(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text.split("](").skip(1).filter_map(|after| after.split(')').next());
-    let targets = targets
-        .filter(|target| !target.contains("://") && !target.starts_with('#') && !target.contains(char::is_whitespace));
+    let targets = text
+        .split("](")
+        .skip(1)
+        .filter_map(|after| after.split(')').next());
+    let targets = targets.filter(|target| {
+        !target.contains("://") && !target.starts_with('#') && !target.contains(char::is_whitespace)
+    });
     targets.filter_map(|target| target.split('#').next())
 }
 
 /// Targets of links into pages, each with the anchor; without a target, into the same page.
 fn anchors(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    let targets = text.split("](").skip(1).filter_map(|after| after.split(')').next());
-    targets.filter(|target| !target.contains("://")).filter_map(|target| target.split_once('#'))
+    let targets = text
+        .split("](")
+        .skip(1)
+        .filter_map(|after| after.split(')').next());
+    targets
+        .filter(|target| !target.contains("://"))
+        .filter_map(|target| target.split_once('#'))
 }
 
 /// The anchor that a heading gets.
 fn slug(heading: &str) -> String {
-    let kept = heading.trim_start_matches('#').trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+    let kept = heading
+        .trim_start_matches('#')
+        .trim()
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| {
+        if c == ' ' {
+            '-'
+        } else {
+            c.to_ascii_lowercase()
+        }
+    })
+    .collect()
 }
 
 /// Names like `daemon/src/hub.rs::a_test`, in backquotes.
 fn named_tests(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let quoted = text.split('`').skip(1).step_by(2);
-    quoted.filter_map(|name| name.split_once("::")).filter(|(file, _)| file.ends_with(".rs"))
+    quoted
+        .filter_map(|name| name.split_once("::"))
+        .filter(|(file, _)| file.ends_with(".rs"))
 }
 
 #[cfg(test)]
@@ -131,15 +203,23 @@ mod tests {
 
     #[test]
     fn an_anchor_is_the_heading_in_lower_case_with_dashes_for_spaces() {
-        let found: Vec<_> = anchors("[a](docs/A.md#the-lab) [b](https://x.org/#y) [c](#1-install) [d](B.md)").collect();
+        let found: Vec<_> =
+            anchors("[a](docs/A.md#the-lab) [b](https://x.org/#y) [c](#1-install) [d](B.md)")
+                .collect();
         assert_eq!(found, [("docs/A.md", "the-lab"), ("", "1-install")]);
-        assert_eq!([slug("### 1. Install"), slug("## Sockets, restarts")], ["1-install", "sockets-restarts"]);
+        assert_eq!(
+            [slug("### 1. Install"), slug("## Sockets, restarts")],
+            ["1-install", "sockets-restarts"]
+        );
     }
 
     #[test]
     fn tests_are_named_by_file_and_function() {
         let text = "held by `daemon/src/hub.rs::a_test` and `kernel::Error`";
-        assert_eq!(named_tests(text).collect::<Vec<_>>(), [("daemon/src/hub.rs", "a_test")]);
+        assert_eq!(
+            named_tests(text).collect::<Vec<_>>(),
+            [("daemon/src/hub.rs", "a_test")]
+        );
     }
 
     #[test]

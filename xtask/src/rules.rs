@@ -81,7 +81,10 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
     for rule in &rules {
         of_rule(rule, &names, broken);
     }
-    let alerts: BTreeSet<&str> = rules.iter().filter_map(|rule| rule.alert.as_deref()).collect();
+    let alerts: BTreeSet<&str> = rules
+        .iter()
+        .filter_map(|rule| rule.alert.as_deref())
+        .collect();
     let runbooks = files(root, RUNBOOKS, "md")?;
     for file in &runbooks {
         let text = read(root, file)?;
@@ -89,7 +92,12 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
             broken.push(format!("{}: there is no metric {word}", file.display()));
         }
         for query in queries(&text) {
-            broken.extend(names.wrong_with(query).into_iter().map(|what| format!("{}: {what}", file.display())));
+            broken.extend(
+                names
+                    .wrong_with(query)
+                    .into_iter()
+                    .map(|what| format!("{}: {what}", file.display())),
+            );
         }
     }
     pairs(&alerts, &runbooks, broken);
@@ -99,8 +107,13 @@ pub(crate) fn check(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()>
 
 /// What the rules of a file say to people.
 pub(crate) fn annotations(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
-    let rules = parse::<RuleFile>(root, file)?.groups.into_iter().flat_map(|group| group.rules);
-    Ok(rules.flat_map(|rule| rule.annotations.into_values()).collect())
+    let rules = parse::<RuleFile>(root, file)?
+        .groups
+        .into_iter()
+        .flat_map(|group| group.rules);
+    Ok(rules
+        .flat_map(|rule| rule.annotations.into_values())
+        .collect())
 }
 
 /// Everything that may be asked for: the catalog, what Prometheus makes itself, and the recording rules.
@@ -116,16 +129,28 @@ fn names_with(rules: &[Rule]) -> Names {
 
 fn all(root: &Path) -> anyhow::Result<Vec<Rule>> {
     let files = files(root, RULES, "yml")?;
-    let files = files.iter().map(|file| parse::<RuleFile>(root, file)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(files.into_iter().flat_map(|file| file.groups).flat_map(|group| group.rules).collect())
+    let files = files
+        .iter()
+        .map(|file| parse::<RuleFile>(root, file))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(files
+        .into_iter()
+        .flat_map(|file| file.groups)
+        .flat_map(|group| group.rules)
+        .collect())
 }
 
 /// The files of a folder with this extension, sorted.
 pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
+    let entries =
+        std::fs::read_dir(root.join(folder)).with_context(|| format!("{folder} cannot be read"))?;
     let mut files = Vec::new();
     for entry in entries {
-        let path = Path::new(folder).join(entry.with_context(|| format!("{folder} cannot be read"))?.file_name());
+        let path = Path::new(folder).join(
+            entry
+                .with_context(|| format!("{folder} cannot be read"))?
+                .file_name(),
+        );
         if path.extension().is_some_and(|e| e == extension) {
             files.push(path);
         }
@@ -137,27 +162,53 @@ pub(crate) fn files(root: &Path, folder: &str, extension: &str) -> anyhow::Resul
 /// A YAML file of the tree.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(root: &Path, file: &Path) -> anyhow::Result<T> {
     let options = serde_saphyr::options! { with_snippet: false };
-    serde_saphyr::from_str_with_options(&read(root, file)?, options).with_context(|| file.display().to_string())
+    serde_saphyr::from_str_with_options(&read(root, file)?, options)
+        .with_context(|| file.display().to_string())
 }
 
 /// The lines of the blocks of PromQL in a page: a query each.
 fn queries(text: &str) -> impl Iterator<Item = &str> {
-    let blocks = text.split("```promql\n").skip(1).filter_map(|after| after.split("```").next());
+    let blocks = text
+        .split("```promql\n")
+        .skip(1)
+        .filter_map(|after| after.split("```").next());
     blocks.flat_map(str::lines)
 }
 
 fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
-    let who = rule.alert.as_deref().or(rule.record.as_deref()).unwrap_or("a rule without a name");
-    broken.extend(names.wrong_with(&rule.expr).into_iter().map(|what| format!("{who}: {what}")));
+    let who = rule
+        .alert
+        .as_deref()
+        .or(rule.record.as_deref())
+        .unwrap_or("a rule without a name");
+    broken.extend(
+        names
+            .wrong_with(&rule.expr)
+            .into_iter()
+            .map(|what| format!("{who}: {what}")),
+    );
     let Some(alert) = &rule.alert else { return };
-    if !rule.labels.get("severity").is_some_and(|severity| SEVERITIES.contains(&severity.as_str())) {
-        broken.push(format!("{alert}: the label severity must be one of {}", SEVERITIES.join(", ")));
+    if !rule
+        .labels
+        .get("severity")
+        .is_some_and(|severity| SEVERITIES.contains(&severity.as_str()))
+    {
+        broken.push(format!(
+            "{alert}: the label severity must be one of {}",
+            SEVERITIES.join(", ")
+        ));
     }
     if rule.lasting.is_none() {
-        broken.push(format!("{alert}: `for` is missing; 0m if it is to fire at once"));
+        broken.push(format!(
+            "{alert}: `for` is missing; 0m if it is to fire at once"
+        ));
     }
     for annotation in ["summary", "description"] {
-        if rule.annotations.get(annotation).is_none_or(|text| text.trim().is_empty()) {
+        if rule
+            .annotations
+            .get(annotation)
+            .is_none_or(|text| text.trim().is_empty())
+        {
             broken.push(format!("{alert}: the annotation {annotation} is missing"));
         }
     }
@@ -169,10 +220,21 @@ fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
 
 /// Every alert has its runbook, and every runbook its alert.
 fn pairs(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], broken: &mut Vec<String>) {
-    let written: BTreeSet<&str> =
-        runbooks.iter().filter_map(|file| file.file_stem()?.to_str()).filter(|name| *name != "README").collect();
-    broken.extend(alerts.difference(&written).map(|alert| format!("{alert}: {RUNBOOKS}/{alert}.md is missing")));
-    broken.extend(written.difference(alerts).map(|name| format!("{RUNBOOKS}/{name}.md: there is no alert {name}")));
+    let written: BTreeSet<&str> = runbooks
+        .iter()
+        .filter_map(|file| file.file_stem()?.to_str())
+        .filter(|name| *name != "README")
+        .collect();
+    broken.extend(
+        alerts
+            .difference(&written)
+            .map(|alert| format!("{alert}: {RUNBOOKS}/{alert}.md is missing")),
+    );
+    broken.extend(
+        written
+            .difference(alerts)
+            .map(|name| format!("{RUNBOOKS}/{name}.md: there is no alert {name}")),
+    );
 }
 
 /// Every rule has a case that fires, by its alert and labels, and every alert one that does not; no case is of an alert that
@@ -182,16 +244,27 @@ fn tests(rules: &[Rule], cases: &[Case], broken: &mut Vec<String>) {
         let Some(alert) = &rule.alert else { continue };
         let of_alert = || cases.iter().filter(|case| case.alertname == *alert);
         let fires = |case: &Case| {
-            case.exp_alerts.iter().any(|expected| rule.labels.iter().all(|l| expected.exp_labels.get(l.0) == Some(l.1)))
+            case.exp_alerts.iter().any(|expected| {
+                rule.labels
+                    .iter()
+                    .all(|l| expected.exp_labels.get(l.0) == Some(l.1))
+            })
         };
         if !of_alert().any(fires) {
-            broken.push(format!("{alert} with the labels {:?}: no case in {TESTS} lets it fire", rule.labels));
+            broken.push(format!(
+                "{alert} with the labels {:?}: no case in {TESTS} lets it fire",
+                rule.labels
+            ));
         }
         if !of_alert().any(|case| case.exp_alerts.is_empty()) {
             broken.push(format!("{alert}: no case in {TESTS} keeps it from firing"));
         }
     }
-    for case in cases.iter().filter(|case| !rules.iter().any(|rule| rule.alert.as_ref() == Some(&case.alertname))) {
+    for case in cases.iter().filter(|case| {
+        !rules
+            .iter()
+            .any(|rule| rule.alert.as_ref() == Some(&case.alertname))
+    }) {
         broken.push(format!("{TESTS}: there is no alert {}", case.alertname));
     }
 }
@@ -201,21 +274,34 @@ mod tests {
     use super::*;
 
     fn rule(alert: &str) -> Rule {
-        let annotations = [("summary", "s"), ("description", "d"), ("runbook_url", &format!("{BASE}{alert}.md"))];
+        let annotations = [
+            ("summary", "s"),
+            ("description", "d"),
+            ("runbook_url", &format!("{BASE}{alert}.md")),
+        ];
         Rule {
             alert: Some(alert.to_owned()),
             expr: "agave_up == 0".to_owned(),
             lasting: Some("5m".to_owned()),
             labels: BTreeMap::from([("severity".to_owned(), "page".to_owned())]),
-            annotations: annotations.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+            annotations: annotations
+                .map(|(name, text)| (name.to_owned(), text.to_owned()))
+                .into(),
             ..Rule::default()
         }
     }
 
     fn case(alert: &str, fires: bool) -> Case {
         let exp_labels = BTreeMap::from([("severity".to_owned(), "page".to_owned())]);
-        let exp_alerts = if fires { vec![Expected { exp_labels }] } else { Vec::new() };
-        Case { alertname: alert.to_owned(), exp_alerts }
+        let exp_alerts = if fires {
+            vec![Expected { exp_labels }]
+        } else {
+            Vec::new()
+        };
+        Case {
+            alertname: alert.to_owned(),
+            exp_alerts,
+        }
     }
 
     fn wrong_with(rule: &Rule) -> String {
@@ -241,7 +327,10 @@ mod tests {
         bad.lasting = None;
         assert!(wrong_with(&bad).contains("`for`"));
         let mut bad = rule("A");
-        bad.annotations.insert("runbook_url".to_owned(), "https://elsewhere.example/A.md".to_owned());
+        bad.annotations.insert(
+            "runbook_url".to_owned(),
+            "https://elsewhere.example/A.md".to_owned(),
+        );
         assert!(wrong_with(&bad).contains("runbook_url"));
         let mut bad = rule("A");
         bad.annotations.remove("description");
@@ -257,7 +346,11 @@ mod tests {
     #[test]
     fn runbooks_and_alerts_come_in_pairs() {
         let mut broken = Vec::new();
-        pairs(&BTreeSet::from(["A", "B"]), &["r/B.md".into(), "r/C.md".into(), "r/README.md".into()], &mut broken);
+        pairs(
+            &BTreeSet::from(["A", "B"]),
+            &["r/B.md".into(), "r/C.md".into(), "r/README.md".into()],
+            &mut broken,
+        );
         assert_eq!(broken.len(), 2, "{broken:?}");
         assert!(broken[0].starts_with("A: "), "{broken:?}");
         assert!(broken[1].contains("C.md"), "{broken:?}");
@@ -273,15 +366,23 @@ mod tests {
         assert_eq!(missing(&[case("A", true), case("A", false)]), "");
         assert!(missing(&[case("A", true)]).contains("keeps it"));
         assert!(missing(&[case("A", false)]).contains("lets it fire"));
-        assert!(missing(&[case("A", true), case("A", false), case("B", false)]).contains("no alert B"));
+        assert!(
+            missing(&[case("A", true), case("A", false), case("B", false)]).contains("no alert B")
+        );
     }
 
     #[test]
     fn a_second_rule_of_an_alert_needs_a_case_of_its_own() {
         let mut second = rule("A");
-        second.labels.insert("because".to_owned(), "level".to_owned());
+        second
+            .labels
+            .insert("because".to_owned(), "level".to_owned());
         let mut broken = Vec::new();
-        tests(&[rule("A"), second], &[case("A", true), case("A", false)], &mut broken);
+        tests(
+            &[rule("A"), second],
+            &[case("A", true), case("A", false)],
+            &mut broken,
+        );
         assert_eq!(broken.len(), 1, "{broken:?}");
         assert!(broken[0].contains("level"), "{broken:?}");
     }

@@ -13,12 +13,17 @@ pub(crate) fn output(root: &Path, program: &str, arguments: &[&str]) -> anyhow::
         .output()
         .with_context(|| format!("{program} cannot be run"))?;
     if !output.status.success() {
-        bail!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "{program} {}: {}",
+            arguments.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// A file of the tree as text.
 pub(crate) fn read(root: &Path, file: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(root.join(file)).with_context(|| format!("{} cannot be read", file.display()))
+    std::fs::read_to_string(root.join(file))
+        .with_context(|| format!("{} cannot be read", file.display()))
 }

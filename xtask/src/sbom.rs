@@ -18,10 +18,23 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     // What is linked only cargo's resolver knows: features of this program alone, for this target.
-    let what = ["tree", "--locked", "--prefix", "depth", "--edges", "normal,no-proc-macro", "--format", "|{p}|"];
+    let what = [
+        "tree",
+        "--locked",
+        "--prefix",
+        "depth",
+        "--edges",
+        "normal,no-proc-macro",
+        "--format",
+        "|{p}|",
+    ];
     let arguments = [what.as_slice(), &["--package", program, "--target", target]].concat();
     let linked = Linked::read(&crate::run::output(root, "cargo", &arguments)?)?;
-    let metadata = crate::run::output(root, "cargo", &["metadata", "--locked", "--format-version", "1"])?;
+    let metadata = crate::run::output(
+        root,
+        "cargo",
+        &["metadata", "--locked", "--format-version", "1"],
+    )?;
     let metadata: Value = serde_json::from_str(&metadata)?;
     let described: BTreeMap<Id, &Value> = metadata["packages"]
         .as_array()
@@ -33,19 +46,29 @@ fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     let mut components = Vec::new();
     let mut depends = linked.depends.clone();
     for id in depends.keys().filter(|id| **id != linked.program) {
-        let package = described.get(id).with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
+        let package = described
+            .get(id)
+            .with_context(|| format!("cargo metadata does not know {} {}", id.0, id.1))?;
         components.push(component(id, package, sums.get(id)));
     }
     let sqlite = ("libsqlite3-sys", "sqlite3/sqlite3.h");
     if let Some(id) = linked.depends.keys().find(|id| id.0 == sqlite.0) {
-        let manifest = described.get(id).map(|package| text(&package["manifest_path"])).unwrap_or_default();
+        let manifest = described
+            .get(id)
+            .map(|package| text(&package["manifest_path"]))
+            .unwrap_or_default();
         let header = Path::new(&manifest).with_file_name(sqlite.1);
         let version = sqlite_version(&crate::run::read(root, &header)?)
             .with_context(|| format!("{} defines no SQLITE_VERSION", header.display()))?;
         components.push(sqlite_component(&version));
-        depends.entry(id.clone()).or_default().insert(("sqlite".to_owned(), version));
+        depends
+            .entry(id.clone())
+            .or_default()
+            .insert(("sqlite".to_owned(), version));
     }
-    let package = described.get(&linked.program).context("cargo metadata does not know the program")?;
+    let package = described
+        .get(&linked.program)
+        .context("cargo metadata does not know the program")?;
     let mut subject = component(&linked.program, package, None);
     subject["type"] = json!("application");
     Ok(json!({
@@ -93,7 +116,10 @@ impl Linked {
             depends.entry(id.clone()).or_default();
             above.push(id);
         }
-        let program = above.into_iter().next().context("cargo tree says nothing")?;
+        let program = above
+            .into_iter()
+            .next()
+            .context("cargo tree says nothing")?;
         Ok(Linked { program, depends })
     }
 }
@@ -145,13 +171,19 @@ fn text(value: &Value) -> String {
 /// The digests of a `Cargo.lock`.
 fn checksums(lock: &str) -> BTreeMap<Id, String> {
     let field = |package: &str, key: &str| {
-        let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
-        line.and_then(|value| value.strip_suffix('"')).map(str::to_owned)
+        let line = package
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
+        line.and_then(|value| value.strip_suffix('"'))
+            .map(str::to_owned)
     };
     let packages = lock.split("[[package]]").skip(1);
     packages
         .filter_map(|package| {
-            Some(((field(package, "name")?, field(package, "version")?), field(package, "checksum")?))
+            Some((
+                (field(package, "name")?, field(package, "version")?),
+                field(package, "checksum")?,
+            ))
         })
         .collect()
 }
@@ -171,11 +203,15 @@ mod tests {
 
     #[test]
     fn a_tree_becomes_who_depends_on_whom() {
-        let tree = "0|tool v0.1.0 (/here)|\n1|a v1.0.0|\n2|b v2.0.0|\n1|b v2.0.0| (*)\n1|c v3.0.0+x|\n";
+        let tree =
+            "0|tool v0.1.0 (/here)|\n1|a v1.0.0|\n2|b v2.0.0|\n1|b v2.0.0| (*)\n1|c v3.0.0+x|\n";
         let linked = Linked::read(tree).unwrap();
         assert_eq!(linked.program, id("tool", "0.1.0"));
         let on = |name: &str, version: &str| linked.depends[&id(name, version)].clone();
-        assert_eq!(on("tool", "0.1.0"), [id("a", "1.0.0"), id("b", "2.0.0"), id("c", "3.0.0+x")].into());
+        assert_eq!(
+            on("tool", "0.1.0"),
+            [id("a", "1.0.0"), id("b", "2.0.0"), id("c", "3.0.0+x")].into()
+        );
         assert_eq!(on("a", "1.0.0"), [id("b", "2.0.0")].into());
         assert!(on("b", "2.0.0").is_empty());
         assert!(Linked::read("").is_err() && Linked::read("tool v1\n").is_err());
@@ -185,22 +221,40 @@ mod tests {
     fn digests_are_read_from_the_lock() {
         let lock = "version = 4\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"r\"\nchecksum = \"ff\"\n\n\
                     [[package]]\nname = \"own\"\nversion = \"0.1.0\"\n";
-        assert_eq!(checksums(lock), [(id("a", "1.0.0"), "ff".to_owned())].into());
-        assert_eq!(sqlite_version("x\n#define SQLITE_VERSION        \"3.50.1\"\n").as_deref(), Some("3.50.1"));
+        assert_eq!(
+            checksums(lock),
+            [(id("a", "1.0.0"), "ff".to_owned())].into()
+        );
+        assert_eq!(
+            sqlite_version("x\n#define SQLITE_VERSION        \"3.50.1\"\n").as_deref(),
+            Some("3.50.1")
+        );
     }
 
     #[test]
     fn what_is_linked_is_in_the_document_and_what_only_tests_use_is_not() {
         let root = crate::root();
         let document = document(&root, "faultlined", "x86_64-unknown-linux-gnu").unwrap();
-        let names: Vec<_> = document["components"].as_array().unwrap().iter().map(|c| text(&c["name"])).collect();
+        let names: Vec<_> = document["components"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| text(&c["name"]))
+            .collect();
         for name in ["faultline-kernel", "rustls", "sqlite", "tokio"] {
-            assert!(names.iter().any(|n| n == name), "{name} is missing: {names:?}");
+            assert!(
+                names.iter().any(|n| n == name),
+                "{name} is missing: {names:?}"
+            );
         }
         for name in ["proptest", "serde_derive", "faultline-testkit", "cc"] {
             assert!(!names.iter().any(|n| n == name), "{name} is not linked");
         }
-        let known: BTreeSet<_> = names.iter().cloned().chain(["faultlined".to_owned()]).collect();
+        let known: BTreeSet<_> = names
+            .iter()
+            .cloned()
+            .chain(["faultlined".to_owned()])
+            .collect();
         for entry in document["dependencies"].as_array().unwrap() {
             for on in entry["dependsOn"].as_array().unwrap() {
                 let name = text(on).split('@').next().unwrap_or_default().to_owned();

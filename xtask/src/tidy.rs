@@ -13,8 +13,10 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 500;
 
 /// Files that are longer, with their lines. A number here may only fall.
-const LONG_FILES: [(&str, usize); 2] =
-    [("crates/recording/examples/twelve_hours/day.rs", 543), ("crates/top/src/view/rows.rs", 571)];
+const LONG_FILES: [(&str, usize); 2] = [
+    ("crates/recording/examples/twelve_hours/day.rs", 543),
+    ("crates/top/src/view/rows.rs", 571),
+];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
 const LONG_FUNCTIONS: usize = 128;
@@ -27,7 +29,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut broken = Vec::new();
     let mut long_functions = 0;
-    for file in files.iter().filter(|file| file.extension().is_some_and(|e| e == "rs")) {
+    for file in files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|e| e == "rs"))
+    {
         let text = read(root, file)?;
         sizes(file, &text, &mut broken);
         long_functions += text.lines().filter(|line| excuses_length(line)).count();
@@ -46,7 +51,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let members = members::read_table(root)?;
     members::check(root, &members, &mut broken)?;
     pages::check(root, &files, &mut broken)?;
-    let folders: Vec<&str> = members.iter().map(|member| member.folder.as_str()).collect();
+    let folders: Vec<&str> = members
+        .iter()
+        .map(|member| member.folder.as_str())
+        .collect();
     modules::check(root, &files, &folders, &mut broken)?;
     rules::check(root, &mut broken)?;
     words::check(root, &files, &mut broken)?;
@@ -54,12 +62,24 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
         println!("tidy: {} files", files.len());
         return Ok(());
     }
-    bail!("{} house rules are broken:\n  {}", broken.len(), broken.join("\n  "));
+    bail!(
+        "{} house rules are broken:\n  {}",
+        broken.len(),
+        broken.join("\n  ")
+    );
 }
 
 fn tracked(root: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let names = output(root, "git", &["ls-files", "--cached", "--others", "--exclude-standard"])?;
-    Ok(names.lines().map(PathBuf::from).filter(|file| root.join(file).is_file()).collect())
+    let names = output(
+        root,
+        "git",
+        &["ls-files", "--cached", "--others", "--exclude-standard"],
+    )?;
+    Ok(names
+        .lines()
+        .map(PathBuf::from)
+        .filter(|file| root.join(file).is_file())
+        .collect())
 }
 
 fn excuses_length(line: &str) -> bool {
@@ -67,15 +87,25 @@ fn excuses_length(line: &str) -> bool {
 }
 
 fn sizes(file: &Path, text: &str, broken: &mut Vec<String>) {
-    let is_test = file.components().any(|part| ["tests", "benches", "fuzz"].iter().any(|t| part.as_os_str() == *t));
+    let is_test = file.components().any(|part| {
+        ["tests", "benches", "fuzz"]
+            .iter()
+            .any(|t| part.as_os_str() == *t)
+    });
     if is_test || file.file_stem().is_some_and(|stem| stem == "tests") {
         return;
     }
-    let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
+    let lines = text
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .count();
     let listed = LONG_FILES.iter().find(|(name, _)| file == Path::new(name));
     let limit = listed.map_or(LONGEST, |(_, lines)| *lines);
     if lines > limit {
-        broken.push(format!("{}: {lines} lines without tests; at most {limit}", file.display()));
+        broken.push(format!(
+            "{}: {lines} lines without tests; at most {limit}",
+            file.display()
+        ));
     }
 }
 
@@ -86,7 +116,11 @@ fn unwanted(file: &Path, text: &str, broken: &mut Vec<String>) {
     }
     for (number, line) in text.lines().enumerate() {
         if let Some(word) = UNWANTED.iter().find(|word| line.contains(**word)) {
-            broken.push(format!("{}:{}: {word:?} does not belong here", file.display(), number + 1));
+            broken.push(format!(
+                "{}:{}: {word:?} does not belong here",
+                file.display(),
+                number + 1
+            ));
         }
     }
 }

@@ -15,12 +15,21 @@ const TABLE: (&str, &str) = ("docs/GLOSSARY.md", "## Words to avoid\n");
 const PROGRAMS: [&str; 3] = ["daemon/src", "lab/src", "crates"];
 
 /// Adds every literal and every page that has one of the words.
-pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub(crate) fn check(
+    root: &Path,
+    files: &[PathBuf],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
     let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
     for file in files.iter().filter(|file| is_program(file)) {
         let text = read(root, file)?;
-        let code: String = text.split_inclusive('\n').take_while(|line| !line.starts_with("#[cfg(test)]")).collect();
-        let tokens: TokenStream = code.parse().map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
+        let code: String = text
+            .split_inclusive('\n')
+            .take_while(|line| !line.starts_with("#[cfg(test)]"))
+            .collect();
+        let tokens: TokenStream = code
+            .parse()
+            .map_err(|error| anyhow::anyhow!("{}: {error}", file.display()))?;
         // clap makes help of the comments.
         let with_comments = file.components().any(|part| part.as_os_str() == "cli")
             || file.ends_with("cli.rs")
@@ -29,20 +38,37 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) ->
         collect(tokens, with_comments, &mut literals);
         for literal in literals {
             if let Some(word) = words.iter().find(|word| has(&literal, word)) {
-                broken.push(format!("{}: {word:?} in {literal}: see {}", file.display(), TABLE.0));
+                broken.push(format!(
+                    "{}: {word:?} in {literal}: see {}",
+                    file.display(),
+                    TABLE.0
+                ));
             }
         }
     }
     for file in files.iter().filter(|file| is_page(file)) {
         let text = prose(&read(root, file)?);
-        for (line, word) in text.lines().filter_map(|line| Some((line, words.iter().find(|word| has(line, word))?))) {
-            broken.push(format!("{}: {word:?} in {:?}: see {}", file.display(), line.trim(), TABLE.0));
+        for (line, word) in text
+            .lines()
+            .filter_map(|line| Some((line, words.iter().find(|word| has(line, word))?)))
+        {
+            broken.push(format!(
+                "{}: {word:?} in {:?}: see {}",
+                file.display(),
+                line.trim(),
+                TABLE.0
+            ));
         }
     }
     for file in files {
         for text in shipped::texts(root, file)? {
             if let Some(word) = words.iter().find(|word| has(&text, word)) {
-                broken.push(format!("{}: {word:?} in {:?}: see {}", file.display(), text.trim(), TABLE.0));
+                broken.push(format!(
+                    "{}: {word:?} in {:?}: see {}",
+                    file.display(),
+                    text.trim(),
+                    TABLE.0
+                ));
             }
         }
     }
@@ -50,29 +76,43 @@ pub(crate) fn check(root: &Path, files: &[PathBuf], broken: &mut Vec<String>) ->
 }
 
 fn words_to_avoid(page: &str) -> anyhow::Result<Vec<String>> {
-    let (_, table) = page.split_once(TABLE.1).with_context(|| format!("{}: no {:?}", TABLE.0, TABLE.1))?;
+    let (_, table) = page
+        .split_once(TABLE.1)
+        .with_context(|| format!("{}: no {:?}", TABLE.0, TABLE.1))?;
     let rows = table.lines().filter(|line| line.starts_with('|')).skip(2);
     let cells = rows.filter_map(|row| row.split('|').nth(1));
-    Ok(cells.flat_map(|cell| cell.split(',')).map(|word| word.trim().to_owned()).collect())
+    Ok(cells
+        .flat_map(|cell| cell.split(','))
+        .map(|word| word.trim().to_owned())
+        .collect())
 }
 
 fn is_program(file: &Path) -> bool {
-    let inside = PROGRAMS.iter().any(|folder| file.starts_with(folder)) && !file.starts_with("crates/testkit");
-    let is_test = file.components().any(|part| ["tests", "benches"].iter().any(|test| part.as_os_str() == *test));
+    let inside = PROGRAMS.iter().any(|folder| file.starts_with(folder))
+        && !file.starts_with("crates/testkit");
+    let is_test = file.components().any(|part| {
+        ["tests", "benches"]
+            .iter()
+            .any(|test| part.as_os_str() == *test)
+    });
     inside && !is_test && file.extension().is_some_and(|e| e == "rs") && !file.ends_with("tests.rs")
 }
 
 /// What operators read. Decisions are history.
 fn is_page(file: &Path) -> bool {
-    let is_documentation =
-        file.starts_with("docs") && !file.starts_with("docs/decisions") && !file.ends_with("GLOSSARY.md");
-    (is_documentation || file == Path::new("README.md")) && file.extension().is_some_and(|e| e == "md")
+    let is_documentation = file.starts_with("docs")
+        && !file.starts_with("docs/decisions")
+        && !file.ends_with("GLOSSARY.md");
+    (is_documentation || file == Path::new("README.md"))
+        && file.extension().is_some_and(|e| e == "md")
 }
 
 /// A page without its code, and without the names of tests and programs in backquotes.
 fn prose(page: &str) -> String {
     let blocks = page.split("```").step_by(2);
-    blocks.flat_map(|block| block.split('`').step_by(2)).collect()
+    blocks
+        .flat_map(|block| block.split('`').step_by(2))
+        .collect()
 }
 
 fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
@@ -81,7 +121,9 @@ fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
         match token {
             TokenTree::Group(group) => collect(group.stream(), with_comments, found),
             TokenTree::Ident(name) => is_comment = name == "doc",
-            TokenTree::Literal(literal) if !is_comment || with_comments => found.extend(text(&literal)),
+            TokenTree::Literal(literal) if !is_comment || with_comments => {
+                found.extend(text(&literal))
+            }
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
@@ -98,7 +140,8 @@ fn has(text: &str, word: &str) -> bool {
     let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     text.match_indices(word).any(|(at, _)| {
         let (before, after) = (text.get(..at), text.get(at + word.len()..));
-        !is_letter(before.and_then(|t| t.chars().next_back())) && !is_letter(after.and_then(|t| t.chars().next()))
+        !is_letter(before.and_then(|t| t.chars().next_back()))
+            && !is_letter(after.and_then(|t| t.chars().next()))
     })
 }
 
@@ -108,7 +151,9 @@ mod tests {
 
     #[test]
     fn literals_are_found_and_comments_only_where_they_are_help() {
-        let code: TokenStream = "/// Nobody.\nfn f() { say(\"nobody listens\", 'x', 1); }".parse().unwrap();
+        let code: TokenStream = "/// Nobody.\nfn f() { say(\"nobody listens\", 'x', 1); }"
+            .parse()
+            .unwrap();
         let (mut plain, mut help) = (Vec::new(), Vec::new());
         collect(code.clone(), false, &mut plain);
         collect(code, true, &mut help);

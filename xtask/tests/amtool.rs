@@ -1,5 +1,10 @@
 //! Whom the alerts reach, as Alertmanager itself sees it.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -23,7 +28,8 @@ fn yaml(path: &Path) -> Value {
 fn amtool(words: &[&str]) -> Option<(bool, String)> {
     match Command::new("amtool").args(words).output() {
         Ok(output) => {
-            let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let said = [output.stdout, output.stderr]
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
             Some((output.status.success(), said.concat()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -49,7 +55,12 @@ fn alerts() -> Vec<(String, Vec<(String, String)>)> {
     rules
         .map(|rule| {
             let labels = rule["labels"].as_object().unwrap().iter();
-            (text(&rule["alert"]), labels.map(|(name, value)| (name.clone(), text(value))).collect())
+            (
+                text(&rule["alert"]),
+                labels
+                    .map(|(name, value)| (name.clone(), text(value)))
+                    .collect(),
+            )
         })
         .collect()
 }
@@ -58,12 +69,25 @@ fn alerts() -> Vec<(String, Vec<(String, String)>)> {
 fn reaches(receiver: &str, job: &str, alert: &str, labels: &[(String, String)]) {
     let file = format!("--config.file={}", shipped().display());
     let verify = format!("--verify.receivers={receiver}");
-    let mut words = vec!["config".to_owned(), "routes".to_owned(), "test".to_owned(), file, verify];
-    words.extend([format!("alertname={alert}"), format!("job={job}"), "instance=127.0.0.1:9912".to_owned()]);
+    let mut words = vec![
+        "config".to_owned(),
+        "routes".to_owned(),
+        "test".to_owned(),
+        file,
+        verify,
+    ];
+    words.extend([
+        format!("alertname={alert}"),
+        format!("job={job}"),
+        "instance=127.0.0.1:9912".to_owned(),
+    ]);
     words.extend(labels.iter().map(|(name, value)| format!("{name}={value}")));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     if let Some((reached, said)) = amtool(&words) {
-        assert!(reached, "{alert} {labels:?} does not reach {receiver}: {said}");
+        assert!(
+            reached,
+            "{alert} {labels:?} does not reach {receiver}: {said}"
+        );
     }
 }
 
@@ -101,7 +125,12 @@ fn every_alert_reaches_the_receiver_of_its_severity_and_none_of_an_experiment_do
 #[test]
 fn an_alert_of_unknown_severity_is_not_lost() {
     reaches("ticket", "other", "SomebodyElses", &[]);
-    reaches("ticket", "other", "SomebodyElses", &[("severity".to_owned(), "critical".to_owned())]);
+    reaches(
+        "ticket",
+        "other",
+        "SomebodyElses",
+        &[("severity".to_owned(), "critical".to_owned())],
+    );
 }
 
 /// A misspelt name would silence nothing, or be silenced by nothing.
@@ -111,11 +140,25 @@ fn inhibitions_name_alerts_that_there_are() {
     let configuration = yaml(&shipped());
     let mut named = 0;
     for rule in configuration["inhibit_rules"].as_array().unwrap() {
-        assert!(rule["equal"].as_array().unwrap().iter().any(|label| label == "instance"), "of all hosts: {rule}");
-        let matchers = ["source_matchers", "target_matchers"].map(|key| rule[key].as_array().unwrap());
+        assert!(
+            rule["equal"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|label| label == "instance"),
+            "of all hosts: {rule}"
+        );
+        let matchers =
+            ["source_matchers", "target_matchers"].map(|key| rule[key].as_array().unwrap());
         for matcher in matchers.into_iter().flatten().filter_map(Value::as_str) {
-            let Some(values) = matcher.strip_prefix("alertname ") else { continue };
-            for name in values.trim_start_matches(['=', '~', ' ']).trim_matches('"').split('|') {
+            let Some(values) = matcher.strip_prefix("alertname ") else {
+                continue;
+            };
+            for name in values
+                .trim_start_matches(['=', '~', ' '])
+                .trim_matches('"')
+                .split('|')
+            {
                 assert!(names.contains(name), "{rule}: there is no alert {name}");
                 named += 1;
             }
@@ -130,7 +173,13 @@ fn pages_of_the_cause_are_never_silenced() {
     let configuration = yaml(&shipped());
     for rule in configuration["inhibit_rules"].as_array().unwrap() {
         let targets = rule["target_matchers"].to_string();
-        for name in ["AgaveDown", "AgaveOomHappened", "AgaveOomAhead", "AgaveRestartLoop", "FaultlineDown"] {
+        for name in [
+            "AgaveDown",
+            "AgaveOomHappened",
+            "AgaveOomAhead",
+            "AgaveRestartLoop",
+            "FaultlineDown",
+        ] {
             assert!(!targets.contains(name), "{rule}");
         }
         assert!(

@@ -1,5 +1,10 @@
 //! The compose file, against the tree that it mounts, and what reads the mounted files.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,25 +21,42 @@ fn yaml(path: &Path) -> Value {
 fn services() -> Vec<(String, Value)> {
     let compose = yaml(&folder().join("compose.yaml"));
     let services = compose["services"].as_object().unwrap();
-    services.iter().map(|(name, service)| (name.clone(), service.clone())).collect()
+    services
+        .iter()
+        .map(|(name, service)| (name.clone(), service.clone()))
+        .collect()
 }
 
 fn service(name: &str) -> Value {
-    services().into_iter().find(|(other, _)| other == name).unwrap().1
+    services()
+        .into_iter()
+        .find(|(other, _)| other == name)
+        .unwrap()
+        .1
 }
 
 fn texts(list: &Value) -> Vec<String> {
-    list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+    list.as_array()
+        .unwrap()
+        .iter()
+        .map(|text| text.as_str().unwrap().to_owned())
+        .collect()
 }
 
 /// What a service mounts of this tree, and where to. All of it is in the short form, as texts.
 fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
-    let volumes = service["volumes"].as_array().unwrap().iter().filter_map(Value::as_str);
-    let own = volumes.filter(|volume| volume.starts_with('.')).map(|volume| {
-        let parts: Vec<&str> = volume.split(':').collect();
-        assert_eq!(parts[2..], ["ro"], "{volume} can be written");
-        (folder().join(parts[0]), PathBuf::from(parts[1]))
-    });
+    let volumes = service["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str);
+    let own = volumes
+        .filter(|volume| volume.starts_with('.'))
+        .map(|volume| {
+            let parts: Vec<&str> = volume.split(':').collect();
+            assert_eq!(parts[2..], ["ro"], "{volume} can be written");
+            (folder().join(parts[0]), PathBuf::from(parts[1]))
+        });
     own.collect()
 }
 
@@ -42,29 +64,46 @@ fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
 fn seen(service: &Value, path: &str) -> PathBuf {
     let found = mounted(service).into_iter().find_map(|(source, place)| {
         let rest = Path::new(path).strip_prefix(place).ok()?;
-        Some(if rest == Path::new("") { source } else { source.join(rest) })
+        Some(if rest == Path::new("") {
+            source
+        } else {
+            source.join(rest)
+        })
     });
     found.unwrap_or_else(|| panic!("{path} is not mounted"))
 }
 
 fn option(service: &Value, name: &str) -> String {
     let words = texts(&service["command"]);
-    words.iter().find_map(|word| word.strip_prefix(name)).unwrap().to_owned()
+    words
+        .iter()
+        .find_map(|word| word.strip_prefix(name))
+        .unwrap()
+        .to_owned()
 }
 
 /// Fails with its words if the program is not content; tells and skips where there is none.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
 fn takes(program: &str, words: &[&str], file: &Path) {
     match Command::new(program).args(words).arg(file).output() {
-        Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => eprintln!("SKIPPED: no {program}"),
+        Ok(output) => assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: no {program}")
+        }
         Err(error) => panic!("{program} cannot be run: {error}"),
     }
 }
 
 #[test]
 fn whatever_is_mounted_of_this_tree_is_there() {
-    let all: Vec<(PathBuf, PathBuf)> = services().iter().flat_map(|(_, service)| mounted(service)).collect();
+    let all: Vec<(PathBuf, PathBuf)> = services()
+        .iter()
+        .flat_map(|(_, service)| mounted(service))
+        .collect();
     assert!(all.len() > 4, "{all:?}");
     for (source, _) in all {
         assert!(source.exists(), "{} is not there", source.display());
@@ -81,7 +120,10 @@ fn folders_of_the_validator_are_only_read_and_never_made() {
         assert_eq!(folder["read_only"], true, "{folder}");
         assert_eq!(folder["bind"]["create_host_path"], false, "{folder}");
         let source = folder["source"].as_str().unwrap();
-        assert!(source.starts_with("${FAULTLINED_"), "{source} is not told by who starts it");
+        assert!(
+            source.starts_with("${FAULTLINED_"),
+            "{source} is not told by who starts it"
+        );
     }
 }
 
@@ -91,7 +133,10 @@ fn images_have_a_version_and_the_daemons_is_the_trees() {
         let image = service["image"].as_str().unwrap();
         let version = image.rsplit(':').next().unwrap().trim_start_matches('v');
         let numbers: Vec<&str> = version.split('.').collect();
-        assert!(numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u32>().is_ok()), "{name}: {image}");
+        assert!(
+            numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u32>().is_ok()),
+            "{name}: {image}"
+        );
         if name == "faultlined" {
             assert_eq!(version, env!("CARGO_PKG_VERSION"), "{image}");
         }
@@ -101,39 +146,66 @@ fn images_have_a_version_and_the_daemons_is_the_trees() {
 #[test]
 fn promtool_and_amtool_take_the_configurations_where_they_are_mounted() {
     let (prometheus, alertmanager) = (service("prometheus"), service("alertmanager"));
-    takes("promtool", &["check", "config"], &seen(&prometheus, &option(&prometheus, "--config.file=")));
-    takes("amtool", &["check-config"], &seen(&alertmanager, &option(&alertmanager, "--config.file=")));
+    takes(
+        "promtool",
+        &["check", "config"],
+        &seen(&prometheus, &option(&prometheus, "--config.file=")),
+    );
+    takes(
+        "amtool",
+        &["check-config"],
+        &seen(&alertmanager, &option(&alertmanager, "--config.file=")),
+    );
 }
 
 /// Each asks the next one at the address that it listens at.
 #[test]
 fn they_find_each_other_on_loopback() {
     let (prometheus, grafana) = (service("prometheus"), service("grafana"));
-    let source = yaml(&seen(&grafana, "/etc/grafana/provisioning/datasources/faultline.yml"));
+    let source = yaml(&seen(
+        &grafana,
+        "/etc/grafana/provisioning/datasources/faultline.yml",
+    ));
     let listens = option(&prometheus, "--web.listen-address=");
     assert_eq!(source["datasources"][0]["url"], format!("http://{listens}"));
     let asks = yaml(&seen(&prometheus, "/etc/prometheus/prometheus.yml"));
     let told = &asks["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"][0];
-    assert_eq!(*told, option(&service("alertmanager"), "--web.listen-address="));
+    assert_eq!(
+        *told,
+        option(&service("alertmanager"), "--web.listen-address=")
+    );
     assert_eq!(grafana["environment"]["GF_SERVER_HTTP_ADDR"], "127.0.0.1");
 }
 
 #[test]
 fn grafana_looks_for_dashboards_where_they_are_mounted() {
     let grafana = service("grafana");
-    let provider = yaml(&seen(&grafana, "/etc/grafana/provisioning/dashboards/faultline.yml"));
-    let looks = seen(&grafana, provider["providers"][0]["options"]["path"].as_str().unwrap());
+    let provider = yaml(&seen(
+        &grafana,
+        "/etc/grafana/provisioning/dashboards/faultline.yml",
+    ));
+    let looks = seen(
+        &grafana,
+        provider["providers"][0]["options"]["path"]
+            .as_str()
+            .unwrap(),
+    );
     assert!(looks.join("overview.json").is_file(), "{}", looks.display());
 }
 
 #[test]
 fn no_password_is_in_the_file() {
     for (name, service) in services() {
-        let Some(variables) = service["environment"].as_object() else { continue };
-        for (variable, value) in
-            variables.iter().filter(|(variable, _)| variable.contains("PASSWORD") || variable.contains("CONFIG"))
+        let Some(variables) = service["environment"].as_object() else {
+            continue;
+        };
+        for (variable, value) in variables
+            .iter()
+            .filter(|(variable, _)| variable.contains("PASSWORD") || variable.contains("CONFIG"))
         {
-            let given = value.as_str().is_none_or(|text| text.starts_with("${") && text.contains(":?"));
+            let given = value
+                .as_str()
+                .is_none_or(|text| text.starts_with("${") && text.contains(":?"));
             assert!(given, "{name}: {variable} is in the file");
         }
     }

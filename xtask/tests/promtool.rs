@@ -1,5 +1,10 @@
 //! The rules as Prometheus itself sees them.
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +14,10 @@ fn folder() -> PathBuf {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     assert!(!files.is_empty(), "{} is empty", folder.display());
     files
 }
@@ -24,14 +32,19 @@ fn promtool(words: &[&str], files: &[PathBuf]) {
             String::from_utf8_lossy(&output.stdout),
             String::from_utf8_lossy(&output.stderr)
         ),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => eprintln!("SKIPPED: no promtool"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: no promtool")
+        }
         Err(error) => panic!("promtool cannot be run: {error}"),
     }
 }
 
 #[test]
 fn promtool_finds_nothing_wrong_with_the_rules() {
-    promtool(&["check", "rules", "--lint-fatal"], &files(&folder().join("rules")));
+    promtool(
+        &["check", "rules", "--lint-fatal"],
+        &files(&folder().join("rules")),
+    );
 }
 
 #[test]
@@ -60,13 +73,24 @@ fn every_query_of_a_dashboard_is_promql() {
     let mut rules = "groups:\n  - name: dashboards\n    rules:\n".to_owned();
     let mut count = 0;
     for file in files(&folder().join("../dashboards")) {
-        let dashboard: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        let targets = dashboard["panels"].as_array().unwrap().iter().flat_map(|panel| panel["targets"].as_array());
-        for query in targets.flatten().map(|target| target["expr"].as_str().unwrap()) {
+        let dashboard: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        let targets = dashboard["panels"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|panel| panel["targets"].as_array());
+        for query in targets
+            .flatten()
+            .map(|target| target["expr"].as_str().unwrap())
+        {
             count += 1;
-            let filled =
-                ["$__rate_interval", "$__range", "$earlier"].iter().fold(query.to_owned(), |q, v| q.replace(v, "5m"));
-            rules.push_str(&format!("      - record: query{count}\n        expr: |\n          {filled}\n"));
+            let filled = ["$__rate_interval", "$__range", "$earlier"]
+                .iter()
+                .fold(query.to_owned(), |q, v| q.replace(v, "5m"));
+            rules.push_str(&format!(
+                "      - record: query{count}\n        expr: |\n          {filled}\n"
+            ));
         }
     }
     assert!(count > 100, "the dashboards have only {count} queries");
@@ -81,10 +105,15 @@ fn every_query_of_a_runbook_is_promql() {
     let mut count = 0;
     for file in files(&folder().join("../../docs/runbooks")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        let blocks = text.split("```promql\n").skip(1).filter_map(|after| after.split("```").next());
+        let blocks = text
+            .split("```promql\n")
+            .skip(1)
+            .filter_map(|after| after.split("```").next());
         for query in blocks.flat_map(str::lines) {
             count += 1;
-            rules.push_str(&format!("      - record: query{count}\n        expr: |\n          {query}\n"));
+            rules.push_str(&format!(
+                "      - record: query{count}\n        expr: |\n          {query}\n"
+            ));
         }
     }
     assert!(count > 0, "the runbooks have no queries");

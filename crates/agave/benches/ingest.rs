@@ -25,20 +25,40 @@ fn main() {
     let capture = load();
     let known = only_known(&capture);
     let (all_lines, known_lines) = (count(&capture), count(&known));
-    println!("{all_lines} lines of {} bytes on average, {known_lines} known", capture.len() / all_lines.max(1));
+    println!(
+        "{all_lines} lines of {} bytes on average, {known_lines} known",
+        capture.len() / all_lines.max(1)
+    );
 
-    report("split, ignore every line by name and host", &capture, all_lines, |line| {
-        u64::from(name_of(line) == Some(b"nobody-asked") || host_id_of(line) == Some(b"nobody"))
-    });
-    report("split, ignore or read (the whole capture)", &capture, all_lines, read_known);
-    report("split, read known lines (only those)", &known, known_lines, read_known);
+    report(
+        "split, ignore every line by name and host",
+        &capture,
+        all_lines,
+        |line| {
+            u64::from(name_of(line) == Some(b"nobody-asked") || host_id_of(line) == Some(b"nobody"))
+        },
+    );
+    report(
+        "split, ignore or read (the whole capture)",
+        &capture,
+        all_lines,
+        read_known,
+    );
+    report(
+        "split, read known lines (only those)",
+        &known,
+        known_lines,
+        read_known,
+    );
 }
 
 fn read_known(line: &[u8]) -> u64 {
     if Kind::of_line(line).is_none() {
         return 0;
     }
-    let Ok(point) = Point::parse(line) else { return 0 };
+    let Ok(point) = Point::parse(line) else {
+        return 0;
+    };
     u64::from(black_box(Known::parse(&point)).is_some())
 }
 
@@ -57,7 +77,11 @@ fn report(what: &str, body: &[u8], lines: usize, mut each: impl FnMut(&[u8]) -> 
         .collect();
     rounds.sort_by(f64::total_cmp);
     let (slowest, median) = (rounds.first().copied(), rounds.get(ROUNDS / 2).copied());
-    println!("{what}: median {:.0}, slowest {:.0} lines/s", median.unwrap_or(0.0), slowest.unwrap_or(0.0));
+    println!(
+        "{what}: median {:.0}, slowest {:.0} lines/s",
+        median.unwrap_or(0.0),
+        slowest.unwrap_or(0.0)
+    );
 }
 
 fn count(body: &[u8]) -> usize {
@@ -66,7 +90,11 @@ fn count(body: &[u8]) -> usize {
 
 fn only_known(capture: &[u8]) -> Vec<u8> {
     let lines = capture.split_inclusive(|&byte| byte == b'\n');
-    lines.filter(|line| Kind::of_line(line).is_some()).flatten().copied().collect()
+    lines
+        .filter(|line| Kind::of_line(line).is_some())
+        .flatten()
+        .copied()
+        .collect()
 }
 
 fn load() -> Vec<u8> {
@@ -74,8 +102,13 @@ fn load() -> Vec<u8> {
     if let Some(file) = std::env::args().skip(1).find(|arg| !arg.starts_with('-')) {
         return fs::read(file).expect("a readable file");
     }
-    for folder in [crate_folder.join("../../../shared/agave/captures"), crate_folder.join("tests/fixtures")] {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
+    for folder in [
+        crate_folder.join("../../../shared/agave/captures"),
+        crate_folder.join("tests/fixtures"),
+    ] {
+        let Ok(entries) = fs::read_dir(folder) else {
+            continue;
+        };
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
         return files.iter().flat_map(|file| body_of(file)).collect();
@@ -89,7 +122,8 @@ fn body_of(file: &Path) -> Vec<u8> {
         Some("lp") => bytes,
         Some("zst") => {
             let mut body = Vec::new();
-            let mut reader = ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).expect("a zstd file");
+            let mut reader =
+                ruzstd::decoding::StreamingDecoder::new(bytes.as_slice()).expect("a zstd file");
             reader.read_to_end(&mut body).expect("a whole zstd file");
             body
         }

@@ -18,18 +18,32 @@ fn main() {
     let votes: VoteAccounts = result("getVoteAccounts", 1, body.as_bytes()).expect("an answer");
     let (read, peak) = (resident("VmRSS:"), resident("VmHWM:"));
     println!("{} accounts, {} bytes", votes.all().count(), body.len());
-    println!("resident: {before} KiB, {held} with the answer, {read} with what was read of it, {peak} at most");
+    println!(
+        "resident: {before} KiB, {held} with the answer, {read} with what was read of it, {peak} at most"
+    );
     drop(votes);
     let mut times: Vec<f64> = (0..ROUNDS)
         .map(|_| {
             let start = Instant::now();
-            black_box(result::<VoteAccounts>("getVoteAccounts", 1, black_box(body.as_bytes())).is_ok());
+            black_box(
+                result::<VoteAccounts>("getVoteAccounts", 1, black_box(body.as_bytes())).is_ok(),
+            );
             start.elapsed().as_secs_f64() * 1e3
         })
         .collect();
     times.sort_by(f64::total_cmp);
-    let at = |share: f64| times.get(((ROUNDS - 1) as f64 * share) as usize).copied().unwrap_or(f64::NAN);
-    println!("read: min {:.2} ms, median {:.2} ms, p99 {:.2} ms", at(0.0), at(0.5), at(0.99));
+    let at = |share: f64| {
+        times
+            .get(((ROUNDS - 1) as f64 * share) as usize)
+            .copied()
+            .unwrap_or(f64::NAN)
+    };
+    println!(
+        "read: min {:.2} ms, median {:.2} ms, p99 {:.2} ms",
+        at(0.0),
+        at(0.5),
+        at(0.99)
+    );
 }
 
 /// As a node writes it: 64 credits epochs are cut to five.
@@ -60,6 +74,12 @@ fn answer() -> String {
 /// A line of this process's status, in KiB.
 fn resident(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
-    line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or_default()
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap_or_default();
+    line.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or_default()
 }

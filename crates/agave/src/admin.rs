@@ -14,7 +14,13 @@ use crate::json::{self, Response};
 use crate::{Error, Excerpt};
 
 /// Everything this crate can ask on the socket.
-pub const READ_ONLY_METHODS: [&str; 5] = ["startProgress", "startTime", "rpcAddress", "pid", "contactInfo"];
+pub const READ_ONLY_METHODS: [&str; 5] = [
+    "startProgress",
+    "startTime",
+    "rpcAddress",
+    "pid",
+    "contactInfo",
+];
 
 /// A question to the admin socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,7 +40,13 @@ pub enum Method {
 
 impl Method {
     /// All of them, in the order of [`READ_ONLY_METHODS`].
-    pub const ALL: [Self; 5] = [Self::StartProgress, Self::StartTime, Self::RpcAddress, Self::Pid, Self::ContactInfo];
+    pub const ALL: [Self; 5] = [
+        Self::StartProgress,
+        Self::StartTime,
+        Self::RpcAddress,
+        Self::Pid,
+        Self::ContactInfo,
+    ];
 
     /// Its JSON-RPC name.
     pub fn name(self) -> &'static str {
@@ -56,12 +68,13 @@ impl Method {
         if !response.answers(id) {
             return Err(Error::Unanswered { method });
         }
-        let result = response.outcome()?.map_err(|error| error.into_error(method))?;
+        let result = response
+            .outcome()?
+            .map_err(|error| error.into_error(method))?;
         match self {
             Self::StartProgress => StartProgress::from_json(&result).map(Answer::StartProgress),
-            Self::StartTime => {
-                json::shape(method, result).map(|time: SinceEpoch| Answer::StartTime(time.into_duration()))
-            }
+            Self::StartTime => json::shape(method, result)
+                .map(|time: SinceEpoch| Answer::StartTime(time.into_duration())),
             Self::RpcAddress => json::shape(method, result).map(Answer::RpcAddress),
             Self::Pid => json::shape(method, result).map(Answer::Pid),
             Self::ContactInfo => json::shape(method, result).map(Answer::ContactInfo),
@@ -92,7 +105,8 @@ struct SinceEpoch {
 
 impl SinceEpoch {
     fn into_duration(self) -> Duration {
-        Duration::from_secs(self.secs_since_epoch).saturating_add(Duration::from_nanos(self.nanos_since_epoch.into()))
+        Duration::from_secs(self.secs_since_epoch)
+            .saturating_add(Duration::from_nanos(self.nanos_since_epoch.into()))
     }
 }
 
@@ -190,12 +204,18 @@ impl StartProgress {
             "SearchingForRpcService" => Self::SearchingForRpcService,
             "DownloadingSnapshot" => Self::DownloadingSnapshot {
                 slot: number("slot"),
-                rpc_addr: data.get("rpc_addr").and_then(Value::as_str).map(str::to_owned),
+                rpc_addr: data
+                    .get("rpc_addr")
+                    .and_then(Value::as_str)
+                    .map(str::to_owned),
             },
             "CleaningBlockStore" => Self::CleaningBlockStore,
             "CleaningAccounts" => Self::CleaningAccounts,
             "LoadingLedger" => Self::LoadingLedger,
-            "ProcessingLedger" => Self::ProcessingLedger { slot: number("slot"), max_slot: number("max_slot") },
+            "ProcessingLedger" => Self::ProcessingLedger {
+                slot: number("slot"),
+                max_slot: number("max_slot"),
+            },
             "StartingServices" => Self::StartingServices,
             "Halted" => Self::Halted,
             "WaitingForSupermajority" => Self::WaitingForSupermajority {

@@ -7,8 +7,14 @@ use std::path::{Path, PathBuf};
 /// What a validator keeps in folders, and the options that name them; the log is a file.
 const FOLDERS: [(&str, &[&str]); 6] = [
     ("accounts", &["--accounts"]),
-    ("snapshots", &["--snapshots", "--full-snapshot-archive-path"]),
-    ("incremental_snapshots", &["--incremental-snapshot-archive-path"]),
+    (
+        "snapshots",
+        &["--snapshots", "--full-snapshot-archive-path"],
+    ),
+    (
+        "incremental_snapshots",
+        &["--incremental-snapshot-archive-path"],
+    ),
     ("accounts_index", &["--accounts-index-path"]),
     ("accounts_hash_cache", &["--accounts-hash-cache-path"]),
     ("log", &["--log", "-o"]),
@@ -20,16 +26,31 @@ const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
 /// The folders of a validator with this ledger, as given, and what each is to it. A folder that has several purposes is
 /// there several times. Snapshots of which nothing is said are in the ledger.
-pub fn folders(validator: &Validator, ledger: Option<&Path>, arguments: &[String]) -> Vec<(&'static str, PathBuf)> {
-    let ledger = ledger.map(Path::to_owned).or_else(|| validator.ledger_or_default().map(PathBuf::from));
-    let mut folders: Vec<(&str, PathBuf)> = ledger.clone().map(|ledger| ("ledger", ledger)).into_iter().collect();
+pub fn folders(
+    validator: &Validator,
+    ledger: Option<&Path>,
+    arguments: &[String],
+) -> Vec<(&'static str, PathBuf)> {
+    let ledger = ledger
+        .map(Path::to_owned)
+        .or_else(|| validator.ledger_or_default().map(PathBuf::from));
+    let mut folders: Vec<(&str, PathBuf)> = ledger
+        .clone()
+        .map(|ledger| ("ledger", ledger))
+        .into_iter()
+        .collect();
     for (what, options) in FOLDERS {
         let given = values(arguments, options);
         if let (true, "accounts", Some(ledger)) = (given.is_empty(), what, &ledger) {
             folders.push((what, ledger.join("accounts")));
         }
         // A log that is `-` goes to standard error.
-        folders.extend(given.into_iter().filter(|path| path != "-").map(|path| (what, PathBuf::from(path))));
+        folders.extend(
+            given
+                .into_iter()
+                .filter(|path| path != "-")
+                .map(|path| (what, PathBuf::from(path))),
+        );
     }
     folders
 }
@@ -48,7 +69,15 @@ pub fn udp_ports(validator: &Validator, arguments: &[String]) -> Option<Vec<Rang
         Some(first.parse().ok()?..=end.parse::<u16>().ok()?.checked_sub(1)?)
     });
     let gossip = one("--gossip-port").and_then(|port| port.parse().ok());
-    Some([Some(range.unwrap_or(default)), gossip.map(|port: u16| port..=port)].into_iter().flatten().collect())
+    Some(
+        [
+            Some(range.unwrap_or(default)),
+            gossip.map(|port: u16| port..=port),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+    )
 }
 
 /// The values of the options, in all their forms; several in one are separated by commas.
@@ -57,10 +86,20 @@ fn values(arguments: &[String], options: &[&str]) -> Vec<String> {
     let mut rest = arguments.iter().skip(1);
     while let Some(argument) = rest.next() {
         for option in options {
-            let Some(end) = argument.strip_prefix(option) else { continue };
-            let value = if end.is_empty() { rest.next().cloned() } else { end.strip_prefix('=').map(str::to_owned) };
+            let Some(end) = argument.strip_prefix(option) else {
+                continue;
+            };
+            let value = if end.is_empty() {
+                rest.next().cloned()
+            } else {
+                end.strip_prefix('=').map(str::to_owned)
+            };
             found.extend(
-                value.iter().flat_map(|value| value.split(',')).filter(|one| !one.is_empty()).map(str::to_owned),
+                value
+                    .iter()
+                    .flat_map(|value| value.split(','))
+                    .filter(|one| !one.is_empty())
+                    .map(str::to_owned),
             );
             break;
         }
@@ -84,15 +123,28 @@ mod tests {
     fn found(line: &str) -> Vec<String> {
         let (validator, arguments) = validator(line);
         let all = folders(&validator, None, &arguments);
-        all.into_iter().map(|(what, path)| format!("{what} {}", path.display())).collect()
+        all.into_iter()
+            .map(|(what, path)| format!("{what} {}", path.display()))
+            .collect()
     }
 
     #[test]
     fn accounts_are_in_the_ledger_unless_told_otherwise() {
-        assert_eq!(found("agave-validator --ledger /l"), ["ledger /l", "accounts /l/accounts"]);
-        let line =
-            "agave-validator -l /l --accounts /a,/b --snapshots=/s --log /var/log/v.log --log-messages-bytes-limit 5";
-        assert_eq!(found(line), ["ledger /l", "accounts /a", "accounts /b", "snapshots /s", "log /var/log/v.log"]);
+        assert_eq!(
+            found("agave-validator --ledger /l"),
+            ["ledger /l", "accounts /l/accounts"]
+        );
+        let line = "agave-validator -l /l --accounts /a,/b --snapshots=/s --log /var/log/v.log --log-messages-bytes-limit 5";
+        assert_eq!(
+            found(line),
+            [
+                "ledger /l",
+                "accounts /a",
+                "accounts /b",
+                "snapshots /s",
+                "log /var/log/v.log"
+            ]
+        );
         assert_eq!(found("agave-validator -l /l -o -").len(), 2);
     }
 
@@ -105,7 +157,10 @@ mod tests {
         assert_eq!(ports("agave-validator --ledger l"), Some(vec![8000..=9999]));
         let given = ports("agave-validator --dynamic-port-range 11000-11020 --gossip-port 8001");
         assert_eq!(given, Some(vec![11000..=11019, 8001..=8001]));
-        assert_eq!(ports("agave-validator --dynamic-port-range what"), Some(vec![8000..=9999]));
+        assert_eq!(
+            ports("agave-validator --dynamic-port-range what"),
+            Some(vec![8000..=9999])
+        );
         assert_eq!(ports("fdctl run-agave"), None);
     }
 }

@@ -26,7 +26,9 @@ pub enum ConfigMistake {
     #[error("empty")]
     Empty,
     /// A pair must be `key=value` with exactly one `=`; so no value may hold a comma or an equals sign.
-    #[error("pair {position} is not `key=value` with exactly one `=` (no value may contain `,` or `=`)")]
+    #[error(
+        "pair {position} is not `key=value` with exactly one `=` (no value may contain `,` or `=`)"
+    )]
     NotAPair {
         /// Which pair, from 1.
         position: usize,
@@ -56,7 +58,9 @@ impl MetricsConfig {
         }
         let (mut host, mut db, mut username, mut password) = ("", "", "", "");
         for (position, pair) in (1..).zip(text.split(',')) {
-            let (key, value) = pair.split_once('=').ok_or(ConfigMistake::NotAPair { position })?;
+            let (key, value) = pair
+                .split_once('=')
+                .ok_or(ConfigMistake::NotAPair { position })?;
             if value.contains('=') {
                 return Err(ConfigMistake::NotAPair { position });
             }
@@ -73,12 +77,22 @@ impl MetricsConfig {
                 return Err(ConfigMistake::Missing { key });
             }
         }
-        Ok(Self { host: host.into(), db: db.into(), username: username.into(), password: password.into() })
+        Ok(Self {
+            host: host.into(),
+            db: db.into(),
+            username: username.into(),
+            password: password.into(),
+        })
     }
 
     /// Where Agave would POST to. Carries the password, and pastes every value unescaped, as Agave does.
     pub fn write_url(&self) -> String {
-        let Self { host, db, username, password } = self;
+        let Self {
+            host,
+            db,
+            username,
+            password,
+        } = self;
         format!("{host}/write?db={db}&u={username}&p={password}&precision=n")
     }
 }
@@ -95,7 +109,9 @@ impl fmt::Debug for MetricsConfig {
 
 /// A URL without `user:password@`.
 fn without_userinfo(url: &str) -> String {
-    let (scheme, rest) = url.split_once("//").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let (scheme, rest) = url
+        .split_once("//")
+        .map_or(("", url), |(scheme, rest)| (scheme, rest));
     let separator = if rest.len() < url.len() { "//" } else { "" };
     match rest.rsplit_once('@') {
         Some((_, host)) => format!("{scheme}{separator}***@{host}"),

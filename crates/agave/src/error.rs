@@ -16,8 +16,11 @@ impl Excerpt {
     pub fn of(text: &[u8]) -> Self {
         // Four bytes are the most one character takes, so this prefix always holds enough of them.
         let head = text.get(..EXCERPT_CHARS * 4).unwrap_or(text);
-        let shown =
-            String::from_utf8_lossy(head).chars().flat_map(char::escape_debug).take(EXCERPT_CHARS).collect::<String>();
+        let shown = String::from_utf8_lossy(head)
+            .chars()
+            .flat_map(char::escape_debug)
+            .take(EXCERPT_CHARS)
+            .collect::<String>();
         Self(shown.into_boxed_str())
     }
 
@@ -80,7 +83,10 @@ pub struct BadLine {
 
 impl BadLine {
     pub(crate) fn new(reason: Reason, text: impl AsRef<[u8]>) -> Self {
-        Self { reason, text: Excerpt::of(text.as_ref()) }
+        Self {
+            reason,
+            text: Excerpt::of(text.as_ref()),
+        }
     }
 }
 

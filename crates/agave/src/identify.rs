@@ -39,24 +39,37 @@ impl Program {
         (Self::AgaveValidator, "agave-validator", Some("ledger")),
         (Self::SolanaValidator, "solana-validator", Some("ledger")),
         (Self::JitoValidator, "jito-validator", Some("ledger")),
-        (Self::TestValidator, "solana-test-validator", Some("test-ledger")),
+        (
+            Self::TestValidator,
+            "solana-test-validator",
+            Some("test-ledger"),
+        ),
         (Self::Fdctl, "fdctl", None),
     ];
 
     /// From a comm, cut to 15 bytes as the kernel does.
     pub fn of_comm(comm: &str) -> Option<Self> {
         let cut = |name: &'static str| name.get(..15).unwrap_or(name);
-        Self::TABLE.iter().find(|(_, name, _)| comm == *name || comm == cut(name)).map(|&(program, ..)| program)
+        Self::TABLE
+            .iter()
+            .find(|(_, name, _)| comm == *name || comm == cut(name))
+            .map(|&(program, ..)| program)
     }
 
     /// The program's full name.
     pub fn name(self) -> &'static str {
-        Self::TABLE.iter().find(|(program, ..)| *program == self).map_or("", |&(_, name, _)| name)
+        Self::TABLE
+            .iter()
+            .find(|(program, ..)| *program == self)
+            .map_or("", |&(_, name, _)| name)
     }
 
     /// The ledger folder used without `--ledger`, relative to the working directory. `None` for Frankendancer.
     pub fn default_ledger(self) -> Option<&'static str> {
-        Self::TABLE.iter().find(|(program, ..)| *program == self).and_then(|&(_, _, ledger)| ledger)
+        Self::TABLE
+            .iter()
+            .find(|(program, ..)| *program == self)
+            .and_then(|&(_, _, ledger)| ledger)
     }
 }
 
@@ -87,7 +100,9 @@ pub const HEALTH_DISTANCE: u64 = 128;
 impl Validator {
     /// The ledger folder. `None` for Frankendancer, which names it in a file.
     pub fn ledger_or_default(&self) -> Option<&str> {
-        self.ledger.as_deref().or_else(|| self.program.default_ledger())
+        self.ledger
+            .as_deref()
+            .or_else(|| self.program.default_ledger())
     }
 }
 
@@ -111,16 +126,32 @@ const SUBCOMMANDS: [&str; 15] = [
 ];
 const QUESTIONS: [&str; 4] = ["--help", "-h", "--version", "-V"];
 /// Options whose value might be a folder or file called like a subcommand.
-const PATH_OPTIONS: [&str; 9] =
-    ["--ledger", "-l", "--identity", "-i", "--log", "-o", "--accounts", "--snapshots", "--vote-account"];
+const PATH_OPTIONS: [&str; 9] = [
+    "--ledger",
+    "-l",
+    "--identity",
+    "-i",
+    "--log",
+    "-o",
+    "--accounts",
+    "--snapshots",
+    "--vote-account",
+];
 
 /// Says what a process is, from `/proc/PID/comm` and `/proc/PID/cmdline` split at its zero bytes.
 pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
-    let Some(program) = Program::of_comm(comm.trim_end_matches('\n')) else { return Process::Other };
+    let Some(program) = Program::of_comm(comm.trim_end_matches('\n')) else {
+        return Process::Other;
+    };
     let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
-    let Some((_, args)) = args.split_first() else { return Process::Other };
+    let Some((_, args)) = args.split_first() else {
+        return Process::Other;
+    };
     match other_task(program, args) {
-        Some(name) => Process::Subcommand { program, name: name.to_owned() },
+        Some(name) => Process::Subcommand {
+            program,
+            name: name.to_owned(),
+        },
         None => Process::Validator(Validator {
             program,
             ledger: option(args, &["--ledger", "-l"]),
@@ -130,7 +161,11 @@ pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
             health_distance: option(args, &["--health-check-slot-distance"])
                 .and_then(|slots| slots.parse().ok())
                 .unwrap_or(HEALTH_DISTANCE),
-            log: if program == Program::TestValidator { None } else { option(args, &["--log", "-o"]) },
+            log: if program == Program::TestValidator {
+                None
+            } else {
+                option(args, &["--log", "-o"])
+            },
         }),
     }
 }
@@ -139,7 +174,13 @@ fn poh_cpu(program: Program, args: &[&str]) -> Option<usize> {
     if matches!(program, Program::Fdctl | Program::TestValidator) {
         return None;
     }
-    let given = option(args, &["--poh-pinned-cpu-core", "--experimental-poh-pinned-cpu-core"]);
+    let given = option(
+        args,
+        &[
+            "--poh-pinned-cpu-core",
+            "--experimental-poh-pinned-cpu-core",
+        ],
+    );
     given.map_or(Some(0), |core| core.parse().ok())
 }
 
@@ -152,7 +193,8 @@ fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
     let before = std::iter::once("").chain(args.iter().copied());
     let task = args.iter().zip(before).find(|(arg, before)| {
         let known = SUBCOMMANDS.contains(*arg);
-        QUESTIONS.contains(*arg) || (known && program != Program::TestValidator && !PATH_OPTIONS.contains(before))
+        QUESTIONS.contains(*arg)
+            || (known && program != Program::TestValidator && !PATH_OPTIONS.contains(before))
     });
     task.map(|(arg, _)| *arg)
 }
@@ -162,7 +204,9 @@ fn option(args: &[&str], names: &[&str]) -> Option<String> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         for name in names {
-            let Some(rest) = arg.strip_prefix(name) else { continue };
+            let Some(rest) = arg.strip_prefix(name) else {
+                continue;
+            };
             if rest.is_empty() {
                 return args.next().map(|value| (*value).to_owned());
             }

@@ -31,7 +31,9 @@ pub(crate) struct ErrorObject {
     pub(crate) data: Option<Value>,
 }
 
-fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+fn present<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
 
@@ -50,7 +52,10 @@ impl<T> Response<T> {
         match (self.error, self.result) {
             (Some(error), _) => Ok(Err(error)),
             (None, Some(result)) => Ok(Ok(result)),
-            (None, None) => Err(Error::Garbage { why: "neither result nor error".into(), text: Excerpt::of(b"") }),
+            (None, None) => Err(Error::Garbage {
+                why: "neither result nor error".into(),
+                text: Excerpt::of(b""),
+            }),
         }
     }
 }
@@ -60,14 +65,20 @@ impl ErrorObject {
         if self.code == METHOD_NOT_FOUND {
             Error::NotOffered { method }
         } else {
-            Error::Rpc { code: self.code, message: Excerpt::of(self.message.as_bytes()) }
+            Error::Rpc {
+                code: self.code,
+                message: Excerpt::of(self.message.as_bytes()),
+            }
         }
     }
 }
 
 /// Reads a body; anything that is not the expected JSON is garbage.
 pub(crate) fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|error| Error::Garbage { why: error.to_string(), text: Excerpt::of(body) })
+    serde_json::from_slice(body).map_err(|error| Error::Garbage {
+        why: error.to_string(),
+        text: Excerpt::of(body),
+    })
 }
 
 /// Reads a result as the type its method promises.

@@ -38,14 +38,24 @@ pub struct LogLine<'a> {
 impl<'a> LogLine<'a> {
     /// Reads one line without its newline, or one record as [`LogSplitter`] joins them. Every line is a log line.
     pub fn parse(line: &'a str) -> Self {
-        Self::with_head(line).unwrap_or(Self { time_ns: None, level: None, target: None, message: line })
+        Self::with_head(line).unwrap_or(Self {
+            time_ns: None,
+            level: None,
+            target: None,
+            message: line,
+        })
     }
 
     fn with_head(line: &'a str) -> Option<Self> {
         let (head, message) = line.strip_prefix('[')?.split_once("] ")?;
         let mut words = head.split_ascii_whitespace();
         let time_ns = time::rfc3339_nanos(words.next()?)?;
-        Some(Self { time_ns: Some(time_ns), level: Some(words.next()?), target: words.next(), message })
+        Some(Self {
+            time_ns: Some(time_ns),
+            level: Some(words.next()?),
+            target: words.next(),
+            message,
+        })
     }
 
     /// The datapoint this line prints. `None` if it prints none.

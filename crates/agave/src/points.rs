@@ -9,11 +9,13 @@ mod fields;
 mod kinds;
 
 pub use accounts::{
-    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, ReadCache, WriteCacheFlush,
+    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, ReadCache,
+    WriteCacheFlush,
 };
 pub use kinds::{
-    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, InsertedShreds, JemallocStats, NetStats,
-    OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
+    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, InsertedShreds,
+    JemallocStats, NetStats, OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetRoot,
+    ShredInsertIsFull, TowerVote, ValidatorNew,
 };
 
 use crate::BadLine;

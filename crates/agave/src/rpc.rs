@@ -10,7 +10,8 @@ mod votes;
 pub use single::{PROBES, answered, question, result};
 pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
 pub use votes::{
-    BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
+    BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, SlotRange, VoteAccount,
+    VoteAccounts,
 };
 
 use serde::{Deserialize, Serialize};
@@ -79,14 +80,21 @@ impl Call {
             Self::Slot(commitment) => Some(commitment),
             _ => None,
         };
-        commitment.map(|commitment| Parameter { commitment: commitment.name() }).into_iter().collect()
+        commitment
+            .map(|commitment| Parameter {
+                commitment: commitment.name(),
+            })
+            .into_iter()
+            .collect()
     }
 
     fn answer(self, response: Response) -> Result<Answer, Error> {
         let method = self.method();
         let result = match response.outcome()? {
             Ok(result) => result,
-            Err(error) if self == Self::Health => return Health::refused(error).map(Answer::Health),
+            Err(error) if self == Self::Health => {
+                return Health::refused(error).map(Answer::Health);
+            }
             Err(error) => return Err(error.into_error(method)),
         };
         match self {
@@ -160,7 +168,11 @@ impl Health {
         if error.code != Self::NODE_UNHEALTHY {
             return Err(error.into_error(Call::Health.method()));
         }
-        let slots_behind = error.data.as_ref().and_then(|data| data.get("numSlotsBehind")).and_then(Value::as_u64);
+        let slots_behind = error
+            .data
+            .as_ref()
+            .and_then(|data| data.get("numSlotsBehind"))
+            .and_then(Value::as_u64);
         Ok(Self::Unhealthy { slots_behind })
     }
 }
@@ -227,7 +239,9 @@ pub struct Batch {
 impl Batch {
     /// These calls, in this order.
     pub fn new(calls: impl Into<Vec<Call>>) -> Self {
-        Self { calls: calls.into() }
+        Self {
+            calls: calls.into(),
+        }
     }
 
     /// The calls, in order.
@@ -237,8 +251,12 @@ impl Batch {
 
     /// The body to POST as `application/json`: always an array.
     pub fn body(&self) -> String {
-        let request =
-            |(id, call): (u64, &Call)| Request { jsonrpc: "2.0", id, method: call.method(), params: call.params() };
+        let request = |(id, call): (u64, &Call)| Request {
+            jsonrpc: "2.0",
+            id,
+            method: call.method(),
+            params: call.params(),
+        };
         let requests: Vec<Request> = (1..).zip(&self.calls).map(request).collect();
         // Numbers and names are always JSON.
         serde_json::to_string(&requests).unwrap_or_default()
@@ -255,7 +273,10 @@ impl Batch {
             if response.id.as_ref().is_none_or(Value::is_null) {
                 return match response.outcome()? {
                     Err(error) => Err(error.into_error("batch")),
-                    Ok(_) => Err(Error::Garbage { why: "an answer without id".into(), text: Excerpt::of(body) }),
+                    Ok(_) => Err(Error::Garbage {
+                        why: "an answer without id".into(),
+                        text: Excerpt::of(body),
+                    }),
                 };
             }
             vec![response]
@@ -264,7 +285,9 @@ impl Batch {
         };
         let mut take = |(id, call): (u64, &Call)| {
             let at = responses.iter().position(|response| response.answers(id));
-            let at = at.ok_or(Error::Unanswered { method: call.method() })?;
+            let at = at.ok_or(Error::Unanswered {
+                method: call.method(),
+            })?;
             call.answer(responses.swap_remove(at))
         };
         Ok((1..).zip(&self.calls).map(&mut take).collect())

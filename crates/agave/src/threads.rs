@@ -15,12 +15,22 @@ pub const UNNAMED: &str = "unnamed";
 /// `iou-wrk-1234` is `iou-wrk`, `net:0` is `net`; `rocksdb:low` and `tokio-runtime-w` stay.
 pub fn pool(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
-    let kept = comm.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |last| last + 1);
+    let kept = comm
+        .iter()
+        .rposition(|byte| !byte.is_ascii_digit())
+        .map_or(0, |last| last + 1);
     let digits_gone = kept < comm.len();
     let is_separator = |byte: &u8| matches!(byte, b'-' | b':' | b'_' | b'.' | b'/' | b'#' | b' ');
     let named = comm.get(..kept).unwrap_or_default();
-    let end = named.iter().rposition(|byte| !is_separator(byte)).map_or(0, |last| last + 1);
-    let name = if digits_gone || end == 0 { named.get(..end).unwrap_or_default() } else { named };
+    let end = named
+        .iter()
+        .rposition(|byte| !is_separator(byte))
+        .map_or(0, |last| last + 1);
+    let name = if digits_gone || end == 0 {
+        named.get(..end).unwrap_or_default()
+    } else {
+        named
+    };
     match name {
         [] => Cow::Borrowed(UNNAMED),
         name => clean(String::from_utf8_lossy(name)),
@@ -28,12 +38,19 @@ pub fn pool(comm: &[u8]) -> Cow<'_, str> {
 }
 
 fn clean(text: Cow<'_, str>) -> Cow<'_, str> {
-    if text.chars().any(char::is_control) { Cow::Owned(text.replace(char::is_control, "\u{fffd}")) } else { text }
+    if text.chars().any(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, "\u{fffd}"))
+    } else {
+        text
+    }
 }
 
 /// What a pool does, in a few words. `None` for pools not worth a word or not known.
 pub fn purpose(pool: &str) -> Option<&'static str> {
-    PURPOSES.iter().find(|(name, _)| *name == pool).map(|(_, purpose)| *purpose)
+    PURPOSES
+        .iter()
+        .find(|(name, _)| *name == pool)
+        .map(|(_, purpose)| *purpose)
 }
 
 /// Pools and what they do, 2.0.5 to 4.4.0, by subsystem.
@@ -45,21 +62,42 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solReplayFork", "replay of several forks at once"),
     ("solReplayTx", "replay execution, blockstore processor"),
     ("solScHandler", "replay execution, unified scheduler (2.x)"),
-    ("solScHandleV", "replay execution, unified scheduler (3.0 and later)"),
-    ("solScHandleP", "block production execution, unified scheduler (3.x)"),
+    (
+        "solScHandleV",
+        "replay execution, unified scheduler (3.0 and later)",
+    ),
+    (
+        "solScHandleP",
+        "block production execution, unified scheduler (3.x)",
+    ),
     ("solScheduler", "unified scheduler (2.x)"),
-    ("solScheduleV", "unified scheduler of replay (3.0 and later)"),
+    (
+        "solScheduleV",
+        "unified scheduler of replay (3.0 and later)",
+    ),
     ("solScCleaner", "unified scheduler clean-up"),
-    ("solBanknStgTx", "block production: votes and the old path (2.x)"),
+    (
+        "solBanknStgTx",
+        "block production: votes and the old path (2.x)",
+    ),
     ("solBanknStgVote", "block production: votes"),
     ("solCoWorker", "block production execution"),
     ("solBnkTxSched", "block production scheduler"),
     ("solBundleStgTx", "Jito bundles"),
     ("solPohTickProd", "proof of history clock"),
-    ("solBgAccounts", "account clean-up and shrinking (before 3.1)"),
-    ("solAcctsBgSvc", "account clean-up and shrinking (3.1 and later)"),
+    (
+        "solBgAccounts",
+        "account clean-up and shrinking (before 3.1)",
+    ),
+    (
+        "solAcctsBgSvc",
+        "account clean-up and shrinking (3.1 and later)",
+    ),
     ("solAccounts", "account background work (2.x)"),
-    ("solAccountsLo", "account background work at low priority (2.x)"),
+    (
+        "solAccountsLo",
+        "account background work at low priority (2.x)",
+    ),
     ("solAcctsDbBg", "account background work"),
     ("solAcctsDbFg", "account foreground work"),
     ("solAcctHash", "account hashing (2.1)"),
@@ -82,7 +120,10 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solSvrfyShred", "shred signatures"),
     ("solRetransmittr", "turbine retransmission"),
     ("solRetransmit", "turbine retransmission"),
-    ("solWinInsert", "shreds into the blockstore, erasure recovery"),
+    (
+        "solWinInsert",
+        "shreds into the blockstore, erasure recovery",
+    ),
     ("solShredder", "shredding of own blocks"),
     ("solRepairSvc", "repair of missing shreds"),
     ("solGossip", "gossip"),
@@ -101,7 +142,10 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solSigVerTpuVot", "vote signatures"),
     ("solSigVerify", "signature verification pool"),
     ("solVoteService", "own votes"),
-    ("solAggCommitSvc", "stake behind each slot, for commitment levels"),
+    (
+        "solAggCommitSvc",
+        "stake behind each slot, for commitment levels",
+    ),
     ("solBstoreClean", "blockstore clean-up"),
     ("rocksdb:low", "RocksDB compaction"),
     ("rocksdb:high", "RocksDB flushing"),
@@ -114,7 +158,10 @@ pub const PURPOSES: &[(&str, &str)] = &[
     ("solStatsReport", "statistics of sent packets"),
     ("solAdminRpc", "admin socket"),
     ("solAdminRpcEl", "admin socket"),
-    ("tokio-runtime-w", "unnamed tokio runtimes, often of plugins"),
+    (
+        "tokio-runtime-w",
+        "unnamed tokio runtimes, often of plugins",
+    ),
     ("SolGeyserPlugin", "geyser plugins"),
     ("iou-wrk", "kernel io_uring workers"),
 ];

@@ -64,7 +64,9 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (major, minor, patch) = self.number;
         write!(f, "{major}.{minor}.{patch}")?;
-        self.suffix.as_ref().map_or(Ok(()), |suffix| write!(f, "-{suffix}"))
+        self.suffix
+            .as_ref()
+            .map_or(Ok(()), |suffix| write!(f, "-{suffix}"))
     }
 }
 
@@ -77,24 +79,46 @@ impl Version {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let (head, details) = text.split_once('(').unwrap_or((text, ""));
         let found = head.split_ascii_whitespace().find_map(numbered);
-        let (number, suffix) = found.ok_or_else(|| Error::Version { text: Excerpt::of(text.as_bytes()) })?;
+        let (number, suffix) = found.ok_or_else(|| Error::Version {
+            text: Excerpt::of(text.as_bytes()),
+        })?;
         let stated = details.split_once("client:").map(|(_, rest)| {
             let end = rest.find([',', ';', ')', ' ']).unwrap_or(rest.len());
             Client::of_name(rest.get(..end).unwrap_or(rest))
         });
-        let by_suffix =
-            || suffix.to_ascii_lowercase().split(['-', '.', '+']).any(|part| part == "jito").then_some(Client::Jito);
+        let by_suffix = || {
+            suffix
+                .to_ascii_lowercase()
+                .split(['-', '.', '+'])
+                .any(|part| part == "jito")
+                .then_some(Client::Jito)
+        };
         // Frankendancer counts 0.x and hides Agave's version in the third number.
-        let by_number = || (number.0 == 0 && embedded(number.2).is_some()).then_some(Client::Frankendancer);
+        let by_number =
+            || (number.0 == 0 && embedded(number.2).is_some()).then_some(Client::Frankendancer);
         let client = stated.or_else(by_suffix).or_else(by_number);
-        let suffix = (!suffix.is_empty()).then(|| suffix.chars().filter(|c| !c.is_control()).take(40).collect());
-        Ok(Self { number, suffix, client })
+        let suffix = (!suffix.is_empty()).then(|| {
+            suffix
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(40)
+                .collect()
+        });
+        Ok(Self {
+            number,
+            suffix,
+            client,
+        })
     }
 
     /// The Agave version whose facts apply: the own one, or for Frankendancer the embedded one, which its third number
     /// holds (`0.503.20214` runs Agave 2.2.14).
     pub fn agave(&self) -> (u32, u32, u32) {
-        if self.number.0 == 0 { embedded(self.number.2).unwrap_or(self.number) } else { self.number }
+        if self.number.0 == 0 {
+            embedded(self.number.2).unwrap_or(self.number)
+        } else {
+            self.number
+        }
     }
 
     /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
@@ -117,7 +141,10 @@ fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
     let word = word.strip_prefix('v').unwrap_or(word);
     let (major, rest) = word.split_once('.')?;
     let (minor, rest) = rest.split_once('.')?;
-    let end = rest.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(rest.len());
     let (patch, suffix) = rest.split_at_checked(end)?;
     let suffix = match suffix.strip_prefix(['-', '+', '.']) {
         Some(suffix) => suffix,
@@ -129,7 +156,9 @@ fn numbered(word: &str) -> Option<((u32, u32, u32), &str)> {
 
 // `parse` alone would take a plus sign.
 fn decimal(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+    text.bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| text.parse().ok())?
 }
 
 /// The version that Frankendancer's third number holds: 20214 is 2.2.14.
@@ -140,7 +169,11 @@ fn embedded(third: u32) -> Option<(u32, u32, u32)> {
 /// Whether a text can be a version with its details, as `validator-new` and `getVersion` tell it: at most 128 printable ASCII
 /// characters. Whatever else a server sends must not become a label.
 pub fn is_version(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 128 && text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+    !text.is_empty()
+        && text.len() <= 128
+        && text
+            .bytes()
+            .all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
 //! Real traffic: what this crate reads from it against sums counted by `sums.awk`, which knows nothing of this crate.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +23,9 @@ fn folder() -> PathBuf {
 fn expected(file: &str) -> Sums {
     let text = fs::read_to_string(folder().join("sums.txt")).unwrap();
     let rows = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    rows.filter(|row| row[0] == file).map(|row| (row[1].to_owned(), row[2].parse().unwrap())).collect()
+    rows.filter(|row| row[0] == file)
+        .map(|row| (row[1].to_owned(), row[2].parse().unwrap()))
+        .collect()
 }
 
 /// The same sums by this crate, through the generic fields.
@@ -38,7 +43,8 @@ fn counted(body: &[u8], wanted: &Sums) -> Sums {
             }
         }
     };
-    body.chunks(4096).for_each(|chunk| splitter.feed(chunk, &mut take));
+    body.chunks(4096)
+        .for_each(|chunk| splitter.feed(chunk, &mut take));
     splitter.finish(&mut take);
     sums
 }
@@ -51,7 +57,9 @@ fn typed(body: &[u8]) -> Sums {
     };
     let mut splitter = LineSplitter::new();
     splitter.feed(body, |line| {
-        let Some(decoded) = Known::parse(&Point::parse(line.unwrap()).unwrap()) else { return };
+        let Some(decoded) = Known::parse(&Point::parse(line.unwrap()).unwrap()) else {
+            return;
+        };
         let decoded = decoded.unwrap();
         assert_eq!(decoded.broken, 0, "{:?}", decoded.known);
         assert!(decoded.time_ns.is_some());
@@ -61,17 +69,31 @@ fn typed(body: &[u8]) -> Sums {
                 add("loaded-programs-cache-stats.evictions", stats.evictions);
                 add("loaded-programs-cache-stats.reloads", stats.reloads);
             }
-            Known::ReplaySlot(ReplaySlot { total_transactions, program_cache_us, jit_compile_us, .. }) => {
+            Known::ReplaySlot(ReplaySlot {
+                total_transactions,
+                program_cache_us,
+                jit_compile_us,
+                ..
+            }) => {
                 add("replay-slot-stats.total_transactions", total_transactions);
                 add("replay-slot-stats.program_cache_us", program_cache_us);
-                add("replay-slot-stats.execute_details_create_executor_jit_compile_us", jit_compile_us);
+                add(
+                    "replay-slot-stats.execute_details_create_executor_jit_compile_us",
+                    jit_compile_us,
+                );
             }
             Known::SetRoot(root) => add("bank-forks_set_root.tx_count", root.tx_count),
-            Known::CostTracker(costs) => add("cost_tracker_stats.transaction_count", costs.transaction_count),
+            Known::CostTracker(costs) => add(
+                "cost_tracker_stats.transaction_count",
+                costs.transaction_count,
+            ),
             Known::BankFrozen(bank) => add("bank_frozen.slot", bank.slot),
             Known::Agent(agent) => add("metrics.points_written", agent.points_written),
             Known::ReadCache(cache) => {
-                add("accounts_db_store_timings.read_only_accounts_cache_misses", cache.misses);
+                add(
+                    "accounts_db_store_timings.read_only_accounts_cache_misses",
+                    cache.misses,
+                );
             }
             _ => {}
         }
@@ -93,7 +115,10 @@ fn agrees_with_the_witness(file: &str, body: &[u8]) {
 #[test]
 fn sums_over_the_excerpts_agree_with_an_independent_count() {
     for file in ["follower.lp", "leader.lp"] {
-        agrees_with_the_witness(file, &fs::read(folder().join("fixtures").join(file)).unwrap());
+        agrees_with_the_witness(
+            file,
+            &fs::read(folder().join("fixtures").join(file)).unwrap(),
+        );
     }
 }
 
@@ -111,7 +136,10 @@ fn sums_over_whole_captures_agree_with_an_independent_count_where_the_captures_a
         }
         let file = fs::File::open(&path).unwrap();
         let mut body = Vec::new();
-        ruzstd::decoding::StreamingDecoder::new(file).unwrap().read_to_end(&mut body).unwrap();
+        ruzstd::decoding::StreamingDecoder::new(file)
+            .unwrap()
+            .read_to_end(&mut body)
+            .unwrap();
         agrees_with_the_witness(name, &body);
     }
 }
@@ -129,12 +157,30 @@ fn a_real_log_gives_points_and_progress() {
             let point = point.unwrap();
             point.check().unwrap();
             points.push(point.name().to_owned());
-            assert!(Known::parse(&point).is_none_or(|decoded| decoded.unwrap().broken == 0), "{line:?}");
+            assert!(
+                Known::parse(&point).is_none_or(|decoded| decoded.unwrap().broken == 0),
+                "{line:?}"
+            );
         }
     });
     // grep -c 'datapoint: ' validator.log
-    let printed = String::from_utf8(log).unwrap().matches("datapoint: ").count();
+    let printed = String::from_utf8(log)
+        .unwrap()
+        .matches("datapoint: ")
+        .count();
     assert_eq!(points.len(), printed);
-    assert!(points.iter().any(|name| name == "loaded-programs-cache-stats"), "{points:?}");
-    assert_eq!(progress, [Progress::ReplayBegins { slot: 0 }, Progress::LedgerHolds { slot: 0 }, Progress::Replayed]);
+    assert!(
+        points
+            .iter()
+            .any(|name| name == "loaded-programs-cache-stats"),
+        "{points:?}"
+    );
+    assert_eq!(
+        progress,
+        [
+            Progress::ReplayBegins { slot: 0 },
+            Progress::LedgerHolds { slot: 0 },
+            Progress::Replayed
+        ]
+    );
 }

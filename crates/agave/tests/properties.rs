@@ -79,7 +79,8 @@ impl Written {
 
 fn written() -> impl Strategy<Value = Written> {
     // A string that ends in a backslash cannot be read back; a carriage return at a line's end would be taken for its.
-    let text = "[a-z \\\\\",=\n\u{e9}]{0,12}".prop_map(|text| text.trim_end_matches('\\').to_owned());
+    let text =
+        "[a-z \\\\\",=\n\u{e9}]{0,12}".prop_map(|text| text.trim_end_matches('\\').to_owned());
     prop_oneof![
         any::<i64>().prop_map(Written::Int),
         any::<f64>().prop_map(Written::Float),
@@ -93,15 +94,27 @@ fn fields() -> impl Strategy<Value = Vec<(String, Written)>> {
 }
 
 fn join(fields: &[(String, Written)], separator: &str) -> String {
-    fields.iter().map(|(key, value)| format!("{key}={}", value.text())).collect::<Vec<_>>().join(separator)
+    fields
+        .iter()
+        .map(|(key, value)| format!("{key}={}", value.text()))
+        .collect::<Vec<_>>()
+        .join(separator)
 }
 
 fn same(point: &Point<'_>, fields: &[(String, Written)]) -> Result<(), TestCaseError> {
-    let read: Vec<_> = point.fields().collect::<Result<_, _>>().map_err(|e| TestCaseError::fail(e.to_string()))?;
+    let read: Vec<_> = point
+        .fields()
+        .collect::<Result<_, _>>()
+        .map_err(|e| TestCaseError::fail(e.to_string()))?;
     prop_assert_eq!(read.len(), fields.len());
     for (field, (key, value)) in read.iter().zip(fields) {
         prop_assert_eq!(field.key, key.as_str());
-        prop_assert!(field.value().is_ok_and(|read| value.equals(&read)), "{:?} {:?}", value, field);
+        prop_assert!(
+            field.value().is_ok_and(|read| value.equals(&read)),
+            "{:?} {:?}",
+            value,
+            field
+        );
     }
     Ok(())
 }

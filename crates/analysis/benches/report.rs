@@ -6,7 +6,11 @@
 //! ```
 //!
 //! Without a file it looks for `target/twelve-hours.fltl`. The budget is 2 s for one recording of twelve hours.
-#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "a benchmark reads clocks, and what fails ends it")]
+#![allow(
+    clippy::expect_used,
+    clippy::disallowed_methods,
+    reason = "a benchmark reads clocks, and what fails ends it"
+)]
 
 use faultline_analysis::report::{Options, build};
 use faultline_analysis::run::{Run, load};
@@ -19,8 +23,11 @@ const BUDGET: Duration = Duration::from_secs(2);
 const TIMES: usize = 5;
 
 fn main() {
-    let given: Vec<PathBuf> =
-        std::env::args().skip(1).filter(|word| !word.starts_with("--")).map(PathBuf::from).collect();
+    let given: Vec<PathBuf> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .map(PathBuf::from)
+        .collect();
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/twelve-hours.fltl");
     let files = if given.is_empty() { vec![usual] } else { given };
     if let Some(missing) = files.iter().find(|file| !file.exists()) {
@@ -39,7 +46,10 @@ fn main() {
     }
     let [read, built, rendered, all] = best.map(|time| time.as_secs_f64());
     let page = std::fs::metadata(out.path().join("report.html")).map_or(0, |meta| meta.len());
-    println!("{} recording(s): read {read:.2} s, build {built:.2} s, render and write {rendered:.2} s", files.len());
+    println!(
+        "{} recording(s): read {read:.2} s, build {built:.2} s, render and write {rendered:.2} s",
+        files.len()
+    );
     println!(
         "whole {all:.2} s (best of {TIMES}), budget {:.1} s; page {:.2} MiB",
         BUDGET.as_secs_f64(),
@@ -49,7 +59,10 @@ fn main() {
 
 fn once(files: &[PathBuf], out: &Path) -> [Duration; 4] {
     let begun = Instant::now();
-    let runs: Vec<Run> = files.iter().map(|file| load(file).expect("a recording")).collect();
+    let runs: Vec<Run> = files
+        .iter()
+        .map(|file| load(file).expect("a recording"))
+        .collect();
     let read = begun.elapsed();
     let report = build(&runs, &Options::default());
     let built = begun.elapsed();

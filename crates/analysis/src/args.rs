@@ -111,6 +111,13 @@ pub struct ReportArgs {
 
 /// More than 0 and less than 100.
 fn parse_percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| format!("{text:?} is not a number of percent"))?;
-    if number > 0.0 && number < 100.0 { Ok(number) } else { Err(format!("{text:?} is not between 0 and 100")) }
+    let number: f64 = text
+        .trim_end_matches('%')
+        .parse()
+        .map_err(|_| format!("{text:?} is not a number of percent"))?;
+    if number > 0.0 && number < 100.0 {
+        Ok(number)
+    } else {
+        Err(format!("{text:?} is not between 0 and 100"))
+    }
 }

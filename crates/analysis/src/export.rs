@@ -27,13 +27,21 @@ const WIDE: &str = "wide";
 ///
 /// # Errors
 /// It cannot be written.
-pub fn write_columns(out: impl Write + Send, table: &str, columns: &[(String, Values)]) -> anyhow::Result<()> {
+pub fn write_columns(
+    out: impl Write + Send,
+    table: &str,
+    columns: &[(String, Values)],
+) -> anyhow::Result<()> {
     let kind = |values: &Values| match values {
         Values::Integer(_) => Kind::Integer,
         Values::Real(_) => Kind::Real,
         Values::Text(_) => Kind::Text,
     };
-    let layout = Layout::new(columns.iter().map(|(name, values)| (name.as_str(), kind(values))));
+    let layout = Layout::new(
+        columns
+            .iter()
+            .map(|(name, values)| (name.as_str(), kind(values))),
+    );
     let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
     let values: Vec<Values> = columns.iter().map(|(_, values)| values.clone()).collect();
     writer.chunk(&values)?;
@@ -57,24 +65,35 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<String> {
     for job in &jobs {
         for path in tables.iter().map(|table| path(job, table, args.format)) {
             if !args.force && path.symlink_metadata().is_ok() {
-                bail!("{}: exists already; give another --out, or --force to overwrite it", path.display());
+                bail!(
+                    "{}: exists already; give another --out, or --force to overwrite it",
+                    path.display()
+                );
             }
         }
     }
     let mut said = String::new();
     for job in &jobs {
         let recording = Recording::open(&job.from)?;
-        std::fs::create_dir_all(&job.to).with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
+        std::fs::create_dir_all(&job.to)
+            .with_context(|| format!("the folder {} cannot be made", job.to.display()))?;
         let mut rows = 0;
         for table in &tables {
             let path = path(job, table, args.format);
             // A recording's error names the recording.
-            rows += export(&recording, table, &path, args.format).map_err(|error| match error.is::<Error>() {
-                true => error,
-                false => error.context(path.display().to_string()),
+            rows += export(&recording, table, &path, args.format).map_err(|error| {
+                match error.is::<Error>() {
+                    true => error,
+                    false => error.context(path.display().to_string()),
+                }
             })?;
         }
-        said += &format!("{}: {} tables with {rows} rows in {}\n", job.from.display(), tables.len(), job.to.display());
+        said += &format!(
+            "{}: {} tables with {rows} rows in {}\n",
+            job.from.display(),
+            tables.len(),
+            job.to.display()
+        );
     }
     Ok(said)
 }
@@ -85,7 +104,10 @@ fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
     if let Some(name) = names.iter().find(|name| !all.contains(&name.as_str())) {
         bail!("no table is called {name:?}; there are {}", all.join(", "));
     }
-    Ok(all.into_iter().filter(|table| names.is_empty() || names.iter().any(|name| name == table)).collect())
+    Ok(all
+        .into_iter()
+        .filter(|table| names.is_empty() || names.iter().any(|name| name == table))
+        .collect())
 }
 
 /// One recording goes into the folder itself, several into one each.
@@ -93,7 +115,9 @@ fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
     let [one] = args.files.as_slice() else {
         let mut jobs: Vec<Job> = Vec::new();
         for file in &args.files {
-            let name = file.file_stem().with_context(|| format!("{}: not a file", file.display()))?;
+            let name = file
+                .file_stem()
+                .with_context(|| format!("{}: not a file", file.display()))?;
             let to = args.out.join(name);
             if let Some(other) = jobs.iter().find(|job| job.to == to) {
                 bail!(
@@ -103,11 +127,17 @@ fn jobs(args: &ExportArgs) -> anyhow::Result<Vec<Job>> {
                     to.display()
                 );
             }
-            jobs.push(Job { from: file.clone(), to });
+            jobs.push(Job {
+                from: file.clone(),
+                to,
+            });
         }
         return Ok(jobs);
     };
-    Ok(vec![Job { from: one.clone(), to: args.out.clone() }])
+    Ok(vec![Job {
+        from: one.clone(),
+        to: args.out.clone(),
+    }])
 }
 
 fn path(job: &Job, table: &str, format: Format) -> PathBuf {
@@ -119,7 +149,12 @@ fn path(job: &Job, table: &str, format: Format) -> PathBuf {
 }
 
 /// Writes one table; its number of rows. The file has its name only once it is whole.
-fn export(recording: &Recording, table: &'static str, path: &Path, format: Format) -> anyhow::Result<u64> {
+fn export(
+    recording: &Recording,
+    table: &'static str,
+    path: &Path,
+    format: Format,
+) -> anyhow::Result<u64> {
     let part = Part::create(path)?;
     let spec = TABLES.iter().find(|spec| spec.name == table);
     let columns: Vec<(String, Kind)> = match spec {
@@ -151,9 +186,16 @@ fn writer(
     Ok(match format {
         Format::Csv => Box::new(CsvWriter::new(out, layout)?),
         Format::Parquet => {
-            let labels =
-                recording.labels().iter().map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
-            Box::new(ParquetWriter::new(out, table, layout, &labels.collect::<Vec<_>>())?)
+            let labels = recording
+                .labels()
+                .iter()
+                .map(|(key, value)| (format!("faultline.label.{key}"), value.clone()));
+            Box::new(ParquetWriter::new(
+                out,
+                table,
+                layout,
+                &labels.collect::<Vec<_>>(),
+            )?)
         }
     })
 }

@@ -21,7 +21,9 @@ pub use summary::Summary;
 /// `out` cannot be written, or with `--salvage` the damaged file cannot be read or the new one not be written.
 pub fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<u8> {
     if let Some(to) = &args.salvage {
-        let [from] = args.files.as_slice() else { bail!("--salvage takes one recording, not {}", args.files.len()) };
+        let [from] = args.files.as_slice() else {
+            bail!("--salvage takes one recording, not {}", args.files.len())
+        };
         return rescue(from, to, out);
     }
     let mut code = 0;
@@ -44,8 +46,14 @@ pub fn run(args: &InfoArgs, out: &mut dyn Write) -> anyhow::Result<u8> {
 fn rescue(from: &Path, to: &Path, out: &mut dyn Write) -> anyhow::Result<u8> {
     let salvaged = salvage(from, to)?;
     write!(out, "{}", rescued(&salvaged))?;
-    writeln!(out, "written to {}; look at it with `faultline info {0}`", to.display())?;
-    Ok(u8::from(salvaged.tables.iter().all(|table| table.kept == 0)))
+    writeln!(
+        out,
+        "written to {}; look at it with `faultline info {0}`",
+        to.display()
+    )?;
+    Ok(u8::from(
+        salvaged.tables.iter().all(|table| table.kept == 0),
+    ))
 }
 
 /// A line for each table that had rows, then the whole.
@@ -66,7 +74,11 @@ fn rescued(salvaged: &Salvaged) -> String {
         }
     }
     let at_least = if unsure { "at least " } else { "" };
-    said + &format!("{} rows rescued, {at_least}{} lost\n", count(kept), count(lost))
+    said + &format!(
+        "{} rows rescued, {at_least}{} lost\n",
+        count(kept),
+        count(lost)
+    )
 }
 
 #[cfg(test)]
@@ -84,10 +96,16 @@ mod tests {
             table("process", 0, None),
         ];
         let said = rescued(&Salvaged { tables });
-        let lines: Vec<Vec<&str>> = said.lines().map(|line| line.split_whitespace().collect()).collect();
+        let lines: Vec<Vec<&str>> = said
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
         assert_eq!(lines[1], ["tick", "12,345", "none"]);
         assert_eq!(lines[2], ["event", "3", "4"]);
         assert_eq!(lines[3], ["process", "0", "unknown"]);
-        assert_eq!(said.lines().last(), Some("12,348 rows rescued, at least 4 lost"));
+        assert_eq!(
+            said.lines().last(),
+            Some("12,348 rows rescued, at least 4 lost")
+        );
     }
 }

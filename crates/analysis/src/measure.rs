@@ -9,7 +9,9 @@ pub mod stall;
 mod tps;
 
 pub use course::{Course, End, KeptUp, Phase};
-pub use numbers::{Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us};
+pub use numbers::{
+    Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us,
+};
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
 pub use span::Span;
@@ -68,35 +70,74 @@ pub fn measure(run: &Run) -> Measured {
     let tps = tps::tps(run, &course);
     let last = tps.seconds.last().map_or(0.0, |second| second.at + 1.0);
     // A run ends with its process: what is recorded after it is drawn, and counts for nothing.
-    let end = if course.ended.is_some() { course.until } else { course.until.max(last) };
+    let end = if course.ended.is_some() {
+        course.until
+    } else {
+        course.until.max(last)
+    };
     let windows = Windows {
         all: Span { from: 0.0, to: end },
-        executing: tps.seconds.first().map(|first| Span { from: first.at, to: end }),
+        executing: tps.seconds.first().map(|first| Span {
+            from: first.at,
+            to: end,
+        }),
         steady: course.at_tip.map(|from| Span { from, to: end }),
     };
     let series = Series {
         rss: rss(run),
         major: rates(run, Signal::Major).per_second,
         minor: rates(run, Signal::Minor).per_second,
-        headroom: combine(run.signal(Signal::Limit), run.signal(Signal::Unreclaimable), |limit, used| limit - used),
+        headroom: combine(
+            run.signal(Signal::Limit),
+            run.signal(Signal::Unreclaimable),
+            |limit, used| limit - used,
+        ),
     };
-    Measured { course, tps, windows, series }
+    Measured {
+        course,
+        tps,
+        windows,
+        series,
+    }
 }
 
 /// A counter's rates over the whole recording, one a tick.
 pub fn rates(run: &Run, signal: Signal) -> rate::Rates {
-    rate::rates(&readings(run, signal, Span { from: f64::NEG_INFINITY, to: f64::INFINITY }), longest(run))
+    rate::rates(
+        &readings(
+            run,
+            signal,
+            Span {
+                from: f64::NEG_INFINITY,
+                to: f64::INFINITY,
+            },
+        ),
+        longest(run),
+    )
 }
 
 /// A counter within a part of the run.
 pub(crate) fn readings(run: &Run, signal: Signal, window: Span) -> Vec<Reading> {
-    let ticks = run.ticks.iter().zip(run.signal(signal)).filter(|(tick, _)| window.holds(tick.at));
-    ticks.map(|(tick, total)| Reading { at: tick.at, total: *total, epoch: epoch(tick) }).collect()
+    let ticks = run
+        .ticks
+        .iter()
+        .zip(run.signal(signal))
+        .filter(|(tick, _)| window.holds(tick.at));
+    ticks
+        .map(|(tick, total)| Reading {
+            at: tick.at,
+            total: *total,
+            epoch: epoch(tick),
+        })
+        .collect()
 }
 
 /// A counter of the kernel begins anew with each process, and nothing is known between two sessions.
 fn epoch(tick: &crate::run::Tick) -> u64 {
-    (tick.session as u64) << 32 | tick.process.map_or(0, |process| process as u64 & 0xffff_ffff)
+    (tick.session as u64) << 32
+        | tick
+            .process
+            .map_or(0, |process| process as u64 & 0xffff_ffff)
 }
 
 /// The longest step between two readings that is no gap, in seconds.
@@ -105,18 +146,34 @@ pub(crate) fn longest(run: &Run) -> f64 {
 }
 
 fn rss(run: &Run) -> Vec<Option<f64>> {
-    let parts = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|signal| run.signal(signal));
+    let parts =
+        [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|signal| run.signal(signal));
     let [anon, file, shmem] = parts;
-    anon.iter().zip(file).zip(shmem).map(|((anon, file), shmem)| Some((*anon)? + (*file)? + (*shmem)?)).collect()
+    anon.iter()
+        .zip(file)
+        .zip(shmem)
+        .map(|((anon, file), shmem)| Some((*anon)? + (*file)? + (*shmem)?))
+        .collect()
 }
 
 /// Value by value; `None` where either is.
-pub fn combine(a: &[Option<f64>], b: &[Option<f64>], with: impl Fn(f64, f64) -> f64) -> Vec<Option<f64>> {
-    a.iter().zip(b).map(|(a, b)| Some(with((*a)?, (*b)?))).collect()
+pub fn combine(
+    a: &[Option<f64>],
+    b: &[Option<f64>],
+    with: impl Fn(f64, f64) -> f64,
+) -> Vec<Option<f64>> {
+    a.iter()
+        .zip(b)
+        .map(|(a, b)| Some(with((*a)?, (*b)?)))
+        .collect()
 }
 
 /// The values of ticks within a part of the run.
 pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
-    let ticks = run.ticks.iter().zip(values).filter(|(tick, _)| window.holds(tick.at));
+    let ticks = run
+        .ticks
+        .iter()
+        .zip(values)
+        .filter(|(tick, _)| window.holds(tick.at));
     ticks.map(|(_, value)| *value).collect()
 }

@@ -42,30 +42,54 @@ pub struct Written {
 pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
     check(report)?;
     let files = files(report, out)?;
-    if !force && let Some((path, _)) = files.iter().find(|(path, _)| path.symlink_metadata().is_ok()) {
+    if !force
+        && let Some((path, _)) = files
+            .iter()
+            .find(|(path, _)| path.symlink_metadata().is_ok())
+    {
         bail!(is_there(path));
     }
     // A page alone has no folders below.
-    let folder = files.first().and_then(|(page, _)| page.parent()).unwrap_or(out);
+    let folder = files
+        .first()
+        .and_then(|(page, _)| page.parent())
+        .unwrap_or(out);
     for (path, text) in &files {
         put(folder, path, text, force)?;
     }
     let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
-    Ok(Written { page: files.first().cloned().unwrap_or_default(), files })
+    Ok(Written {
+        page: files.first().cloned().unwrap_or_default(),
+        files,
+    })
 }
 
 fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     let page = html::page(report)?;
-    if out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
+    if out
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"))
+    {
         return Ok(vec![(out.to_owned(), page)]);
     }
     let looks = look::Looks::of(report);
-    let mut files = vec![(out.join("report.html"), page), (out.join("report.md"), markdown::markdown(report))];
-    let table = |table: &Table| (out.join("tables").join(format!("{}.csv", table.id)), csv::csv(table));
+    let mut files = vec![
+        (out.join("report.html"), page),
+        (out.join("report.md"), markdown::markdown(report)),
+    ];
+    let table = |table: &Table| {
+        (
+            out.join("tables").join(format!("{}.csv", table.id)),
+            csv::csv(table),
+        )
+    };
     files.extend(tables(report).map(table));
     let figure = |figure: &Figure| {
         let name = format!("{}.svg", figure.id);
-        (out.join("figures").join(name), svg::draw(figure, &looks, svg::Surface::File))
+        (
+            out.join("figures").join(name),
+            svg::draw(figure, &looks, svg::Surface::File),
+        )
     };
     files.extend(figures(report).map(figure));
     Ok(files)
@@ -74,14 +98,21 @@ fn files(report: &Report, out: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> 
 /// Refuses what would become a wrong file name, a doubled anchor or a crooked table: mistakes of whoever built it.
 fn check(report: &Report) -> anyhow::Result<()> {
     unique("run", report.runs.iter().map(|run| run.id.as_str()))?;
-    unique("section", report.sections.iter().map(|section| section.id.as_str()))?;
+    unique(
+        "section",
+        report.sections.iter().map(|section| section.id.as_str()),
+    )?;
     unique("table", tables(report).map(|table| table.id.as_str()))?;
     unique("figure", figures(report).map(|figure| figure.id.as_str()))?;
     for table in tables(report) {
         let columns = table.columns.len();
         for (number, row) in table.rows.iter().enumerate() {
             let (row, cells) = (number + 1, row.len());
-            ensure!(cells == columns, "table {}: row {row} has {cells} cells for {columns} columns", table.id);
+            ensure!(
+                cells == columns,
+                "table {}: row {row} has {cells} cells for {columns} columns",
+                table.id
+            );
         }
     }
     Ok(())
@@ -91,22 +122,33 @@ fn unique<'a>(what: &str, ids: impl Iterator<Item = &'a str>) -> anyhow::Result<
     let mut seen = BTreeSet::new();
     for id in ids {
         let fit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-        ensure!(!id.is_empty() && id.bytes().all(fit), "{what} {id:?}: an id has only a to z, 0 to 9 and -");
+        ensure!(
+            !id.is_empty() && id.bytes().all(fit),
+            "{what} {id:?}: an id has only a to z, 0 to 9 and -"
+        );
         ensure!(seen.insert(id), "two {what}s have the id {id:?}");
     }
     Ok(())
 }
 
 fn tables(report: &Report) -> impl Iterator<Item = &Table> {
-    report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Table(table) => Some(table),
-        _ => None,
-    })
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        })
 }
 
 fn figures(report: &Report) -> impl Iterator<Item = &Figure> {
-    report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Figure(figure) => Some(figure),
-        _ => None,
-    })
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Figure(figure) => Some(figure),
+            _ => None,
+        })
 }

@@ -51,7 +51,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]), margin: 0.05, seed: 1 }
+        Options {
+            primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]),
+            margin: 0.05,
+            seed: 1,
+        }
     }
 }
 
@@ -104,8 +108,14 @@ pub fn build_beside(runs: &[Run], options: &Options, beside: Beside) -> Report {
 }
 
 fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
-    let plan = Plan { seed: options.seed, ..Plan::default() };
-    let settings = Settings { margin: options.margin, ..Settings::default() };
+    let plan = Plan {
+        seed: options.seed,
+        ..Plan::default()
+    };
+    let settings = Settings {
+        margin: options.margin,
+        ..Settings::default()
+    };
     let subjects = Subjects::new(runs, &plan, arms);
     let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
     let limits = limits::limits(&subjects);
@@ -121,8 +131,14 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
         // One arm, twice at the same time.
-        true => vec![Section { id: "comparison".to_owned(), title: "The A/A pair".to_owned(), blocks: more }],
-        false => comparison::section(&subjects, options.primary, &pairs, more, &settings).into_iter().collect(),
+        true => vec![Section {
+            id: "comparison".to_owned(),
+            title: "The A/A pair".to_owned(),
+            blocks: more,
+        }],
+        false => comparison::section(&subjects, options.primary, &pairs, more, &settings)
+            .into_iter()
+            .collect(),
     };
     if !subjects.all.is_empty() {
         sections.extend([
@@ -137,7 +153,10 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         sections.extend(accounts::section(&subjects));
         sections.push(hardware::section(&subjects));
     }
-    let answers = Answers { limits: limits.as_ref(), floor: floor.as_ref() };
+    let answers = Answers {
+        limits: limits.as_ref(),
+        floor: floor.as_ref(),
+    };
     let mut caveats = caveats::caveats(&subjects, same_slots);
     caveats.extend(floor::pressure(&subjects));
     Report {
@@ -162,10 +181,18 @@ fn title(subjects: &Subjects<'_>) -> String {
 }
 
 fn subtitle(subjects: &Subjects<'_>) -> String {
-    let begun = subjects.all.iter().map(|subject| subject.run.origin_unix_ns).filter(|begun| *begun > 0);
+    let begun = subjects
+        .all
+        .iter()
+        .map(|subject| subject.run.origin_unix_ns)
+        .filter(|begun| *begun > 0);
     let (first, last) = (begun.clone().min(), begun.max());
     match (subjects.single(), first, last) {
-        (Some(one), Some(first), _) => format!("{}, recorded for {}", moment(first), duration(one.run.end())),
+        (Some(one), Some(first), _) => format!(
+            "{}, recorded for {}",
+            moment(first),
+            duration(one.run.end())
+        ),
         (None, Some(first), Some(last)) => {
             format!(
                 "{} runs of {} arms, begun from {} to {}",
@@ -210,7 +237,11 @@ fn card(subject: &Subject<'_>) -> RunCard {
         None => "not known",
     };
     if subject.measured.course.validator || run.is_replay() {
-        let what = if run.is_replay() { "Did all of its work" } else { "Kept up" };
+        let what = if run.is_replay() {
+            "Did all of its work"
+        } else {
+            "Kept up"
+        };
         facts.push((what, kept_up.to_owned()));
     }
     facts.push(("End", subject.measured.course.end.how.clone()));
@@ -218,6 +249,9 @@ fn card(subject: &Subject<'_>) -> RunCard {
         id: subject.id.clone(),
         name: subject.name.clone(),
         arm: subject.arm.clone(),
-        facts: facts.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        facts: facts
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect(),
     }
 }

@@ -20,21 +20,36 @@ pub fn report_command(args: &ReportArgs) -> anyhow::Result<String> {
     let mut runs = args
         .runs
         .iter()
-        .map(|path| run::load(path).with_context(|| format!("{}: no run to report", path.display())))
+        .map(|path| {
+            run::load(path).with_context(|| format!("{}: no run to report", path.display()))
+        })
         .collect::<anyhow::Result<Vec<_>>>()?;
     twice(&runs)?;
-    runs.iter_mut().zip(&args.runs).for_each(|(run, path)| run.predict_cache(path));
+    runs.iter_mut()
+        .zip(&args.runs)
+        .for_each(|(run, path)| run.predict_cache(path));
     let report = report::build(&runs, &options);
     drop(runs);
-    let out: PathBuf = args.out.clone().unwrap_or_else(|| Path::new(OUT).to_owned());
+    let out: PathBuf = args
+        .out
+        .clone()
+        .unwrap_or_else(|| Path::new(OUT).to_owned());
     let written = render::write(&report, &out, args.force)?;
-    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
+    Ok(format!(
+        "{}\n{}\n",
+        clean(&report.verdict.headline),
+        written.page.display()
+    ))
 }
 
 /// Copies of one run are not runs of one arm: they would make differences look surer than they are.
 fn twice(runs: &[Run]) -> anyhow::Result<()> {
     for (place, one) in runs.iter().enumerate() {
-        if let Some(other) = runs.iter().skip(place + 1).find(|other| one.overlaps(other)) {
+        if let Some(other) = runs
+            .iter()
+            .skip(place + 1)
+            .find(|other| one.overlaps(other))
+        {
             bail!(
                 "{} and {} hold the same time of the same process: give each run once, and leave out copies and parts of it",
                 one.file,
@@ -49,7 +64,14 @@ fn options(args: &ReportArgs) -> anyhow::Result<Options> {
     let name = args.primary.as_deref().unwrap_or(DEFAULT);
     let primary = report::scalar(name).ok_or_else(|| {
         let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-        anyhow!("--primary {name}: no such metric; there are {}", known.join(", "))
+        anyhow!(
+            "--primary {name}: no such metric; there are {}",
+            known.join(", ")
+        )
     })?;
-    Ok(Options { primary, margin: args.margin.unwrap_or(5.0) / 100.0, seed: args.seed })
+    Ok(Options {
+        primary,
+        margin: args.margin.unwrap_or(5.0) / 100.0,
+        seed: args.seed,
+    })
 }

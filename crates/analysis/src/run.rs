@@ -12,7 +12,9 @@ pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
 
 use faultline_cache::prediction::{self, Prediction};
-use faultline_recording::{CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use faultline_recording::{
+    CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -165,7 +167,8 @@ impl Run {
     /// Predicts the program cache at other sizes, if a trace is next to the recording. This may take minutes, and says so on
     /// standard error.
     pub fn predict_cache(&mut self, recording: &Path) {
-        self.cache_sizes = prediction::next_to(recording).map(|said| said.map_err(|error| format!("{error:#}")));
+        self.cache_sizes =
+            prediction::next_to(recording).map(|said| said.map_err(|error| format!("{error:#}")));
     }
 
     /// A signal, one value a tick; `None` where it was not read.
@@ -180,7 +183,10 @@ impl Run {
 
     /// The value of a label.
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.labels.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+        self.labels
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value.as_str())
     }
 
     /// When the last tick was; 0 without ticks.
@@ -190,15 +196,30 @@ impl Run {
 
     /// Whether both hold some of the same time of the same process: a copy, a part, or a merge of one with others.
     pub fn overlaps(&self, other: &Run) -> bool {
-        let begun =
-            |run: &Run, session: &Session| run.origin_unix_ns.saturating_add((session.from * 1e9).round() as i64);
-        let same = |one: &Session, two: &Session| begun(self, one).abs_diff(begun(other, two)) < 1_000_000;
-        let session = self.sessions.iter().any(|one| other.sessions.iter().any(|two| same(one, two)));
-        let pids = |run: &Run| run.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+        let begun = |run: &Run, session: &Session| {
+            run.origin_unix_ns
+                .saturating_add((session.from * 1e9).round() as i64)
+        };
+        let same =
+            |one: &Session, two: &Session| begun(self, one).abs_diff(begun(other, two)) < 1_000_000;
+        let session = self
+            .sessions
+            .iter()
+            .any(|one| other.sessions.iter().any(|two| same(one, two)));
+        let pids = |run: &Run| {
+            run.processes
+                .iter()
+                .map(|process| process.pid)
+                .collect::<Vec<_>>()
+        };
         let (own, theirs) = (pids(self), pids(other));
         let process = own == theirs || own.iter().any(|pid| theirs.contains(pid));
         let begins = other.at(self.origin_unix_ns);
-        session && process && begins <= other.end() && begins + self.end() >= 0.0 && self.shares_points(other)
+        session
+            && process
+            && begins <= other.end()
+            && begins + self.end() >= 0.0
+            && self.shares_points(other)
     }
 
     /// Whether slots that both replayed at the same moment took the same time, to the microsecond, most of the time; true if
@@ -208,7 +229,9 @@ impl Run {
         let (mut same, mut all) = (0usize, 0usize);
         for own in &self.points.replay {
             let from = theirs.partition_point(|point| point.time_unix_ns < own.time_unix_ns);
-            let there = theirs[from..].iter().take_while(|point| point.time_unix_ns == own.time_unix_ns);
+            let there = theirs[from..]
+                .iter()
+                .take_while(|point| point.time_unix_ns == own.time_unix_ns);
             let mut there = there.filter(|point| point.slot == own.slot).peekable();
             if there.peek().is_some() {
                 all += 1;
@@ -221,6 +244,10 @@ impl Run {
 
     /// From tick to tick, in seconds, as the daemon was told; of the first session, 1 if there is none.
     pub fn interval(&self) -> f64 {
-        self.sessions.first().map(|session| session.interval).filter(|&interval| interval > 0.0).unwrap_or(1.0)
+        self.sessions
+            .first()
+            .map(|session| session.interval)
+            .filter(|&interval| interval > 0.0)
+            .unwrap_or(1.0)
     }
 }

@@ -3,8 +3,15 @@
 //! The same JSON-RPC request over the same number of connections; the tools take turns. `wrk` and `oha` read no answer; this tool
 //! decodes each, compares its id and keeps its times.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "it starts programs and reads clocks")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a benchmark that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it starts programs and reads clocks"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -32,8 +39,16 @@ struct Cli {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
+    match words
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["--server"] => serve(),
         ["--client", plan] => client(plan),
         _ => compare(),
@@ -49,7 +64,11 @@ struct Turn {
 }
 
 fn compare() {
-    let mut server = pinned(1, &itself()).arg("--server").stdout(Stdio::piped()).spawn().expect("taskset");
+    let mut server = pinned(1, &itself())
+        .arg("--server")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("taskset");
     let url = first_line(&mut server);
     let folder = tempfile::tempdir().expect("a folder");
     let plan = folder.path().join("plan.toml");
@@ -59,11 +78,15 @@ fn compare() {
     );
     std::fs::write(&plan, text).expect("a plan");
     let script = folder.path().join("post.lua");
-    let lua =
-        format!("wrk.method = \"POST\"\nwrk.body = '{BODY}'\nwrk.headers[\"Content-Type\"] = \"application/json\"\n");
+    let lua = format!(
+        "wrk.method = \"POST\"\nwrk.body = '{BODY}'\nwrk.headers[\"Content-Type\"] = \"application/json\"\n"
+    );
     std::fs::write(&script, lua).expect("a script");
-    let tools: [(&str, &dyn Fn() -> Option<Turn>); 3] =
-        [("faultline bench", &|| own(&plan)), ("wrk", &|| wrk(&script, &url)), ("oha", &|| oha(&url))];
+    let tools: [(&str, &dyn Fn() -> Option<Turn>); 3] = [
+        ("faultline bench", &|| own(&plan)),
+        ("wrk", &|| wrk(&script, &url)),
+        ("oha", &|| oha(&url)),
+    ];
     let mut turns = vec![Vec::new(); tools.len()];
     for _ in 0..TURNS {
         for ((_, tool), turns) in tools.iter().zip(&mut turns) {
@@ -81,14 +104,19 @@ fn compare() {
         match of(|turn| turn.per_second).zip(of(|turn| turn.cpu)) {
             None => println!("{name:16} not here"),
             Some(((rate, low, high), (cpu, ..))) => {
-                println!("{name:16} {rate:9.0} requests/s ({low:.0} to {high:.0}), {cpu:.2} us of CPU each");
+                println!(
+                    "{name:16} {rate:9.0} requests/s ({low:.0} to {high:.0}), {cpu:.2} us of CPU each"
+                );
             }
         }
     }
 }
 
 fn itself() -> String {
-    std::env::current_exe().expect("this program").display().to_string()
+    std::env::current_exe()
+        .expect("this program")
+        .display()
+        .to_string()
 }
 
 /// A program on one core.
@@ -100,7 +128,9 @@ fn pinned(core: u32, program: &str) -> Command {
 
 fn first_line(child: &mut Child) -> String {
     let mut line = String::new();
-    BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
+    BufReader::new(child.stdout.take().expect("its output"))
+        .read_line(&mut line)
+        .expect("a line");
     line.trim().to_owned()
 }
 
@@ -109,43 +139,90 @@ fn output(command: &mut Command) -> Option<(String, f64)> {
     let before = children();
     let done = command.stderr(Stdio::null()).output().expect("taskset");
     let cpu = children() - before;
-    done.status.success().then(|| (String::from_utf8_lossy(&done.stdout).into_owned(), cpu))
+    done.status
+        .success()
+        .then(|| (String::from_utf8_lossy(&done.stdout).into_owned(), cpu))
 }
 
 /// CPU seconds of children that have ended.
 fn children() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
-    let ticks: f64 = fields.split_whitespace().skip(13).take(2).map(|field| field.parse::<f64>().expect("ticks")).sum();
+    let ticks: f64 = fields
+        .split_whitespace()
+        .skip(13)
+        .take(2)
+        .map(|field| field.parse::<f64>().expect("ticks"))
+        .sum();
     ticks / 100.0
 }
 
 fn own(plan: &Path) -> Option<Turn> {
     let (said, _) = output(pinned(0, &itself()).arg("--client").arg(plan))?;
-    let mut numbers = said.split_whitespace().map(|number| number.parse::<f64>().expect("a number"));
-    Some(Turn { per_second: numbers.next()?, cpu: numbers.next()? })
+    let mut numbers = said
+        .split_whitespace()
+        .map(|number| number.parse::<f64>().expect("a number"));
+    Some(Turn {
+        per_second: numbers.next()?,
+        cpu: numbers.next()?,
+    })
 }
 
 fn wrk(script: &Path, url: &str) -> Option<Turn> {
     let (connections, time) = (format!("-c{CONNECTIONS}"), format!("-d{SECONDS}s"));
-    let (said, cpu) = output(pinned(0, "wrk").args(["-t1", &connections, &time, "-s"]).arg(script).arg(url))?;
-    assert!(!said.contains("Non-2xx") && !said.contains("Socket errors"), "{said}");
+    let (said, cpu) = output(
+        pinned(0, "wrk")
+            .args(["-t1", &connections, &time, "-s"])
+            .arg(script)
+            .arg(url),
+    )?;
+    assert!(
+        !said.contains("Non-2xx") && !said.contains("Socket errors"),
+        "{said}"
+    );
     let number = |before: &str, after: &str| -> Option<f64> {
         let (said, _) = said.split_once(after)?;
         said.rsplit_once(before)?.1.trim().parse().ok()
     };
     let requests = number("\n", " requests in")?;
-    let per_second = said.split_once("Requests/sec:")?.1.split_whitespace().next()?.parse().ok()?;
-    Some(Turn { per_second, cpu: cpu / requests * 1e6 })
+    let per_second = said
+        .split_once("Requests/sec:")?
+        .1
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()?;
+    Some(Turn {
+        per_second,
+        cpu: cpu / requests * 1e6,
+    })
 }
 
 fn oha(url: &str) -> Option<Turn> {
     let (connections, requests) = (CONNECTIONS.to_string(), REQUESTS.to_string());
-    let words = ["--no-tui", "--output-format", "json", "-m", "POST", "-T", "application/json", "-d", BODY];
-    let (said, cpu) = output(pinned(0, "oha").args(words).args(["-c", &connections, "-n", &requests]).arg(url))?;
+    let words = [
+        "--no-tui",
+        "--output-format",
+        "json",
+        "-m",
+        "POST",
+        "-T",
+        "application/json",
+        "-d",
+        BODY,
+    ];
+    let (said, cpu) = output(
+        pinned(0, "oha")
+            .args(words)
+            .args(["-c", &connections, "-n", &requests])
+            .arg(url),
+    )?;
     let said: serde_json::Value = serde_json::from_str(&said).ok()?;
     let per_second = said["summary"]["requestsPerSec"].as_f64()?;
-    Some(Turn { per_second, cpu: cpu / REQUESTS as f64 * 1e6 })
+    Some(Turn {
+        per_second,
+        cpu: cpu / REQUESTS as f64 * 1e6,
+    })
 }
 
 /// One turn of this tool: requests a second and microseconds of CPU each, of what was measured, not of the report.
@@ -164,7 +241,10 @@ fn client(plan: &str) {
 
 /// Answers every request with its id. It prints its address.
 fn serve() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a runtime");
     LocalSet::new().block_on(&runtime, async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         println!("http://{}/", listener.local_addr().expect("an address"));
@@ -178,14 +258,23 @@ fn serve() {
 async fn answers(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("TCP");
     let (mut read, mut said) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
-    while stream.read_buf(&mut read).await.is_ok_and(|bytes| bytes > 0) {
+    while stream
+        .read_buf(&mut read)
+        .await
+        .is_ok_and(|bytes| bytes > 0)
+    {
         let mut at = 0;
         while let Some(length) = request(&read[at..]) {
             let body = &read[at..at + length];
             let id = place(body, b"\"id\":").map_or(0, |id| id + 5);
-            let digits = body[id..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let digits = body[id..]
+                .iter()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
             let length_of = 37 + digits;
-            said.extend(format!("HTTP/1.1 200 OK\r\nContent-Length: {length_of}\r\n\r\n").as_bytes());
+            said.extend(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {length_of}\r\n\r\n").as_bytes(),
+            );
             said.extend(br#"{"jsonrpc":"2.0","result":"ok","id":"#);
             said.extend(&body[id..id + digits]);
             said.push(b'}');
@@ -213,5 +302,7 @@ fn request(bytes: &[u8]) -> Option<usize> {
 }
 
 fn place(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+    bytes
+        .windows(wanted.len())
+        .position(|window| window == wanted)
 }

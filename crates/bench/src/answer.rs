@@ -44,7 +44,10 @@ impl Encoding {
 
     /// By its name in JSON-RPC.
     pub(crate) fn named(name: &str) -> Option<Encoding> {
-        Encoding::ALL.iter().find(|(known, _)| *known == name).map(|(_, encoding)| *encoding)
+        Encoding::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, encoding)| *encoding)
     }
 
     /// Whether an answer may be in `other` if this was asked for. One in an encoding that was not asked for measures another.
@@ -72,7 +75,11 @@ pub(crate) enum Expected {
 impl Expected {
     /// Any result of that method; whether two nodes must give the same.
     pub(crate) fn json(method: &str, same: bool) -> Expected {
-        if same && method.starts_with("starknet_") { Expected::Starknet } else { Expected::Json { same } }
+        if same && method.starts_with("starknet_") {
+            Expected::Starknet
+        } else {
+            Expected::Json { same }
+        }
     }
 }
 
@@ -97,7 +104,9 @@ struct Answer<R> {
 }
 
 /// What is there, null or not.
-fn present<'de, D: Deserializer<'de>, R: Deserialize<'de>>(deserializer: D) -> Result<Option<Option<R>>, D::Error> {
+fn present<'de, D: Deserializer<'de>, R: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<R>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
@@ -147,7 +156,12 @@ impl Decoder {
     /// There is no memory for it.
     pub(crate) fn new() -> std::io::Result<Decoder> {
         let zstd = zstd::bulk::Decompressor::new()?;
-        Ok(Decoder { zstd, compressed: Vec::new(), bytes: Vec::new(), json: None })
+        Ok(Decoder {
+            zstd,
+            compressed: Vec::new(),
+            bytes: Vec::new(),
+            json: None,
+        })
     }
 
     /// The bytes of the last answer; of JSON a record whose first line is the same for the same result. To make it is no part of decoding.
@@ -162,28 +176,48 @@ impl Decoder {
     ///
     /// # Errors
     /// What is wrong with it, or what it says is wrong.
-    pub(crate) fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<Decoded, Failure> {
+    pub(crate) fn decode(
+        &mut self,
+        body: &[u8],
+        id: u64,
+        expected: Expected,
+    ) -> Result<Decoded, Failure> {
         self.bytes.clear();
         self.json = None;
         match expected {
             Expected::Json { same: false } => {
                 // It is only checked: as values in memory, JSON takes many times its length.
                 let IgnoredAny = result(body, id)?;
-                Ok(Decoded { slot: None, bytes: false })
+                Ok(Decoded {
+                    slot: None,
+                    bytes: false,
+                })
             }
             Expected::Text => {
                 let text: &RawValue = result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
-                Ok(Decoded { slot: None, bytes: true })
+                Ok(Decoded {
+                    slot: None,
+                    bytes: true,
+                })
             }
             Expected::Json { same: true } | Expected::Starknet => {
-                let but: &[&str] = if expected == Expected::Starknet { &NODES_OWN } else { &[] };
+                let but: &[&str] = if expected == Expected::Starknet {
+                    &NODES_OWN
+                } else {
+                    &[]
+                };
                 match result::<&RawValue>(body, id) {
                     // That there is no block is an answer, too, which all nodes must give.
-                    Err(Failure::Skipped(code)) => self.bytes = format!("{SKIPPED}{code}").into_bytes(),
+                    Err(Failure::Skipped(code)) => {
+                        self.bytes = format!("{SKIPPED}{code}").into_bytes()
+                    }
                     other => self.json = Some((other?.get().to_owned(), but)),
                 }
-                Ok(Decoded { slot: None, bytes: true })
+                Ok(Decoded {
+                    slot: None,
+                    bytes: true,
+                })
             }
             Expected::Account(asked) => {
                 let result: AccountResult<'_> = result(body, id)?;
@@ -194,8 +228,10 @@ impl Decoder {
                         Ok(Decoded { slot, bytes: false })
                     }
                     Data::Encoded(text, name) => {
-                        let encoding = Encoding::named(&name).filter(|encoding| asked.allows(*encoding));
-                        self.data(&text, encoding.ok_or(Failure::Malformed)?).ok_or(Failure::Malformed)?;
+                        let encoding =
+                            Encoding::named(&name).filter(|encoding| asked.allows(*encoding));
+                        self.data(&text, encoding.ok_or(Failure::Malformed)?)
+                            .ok_or(Failure::Malformed)?;
                         Ok(Decoded { slot, bytes: true })
                     }
                     Data::Parsed(_) => Err(Failure::Malformed),
@@ -212,7 +248,10 @@ impl Decoder {
                 STANDARD.decode_vec(text, &mut self.compressed).ok()?;
                 // Nodes do not write how long the data is: room for the largest account, taken once.
                 self.bytes.reserve(LARGEST_ACCOUNT);
-                self.zstd.decompress_to_buffer(&self.compressed, &mut self.bytes).ok().map(drop)
+                self.zstd
+                    .decompress_to_buffer(&self.compressed, &mut self.bytes)
+                    .ok()
+                    .map(drop)
             }
             Encoding::Base58 => {
                 self.bytes = bs58::decode(text).into_vec().ok()?;
@@ -270,7 +309,9 @@ mod tests {
     }
 
     fn account(data: &str) -> String {
-        format!(r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":5}},"value":{{"data":{data},"space":3}}}},"id":7}}"#)
+        format!(
+            r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":5}},"value":{{"data":{data},"space":3}}}},"id":7}}"#
+        )
     }
 
     #[test]
@@ -286,20 +327,60 @@ mod tests {
         for (text, name) in texts {
             let asked = Encoding::named(name).unwrap();
             let (decoded, out) = decode_as(asked, &account(&format!(r#"["{text}","{name}"]"#)));
-            assert_eq!((decoded, out == bytes), (Ok(Decoded { slot: Some(5), bytes: true }), true), "{name}");
+            assert_eq!(
+                (decoded, out == bytes),
+                (
+                    Ok(Decoded {
+                        slot: Some(5),
+                        bytes: true
+                    }),
+                    true
+                ),
+                "{name}"
+            );
         }
-        let parsed = decode_as(Encoding::JsonParsed, &account(r#"{"parsed":{"a":1},"program":"stake"}"#)).0;
-        assert_eq!(parsed, Ok(Decoded { slot: Some(5), bytes: false }));
+        let parsed = decode_as(
+            Encoding::JsonParsed,
+            &account(r#"{"parsed":{"a":1},"program":"stake"}"#),
+        )
+        .0;
+        assert_eq!(
+            parsed,
+            Ok(Decoded {
+                slot: Some(5),
+                bytes: false
+            })
+        );
         let unknown = decode_as(Encoding::JsonParsed, &account(r#"["AAAA","base64"]"#)).0;
-        assert_eq!(unknown, Ok(Decoded { slot: Some(5), bytes: true }));
+        assert_eq!(
+            unknown,
+            Ok(Decoded {
+                slot: Some(5),
+                bytes: true
+            })
+        );
     }
 
     #[test]
     fn an_encoding_that_was_not_asked_for_is_refused() {
-        for data in [r#"["AAAA","base64"]"#, r#"{"parsed":{"a":1}}"#, "\"AAAA\"", r#"["AAAA"]"#, "null", "7"] {
-            assert_eq!(decode_as(Encoding::Zstd, &account(data)).0, Err(Failure::Malformed), "{data}");
+        for data in [
+            r#"["AAAA","base64"]"#,
+            r#"{"parsed":{"a":1}}"#,
+            "\"AAAA\"",
+            r#"["AAAA"]"#,
+            "null",
+            "7",
+        ] {
+            assert_eq!(
+                decode_as(Encoding::Zstd, &account(data)).0,
+                Err(Failure::Malformed),
+                "{data}"
+            );
         }
-        assert_eq!(decode_as(Encoding::JsonParsed, &account("7")).0, Err(Failure::Malformed));
+        assert_eq!(
+            decode_as(Encoding::JsonParsed, &account("7")).0,
+            Err(Failure::Malformed)
+        );
     }
 
     #[test]
@@ -308,27 +389,49 @@ mod tests {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
             let decoded = decoder.decode(body.as_bytes(), 7, Expected::json(method, true));
-            decoded.map(|_| decoder.bytes().split(|byte| *byte == b'\n').next().unwrap().to_vec())
+            decoded.map(|_| {
+                decoder
+                    .bytes()
+                    .split(|byte| *byte == b'\n')
+                    .next()
+                    .unwrap()
+                    .to_vec()
+            })
         };
         let bytes = |result: &str| bytes_of("getBlock", result);
-        assert_eq!(bytes(r#"{"a":1,"b":[2]}"#), bytes(r#"{ "b": [ 2 ], "a": 1 }"#));
+        assert_eq!(
+            bytes(r#"{"a":1,"b":[2]}"#),
+            bytes(r#"{ "b": [ 2 ], "a": 1 }"#)
+        );
         assert_ne!(bytes(r#"{"a":1}"#), bytes(r#"{"a":2}"#));
         let starknet = |own: &str| {
             bytes_of(
                 "starknet_getEvents",
-                &format!(r#"{{"a":{{"status":"{own}"}},"status":"{own}","continuation_token":"{own}"}}"#),
+                &format!(
+                    r#"{{"a":{{"status":"{own}"}},"status":"{own}","continuation_token":"{own}"}}"#
+                ),
             )
         };
-        let accepted = [r#"{"a":[1],"status":"ACCEPTED_ON_L2"}"#, r#"{"status":"ACCEPTED_ON_L1","a":[1]}"#];
+        let accepted = [
+            r#"{"a":[1],"status":"ACCEPTED_ON_L2"}"#,
+            r#"{"status":"ACCEPTED_ON_L1","a":[1]}"#,
+        ];
         let [one, other] = accepted.map(|result| bytes_of("starknet_getBlockWithTxs", result));
         assert_eq!(one, other);
         // A receipt of EVM says so whether its transaction failed.
-        let [failed, done] =
-            [r#"{"status":"0x0"}"#, r#"{"status":"0x1"}"#].map(|result| bytes_of("eth_getTransactionReceipt", result));
+        let [failed, done] = [r#"{"status":"0x0"}"#, r#"{"status":"0x1"}"#]
+            .map(|result| bytes_of("eth_getTransactionReceipt", result));
         assert_ne!(failed, done);
         assert_ne!(starknet("x"), starknet("y"), "only of the result itself");
-        assert_eq!(bytes("null"), Err(Failure::Missing), "null is a result: what was asked for is not there");
-        assert_eq!(bytes(r#"null,"error":{"code":-32000}"#), Err(Failure::Rpc(-32000)));
+        assert_eq!(
+            bytes("null"),
+            Err(Failure::Missing),
+            "null is a result: what was asked for is not there"
+        );
+        assert_eq!(
+            bytes(r#"null,"error":{"code":-32000}"#),
+            Err(Failure::Rpc(-32000))
+        );
         assert_eq!(bytes(r#"7,"error":null"#), bytes("7"));
     }
 
@@ -343,29 +446,63 @@ mod tests {
         let said = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";
         assert_eq!(skipped(true, said), Ok(b"skipped -32007".to_vec()));
         assert_eq!(skipped(false, said), Err(Failure::Skipped(-32007)));
-        assert_eq!(skipped(true, "50/second request"), Err(Failure::Rpc(-32007)));
+        assert_eq!(
+            skipped(true, "50/second request"),
+            Err(Failure::Rpc(-32007))
+        );
     }
 
     #[test]
     fn what_is_no_answer_is_an_error_of_its_kind() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let error = |code: i64, said: &str| {
-            let body = format!(r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{said}"}}}}"#);
+            let body = format!(
+                r#"{{"jsonrpc":"2.0","id":7,"error":{{"code":{code},"message":"{said}"}}}}"#
+            );
             decode(&body).0.unwrap_err()
         };
         assert_eq!(error(-32602, "no"), Failure::Rpc(-32602));
-        assert_eq!(error(-32005, "Node is behind by 42 slots"), Failure::Rpc(-32005));
-        assert_eq!(error(-32005, "daily request limit exceeded"), Failure::RateLimited(None));
+        assert_eq!(
+            error(-32005, "Node is behind by 42 slots"),
+            Failure::Rpc(-32005)
+        );
+        assert_eq!(
+            error(-32005, "daily request limit exceeded"),
+            Failure::RateLimited(None)
+        );
         assert_eq!(error(429, "slow down"), Failure::RateLimited(None));
         let good = account(r#"["AAAA","base64"]"#);
-        assert_eq!(decode(&good.replace("\"id\":7", "\"id\":8")).0, Err(Failure::WrongId));
-        assert_eq!(decode(&good.replace("\"id\":7", "\"di\":7")).0, Err(Failure::WrongId));
-        assert_eq!(decode(&account("null").replace(r#"{"data":null,"space":3}"#, "null")).0, Err(Failure::Missing));
-        let malformed =
-            [account(r#"["AA#A","base64"]"#), account(r#"["AAAA","base64+zstd"]"#), account(r#"["AAAA","x"]"#), deep];
-        for body in malformed.iter().map(String::as_str).chain(["", "{}", "null", "{\"id\":7}", &good[..90]]) {
+        assert_eq!(
+            decode(&good.replace("\"id\":7", "\"id\":8")).0,
+            Err(Failure::WrongId)
+        );
+        assert_eq!(
+            decode(&good.replace("\"id\":7", "\"di\":7")).0,
+            Err(Failure::WrongId)
+        );
+        assert_eq!(
+            decode(&account("null").replace(r#"{"data":null,"space":3}"#, "null")).0,
+            Err(Failure::Missing)
+        );
+        let malformed = [
+            account(r#"["AA#A","base64"]"#),
+            account(r#"["AAAA","base64+zstd"]"#),
+            account(r#"["AAAA","x"]"#),
+            deep,
+        ];
+        for body in malformed.iter().map(String::as_str).chain([
+            "",
+            "{}",
+            "null",
+            "{\"id\":7}",
+            &good[..90],
+        ]) {
             let refused = decode(body).0.unwrap_err();
-            assert!(matches!(refused, Failure::Malformed | Failure::WrongId), "{:.60}: {refused}", body);
+            assert!(
+                matches!(refused, Failure::Malformed | Failure::WrongId),
+                "{:.60}: {refused}",
+                body
+            );
         }
     }
 }

@@ -251,12 +251,19 @@ fn parse_encoding(name: &str) -> Result<String, String> {
 /// The name of a transport.
 fn parse_transport(name: &str) -> Result<String, String> {
     let known = || Way::ALL.map(|(name, _)| name).join(", ");
-    Way::named(name).map(|_| name.to_owned()).ok_or_else(|| format!("{name:?} is no transport; there are {}", known()))
+    Way::named(name)
+        .map(|_| name.to_owned())
+        .ok_or_else(|| format!("{name:?} is no transport; there are {}", known()))
 }
 
 /// Percent.
 fn parse_margin(text: &str) -> Result<f64, String> {
-    let margin = text.trim().trim_end_matches('%').parse::<f64>().ok().filter(|margin| (0.0..1000.0).contains(margin));
+    let margin = text
+        .trim()
+        .trim_end_matches('%')
+        .parse::<f64>()
+        .ok()
+        .filter(|margin| (0.0..1000.0).contains(margin));
     margin.ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
 }
 
@@ -271,7 +278,9 @@ fn parse_link(text: &str) -> Result<String, String> {
 fn parse_slice(text: &str) -> Result<(u64, u64), String> {
     let read = |text: &str| text.trim().parse::<u64>().ok();
     let (offset, length) = text.split_once(':').unwrap_or_default();
-    read(offset).zip(read(length)).ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
+    read(offset)
+        .zip(read(length))
+        .ok_or_else(|| format!("{text:?} is no part of an account, as 0:1024 is"))
 }
 
 /// From and to, both included.
@@ -284,8 +293,14 @@ fn parse_range(text: &str) -> Result<(u64, u64), String> {
 
 /// Requests a second.
 fn parse_rate(text: &str) -> Result<f64, String> {
-    let rate = text.trim().parse::<f64>().ok().filter(|rate| (0.001..=1e6).contains(rate));
-    rate.ok_or_else(|| format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is"))
+    let rate = text
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|rate| (0.001..=1e6).contains(rate));
+    rate.ok_or_else(|| {
+        format!("{text:?} is no rate from 0.001 to 1000000 requests a second, as 250 is")
+    })
 }
 
 /// From a millisecond to an hour.
@@ -300,6 +315,8 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 /// Bytes of an answer.
 fn parse_limit(text: &str) -> Result<usize, String> {
     let bytes = parse_size(text)?;
-    let bytes = usize::try_from(bytes).ok().filter(|bytes| (1024..=1 << 30).contains(bytes));
+    let bytes = usize::try_from(bytes)
+        .ok()
+        .filter(|bytes| (1024..=1 << 30).contains(bytes));
     bytes.ok_or_else(|| format!("{text:?}: from 1K to 1G"))
 }

@@ -22,9 +22,16 @@ const LONGEST: usize = 60;
 /// A digest of a value in the first line, the same for equal values; then what its first parts are, a few kilobytes at most. Fields of the
 /// value that are named in `without` do not count.
 pub(crate) fn record(json: &str, without: &[&str]) -> String {
-    let mut details = Details { without, path: String::new(), parts: BTreeMap::new() };
-    let digest =
-        Value { details: Some(&mut details), depth: 0 }.deserialize(&mut serde_json::Deserializer::from_str(json));
+    let mut details = Details {
+        without,
+        path: String::new(),
+        parts: BTreeMap::new(),
+    };
+    let digest = Value {
+        details: Some(&mut details),
+        depth: 0,
+    }
+    .deserialize(&mut serde_json::Deserializer::from_str(json));
     // What is deeper than a reader goes is compared as it is written.
     let mut out = format!("{RECORD}{:x}\n", digest.unwrap_or_else(|_| hash(9, json)));
     for (name, (digest, shown)) in details.parts {
@@ -40,29 +47,54 @@ pub(crate) fn digest(record: &str) -> &str {
 
 /// The first difference between two records, as deep as they have it, in words.
 pub(crate) fn difference(reference: &str, other: &str) -> String {
-    let parts = |record| -> BTreeMap<&str, (&str, &str)> { str::lines(record).skip(1).filter_map(part).collect() };
+    let parts = |record| -> BTreeMap<&str, (&str, &str)> {
+        str::lines(record).skip(1).filter_map(part).collect()
+    };
     let (a, b) = (parts(reference), parts(other));
     let names: BTreeSet<&str> = a.keys().chain(b.keys()).copied().collect();
-    let of = |parts: &BTreeMap<&str, (&str, &str)>, name: &str| parts.get(name).map(|part| part.0.to_owned());
-    let mut unlike = names.into_iter().filter(|name| of(&a, name) != of(&b, name));
-    let Some(mut name) = unlike.next() else { return "it differs".to_owned() };
+    let of = |parts: &BTreeMap<&str, (&str, &str)>, name: &str| {
+        parts.get(name).map(|part| part.0.to_owned())
+    };
+    let mut unlike = names
+        .into_iter()
+        .filter(|name| of(&a, name) != of(&b, name));
+    let Some(mut name) = unlike.next() else {
+        return "it differs".to_owned();
+    };
     for deeper in unlike {
         // Both are objects, or both are arrays.
         let kind = |parts: &BTreeMap<&str, (&str, &str)>| {
             let shown = parts.get(name).map(|part| part.1)?;
-            ["object of ", "array of "].into_iter().find(|kind| shown.starts_with(kind))
+            ["object of ", "array of "]
+                .into_iter()
+                .find(|kind| shown.starts_with(kind))
         };
         let whole = kind(&a).is_some() && kind(&a) == kind(&b);
-        let within = deeper.strip_prefix(name).is_some_and(|rest| name.is_empty() || rest.starts_with(['.', '[']));
+        let within = deeper
+            .strip_prefix(name)
+            .is_some_and(|rest| name.is_empty() || rest.starts_with(['.', '[']));
         if !whole || !within {
             break;
         }
         name = deeper;
     }
-    let shown = |parts: &BTreeMap<&str, (&str, &str)>| parts.get(name).map_or("not there", |part| part.1).to_owned();
+    let shown = |parts: &BTreeMap<&str, (&str, &str)>| {
+        parts
+            .get(name)
+            .map_or("not there", |part| part.1)
+            .to_owned()
+    };
     let (there, here) = (shown(&a), shown(&b));
-    let what = if name.is_empty() { "it".to_owned() } else { name.trim_start_matches('.').to_owned() };
-    if here == there { format!("{what} is another {here}") } else { format!("{what} is {here} instead of {there}") }
+    let what = if name.is_empty() {
+        "it".to_owned()
+    } else {
+        name.trim_start_matches('.').to_owned()
+    };
+    if here == there {
+        format!("{what} is another {here}")
+    } else {
+        format!("{what} is {here} instead of {there}")
+    }
 }
 
 fn part(line: &str) -> Option<(&str, (&str, &str))> {
@@ -103,20 +135,37 @@ impl<'w> Value<'_, 'w> {
         if let Some(details) = self.details
             && (self.depth <= 1 || details.parts.len() < MOST_PARTS)
         {
-            details.parts.insert(details.path.clone(), (digest, shown()));
+            details
+                .parts
+                .insert(details.path.clone(), (digest, shown()));
         }
         Ok(digest)
     }
 
     /// Reads a part of it, noted if it is among the first ones, under a name that begins with `.` or `[`.
-    fn part<T>(&mut self, noted: bool, name: impl FnOnce() -> String, read: impl FnOnce(Value<'_, 'w>) -> T) -> T {
+    fn part<T>(
+        &mut self,
+        noted: bool,
+        name: impl FnOnce() -> String,
+        read: impl FnOnce(Value<'_, 'w>) -> T,
+    ) -> T {
         let depth = self.depth + 1;
-        match self.details.as_deref_mut().filter(|_| noted && depth <= DEEPEST) {
-            None => read(Value { details: None, depth }),
+        match self
+            .details
+            .as_deref_mut()
+            .filter(|_| noted && depth <= DEEPEST)
+        {
+            None => read(Value {
+                details: None,
+                depth,
+            }),
             Some(details) => {
                 let length = details.path.len();
                 details.path += &name();
-                let read = read(Value { details: Some(&mut *details), depth });
+                let read = read(Value {
+                    details: Some(&mut *details),
+                    depth,
+                });
                 details.path.truncate(length);
                 read
             }
@@ -167,29 +216,45 @@ impl<'de> Visitor<'de> for Value<'_, '_> {
         let (mut hasher, mut count) = (DefaultHasher::new(), 0_usize);
         loop {
             let noted = count < MOST_ELEMENTS;
-            let value = self.part(noted, || format!("[{count}]"), |part| values.next_element_seed(part))?;
+            let value = self.part(
+                noted,
+                || format!("[{count}]"),
+                |part| values.next_element_seed(part),
+            )?;
             let Some(digest) = value else { break };
             digest.hash(&mut hasher);
             count += 1;
         }
-        self.done(hash(6, (hasher.finish(), count)), || format!("array of {count}"))
+        self.done(hash(6, (hasher.finish(), count)), || {
+            format!("array of {count}")
+        })
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
         let (mut sum, mut count) = (0_u64, 0_usize);
         while let Some(name) = fields.next_key::<String>()? {
-            let without = self.details.as_ref().filter(|_| self.depth == 0).map_or(&[][..], |details| details.without);
+            let without = self
+                .details
+                .as_ref()
+                .filter(|_| self.depth == 0)
+                .map_or(&[][..], |details| details.without);
             if without.contains(&name.as_str()) {
                 fields.next_value::<IgnoredAny>()?;
                 continue;
             }
             let noted = count < MOST_FIELDS;
-            let digest = self.part(noted, || format!(".{}", short(&name)), |part| fields.next_value_seed(part))?;
+            let digest = self.part(
+                noted,
+                || format!(".{}", short(&name)),
+                |part| fields.next_value_seed(part),
+            )?;
             // The same in whichever order they come.
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }
-        self.done(hash(8, (sum, count)), || format!("object of {count} fields"))
+        self.done(hash(8, (sum, count)), || {
+            format!("object of {count} fields")
+        })
     }
 }
 
@@ -201,7 +266,10 @@ mod tests {
     fn the_same_value_has_the_same_record_however_it_is_written() {
         let of = |json: &str, without: &[&str]| digest(&record(json, without)).to_owned();
         let same = |a: &str, b: &str| assert_eq!(of(a, &[]), of(b, &[]), "{a} {b}");
-        same(r#"{"a":1,"b":[2,{"c":null,"d":"x"}]}"#, r#"{ "b": [2, {"d": "\u0078", "c": null}], "a": 1 }"#);
+        same(
+            r#"{"a":1,"b":[2,{"c":null,"d":"x"}]}"#,
+            r#"{ "b": [2, {"d": "\u0078", "c": null}], "a": 1 }"#,
+        );
         let (mut there, mut back) = (String::new(), String::new());
         for n in 0..100 {
             there += &format!(r#""k{n}":{n},"#);
@@ -209,9 +277,18 @@ mod tests {
         }
         let object = |fields: &str| format!("{{{}}}", fields.trim_end_matches(','));
         same(&object(&there), &object(&back));
-        assert!(record(&format!("[{}]", vec![object(&there); 50].join(",")), &[]).len() < 16_384, "bounded");
-        assert_eq!(of(r#"{"a":1,"status":2}"#, &["status"]), of(r#"{"status":3,"a":1}"#, &["status"]));
-        assert_ne!(of(r#"{"a":{"status":2}}"#, &["status"]), of(r#"{"a":{"status":3}}"#, &["status"]));
+        assert!(
+            record(&format!("[{}]", vec![object(&there); 50].join(",")), &[]).len() < 16_384,
+            "bounded"
+        );
+        assert_eq!(
+            of(r#"{"a":1,"status":2}"#, &["status"]),
+            of(r#"{"status":3,"a":1}"#, &["status"])
+        );
+        assert_ne!(
+            of(r#"{"a":{"status":2}}"#, &["status"]),
+            of(r#"{"a":{"status":3}}"#, &["status"])
+        );
     }
 
     #[test]
@@ -241,15 +318,29 @@ mod tests {
             r#"{"a":{"b":1}}"#,
             r#"{"a":{"b":2}}"#,
         ];
-        let records: BTreeSet<String> = values.iter().map(|value| digest(&record(value, &[])).to_owned()).collect();
+        let records: BTreeSet<String> = values
+            .iter()
+            .map(|value| digest(&record(value, &[])).to_owned())
+            .collect();
         assert_eq!(records.len(), values.len());
         let said = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));
-        assert_eq!(said(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#), "b is 6 instead of 5");
-        assert_eq!(said(r#"{"a":1}"#, r#"{"a":1,"b":"x"}"#), "b is x instead of not there");
-        assert_eq!(said(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#), "t[1] is 3 instead of 2");
+        assert_eq!(
+            said(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#),
+            "b is 6 instead of 5"
+        );
+        assert_eq!(
+            said(r#"{"a":1}"#, r#"{"a":1,"b":"x"}"#),
+            "b is x instead of not there"
+        );
+        assert_eq!(
+            said(r#"{"t":[1,2]}"#, r#"{"t":[1,3]}"#),
+            "t[1] is 3 instead of 2"
+        );
         assert_eq!(said("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
         assert_eq!(said("7", "8"), "it is 8 instead of 7");
-        let meta = |logs: &str| format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#);
+        let meta = |logs: &str| {
+            format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#)
+        };
         let logs = "transactions[0].meta.logMessages is null instead of array of 1";
         assert_eq!(said(&meta(r#"["x"]"#), &meta("null")), logs);
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));

@@ -25,10 +25,15 @@ pub(crate) enum Codec {
 impl Codec {
     /// Reads `zstd-3+dict`; a family without its level has the usual one.
     pub(crate) fn named(name: &str) -> Option<Codec> {
-        let (family, level) = name.split_once('-').map_or((name, None), |(family, level)| (family, Some(level)));
+        let (family, level) = name
+            .split_once('-')
+            .map_or((name, None), |(family, level)| (family, Some(level)));
         let within = |text: &str, usual: i32, from: i32, to: i32| match level {
             None => Some(usual),
-            Some(_) => text.parse().ok().filter(|level| (from..=to).contains(level)),
+            Some(_) => text
+                .parse()
+                .ok()
+                .filter(|level| (from..=to).contains(level)),
         };
         let text = level.unwrap_or_default();
         Some(match family {
@@ -76,18 +81,28 @@ impl Coder {
     /// The dictionary is missing or cannot be used.
     pub(crate) fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
         Ok(match codec {
-            Codec::Zlib(level) => {
-                Coder::Zlib(Box::new((Compress::new(Compression::new(level), true), Decompress::new(true))))
-            }
-            Codec::Zstd(level) => Coder::Zstd(Box::new((bulk::Compressor::new(level)?, bulk::Decompressor::new()?))),
+            Codec::Zlib(level) => Coder::Zlib(Box::new((
+                Compress::new(Compression::new(level), true),
+                Decompress::new(true),
+            ))),
+            Codec::Zstd(level) => Coder::Zstd(Box::new((
+                bulk::Compressor::new(level)?,
+                bulk::Decompressor::new()?,
+            ))),
             Codec::ZstdDictionary(level) => {
                 let dictionary = dictionary.context("there is no dictionary")?;
                 let compressor = bulk::Compressor::with_dictionary(level, dictionary)?;
-                Coder::Zstd(Box::new((compressor, bulk::Decompressor::with_dictionary(dictionary)?)))
+                Coder::Zstd(Box::new((
+                    compressor,
+                    bulk::Decompressor::with_dictionary(dictionary)?,
+                )))
             }
             Codec::Brotli(level) => Coder::Brotli(level),
             Codec::Lz4 => Coder::Lz4,
-            Codec::Snappy => Coder::Snappy(Box::new((snap::raw::Encoder::new(), snap::raw::Decoder::new()))),
+            Codec::Snappy => Coder::Snappy(Box::new((
+                snap::raw::Encoder::new(),
+                snap::raw::Decoder::new(),
+            ))),
             Codec::Lzo => Coder::Lzo(Dict::new()),
         })
     }
@@ -112,7 +127,9 @@ impl Coder {
                 both.0.compress_to_buffer(record, out)?
             }
             Coder::Brotli(level) => {
-                let window = i32::try_from(usize::BITS - record.len().leading_zeros()).unwrap_or(22).clamp(16, 22);
+                let window = i32::try_from(usize::BITS - record.len().leading_zeros())
+                    .unwrap_or(22)
+                    .clamp(16, 22);
                 let params = BrotliEncoderParams {
                     quality: *level,
                     lgwin: window,
@@ -144,7 +161,12 @@ impl Coder {
     ///
     /// # Errors
     /// These are no such bytes.
-    pub(crate) fn decompress(&mut self, bytes: &[u8], size: usize, out: &mut Vec<u8>) -> anyhow::Result<()> {
+    pub(crate) fn decompress(
+        &mut self,
+        bytes: &[u8],
+        size: usize,
+        out: &mut Vec<u8>,
+    ) -> anyhow::Result<()> {
         out.clear();
         match self {
             Coder::Zlib(both) => {
@@ -155,10 +177,15 @@ impl Coder {
                 loop {
                     let before = (coder.total_in(), out.len());
                     let rest = bytes.get(usize::try_from(before.0)?..).unwrap_or_default();
-                    if coder.decompress_vec(rest, out, FlushDecompress::Finish)? == Status::StreamEnd {
+                    if coder.decompress_vec(rest, out, FlushDecompress::Finish)?
+                        == Status::StreamEnd
+                    {
                         break;
                     }
-                    ensure!((coder.total_in(), out.len()) != before, "zlib did not finish");
+                    ensure!(
+                        (coder.total_in(), out.len()) != before,
+                        "zlib did not finish"
+                    );
                 }
             }
             Coder::Zstd(both) => {
@@ -197,7 +224,8 @@ impl Coder {
 /// # Errors
 /// There are too few of them, in words.
 pub(crate) fn trained(records: &[&[u8]], most: usize) -> anyhow::Result<Vec<u8>> {
-    zstd::dict::from_samples(records, most).context("zstd makes no dictionary of them: they are too few or too small")
+    zstd::dict::from_samples(records, most)
+        .context("zstd makes no dictionary of them: they are too few or too small")
 }
 
 #[cfg(test)]
@@ -206,7 +234,15 @@ mod tests {
 
     /// Half random, half words.
     pub(crate) fn record(random: &mut fastrand::Rng, size: usize) -> Vec<u8> {
-        (0..size).map(|place| if place % 64 < 32 { random.u8(..) } else { b"program invoked"[place % 15] }).collect()
+        (0..size)
+            .map(|place| {
+                if place % 64 < 32 {
+                    random.u8(..)
+                } else {
+                    b"program invoked"[place % 15]
+                }
+            })
+            .collect()
     }
 
     const ALL: [&str; 13] = [
@@ -240,7 +276,11 @@ mod tests {
             for size in [2, 1, 3, 64, 300, 5000, 200_000, 1] {
                 let record = record(&mut random, size);
                 coder.compress(&record, &mut packed).unwrap();
-                assert!(size < 5000 || packed.len() < size, "{name} {size} {}", packed.len());
+                assert!(
+                    size < 5000 || packed.len() < size,
+                    "{name} {size} {}",
+                    packed.len()
+                );
                 coder.decompress(&packed, size, &mut restored).unwrap();
                 assert_eq!(restored, record, "{name} {size}");
                 let noise: Vec<u8> = (0..size).map(|_| random.u8(..)).collect();
@@ -255,20 +295,40 @@ mod tests {
     fn a_dictionary_helps_small_records_and_others_are_not_restored_with_it() {
         let mut random = fastrand::Rng::with_seed(4);
         let samples: Vec<Vec<u8>> = (0..400).map(|_| record(&mut random, 200)).collect();
-        let dictionary = trained(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>(), 8192).unwrap();
+        let dictionary =
+            trained(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>(), 8192).unwrap();
         let record = record(&mut random, 200);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        Coder::new(Codec::ZstdDictionary(3), Some(&dictionary)).unwrap().compress(&record, &mut with).unwrap();
+        Coder::new(Codec::ZstdDictionary(3), Some(&dictionary))
+            .unwrap()
+            .compress(&record, &mut with)
+            .unwrap();
         let mut plain = Coder::new(Codec::Zstd(3), None).unwrap();
         plain.compress(&record, &mut without).unwrap();
-        assert!(with.len() < without.len(), "{} {}", with.len(), without.len());
+        assert!(
+            with.len() < without.len(),
+            "{} {}",
+            with.len(),
+            without.len()
+        );
         assert!(plain.decompress(&with, 200, &mut without).is_err());
         assert!(trained(&[b"abc"], 8192).is_err());
     }
 
     #[test]
     fn a_name_that_is_none_is_refused() {
-        for bad in ["", "zip", "zlib-0", "zlib-10", "zstd-23", "zstd--1", "lz4-1", "brotli-12", "zstd-x", "lzo-"] {
+        for bad in [
+            "",
+            "zip",
+            "zlib-0",
+            "zlib-10",
+            "zstd-23",
+            "zstd--1",
+            "lz4-1",
+            "brotli-12",
+            "zstd-x",
+            "lzo-",
+        ] {
             assert_eq!(Codec::named(bad), None, "{bad}");
         }
     }

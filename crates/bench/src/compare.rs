@@ -41,7 +41,9 @@ pub(crate) fn plan() -> Plan {
 
 /// All arms against the first, subject by subject.
 pub(crate) fn compared(results: &Results) -> Vec<Compared> {
-    let Some((reference, others)) = results.header.arms.split_first() else { return Vec::new() };
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return Vec::new();
+    };
     let mut all = Vec::new();
     for arm in others {
         for (subject, size) in results.subjects() {
@@ -58,8 +60,17 @@ pub(crate) fn one(
     (subject, size): (&str, Option<u64>),
     family: usize,
 ) -> Option<Compared> {
-    let pairs = pairs(results, results.cell(reference, subject)?, results.cell(arm, subject)?);
-    let differences: Vec<Option<f64>> = pairs.reference.iter().zip(&pairs.other).map(|(a, b)| Some(b - a)).collect();
+    let pairs = pairs(
+        results,
+        results.cell(reference, subject)?,
+        results.cell(arm, subject)?,
+    );
+    let differences: Vec<Option<f64>> = pairs
+        .reference
+        .iter()
+        .zip(&pairs.other)
+        .map(|(a, b)| Some(b - a))
+        .collect();
     let plan = plan();
     Some(Compared {
         subject: subject.to_owned(),
@@ -68,7 +79,9 @@ pub(crate) fn one(
         rounds: differences.len(),
         mean: block::mean(&differences, &plan)?,
         median: pairs.quantile_difference(0.5, &plan),
-        p95: pairs.quantile_difference(0.95, &plan).filter(|_| differences.len() >= 100),
+        p95: pairs
+            .quantile_difference(0.95, &plan)
+            .filter(|_| differences.len() >= 100),
         p: p_of_zero(&differences, &plan, family),
     })
 }
@@ -77,7 +90,14 @@ pub(crate) fn one(
 /// out. Not below ten over the number of resamples, where their tails end: a large family needs more of them to show anything. `None` of fewer than two values, or if all are the same.
 fn p_of_zero(values: &[Option<f64>], plan: &Plan, family: usize) -> Option<f64> {
     let with = |p: f64, resamples: usize| {
-        let estimate = block::mean(values, &Plan { level: 1.0 - p, resamples, ..*plan })?;
+        let estimate = block::mean(
+            values,
+            &Plan {
+                level: 1.0 - p,
+                resamples,
+                ..*plan
+            },
+        )?;
         (estimate.method != Method::None).then_some(estimate.low > 0.0 || estimate.high < 0.0)
     };
     let leaves_out = |p: f64| with(p, plan.resamples);
@@ -113,11 +133,18 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
     let reference = results.header.arms.first()?;
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
     for (subject, size) in results.subjects_over(link) {
-        let (a, b) = (results.cell(reference, subject)?, results.cell(arm, subject)?);
+        let (a, b) = (
+            results.cell(reference, subject)?,
+            results.cell(arm, subject)?,
+        );
         let both = results.by_round(a).into_iter().zip(results.by_round(b));
-        sizes.entry(size?).or_default().push(both.map(|(a, b)| Some(b? - a?)).collect());
+        sizes
+            .entry(size?)
+            .or_default()
+            .push(both.map(|(a, b)| Some(b? - a?)).collect());
     }
-    let differences: Vec<Vec<Option<f64>>> = sizes.values().map(|accounts| means(accounts)).collect();
+    let differences: Vec<Vec<Option<f64>>> =
+        sizes.values().map(|accounts| means(accounts)).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
     crossover(&sizes, &differences, &plan())
 }
@@ -125,8 +152,15 @@ pub(crate) fn crossing(results: &Results, arm: &str, link: Option<&str>) -> Opti
 /// The mean difference of accounts of one size, round by round, where all have one.
 fn means(accounts: &[Vec<Option<f64>>]) -> Vec<Option<f64>> {
     let rounds = accounts.iter().map(Vec::len).max().unwrap_or(0);
-    let at = |round: usize| accounts.iter().map(|series| series.get(round).copied().flatten()).sum::<Option<f64>>();
-    (0..rounds).map(|round| at(round).map(|sum| sum / accounts.len() as f64)).collect()
+    let at = |round: usize| {
+        accounts
+            .iter()
+            .map(|series| series.get(round).copied().flatten())
+            .sum::<Option<f64>>()
+    };
+    (0..rounds)
+        .map(|round| at(round).map(|sum| sum / accounts.len() as f64))
+        .collect()
 }
 
 #[cfg(test)]
@@ -138,7 +172,12 @@ mod tests {
     fn the_test_agrees_with_the_interval() {
         let mut random = fastrand::Rng::with_seed(4);
         let noise: Vec<f64> = (0..400).map(|_| random.f64() - 0.5).collect();
-        let shifted = |by: f64| noise.iter().map(|value| Some(value + by)).collect::<Vec<_>>();
+        let shifted = |by: f64| {
+            noise
+                .iter()
+                .map(|value| Some(value + by))
+                .collect::<Vec<_>>()
+        };
         let mean = noise.iter().sum::<f64>() / 400.0;
         assert!(p_of_zero(&shifted(-mean), &plan(), 1).unwrap() > 0.9);
         assert!(p_of_zero(&shifted(0.2), &plan(), 1).unwrap() <= 0.001);
@@ -172,21 +211,38 @@ mod tests {
         let mut results = results(500, &cells);
         results.samples[6 * 9].phases = None;
         let compared = compared(&results);
-        assert_eq!(compared.iter().map(|one| one.rounds).collect::<Vec<_>>(), [499, 500, 500]);
+        assert_eq!(
+            compared.iter().map(|one| one.rounds).collect::<Vec<_>>(),
+            [499, 500, 500]
+        );
         for (one, is) in compared.iter().zip([4.0, 1.0, -3.0]) {
-            assert!(one.mean.low < is && is < one.mean.high && one.p.unwrap() <= 0.001, "{one:?}");
+            assert!(
+                one.mean.low < is && is < one.mean.high && one.p.unwrap() <= 0.001,
+                "{one:?}"
+            );
         }
         let found = crossing(&results, "zstd", None).unwrap();
-        assert!(found.low.unwrap() < 3500.0 && 3500.0 < found.high.unwrap() && found.once > 0.99, "{found:?}");
+        assert!(
+            found.low.unwrap() < 3500.0 && 3500.0 < found.high.unwrap() && found.once > 0.99,
+            "{found:?}"
+        );
     }
 
     #[test]
     fn accounts_of_one_size_are_one_size_and_none_is_dropped() {
         let noise = |round: u64, cell: u64| (round * 7919 + cell * 104_729) % 1_000_000;
         let made = |base: u64, cell: u64| move |round: u64| base + noise(round, cell);
-        let slow = [made(20_000_000, 0), made(20_000_000, 1), made(20_000_000, 2)];
+        let slow = [
+            made(20_000_000, 0),
+            made(20_000_000, 1),
+            made(20_000_000, 2),
+        ];
         // Two accounts of 1,000 bytes: one is 8 ms slower, the other 2 ms faster; 3 ms together.
-        let fast = [made(28_000_000, 3), made(18_000_000, 4), made(17_000_000, 5)];
+        let fast = [
+            made(28_000_000, 3),
+            made(18_000_000, 4),
+            made(17_000_000, 5),
+        ];
         let cells: [Pretended<'_>; 6] = [
             ("base64", 1000, &slow[0]),
             ("zstd", 1000, &fast[0]),
@@ -196,10 +252,17 @@ mod tests {
             ("zstd", 3000, &fast[2]),
         ];
         let mut results = results(100, &cells);
-        results.cells.iter_mut().filter(|cell| cell.size == Some(1001)).for_each(|cell| cell.size = Some(1000));
+        results
+            .cells
+            .iter_mut()
+            .filter(|cell| cell.size == Some(1001))
+            .for_each(|cell| cell.size = Some(1000));
         let at = crossing(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
         let label = results.label("account of 1001", Some(1000));
-        assert_eq!((label.as_str(), results.label("x", Some(3000)).as_str()), ("1,000 bytes account ", "3,000 bytes"));
+        assert_eq!(
+            (label.as_str(), results.label("x", Some(3000)).as_str()),
+            ("1,000 bytes account ", "3,000 bytes")
+        );
     }
 }

@@ -47,13 +47,21 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         }
     }
     let records = records::records(args)?;
-    let why = records.ended_by.as_ref().map_or_else(String::new, |why| format!(" (ended early{why})"));
-    ensure!(records.all.len() >= 2, "{}: fewer than two records{why}", records.source);
+    let why = records
+        .ended_by
+        .as_ref()
+        .map_or_else(String::new, |why| format!(" (ended early{why})"));
+    ensure!(
+        records.all.len() >= 2,
+        "{}: fewer than two records{why}",
+        records.source
+    );
     let outcome = outcome(args, &settled, &records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
-        && let Err(error) = store::reserve(path).and_then(|()| store::write_document(path, &outcome))
+        && let Err(error) =
+            store::reserve(path).and_then(|()| store::write_document(path, &outcome))
     {
         text += &format!("\nThe results could not be kept: {error:#}\n");
         code = 1;
@@ -68,7 +76,11 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
 pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
     if let Some(path) = &args.parquet {
         parquet::write(path, "class", &show::columns(&outcome.classes))?;
-        return Ok(format!("{}: {} rows\n", path.display(), outcome.classes.len()));
+        return Ok(format!(
+            "{}: {} rows\n",
+            path.display(),
+            outcome.classes.len()
+        ));
     }
     shown(outcome, args.format)
 }
@@ -102,18 +114,31 @@ fn settled(args: &CompressionArgs) -> anyhow::Result<Settled> {
         }
         codecs.push(codec);
     }
-    let grow = || WrongUsage("--classes: sizes above 0, each larger than the one before".to_owned());
+    let grow =
+        || WrongUsage("--classes: sizes above 0, each larger than the one before".to_owned());
     let classes = Classes::new(&args.codecs.classes).ok_or_else(grow)?;
-    if args.save.as_ref().is_some_and(|path| path.extension().is_none_or(|extension| extension != "b64")) {
+    if args
+        .save
+        .as_ref()
+        .is_some_and(|path| path.extension().is_none_or(|extension| extension != "b64"))
+    {
         return Err(WrongUsage("--save: the file's name must end in .b64".to_owned()).into());
     }
     Ok(Settled { codecs, classes })
 }
 
-fn outcome(args: &CompressionArgs, settled: &Settled, records: &Records) -> anyhow::Result<Outcome> {
+fn outcome(
+    args: &CompressionArgs,
+    settled: &Settled,
+    records: &Records,
+) -> anyhow::Result<Outcome> {
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ended =
-        |why: &String| format!("ended early{why}; only the {} records that were read are measured", records.all.len());
+    let ended = |why: &String| {
+        format!(
+            "ended early{why}; only the {} records that were read are measured",
+            records.all.len()
+        )
+    };
     let mut problems: Vec<String> = records.ended_by.iter().map(ended).collect();
     problems.extend(records.unsaved.clone());
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
@@ -123,12 +148,18 @@ fn outcome(args: &CompressionArgs, settled: &Settled, records: &Records) -> anyh
         if matches!(codec, Codec::ZstdDictionary(_)) && dictionary.is_none() {
             continue;
         }
-        match Coder::new(*codec, dictionary.as_deref()).and_then(|coder| measure::packed(*codec, coder, tested)) {
+        match Coder::new(*codec, dictionary.as_deref())
+            .and_then(|coder| measure::packed(*codec, coder, tested))
+        {
             Ok(one) => packed.push(one),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
     }
-    say(&format!("{} records, {} codecs: measuring sizes and speeds", tested.len(), packed.len()));
+    say(&format!(
+        "{} records, {} codecs: measuring sizes and speeds",
+        tested.len(),
+        packed.len()
+    ));
     let classes = measure::classes(&mut packed, tested, &settled.classes, args.seed);
     let (bundles, blobs) = bundled(args, &mut packed, tested, &mut problems);
     let fetch = fetched(args, packed.first(), dictionary.as_deref(), tested)?;
@@ -159,21 +190,30 @@ fn dictionary<'a>(
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,
 ) -> (Option<Vec<u8>>, &'a [&'a [u8]]) {
-    if !codecs.iter().any(|codec| matches!(codec, Codec::ZstdDictionary(_))) {
+    if !codecs
+        .iter()
+        .any(|codec| matches!(codec, Codec::ZstdDictionary(_)))
+    {
         return (None, all);
     }
     let (train, test) = all.split_at(all.len() * usize::from(args.codecs.train) / 100);
     match codec::trained(train, args.codecs.dictionary) {
         Ok(dictionary) => (Some(dictionary), test),
         Err(error) => {
-            problems.push(format!("no dictionary from {} records: {error:#}", train.len()));
+            problems.push(format!(
+                "no dictionary from {} records: {error:#}",
+                train.len()
+            ));
             (None, all)
         }
     }
 }
 
 fn overhead(args: &CompressionArgs) -> Overhead {
-    Overhead { header: args.bundles.header, ack: args.bundles.ack }
+    Overhead {
+        header: args.bundles.header,
+        ack: args.bundles.ack,
+    }
 }
 
 fn bundled(
@@ -185,8 +225,18 @@ fn bundled(
     let small = |place: &usize| (records[*place].len() as u64) < args.bundles.bundle_below;
     let places: Vec<usize> = (0..records.len()).filter(small).collect();
     let (mut rows, mut blobs) = (Vec::new(), Vec::new());
-    for (first, packed) in packed.iter_mut().enumerate().map(|(place, packed)| (place == 0, packed)) {
-        for count in args.bundles.bundle.iter().map(|count| *count as usize).filter(|count| *count <= places.len()) {
+    for (first, packed) in packed
+        .iter_mut()
+        .enumerate()
+        .map(|(place, packed)| (place == 0, packed))
+    {
+        for count in args
+            .bundles
+            .bundle
+            .iter()
+            .map(|count| *count as usize)
+            .filter(|count| *count <= places.len())
+        {
             match bundle::row(packed, records, (&places, count), overhead(args)) {
                 Ok((row, blob)) => {
                     rows.push(row);
@@ -205,7 +255,9 @@ fn fetched(
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
 ) -> anyhow::Result<Option<FetchTable>> {
-    let Some(packed) = first.filter(|_| args.fetch.fetch > 0) else { return Ok(None) };
+    let Some(packed) = first.filter(|_| args.fetch.fetch > 0) else {
+        return Ok(None);
+    };
     let plan = LinkPlan {
         codec: packed.codec,
         dictionary: dictionary.map(<[u8]>::to_vec),
@@ -216,7 +268,12 @@ fn fetched(
         seed: args.seed,
     };
     let some = records.get(..args.fetch.fetch as usize).unwrap_or(records);
-    say(&format!("fetching {} records at {} latencies, {} times", some.len(), plan.latencies.len(), plan.repeats));
+    say(&format!(
+        "fetching {} records at {} latencies, {} times",
+        some.len(),
+        plan.latencies.len(),
+        plan.repeats
+    ));
     link::table(&plan, some).map(Some)
 }
 
@@ -233,36 +290,74 @@ mod tests {
     }
 
     fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
-        crate::run(&Cli::try_parse_from(["bench"].iter().chain(words)).unwrap().args)
+        crate::run(
+            &Cli::try_parse_from(["bench"].iter().chain(words))
+                .unwrap()
+                .args,
+        )
     }
 
     /// Records as validators have them: a head that all share, then noise.
     fn records(path: &Path) {
         let mut random = fastrand::Rng::with_seed(6);
         let record = |place: usize, random: &mut fastrand::Rng| {
-            let mut record = b"a head that every record has in common, of programs and votes".repeat(2);
+            let mut record =
+                b"a head that every record has in common, of programs and votes".repeat(2);
             record.extend((0..100 + place % 300).map(|_| random.u8(..)));
             record
         };
-        records::save(path, &(0..400).map(|place| record(place, &mut random)).collect::<Vec<_>>()).unwrap();
+        records::save(
+            path,
+            &(0..400)
+                .map(|place| record(place, &mut random))
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
     }
 
     #[test]
     #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     fn the_studys_tables_come_first_and_what_was_kept_is_shown_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, out) = (folder.path().join("kept.b64"), folder.path().join("run.flb"));
+        let (path, out) = (
+            folder.path().join("kept.b64"),
+            folder.path().join("run.flb"),
+        );
         records(&path);
         let [path, out] = [path, out].map(|path| path.display().to_string());
-        let words = ["compression", "--files", &path, "--out", &out, "--codecs", "zlib,zstd-3+dict,lz4"];
-        let more = ["--dictionary", "4K", "--fetch", "40", "--latencies", "0,5ms", "--repeats", "1"];
+        let words = [
+            "compression",
+            "--files",
+            &path,
+            "--out",
+            &out,
+            "--codecs",
+            "zlib,zstd-3+dict,lz4",
+        ];
+        let more = [
+            "--dictionary",
+            "4K",
+            "--fetch",
+            "40",
+            "--latencies",
+            "0,5ms",
+            "--repeats",
+            "1",
+        ];
         let words: Vec<&str> = words.iter().chain(&more).copied().collect();
         let (said, code) = bench(&words).unwrap();
         assert_eq!(code, 0, "{said}");
-        assert!(said.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "), "{said}");
-        for expected in
-            ["txcount:10", "num records", "uncmp 5ms (secs)", "400 records, 200 measured", "bandwidth not limited"]
-        {
+        assert!(
+            said.starts_with("range     ubytes  cbytes  cmp_ratio%  datapoints\n0-250b "),
+            "{said}"
+        );
+        for expected in [
+            "txcount:10",
+            "num records",
+            "uncmp 5ms (secs)",
+            "400 records, 200 measured",
+            "bandwidth not limited",
+        ] {
             assert!(said.contains(expected), "{expected}: {said}");
         }
         assert_eq!(bench(&["report", &out]).unwrap(), (said, 0));
@@ -281,25 +376,48 @@ mod tests {
         // Half of what is sent is the head, which only the dictionary knows.
         assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
         let csv = bench(&["report", &out, "--format", "csv"]).unwrap().0;
-        assert!(csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 10), "{csv}");
+        assert!(
+            csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 10),
+            "{csv}"
+        );
         let table = folder.path().join("classes.parquet").display().to_string();
-        assert!(bench(&["report", &out, "--parquet", &table]).unwrap().0.ends_with(" rows\n"));
+        assert!(
+            bench(&["report", &out, "--parquet", &table])
+                .unwrap()
+                .0
+                .ends_with(" rows\n")
+        );
         assert!(std::fs::read(&table).unwrap().starts_with(b"PAR1"));
         let again = bench(&words).unwrap_err().to_string();
         assert!(again.contains("exists already"), "{again}");
         let (diff, code) = bench(&["diff", &out, &out]).unwrap();
-        assert!(code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"), "{diff}");
+        assert!(
+            code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"),
+            "{diff}"
+        );
     }
 
     #[test]
     fn words_that_make_no_sense_are_refused() {
         for (words, why) in [
             (vec!["compression"], "required"),
-            (vec!["compression", "http://x", "--files", "y"], "cannot be used with"),
-            (vec!["compression", "http://x", "--codecs", "zip"], "is no codec"),
-            (vec!["compression", "http://x", "--latencies", "1h"], "at most 10s"),
+            (
+                vec!["compression", "http://x", "--files", "y"],
+                "cannot be used with",
+            ),
+            (
+                vec!["compression", "http://x", "--codecs", "zip"],
+                "is no codec",
+            ),
+            (
+                vec!["compression", "http://x", "--latencies", "1h"],
+                "at most 10s",
+            ),
         ] {
-            let refused = Cli::try_parse_from(["bench"].iter().chain(&words)).map(|_| ()).unwrap_err().to_string();
+            let refused = Cli::try_parse_from(["bench"].iter().chain(&words))
+                .map(|_| ())
+                .unwrap_err()
+                .to_string();
             assert!(refused.contains(why), "{refused}");
         }
         for (words, why) in [
@@ -307,12 +425,18 @@ mod tests {
             (["--classes", "5,5"], "larger than the one before"),
             (["--save", "x"], "must end in .b64"),
         ] {
-            let refused = bench(&[&["compression", "http://127.0.0.1:1"], words.as_slice()].concat()).unwrap_err();
+            let refused =
+                bench(&[&["compression", "http://127.0.0.1:1"], words.as_slice()].concat())
+                    .unwrap_err();
             assert!(refused.to_string().contains(why), "{refused}");
         }
-        let cli = Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"]).unwrap();
+        let cli = Cli::try_parse_from(["bench", "compression", "http://node/SECRET", "--dry-run"])
+            .unwrap();
         assert!(matches!(cli.args.what, Bench::Compression(_)));
         let (said, _) = crate::run(&cli.args).unwrap();
-        assert!(said.contains("getBlock") && said.contains("5000 records") && !said.contains("SECRET"), "{said}");
+        assert!(
+            said.contains("getBlock") && said.contains("5000 records") && !said.contains("SECRET"),
+            "{said}"
+        );
     }
 }

@@ -111,12 +111,22 @@ impl Limit<'_> {
 
 /// Looks at a folder for at most `patience`, and until `stop` says so.
 pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn() -> bool) -> Disk {
-    let mut walk = Walk::new(folder, Limit { until: clock::uptime() + patience, stop });
+    let mut walk = Walk::new(
+        folder,
+        Limit {
+            until: clock::uptime() + patience,
+            stop,
+        },
+    );
     let whole = walk.all();
     let mut databases: Vec<Database> = Vec::new();
     walk.found.sort();
     for (path, engine) in walk.found.iter().take(MOST_DATABASES) {
-        let within = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+        let within = path
+            .strip_prefix(folder)
+            .unwrap_or(path)
+            .display()
+            .to_string();
         databases.push(match engine {
             Found::Sqlite => sqlite::database(path, within, walk.limit),
             Found::Lsm => lsm::database(path, within, walk.limit),
@@ -124,7 +134,8 @@ pub(crate) fn disk(node: &str, folder: &Path, patience: Duration, stop: &dyn Fn(
     }
     if walk.found.len() > MOST_DATABASES {
         let left_out = walk.found.len() - MOST_DATABASES;
-        walk.problems.push(format!("{left_out} more databases were not looked into"));
+        walk.problems
+            .push(format!("{left_out} more databases were not looked into"));
     }
     Disk {
         node: node.to_owned(),
@@ -177,7 +188,9 @@ impl<'a> Walk<'a> {
         // Without the folder itself nothing is known.
         self.unreadable += u64::from(!self.root.is_dir());
         'folders: while let Some(folder) = open.pop() {
-            let Some(entries) = self.there(fs::read_dir(&folder)) else { continue };
+            let Some(entries) = self.there(fs::read_dir(&folder)) else {
+                continue;
+            };
             let mut lsm = false;
             for entry in entries {
                 self.entries += 1;
@@ -190,7 +203,9 @@ impl<'a> Walk<'a> {
                     break 'folders;
                 }
                 let looked = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                let Some((path, metadata)) = self.there(looked) else { continue };
+                let Some((path, metadata)) = self.there(looked) else {
+                    continue;
+                };
                 lsm |= self.entry(path, &metadata, &mut open);
             }
             if lsm {
@@ -203,9 +218,13 @@ impl<'a> Walk<'a> {
             }
         };
         say(self.symbolic, "symbolic links were not followed");
-        say(self.unreadable, "files and folders could not be read, and are not counted");
+        say(
+            self.unreadable,
+            "files and folders could not be read, and are not counted",
+        );
         let whole = ended.is_none() && self.unreadable == 0;
-        self.problems.extend(ended.map(|why| format!("the folder's size is not known: {why}")));
+        self.problems
+            .extend(ended.map(|why| format!("the folder's size is not known: {why}")));
         whole
     }
 
@@ -229,8 +248,16 @@ impl<'a> Walk<'a> {
         if metadata.nlink() > 1 && !self.linked.insert((metadata.dev(), metadata.ino())) {
             return false;
         }
-        let space = Space { files: 1, bytes: metadata.len(), allocated: metadata.blocks() * BLOCK };
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let space = Space {
+            files: 1,
+            bytes: metadata.len(),
+            allocated: metadata.blocks() * BLOCK,
+        };
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         self.kinds.add(&name, space);
         if metadata.is_file() && kinds::may_be_sqlite(&name) && sqlite::is_one(&path) {
             self.found.push((path, Found::Sqlite));
@@ -249,7 +276,12 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn of<'a>(disk: &'a Disk, kind: &str) -> &'a Space {
-        &disk.kinds.iter().find(|(name, _)| name == kind).unwrap_or_else(|| panic!("{kind}: {disk:?}")).1
+        &disk
+            .kinds
+            .iter()
+            .find(|(name, _)| name == kind)
+            .unwrap_or_else(|| panic!("{kind}: {disk:?}"))
+            .1
     }
 
     #[test]
@@ -259,29 +291,52 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("deep")).unwrap();
-        for (name, size) in [("000001.sst", 3000), ("deep/000002.sst", 4000), ("deep/17.204", 5000), ("LOCK", 0)] {
+        for (name, size) in [
+            ("000001.sst", 3000),
+            ("deep/000002.sst", 4000),
+            ("deep/17.204", 5000),
+            ("LOCK", 0),
+        ] {
             fs::write(at(name), vec![1; size]).unwrap();
         }
         hard_link(at("000001.sst"), at("again.sst")).unwrap();
         symlink(outside.path(), at("elsewhere")).unwrap();
         symlink(outside.path().join("large.sst"), at("000003.sst")).unwrap();
         symlink("..", at("deep/up")).unwrap();
-        File::create(at("sparse.bin")).unwrap().set_len(1 << 30).unwrap();
+        File::create(at("sparse.bin"))
+            .unwrap()
+            .set_len(1 << 30)
+            .unwrap();
         let disk = disk("a", folder.path(), PATIENCE, &|| false);
         let total = disk.total.unwrap();
-        assert_eq!((total.files, total.bytes), (5, 3000 + 4000 + 5000 + (1 << 30)));
+        assert_eq!(
+            (total.files, total.bytes),
+            (5, 3000 + 4000 + 5000 + (1 << 30))
+        );
         assert!(total.allocated < 1 << 20, "holes take nothing: {total:?}");
-        assert_eq!((of(&disk, ".sst").files, of(&disk, ".sst").bytes), (2, 7000));
+        assert_eq!(
+            (of(&disk, ".sst").files, of(&disk, ".sst").bytes),
+            (2, 7000)
+        );
         assert_eq!(of(&disk, "numbered").bytes, 5000);
         assert_eq!(disk.kinds[0].0, ".bin");
-        assert!(disk.problems.iter().any(|said| said == "3 symbolic links were not followed"), "{disk:?}");
+        assert!(
+            disk.problems
+                .iter()
+                .any(|said| said == "3 symbolic links were not followed"),
+            "{disk:?}"
+        );
     }
 
     #[test]
     fn what_could_not_be_counted_is_not_known_and_never_zero() {
         let folder = tempfile::tempdir().unwrap();
         (0..600).for_each(|n| fs::write(folder.path().join(n.to_string()), b"x").unwrap());
-        assert_eq!(disk("a", folder.path(), PATIENCE, &|| true).total, None, "it was to stop");
+        assert_eq!(
+            disk("a", folder.path(), PATIENCE, &|| true).total,
+            None,
+            "it was to stop"
+        );
         let disk = disk("a", folder.path(), Duration::ZERO, &|| false);
         assert_eq!(disk.total, None);
         assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
@@ -292,13 +347,30 @@ mod tests {
     #[test]
     fn what_went_meanwhile_takes_nothing_and_what_is_refused_is_not_known() {
         let folder = tempfile::tempdir().unwrap();
-        let mut walk = Walk::new(folder.path(), Limit { until: clock::uptime() + PATIENCE, stop: &|| false });
-        assert!(walk.there(fs::read_dir(folder.path().join("gone"))).is_none());
-        assert!(walk.there(folder.path().join("gone").symlink_metadata()).is_none() && walk.all());
+        let mut walk = Walk::new(
+            folder.path(),
+            Limit {
+                until: clock::uptime() + PATIENCE,
+                stop: &|| false,
+            },
+        );
+        assert!(
+            walk.there(fs::read_dir(folder.path().join("gone")))
+                .is_none()
+        );
+        assert!(
+            walk.there(folder.path().join("gone").symlink_metadata())
+                .is_none()
+                && walk.all()
+        );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(walk.there::<Metadata>(Err(denied())).is_none() && !walk.all());
         let said = "1 files and folders could not be read, and are not counted";
-        assert!(walk.problems.iter().any(|problem| problem == said), "{:?}", walk.problems);
+        assert!(
+            walk.problems.iter().any(|problem| problem == said),
+            "{:?}",
+            walk.problems
+        );
     }
 
     #[test]
@@ -321,34 +393,73 @@ mod tests {
             )
             .unwrap();
         let names = || {
-            let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+            let names = fs::read_dir(folder.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name());
             names.collect::<BTreeSet<_>>()
         };
         let before = (names(), fs::metadata(&path).unwrap().modified().unwrap());
         let disk = disk("a", folder.path(), PATIENCE, &|| false);
-        assert_eq!((names(), fs::metadata(&path).unwrap().modified().unwrap()), before, "only read");
-        let [database] = disk.databases.as_slice() else { panic!("{disk:?}") };
-        assert_eq!((database.path.as_str(), database.engine.as_str()), ("mainnet.sqlite", "SQLite"));
-        let bytes = |name: &str| database.parts.iter().find(|part| part.name == name).unwrap().bytes;
+        assert_eq!(
+            (names(), fs::metadata(&path).unwrap().modified().unwrap()),
+            before,
+            "only read"
+        );
+        let [database] = disk.databases.as_slice() else {
+            panic!("{disk:?}")
+        };
+        assert_eq!(
+            (database.path.as_str(), database.engine.as_str()),
+            ("mainnet.sqlite", "SQLite")
+        );
+        let bytes = |name: &str| {
+            database
+                .parts
+                .iter()
+                .find(|part| part.name == name)
+                .unwrap()
+                .bytes
+        };
         // An independent count: pages of the file, which are those of its tables and free ones.
         let file: u64 = fs::metadata(&path).unwrap().len();
-        assert_eq!(database.parts.iter().map(|part| part.bytes).sum::<u64>(), file, "{database:?}");
-        assert!((1_800_000..2_600_000).contains(&bytes("transactions")), "{database:?}");
-        assert!(bytes("canonical_blocks") > 3000 * 34 && bytes("by_hash (index of canonical_blocks)") > 3000 * 32);
+        assert_eq!(
+            database.parts.iter().map(|part| part.bytes).sum::<u64>(),
+            file,
+            "{database:?}"
+        );
+        assert!(
+            (1_800_000..2_600_000).contains(&bytes("transactions")),
+            "{database:?}"
+        );
+        assert!(
+            bytes("canonical_blocks") > 3000 * 34
+                && bytes("by_hash (index of canonical_blocks)") > 3000 * 32
+        );
         writer.execute_batch("COMMIT").unwrap();
     }
 
     #[test]
     fn what_is_no_database_in_spite_of_its_name_is_said() {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("a.sqlite"), [b"SQLite format 3\0".as_slice(), &[9; 5000]].concat()).unwrap();
+        fs::write(
+            folder.path().join("a.sqlite"),
+            [b"SQLite format 3\0".as_slice(), &[9; 5000]].concat(),
+        )
+        .unwrap();
         fs::write(folder.path().join("b.sqlite"), b"text").unwrap();
         fs::create_dir(folder.path().join("rocksdb")).unwrap();
-        fs::write(folder.path().join("rocksdb/MANIFEST-000001"), vec![7; 70_000]).unwrap();
+        fs::write(
+            folder.path().join("rocksdb/MANIFEST-000001"),
+            vec![7; 70_000],
+        )
+        .unwrap();
         let disk = disk("a", folder.path(), PATIENCE, &|| false);
         assert_eq!(disk.databases.len(), 2, "{disk:?}");
         for database in &disk.databases {
-            assert!(database.parts.is_empty() && database.problems.len() == 1, "{database:?}");
+            assert!(
+                database.parts.is_empty() && database.problems.len() == 1,
+                "{database:?}"
+            );
         }
     }
 }

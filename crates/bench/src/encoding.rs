@@ -30,9 +30,17 @@ const STUDY: [&str; 5] = [
 /// Wrong usage, a node that does not answer, an account that it does not have.
 pub(crate) fn run(args: &EncodingArgs) -> anyhow::Result<(String, u8)> {
     let plan = plan(args)?;
-    preset::run("encoding", &plan, (&args.output, args.node.ca.as_deref()), |engine| {
-        Ok(Known { sizes: sizes(&plan, &engine.probe(&plan)?)?, notes: Vec::new() })
-    })
+    preset::run(
+        "encoding",
+        &plan,
+        (&args.output, args.node.ca.as_deref()),
+        |engine| {
+            Ok(Known {
+                sizes: sizes(&plan, &engine.probe(&plan)?)?,
+                notes: Vec::new(),
+            })
+        },
+    )
 }
 
 /// The study's own tables.
@@ -54,9 +62,16 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
         false => args.accounts.clone(),
     };
     for account in &accounts {
-        let address = bs58::decode(account).into_vec().ok().filter(|bytes| bytes.len() == 32);
+        let address = bs58::decode(account)
+            .into_vec()
+            .ok()
+            .filter(|bytes| bytes.len() == 32);
         if address.is_none() || accounts.iter().filter(|other| *other == account).count() > 1 {
-            let wrong = if address.is_none() { "is no address of an account" } else { "is there twice" };
+            let wrong = if address.is_none() {
+                "is no address of an account"
+            } else {
+                "is there twice"
+            };
             return Err(WrongUsage(format!("--accounts: {account:?} {wrong}")).into());
         }
     }
@@ -66,20 +81,33 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
         if let Some((offset, length)) = args.data_slice {
             options["dataSlice"] = json!({ "offset": offset, "length": length });
         }
-        format!(r#""method":"getAccountInfo","params":{}"#, json!([account, options]))
+        format!(
+            r#""method":"getAccountInfo","params":{}"#,
+            json!([account, options])
+        )
     };
-    let mut shapes: Vec<Shape> = args.links.iter().filter_map(|text| Shape::read(text)).collect();
-    if shapes.iter().any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1) {
+    let mut shapes: Vec<Shape> = args
+        .links
+        .iter()
+        .filter_map(|text| Shape::read(text))
+        .collect();
+    if shapes
+        .iter()
+        .any(|shape| shapes.iter().filter(|other| *other == shape).count() > 1)
+    {
         return Err(WrongUsage("--links names one twice".to_owned()).into());
     }
     if shapes.is_empty() {
         shapes.push(Shape::default());
     }
-    let places = (0..shapes.len()).flat_map(|link| (0..accounts.len()).map(move |account| (link, account)));
+    let places =
+        (0..shapes.len()).flat_map(|link| (0..accounts.len()).map(move |account| (link, account)));
     let mut cells = Vec::new();
     let mut subjects = Vec::new();
     for (link, account) in places {
-        let (Some(shape), Some(account)) = (shapes.get(link), accounts.get(account)) else { continue };
+        let (Some(shape), Some(account)) = (shapes.get(link), accounts.get(account)) else {
+            continue;
+        };
         for (arm, encoding) in encodings.iter().enumerate() {
             cells.push(Cell {
                 arm,
@@ -90,13 +118,29 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
                 expected: Expected::Account(Encoding::named(encoding).unwrap_or(Encoding::Base64)),
             });
         }
-        let over = if args.links.is_empty() { String::new() } else { format!(" over {shape}") };
-        subjects.push(Subject { name: format!("{account}{over}") });
+        let over = if args.links.is_empty() {
+            String::new()
+        } else {
+            format!(" over {shape}")
+        };
+        subjects.push(Subject {
+            name: format!("{account}{over}"),
+        });
     }
     Ok(Plan {
         cells,
-        arms: encodings.iter().map(|name| Arm { name: name.clone() }).collect(),
-        links: shapes.into_iter().map(|shape| LinkKind { endpoint: endpoint.clone(), shape, way: Way::Http }).collect(),
+        arms: encodings
+            .iter()
+            .map(|name| Arm { name: name.clone() })
+            .collect(),
+        links: shapes
+            .into_iter()
+            .map(|shape| LinkKind {
+                endpoint: endpoint.clone(),
+                shape,
+                way: Way::Http,
+            })
+            .collect(),
         subjects,
         ..preset::empty(&args.load)
     })
@@ -104,7 +148,11 @@ fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
 
 /// The size of every subject, by the first encoding that gave its bytes.
 fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Vec<Option<u64>>> {
-    let node = plan.links.first().map(|link| link.endpoint.shown()).unwrap_or_default();
+    let node = plan
+        .links
+        .first()
+        .map(|link| link.endpoint.shown())
+        .unwrap_or_default();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing
@@ -113,10 +161,15 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> anyhow::Result<Ve
     }
     let mut sizes = vec![None; plan.subjects.len()];
     for (cell, answer) in plan.cells.iter().zip(answers) {
-        let name = plan.subjects.get(cell.subject).map_or("", |subject| &subject.name);
+        let name = plan
+            .subjects
+            .get(cell.subject)
+            .map_or("", |subject| &subject.name);
         match answer {
             Err(Failure::Missing) => {
-                anyhow::bail!("{node} has no account {name}: name accounts that it has with --accounts")
+                anyhow::bail!(
+                    "{node} has no account {name}: name accounts that it has with --accounts"
+                )
             }
             Ok(bytes) if !bytes.is_empty() => {
                 if let Some(size) = sizes.get_mut(cell.subject) {

@@ -34,42 +34,82 @@ impl Endpoint {
     /// # Errors
     /// As [`Endpoint::read`].
     pub(crate) fn read_websocket(text: &str) -> Result<Endpoint, String> {
-        Endpoint::of(text, ["ws", "wss"], "write it as in ws://127.0.0.1:8900 or wss://node.example/?api-key=KEY")
+        Endpoint::of(
+            text,
+            ["ws", "wss"],
+            "write it as in ws://127.0.0.1:8900 or wss://node.example/?api-key=KEY",
+        )
     }
 
     /// Where a node usually has its WebSocket: one port above HTTP if that is named, else on the same.
     pub(crate) fn usual_websocket(&self) -> Endpoint {
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
         let Some((name, port)) = named.zip(self.port.checked_add(1)) else {
-            return Endpoint { websocket: true, ..self.clone() };
+            return Endpoint {
+                websocket: true,
+                ..self.clone()
+            };
         };
-        Endpoint { websocket: true, port, authority: format!("{name}:{port}"), ..self.clone() }
+        Endpoint {
+            websocket: true,
+            port,
+            authority: format!("{name}:{port}"),
+            ..self.clone()
+        }
     }
 
     fn of(text: &str, [plain, tls]: [&str; 2], wanted: &str) -> Result<Endpoint, String> {
-        let uri: Uri = text.parse().map_err(|_| format!("this is no address of a node; {wanted}"))?;
+        let uri: Uri = text
+            .parse()
+            .map_err(|_| format!("this is no address of a node; {wanted}"))?;
         let tls = match uri.scheme_str() {
             Some(scheme) if scheme == plain => false,
             Some(scheme) if scheme == tls => true,
             Some(other) => return Err(format!("{other}:// is not supported; {wanted}")),
-            None => return Err(format!("the address of the node has no {plain}:// or {tls}://; {wanted}")),
+            None => {
+                return Err(format!(
+                    "the address of the node has no {plain}:// or {tls}://; {wanted}"
+                ));
+            }
         };
-        let authority = uri.authority().ok_or_else(|| format!("the address of the node has no host; {wanted}"))?;
+        let authority = uri
+            .authority()
+            .ok_or_else(|| format!("the address of the node has no host; {wanted}"))?;
         if authority.as_str().contains('@') {
             return Err("user and password in the address of a node are not supported".to_owned());
         }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        let host = authority
+            .host()
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .to_owned();
         let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
         // A query without a path before it is none of HTTP's targets.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+        let path = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/{path}")
+        };
         let websocket = plain == "ws";
-        Ok(Endpoint { tls, websocket, host, port, authority: authority.as_str().to_owned(), path })
+        Ok(Endpoint {
+            tls,
+            websocket,
+            host,
+            port,
+            authority: authority.as_str().to_owned(),
+            path,
+        })
     }
 
     /// All of it, as HTTP/2 names what is asked.
     pub(crate) fn whole(&self) -> String {
-        format!("{}://{}{}", if self.tls { "https" } else { "http" }, self.authority, self.path)
+        format!(
+            "{}://{}{}",
+            if self.tls { "https" } else { "http" },
+            self.authority,
+            self.path
+        )
     }
 
     /// For people and files: without path and query, which may be a key.
@@ -92,34 +132,68 @@ mod tests {
     #[test]
     fn an_address_is_read_and_what_may_be_a_key_is_not_shown() {
         let node = Endpoint::read("https://node.example/v1?api-key=secret").unwrap();
-        assert_eq!((node.tls, node.host.as_str(), node.port), (true, "node.example", 443));
-        assert_eq!((node.path.as_str(), node.shown().as_str()), ("/v1?api-key=secret", "https://node.example/..."));
+        assert_eq!(
+            (node.tls, node.host.as_str(), node.port),
+            (true, "node.example", 443)
+        );
+        assert_eq!(
+            (node.path.as_str(), node.shown().as_str()),
+            ("/v1?api-key=secret", "https://node.example/...")
+        );
         let without = Endpoint::read("https://node.example?api-key=secret").unwrap();
-        assert_eq!((without.path.as_str(), without.shown().as_str()), ("/?api-key=secret", "https://node.example/..."));
+        assert_eq!(
+            (without.path.as_str(), without.shown().as_str()),
+            ("/?api-key=secret", "https://node.example/...")
+        );
         let local = Endpoint::read("http://[::1]:8899").unwrap();
         assert_eq!(local.path, "/");
-        assert_eq!((local.host.as_str(), local.port, local.shown().as_str()), ("::1", 8899, "http://[::1]:8899"));
+        assert_eq!(
+            (local.host.as_str(), local.port, local.shown().as_str()),
+            ("::1", 8899, "http://[::1]:8899")
+        );
     }
 
     #[test]
     fn a_websocket_is_usually_one_port_above() {
         let usual = |text: &str| Endpoint::read(text).unwrap().usual_websocket();
         let named = usual("http://[::1]:8899/x");
-        assert_eq!((named.port, named.authority.as_str(), named.path.as_str()), (8900, "[::1]:8900", "/x"));
+        assert_eq!(
+            (named.port, named.authority.as_str(), named.path.as_str()),
+            (8900, "[::1]:8900", "/x")
+        );
         assert_eq!(named.shown(), "ws://[::1]:8900/...");
         let unnamed = usual("https://node.example/?key=1");
-        assert_eq!((unnamed.port, unnamed.tls, unnamed.authority.as_str()), (443, true, "node.example"));
+        assert_eq!(
+            (unnamed.port, unnamed.tls, unnamed.authority.as_str()),
+            (443, true, "node.example")
+        );
         let named = Endpoint::read_websocket("wss://node.example/").unwrap();
         assert_eq!(
             (named.tls, named.shown(), unnamed.shown()),
-            (true, "wss://node.example".to_owned(), "wss://node.example/...".to_owned())
+            (
+                true,
+                "wss://node.example".to_owned(),
+                "wss://node.example/...".to_owned()
+            )
         );
-        assert!(Endpoint::read_websocket("http://node.example/").unwrap_err().contains("ws://"));
+        assert!(
+            Endpoint::read_websocket("http://node.example/")
+                .unwrap_err()
+                .contains("ws://")
+        );
     }
 
     #[test]
     fn an_address_that_is_none_is_refused_without_repeating_a_key() {
-        for bad in ["", "node:1", "ftp://node", "http://me:secret@node", "http://", "secret key", "127.0.0.1:8899"] {
+        for bad in [
+            "",
+            "node:1",
+            "ftp://node",
+            "http://me:secret@node",
+            "http://",
+            "secret key",
+            "127.0.0.1:8899",
+        ] {
             let refused = Endpoint::read(bad).unwrap_err();
             assert!(!refused.contains("secret"), "{bad}: {refused}");
         }

@@ -63,7 +63,10 @@ impl Failure {
     /// Whether the node answered, and refused nothing.
     pub(crate) fn is_answer(&self) -> bool {
         use Failure::{Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
-        matches!(self, Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Missing)
+        matches!(
+            self,
+            Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Missing
+        )
     }
 
     /// Whether it is how a node fails that does not speak HTTP/2. With TLS the handshake says so; without, a node of HTTP/1.1 closes
@@ -104,8 +107,18 @@ mod tests {
 
     #[test]
     fn a_node_that_is_slow_over_tls_is_none_without_http_2() {
-        let said =
-            |tls| [Failure::NoHttp2, Failure::Closed, Failure::Timeout, Failure::Connect].map(|f| f.is_no_http2(tls));
-        assert_eq!((said(true), said(false)), ([true, false, false, false], [true, true, true, false]));
+        let said = |tls| {
+            [
+                Failure::NoHttp2,
+                Failure::Closed,
+                Failure::Timeout,
+                Failure::Connect,
+            ]
+            .map(|f| f.is_no_http2(tls))
+        };
+        assert_eq!(
+            (said(true), said(false)),
+            ([true, false, false, false], [true, true, true, false])
+        );
     }
 }

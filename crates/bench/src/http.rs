@@ -92,8 +92,17 @@ impl Link {
     ///
     /// # Errors
     /// [`Failure::Connect`], [`Failure::NoHttp2`].
-    pub(crate) async fn open(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Opened<Link>, Failure> {
-        let Connected { stream, plain, wire, connect, tls } = stream::connect(kind, tls).await?;
+    pub(crate) async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+    ) -> Result<Opened<Link>, Failure> {
+        let Connected {
+            stream,
+            plain,
+            wire,
+            connect,
+            tls,
+        } = stream::connect(kind, tls).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         // Errors of a connection reach whoever waits for an answer.
         let (protocol, target) = if kind.way == Way::Http2 {
@@ -101,20 +110,46 @@ impl Link {
             let shaken = http2::handshake(tasks.clone(), stream).await;
             let (send, connection) = shaken.map_err(|_| Failure::NoHttp2)?;
             tasks.execute(connection);
-            (Protocol::Two { send, _tasks: tasks }, endpoint.whole())
+            (
+                Protocol::Two {
+                    send,
+                    _tasks: tasks,
+                },
+                endpoint.whole(),
+            )
         } else {
-            let (send, connection) = http1::handshake(stream).await.map_err(|_| Failure::Connect)?;
+            let (send, connection) = http1::handshake(stream)
+                .await
+                .map_err(|_| Failure::Connect)?;
             let host = HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Connect)?;
-            (Protocol::One { send, connection: Some(Box::new(connection)), host }, endpoint.path.clone())
+            (
+                Protocol::One {
+                    send,
+                    connection: Some(Box::new(connection)),
+                    host,
+                },
+                endpoint.path.clone(),
+            )
         };
         let target = target.parse().map_err(|_| Failure::Connect)?;
-        Ok(Opened { link: Link { protocol, target, plain, wire }, connect, tls })
+        Ok(Opened {
+            link: Link {
+                protocol,
+                target,
+                plain,
+                wire,
+            },
+            connect,
+            tls,
+        })
     }
 
     /// Whether the next request can be sent. A node may have closed the connection meanwhile.
     pub(crate) async fn is_usable(&mut self) -> bool {
         match &mut self.protocol {
-            Protocol::One { send, connection, .. } => driven(connection, send.ready()).await.is_ok(),
+            Protocol::One {
+                send, connection, ..
+            } => driven(connection, send.ready()).await.is_ok(),
             Protocol::Two { send, .. } => send.ready().await.is_ok(),
         }
     }
@@ -129,9 +164,15 @@ impl Link {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.target.clone();
-        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        request
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         let (head, body) = match &mut self.protocol {
-            Protocol::One { send, connection, host } => {
+            Protocol::One {
+                send,
+                connection,
+                host,
+            } => {
                 request.headers_mut().insert(HOST, host.clone());
                 let answered = async {
                     // Nothing else has driven the connection since the last answer.
@@ -173,7 +214,10 @@ async fn driven<T>(
     poll_fn(|cx| {
         // The work may wait for the connection, and the connection for the work.
         for _ in 0..2 {
-            if connection.as_mut().is_some_and(|connection| Pin::new(connection).poll(cx).is_ready()) {
+            if connection
+                .as_mut()
+                .is_some_and(|connection| Pin::new(connection).poll(cx).is_ready())
+            {
                 *connection = None;
             }
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
@@ -195,16 +239,29 @@ async fn whole(
         if error.is::<LengthLimitError>() {
             return Failure::TooLarge;
         }
-        error.downcast_ref::<hyper::Error>().map_or(Failure::Closed, failed)
+        error
+            .downcast_ref::<hyper::Error>()
+            .map_or(Failure::Closed, failed)
     })?;
     Ok((head, body.to_bytes()))
 }
 
 /// How long a node wants no requests, if it says so in seconds.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
+    headers
+        .get(RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .map(Duration::from_secs)
 }
 
 fn failed(error: &hyper::Error) -> Failure {
-    if error.is_parse() { Failure::Malformed } else { Failure::Closed }
+    if error.is_parse() {
+        Failure::Malformed
+    } else {
+        Failure::Closed
+    }
 }

@@ -61,7 +61,10 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<(String, u8)> {
             let results = store::read(&args.file)?;
             if let Some(path) = &args.parquet {
                 parquet::write(path, "request", &parquet::requests(&results))?;
-                return Ok((format!("{}: {} requests\n", path.display(), results.samples.len()), 0));
+                return Ok((
+                    format!("{}: {} requests\n", path.display(), results.samples.len()),
+                    0,
+                ));
             }
             if let Some(out) = &args.html {
                 return Ok((page::write(&page::report(&results), out)?, 0));

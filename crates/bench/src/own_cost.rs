@@ -29,9 +29,15 @@ const LIMIT: usize = 4096;
 /// # Errors
 /// A signal to end.
 pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
-    let Ok(listener) = TcpListener::bind("127.0.0.1:0") else { return Ok(None) };
-    let Ok(address) = listener.local_addr() else { return Ok(None) };
-    let Ok(endpoint) = Endpoint::read(&format!("http://{address}")) else { return Ok(None) };
+    let Ok(listener) = TcpListener::bind("127.0.0.1:0") else {
+        return Ok(None);
+    };
+    let Ok(address) = listener.local_addr() else {
+        return Ok(None);
+    };
+    let Ok(endpoint) = Endpoint::read(&format!("http://{address}")) else {
+        return Ok(None);
+    };
     let (plan, ended) = (plan(endpoint), AtomicBool::new(false));
     let done = thread::scope(|scope| {
         scope.spawn(|| serve(&listener, &ended));
@@ -44,11 +50,19 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     if let Some(by) = done.stopped_by {
         bail!("ended by {by} before anything was measured");
     }
-    let mut latencies: Vec<u64> = done.samples.iter().filter_map(|sample| sample.latency_ns()).collect();
+    let mut latencies: Vec<u64> = done
+        .samples
+        .iter()
+        .filter_map(|sample| sample.latency_ns())
+        .collect();
     latencies.sort_unstable();
-    let cpu_ns = done.own_cpu.and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
+    let cpu_ns = done
+        .own_cpu
+        .and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
     let median_ns = latencies.get(latencies.len() / 2).copied();
-    Ok(cpu_ns.zip(median_ns).map(|(cpu_ns, median_ns)| OwnCost { cpu_ns, median_ns }))
+    Ok(cpu_ns
+        .zip(median_ns)
+        .map(|(cpu_ns, median_ns)| OwnCost { cpu_ns, median_ns }))
 }
 
 fn plan(endpoint: Endpoint) -> Plan {
@@ -61,9 +75,17 @@ fn plan(endpoint: Endpoint) -> Plan {
         expected: Expected::Json { same: false },
     };
     Plan {
-        arms: vec![Arm { name: "this tool".to_owned() }],
-        links: vec![LinkKind { endpoint, shape: Shape::default(), way: Way::Http }],
-        subjects: vec![Subject { name: "nothing".to_owned() }],
+        arms: vec![Arm {
+            name: "this tool".to_owned(),
+        }],
+        links: vec![LinkKind {
+            endpoint,
+            shape: Shape::default(),
+            way: Way::Http,
+        }],
+        subjects: vec![Subject {
+            name: "nothing".to_owned(),
+        }],
         cells: vec![cell],
         weights: Vec::new(),
         values: Vec::new(),
@@ -80,7 +102,9 @@ fn plan(endpoint: Endpoint) -> Plan {
 /// Answers the requests of one connection after the other. How one ends is of no interest: what is not answered is not measured.
 fn serve(listener: &TcpListener, ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
-        let Ok((stream, _)) = listener.accept() else { return };
+        let Ok((stream, _)) = listener.accept() else {
+            return;
+        };
         let _ = answer_all(&stream, ended);
     }
 }
@@ -110,10 +134,20 @@ fn answer_all(stream: &TcpStream, ended: &AtomicBool) -> io::Result<()> {
         body.resize(length, 0);
         reader.read_exact(&mut body)?;
         let text = String::from_utf8_lossy(&body);
-        let id: String =
-            text.split_once("\"id\":").map_or("", |(_, rest)| rest).chars().take_while(char::is_ascii_digit).collect();
+        let id: String = text
+            .split_once("\"id\":")
+            .map_or("", |(_, rest)| rest)
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
         let said = format!(r#"{{"jsonrpc":"2.0","result":"ok","id":{id}}}"#);
-        writer.write_all(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len()).as_bytes())?;
+        writer.write_all(
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}",
+                said.len()
+            )
+            .as_bytes(),
+        )?;
     }
     Ok(())
 }
@@ -124,9 +158,13 @@ mod tests {
 
     #[test]
     fn a_request_costs_this_tool_something_and_not_much() {
-        let engine = Engine::new(&plan(Endpoint::read("http://127.0.0.1:1").unwrap()), None).unwrap();
+        let engine =
+            Engine::new(&plan(Endpoint::read("http://127.0.0.1:1").unwrap()), None).unwrap();
         let own = measured(&engine).unwrap().unwrap();
         assert!(own.cpu_ns > 1000 && own.median_ns > 1000, "{own:?}");
-        assert!(own.cpu_ns < 100_000_000 && own.median_ns < 1_000_000_000, "{own:?}");
+        assert!(
+            own.cpu_ns < 100_000_000 && own.median_ns < 1_000_000_000,
+            "{own:?}"
+        );
     }
 }

@@ -15,7 +15,9 @@ use crate::compare::{Compared, one};
 use crate::render::{problems, verified};
 use crate::results::Results;
 use faultline_analysis::report::cells::slug;
-use faultline_analysis::report::model::{Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind};
+use faultline_analysis::report::model::{
+    Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind,
+};
 use faultline_stats::holm;
 use faultline_text::{count, moment, number, time};
 use std::collections::BTreeSet;
@@ -45,8 +47,16 @@ pub(crate) fn report(results: &Results) -> Report {
     let own = "The study's own tables";
     let (title, first, study) = match header.preset.as_str() {
         "nodes" => ("Nodes on the same requests", own, nodes::study(results)),
-        "run" => ("Requests of a plan", "All requests together", plan::study(results)),
-        "transport" => ("HTTP and WebSocket, reading and writing", own, transport::study(results)),
+        "run" => (
+            "Requests of a plan",
+            "All requests together",
+            plan::study(results),
+        ),
+        "transport" => (
+            "HTTP and WebSocket, reading and writing",
+            own,
+            transport::study(results),
+        ),
         _ => ("Encodings of account data", own, encoding::study(results)),
     };
     let kind = match header.rate {
@@ -55,17 +65,33 @@ pub(crate) fn report(results: &Results) -> Report {
     };
     let length = time(Duration::from_nanos(header.length_ns));
     let requests = count(results.samples.len() as u64);
-    let section = |id: &str, title: &str, blocks| Section { id: id.to_owned(), title: title.to_owned(), blocks };
+    let section = |id: &str, title: &str, blocks| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+    };
     let mut sections = vec![
         section("study", first, study),
         section("latency", "Latency", tables::latencies(results)),
         section(
             "differences",
             "Differences",
-            [tables::differences(results, &judged, "differences"), figures::differences(results, &judged)].concat(),
+            [
+                tables::differences(results, &judged, "differences"),
+                figures::differences(results, &judged),
+            ]
+            .concat(),
         ),
-        section("answers", "Answers compared", paragraphs(&verified(results))),
-        section("distribution", "Distribution", figures::distributions(results)),
+        section(
+            "answers",
+            "Answers compared",
+            paragraphs(&verified(results)),
+        ),
+        section(
+            "distribution",
+            "Distribution",
+            figures::distributions(results),
+        ),
         section("time", "Over time", figures::over_time(results)),
         section("how", "How it was asked", tables::settings(results)),
     ];
@@ -96,7 +122,10 @@ fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut free = |name: &str| {
         let slug = slug(name);
         let numbered = (2_usize..).map(|n| format!("{slug}-{n}"));
-        let id = std::iter::once(slug.clone()).chain(numbered).find(|id| !taken.contains(id)).unwrap_or(slug);
+        let id = std::iter::once(slug.clone())
+            .chain(numbered)
+            .find(|id| !taken.contains(id))
+            .unwrap_or(slug);
         taken.insert(id.clone());
         id
     };
@@ -104,14 +133,21 @@ fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
 }
 
 fn judged(results: &Results) -> Vec<Judged> {
-    let Some((reference, others)) = results.header.arms.split_first() else { return Vec::new() };
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return Vec::new();
+    };
     let subjects = results.subjects();
     let family = subjects.len() * others.len();
-    let pairs = others.iter().flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
-    let compared: Vec<Compared> =
-        pairs.filter_map(|(arm, subject)| one(results, (reference, arm), subject, family)).collect();
+    let pairs = others
+        .iter()
+        .flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
+    let compared: Vec<Compared> = pairs
+        .filter_map(|(arm, subject)| one(results, (reference, arm), subject, family))
+        .collect();
     let p: Vec<Option<f64>> = compared.iter().map(|compared| compared.p).collect();
-    let shown = holm::adjust(&p).into_iter().map(|p| p.is_some_and(|p| p < ALPHA));
+    let shown = holm::adjust(&p)
+        .into_iter()
+        .map(|p| p.is_some_and(|p| p < ALPHA));
     compared.into_iter().zip(shown).collect()
 }
 
@@ -120,14 +156,21 @@ fn verdict(results: &Results, judged: &[Judged]) -> Verdict {
         Some((reference, others)) if !judged.is_empty() => (reference, others),
         _ => {
             let headline = "There is nothing to compare.".to_owned();
-            return Verdict { headline, points: Vec::new(), standing: VerdictKind::Described };
+            return Verdict {
+                headline,
+                points: Vec::new(),
+                standing: VerdictKind::Described,
+            };
         }
     };
     let mut points = Vec::new();
     for arm in others {
         let of_arm = || judged.iter().filter(|(compared, _)| compared.arm == *arm);
-        let shown =
-            |faster: bool| of_arm().filter(|(compared, shown)| *shown && (compared.mean.value < 0.0) == faster).count();
+        let shown = |faster: bool| {
+            of_arm()
+                .filter(|(compared, shown)| *shown && (compared.mean.value < 0.0) == faster)
+                .count()
+        };
         let (fast, slow, all) = (shown(true), shown(false), of_arm().count());
         points.push(format!(
             "{arm} is faster than {reference} in {fast} of {all} comparisons, slower in {slow}; no difference is shown in {}",
@@ -136,49 +179,90 @@ fn verdict(results: &Results, judged: &[Judged]) -> Verdict {
     }
     points.extend(crate::render::crossings(results).lines().map(str::to_owned));
     let differs = judged.iter().any(|(_, shown)| *shown);
-    let standing = if differs { VerdictKind::Differs } else { VerdictKind::Inconclusive };
-    let headline = if points.is_empty() { String::new() } else { points.remove(0) };
-    Verdict { headline: format!("{headline}."), points, standing }
+    let standing = if differs {
+        VerdictKind::Differs
+    } else {
+        VerdictKind::Inconclusive
+    };
+    let headline = if points.is_empty() {
+        String::new()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing,
+    }
 }
 
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = ids(arms.iter().map(String::as_str));
     let card = |(place, (arm, id)): (usize, (&String, String))| {
-        let of_arm =
-            results.samples.iter().filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == *arm));
+        let of_arm = results.samples.iter().filter(|sample| {
+            results
+                .cells
+                .get(sample.cell)
+                .is_some_and(|c| c.arm == *arm)
+        });
         let (good, failed) = of_arm.fold((0, 0), |(good, failed), sample| match sample.failure {
             None => (good + 1, failed),
             Some(_) => (good, failed + 1),
         });
-        let compared =
-            results.header.verdicts.get(place).map(|verdict| match (place, verdict.equal, verdict.different) {
+        let compared = results.header.verdicts.get(place).map(|verdict| {
+            match (place, verdict.equal, verdict.different) {
                 (0, _, 0) => "the reference".to_owned(),
-                (_, equal, different) => format!("{} equal, {} different", count(equal), count(different)),
-            });
+                (_, equal, different) => {
+                    format!("{} equal, {} different", count(equal), count(different))
+                }
+            }
+        });
         let mut facts = vec![("good answers", count(good)), ("failed", count(failed))];
-        facts.extend(compared.filter(|_| results.header.preset != "transport").map(|said| ("answers compared", said)));
+        facts.extend(
+            compared
+                .filter(|_| results.header.preset != "transport")
+                .map(|said| ("answers compared", said)),
+        );
         RunCard {
             id,
             name: arm.clone(),
             arm: arm.clone(),
-            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            facts: facts
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
         }
     };
     arms.iter().zip(ids).enumerate().map(card).collect()
 }
 
 fn caveats(results: &Results, judged: &[Judged]) -> Vec<Caveat> {
-    let caveat = |what: String, remedy: &str| Caveat { what, remedy: remedy.to_owned() };
-    let mut all: Vec<Caveat> =
-        problems(results).into_iter().map(|what| caveat(what, "Fix it and measure again.")).collect();
-    let weak = judged.iter().filter(|(compared, _)| !compared.mean.reliable.is_reliable()).count();
+    let caveat = |what: String, remedy: &str| Caveat {
+        what,
+        remedy: remedy.to_owned(),
+    };
+    let mut all: Vec<Caveat> = problems(results)
+        .into_iter()
+        .map(|what| caveat(what, "Fix it and measure again."))
+        .collect();
+    let weak = judged
+        .iter()
+        .filter(|(compared, _)| !compared.mean.reliable.is_reliable())
+        .count();
     if weak > 0 {
-        let what = format!("{weak} of {} intervals may be too narrow: the column caveat says why.", judged.len());
-        all.push(caveat(what, "Repeat with more rounds (--rounds), at a quieter time."));
+        let what = format!(
+            "{weak} of {} intervals may be too narrow: the column caveat says why.",
+            judged.len()
+        );
+        all.push(caveat(
+            what,
+            "Repeat with more rounds (--rounds), at a quieter time.",
+        ));
     }
     if results.header.rate.is_none() && results.header.preset != "transport" {
-        let what = "A closed loop does not ask while it waits: a stall of the node is one slow request.";
+        let what =
+            "A closed loop does not ask while it waits: a stall of the node is one slow request.";
         all.push(caveat(
             what.to_owned(),
             "Ask at a steady rate (--rate), which counts every request that had to wait.",
@@ -189,5 +273,8 @@ fn caveats(results: &Results, judged: &[Judged]) -> Vec<Caveat> {
 
 /// A paragraph for each line.
 fn paragraphs(text: &str) -> Vec<Block> {
-    text.lines().filter(|line| !line.trim().is_empty()).map(|line| Block::Text(line.to_owned())).collect()
+    text.lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| Block::Text(line.to_owned()))
+        .collect()
 }

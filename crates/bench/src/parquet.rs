@@ -16,7 +16,11 @@ pub(crate) type Columns = Vec<(String, Values)>;
 /// There is such a file already, or it cannot be written.
 pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Result<()> {
     let named = || path.display().to_string();
-    anyhow::ensure!(path.symlink_metadata().is_err(), "{}: exists already", path.display());
+    anyhow::ensure!(
+        path.symlink_metadata().is_err(),
+        "{}: exists already",
+        path.display()
+    );
     let part = Part::create(path).with_context(named)?;
     let out = BufWriter::new(part.file().try_clone().with_context(named)?);
     write_columns(out, table, columns).with_context(named)?;
@@ -29,27 +33,53 @@ pub(crate) fn requests(results: &Results) -> Columns {
         let number = |sample: &Sample| of(sample).and_then(|number| i64::try_from(number).ok());
         Values::Integer(results.samples.iter().map(number).collect())
     };
-    let text = |of: &dyn Fn(&Sample) -> Option<String>| Values::Text(results.samples.iter().map(of).collect());
+    let text = |of: &dyn Fn(&Sample) -> Option<String>| {
+        Values::Text(results.samples.iter().map(of).collect())
+    };
     let head = |sample: &Sample| results.cells.get(sample.cell);
     let mut columns: Columns = vec![
         ("number".to_owned(), whole(&|sample| Some(sample.number))),
-        ("round".to_owned(), whole(&|sample| Some(u64::from(sample.round)))),
-        ("arm".to_owned(), text(&|sample| Some(head(sample)?.arm.clone()))),
-        ("subject".to_owned(), text(&|sample| Some(head(sample)?.subject.clone()))),
+        (
+            "round".to_owned(),
+            whole(&|sample| Some(u64::from(sample.round))),
+        ),
+        (
+            "arm".to_owned(),
+            text(&|sample| Some(head(sample)?.arm.clone())),
+        ),
+        (
+            "subject".to_owned(),
+            text(&|sample| Some(head(sample)?.subject.clone())),
+        ),
         ("size".to_owned(), whole(&|sample| head(sample)?.size)),
         ("at_ns".to_owned(), whole(&|sample| Some(sample.at_ns))),
         ("latency_ns".to_owned(), whole(&Sample::latency_ns)),
     ];
     for (place, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
-        columns.push((name, whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied()))));
+        columns.push((
+            name,
+            whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied())),
+        ));
     }
     columns.extend([
-        ("decode_cpu_ns".to_owned(), whole(&|sample| sample.phases.map(|_| sample.decode_cpu_ns))),
-        ("sent".to_owned(), whole(&|sample| sample.phases.map(|_| sample.sent))),
-        ("received".to_owned(), whole(&|sample| sample.phases.map(|_| sample.received))),
+        (
+            "decode_cpu_ns".to_owned(),
+            whole(&|sample| sample.phases.map(|_| sample.decode_cpu_ns)),
+        ),
+        (
+            "sent".to_owned(),
+            whole(&|sample| sample.phases.map(|_| sample.sent)),
+        ),
+        (
+            "received".to_owned(),
+            whole(&|sample| sample.phases.map(|_| sample.received)),
+        ),
         ("failure".to_owned(), text(&|sample| sample.failure.clone())),
-        ("refused".to_owned(), whole(&|sample| Some(u64::from(sample.refused)))),
+        (
+            "refused".to_owned(),
+            whole(&|sample| Some(u64::from(sample.refused))),
+        ),
     ]);
     columns
 }
@@ -64,19 +94,45 @@ mod tests {
         let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
         (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
         let columns = requests(&kept);
-        let of = |name: &str| columns.iter().find(|(column, _)| column == name).unwrap().1.clone();
-        let Values::Integer(latency) = of("latency_ns") else { panic!("whole numbers") };
-        assert_eq!((latency.len(), latency[4], latency[5], latency[6]), (60, None, Some(5), Some(3000)));
+        let of = |name: &str| {
+            columns
+                .iter()
+                .find(|(column, _)| column == name)
+                .unwrap()
+                .1
+                .clone()
+        };
+        let Values::Integer(latency) = of("latency_ns") else {
+            panic!("whole numbers")
+        };
+        assert_eq!(
+            (latency.len(), latency[4], latency[5], latency[6]),
+            (60, None, Some(5), Some(3000))
+        );
         for unknown in ["decode_cpu_ns", "sent", "received"] {
-            let Values::Integer(values) = of(unknown) else { panic!("whole numbers") };
-            assert!(values[4].is_none() && values[5].is_some(), "{unknown} of a request that failed");
+            let Values::Integer(values) = of(unknown) else {
+                panic!("whole numbers")
+            };
+            assert!(
+                values[4].is_none() && values[5].is_some(),
+                "{unknown} of a request that failed"
+            );
         }
-        assert_eq!(of("first_byte_ns"), of("latency_ns"), "all of a pretended latency");
+        assert_eq!(
+            of("first_byte_ns"),
+            of("latency_ns"),
+            "all of a pretended latency"
+        );
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.parquet");
         write(&path, "request", &columns).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
-        assert!(write(&path, "request", &columns).unwrap_err().to_string().contains("exists already"));
+        assert!(
+            write(&path, "request", &columns)
+                .unwrap_err()
+                .to_string()
+                .contains("exists already")
+        );
     }
 }

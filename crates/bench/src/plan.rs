@@ -107,7 +107,11 @@ impl Plan {
 
     /// Requests of one round.
     fn in_a_round(&self) -> usize {
-        if self.weights.is_empty() { self.cells.len() } else { self.arms.len() }
+        if self.weights.is_empty() {
+            self.cells.len()
+        } else {
+            self.arms.len()
+        }
     }
 
     /// Requests of the whole run.
@@ -119,13 +123,21 @@ impl Plan {
     pub(crate) fn leave_out(&mut self, arm: usize) {
         self.arms.remove(arm);
         self.cells.retain(|cell| cell.arm != arm);
-        self.cells.iter_mut().filter(|cell| cell.arm > arm).for_each(|cell| cell.arm -= 1);
+        self.cells
+            .iter_mut()
+            .filter(|cell| cell.arm > arm)
+            .for_each(|cell| cell.arm -= 1);
     }
 
     /// What stands for the node that a link leads to: the place of the first link to the same address.
     pub(crate) fn node(&self, link: usize) -> usize {
-        let Some(to) = self.links.get(link).map(|link| &link.endpoint) else { return link };
-        self.links.iter().position(|link| link.endpoint == *to).unwrap_or(link)
+        let Some(to) = self.links.get(link).map(|link| &link.endpoint) else {
+            return link;
+        };
+        self.links
+            .iter()
+            .position(|link| link.endpoint == *to)
+            .unwrap_or(link)
     }
 
     /// The request with that id.
@@ -139,7 +151,9 @@ impl Plan {
             return cell.body(id, (self.seed, round));
         }
         let seed = cell.random(self.seed, round).u64(..);
-        let method = values::filled(&cell.method, &self.values, |place, value| value.drawn(seed, place));
+        let method = values::filled(&cell.method, &self.values, |place, value| {
+            value.drawn(seed, place)
+        });
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
     }
 
@@ -149,9 +163,17 @@ impl Plan {
         let sent = Order::new(self).take(self.cells.len()).filter_map(|turn| {
             let cell = self.cells.get(turn.cell)?;
             let link = self.links.get(cell.link)?;
-            let over = if link.way == Way::WebSocket { "SEND" } else { "POST" };
+            let over = if link.way == Way::WebSocket {
+                "SEND"
+            } else {
+                "POST"
+            };
             let body = self.body(cell, turn.number);
-            Some(format!("{over} {} {}\n", link.endpoint.shown(), String::from_utf8_lossy(&body)))
+            Some(format!(
+                "{over} {} {}\n",
+                link.endpoint.shown(),
+                String::from_utf8_lossy(&body)
+            ))
         });
         sent.collect()
     }
@@ -183,13 +205,22 @@ pub(crate) struct Order {
 impl Order {
     pub(crate) fn new(plan: &Plan) -> Order {
         let of = |subject: usize| {
-            let cells = plan.cells.iter().enumerate().filter(|(_, cell)| cell.subject == subject);
+            let cells = plan
+                .cells
+                .iter()
+                .enumerate()
+                .filter(|(_, cell)| cell.subject == subject);
             cells.map(|(place, _)| place).collect()
         };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
             round: (0..plan.in_a_round()).collect(),
-            mix: plan.weights.iter().enumerate().map(|(subject, weight)| (u64::from(*weight), of(subject))).collect(),
+            mix: plan
+                .weights
+                .iter()
+                .enumerate()
+                .map(|(subject, weight)| (u64::from(*weight), of(subject)))
+                .collect(),
             number: 0,
             total: plan.requests(),
             warm_up: u64::from(plan.warm_up),
@@ -223,8 +254,14 @@ impl Iterator for Order {
             self.draw();
             self.random.shuffle(&mut self.round);
         }
-        let round = round.checked_sub(self.warm_up).and_then(|round| u32::try_from(round).ok());
-        let turn = Turn { number: self.number, round, cell: *self.round.get(place)? };
+        let round = round
+            .checked_sub(self.warm_up)
+            .and_then(|round| u32::try_from(round).ok());
+        let turn = Turn {
+            number: self.number,
+            round,
+            cell: *self.round.get(place)?,
+        };
         self.number += 1;
         Some(turn)
     }
@@ -268,18 +305,41 @@ pub(crate) mod tests {
             let mut cells: Vec<usize> = round.iter().map(|turn| turn.cell).collect();
             cells.sort_unstable();
             assert_eq!(cells, [0, 1, 2, 3]);
-            assert!(round.iter().all(|turn| turn.round == (index as u32).checked_sub(2)));
+            assert!(
+                round
+                    .iter()
+                    .all(|turn| turn.round == (index as u32).checked_sub(2))
+            );
         }
-        assert!(turns.iter().eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter()));
-        assert!(!turns.iter().eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter()));
-        let first = |cell| turns.chunks(4).filter(|round| round[0].cell == cell).count();
-        assert!((0..4).all(|cell| first(cell) > 4), "each comes first now and then");
+        assert!(
+            turns
+                .iter()
+                .eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter())
+        );
+        assert!(
+            !turns
+                .iter()
+                .eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter())
+        );
+        let first = |cell| {
+            turns
+                .chunks(4)
+                .filter(|round| round[0].cell == cell)
+                .count()
+        };
+        assert!(
+            (0..4).all(|cell| first(cell) > 4),
+            "each comes first now and then"
+        );
     }
 
     #[test]
     fn a_request_has_its_number() {
         let body = plan(1, 0).cells[0].body(12, (1, 0));
-        assert_eq!(&body[..], br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#);
+        assert_eq!(
+            &body[..],
+            br#"{"jsonrpc":"2.0","id":12,"method":"m","params":[]}"#
+        );
     }
 
     #[test]
@@ -293,6 +353,9 @@ pub(crate) mod tests {
         let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
         seen.sort();
         seen.dedup();
-        assert_eq!((seen.len(), &seen[0][..]), (5, &br#"{"jsonrpc":"2.0","id":1,[5]}"#[..]));
+        assert_eq!(
+            (seen.len(), &seen[0][..]),
+            (5, &br#"{"jsonrpc":"2.0","id":1,[5]}"#[..])
+        );
     }
 }

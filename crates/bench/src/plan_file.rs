@@ -29,7 +29,9 @@ const ENCODING: &str = "encoding";
 /// [`WrongUsage`] with every mistake of the plan; a file that cannot be read.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
     let (plan, authorities) = read(&args.plan)?;
-    preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| Ok(Known::default()))
+    preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| {
+        Ok(Known::default())
+    })
 }
 
 /// All requests of each arm together.
@@ -47,8 +49,12 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
         };
         WrongUsage(format!("{head}:\n{}", lines.join("\n")))
     };
-    let text =
-        contents(file).map_err(|what| refused(vec![Mistake { file: Some(file.to_owned()), ..Mistake::new(what) }]))?;
+    let text = contents(file).map_err(|what| {
+        refused(vec![Mistake {
+            file: Some(file.to_owned()),
+            ..Mistake::new(what)
+        }])
+    })?;
     Ok(load::parse(&text, file).map_err(refused)?)
 }
 
@@ -59,7 +65,9 @@ fn read(file: &Path) -> anyhow::Result<(Plan, Option<PathBuf>)> {
 fn contents(file: &Path) -> Result<String, String> {
     match std::fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
-        Ok(meta) if meta.len() > LARGEST => return Err(format!("is larger than {} MiB", LARGEST >> 20)),
+        Ok(meta) if meta.len() > LARGEST => {
+            return Err(format!("is larger than {} MiB", LARGEST >> 20));
+        }
         _ => {}
     }
     std::fs::read_to_string(file).map_err(|error| error.to_string())
@@ -72,6 +80,8 @@ fn readable(value: &DeValue<'_>) -> Result<String, String> {
     if fits {
         Ok(name)
     } else {
-        Err(format!("{name:?}: a name has up to 80 letters, none of them a control character"))
+        Err(format!(
+            "{name:?}: a name has up to 80 letters, none of them a control character"
+        ))
     }
 }

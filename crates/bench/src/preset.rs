@@ -78,12 +78,21 @@ pub(crate) fn run_then(
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     if plan.requests() > MOST_REQUESTS {
-        return Err(WrongUsage(format!("{} requests are too many: at most {MOST_REQUESTS}", plan.requests())).into());
+        return Err(WrongUsage(format!(
+            "{} requests are too many: at most {MOST_REQUESTS}",
+            plan.requests()
+        ))
+        .into());
     }
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    with_then(plan, (output, authorities), |engine| measure(preset, plan, engine, known), then)
+    with_then(
+        plan,
+        (output, authorities),
+        |engine| measure(preset, plan, engine, known),
+        then,
+    )
 }
 
 /// Does `work`, keeps its results where `output` says, and shows them.
@@ -111,7 +120,13 @@ fn with_then(
     }
     let done = own_cost::measured(&engine).and_then(|own_cost| {
         let results = work(&engine)?;
-        Ok(Results { header: Header { own_cost, ..results.header }, ..results })
+        Ok(Results {
+            header: Header {
+                own_cost,
+                ..results.header
+            },
+            ..results
+        })
     });
     if let (Some(out), Err(_)) = (&output.out, &done) {
         // It is empty, and was made here.
@@ -119,15 +134,27 @@ fn with_then(
     }
     let mut results = done?;
     // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
-    let kept = output.out.as_ref().map(|out| (out, store::write(out, &results)));
+    let kept = output
+        .out
+        .as_ref()
+        .map(|out| (out, store::write(out, &results)));
     let before = results.header.clone();
     then(&mut results.header, &engine);
-    let more = |out: &Path| if before == results.header { Ok(()) } else { store::write_header(out, &results.header) };
+    let more = |out: &Path| {
+        if before == results.header {
+            Ok(())
+        } else {
+            store::write_header(out, &results.header)
+        }
+    };
     let kept = kept.map(|(out, written)| (out, written.and_then(|()| more(out))));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
     if let Some((out, Err(error))) = kept {
-        text += &format!("\nThe results could not be kept in {}: {error:#}\n", out.display());
+        text += &format!(
+            "\nThe results could not be kept in {}: {error:#}\n",
+            out.display()
+        );
         code = 1;
     }
     Ok((text, code))
@@ -150,15 +177,32 @@ fn measure(
 
 /// Leaves out arms over HTTP/2 whose node does not offer it, and says so.
 fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
-    let over = |cell: &Cell| plan.links.get(cell.link).is_some_and(|link| link.way == Way::Http2);
+    let over = |cell: &Cell| {
+        plan.links
+            .get(cell.link)
+            .is_some_and(|link| link.way == Way::Http2)
+    };
     let mut tried = BTreeSet::new();
-    let cells: Vec<Cell> = plan.cells.iter().filter(|cell| over(cell) && tried.insert(cell.arm)).cloned().collect();
+    let cells: Vec<Cell> = plan
+        .cells
+        .iter()
+        .filter(|cell| over(cell) && tried.insert(cell.arm))
+        .cloned()
+        .collect();
     if cells.is_empty() {
         return Ok(Vec::new());
     }
-    let tls = |cell: &Cell| plan.links.get(cell.link).is_some_and(|link| link.endpoint.tls);
+    let tls = |cell: &Cell| {
+        plan.links
+            .get(cell.link)
+            .is_some_and(|link| link.endpoint.tls)
+    };
     let arms: Vec<(usize, bool)> = cells.iter().map(|cell| (cell.arm, tls(cell))).collect();
-    let answers = engine.probe(&Plan { cells, weights: Vec::new(), ..plan.clone() })?;
+    let answers = engine.probe(&Plan {
+        cells,
+        weights: Vec::new(),
+        ..plan.clone()
+    })?;
     let mut notes = Vec::new();
     for ((arm, tls), answer) in arms.into_iter().zip(answers).rev() {
         if let Err(failure) = answer
@@ -175,13 +219,19 @@ fn offered(plan: &mut Plan, engine: &Engine) -> anyhow::Result<Vec<String>> {
 /// # Errors
 /// There is no other arm.
 pub(crate) fn leave_out(plan: &mut Plan, arm: usize, failure: &Failure) -> anyhow::Result<String> {
-    let name = plan.arms.get(arm).map(|arm| arm.name.clone()).unwrap_or_default();
+    let name = plan
+        .arms
+        .get(arm)
+        .map(|arm| arm.name.clone())
+        .unwrap_or_default();
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );
     plan.leave_out(arm);
-    Ok(format!("{name} is left out: the node does not offer HTTP/2 ({failure})"))
+    Ok(format!(
+        "{name} is left out: the node does not offer HTTP/2 ({failure})"
+    ))
 }
 
 /// What is added to the link of each cell; nothing if nothing is to any.
@@ -189,7 +239,11 @@ fn links(plan: &Plan) -> Vec<String> {
     if plan.links.iter().all(|link| link.shape.is_none()) {
         return Vec::new();
     }
-    let shape = |cell: &Cell| plan.links.get(cell.link).map_or_else(String::new, |link| link.shape.to_string());
+    let shape = |cell: &Cell| {
+        plan.links
+            .get(cell.link)
+            .map_or_else(String::new, |link| link.shape.to_string())
+    };
     plan.cells.iter().map(shape).collect()
 }
 
@@ -203,12 +257,22 @@ pub(crate) fn since_epoch() -> Duration {
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);
-    set("loop", plan.rate.map_or("closed".to_owned(), |rate| format!("open, {rate} a second")));
+    set(
+        "loop",
+        plan.rate
+            .map_or("closed".to_owned(), |rate| format!("open, {rate} a second")),
+    );
     set("requests at the same time", plan.workers.to_string());
     set("timeout", time(plan.timeout));
-    set("largest answer", format!("{} bytes", count(plan.limit as u64)));
+    set(
+        "largest answer",
+        format!("{} bytes", count(plan.limit as u64)),
+    );
     if let Some((from, to)) = plan.cells.iter().find_map(|cell| cell.numbers) {
-        set("random numbers", format!("{} to {}", count(from), count(to)));
+        set(
+            "random numbers",
+            format!("{} to {}", count(from), count(to)),
+        );
     }
     for value in &plan.values {
         set(&format!("value {}", value.name), value.described());
@@ -219,34 +283,75 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     for (subject, weight) in plan.subjects.iter().zip(&plan.weights) {
         set(&format!("weight of {}", subject.name), weight.to_string());
     }
-    set("requests of a round", if plan.weights.is_empty() { "all" } else { "one, drawn by weight" }.to_owned());
+    set(
+        "requests of a round",
+        if plan.weights.is_empty() {
+            "all"
+        } else {
+            "one, drawn by weight"
+        }
+        .to_owned(),
+    );
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for cell in &plan.cells {
         // An arm of that preset is a transport, whatever its cells' links.
-        let ways = plan.arms.get(cell.arm).zip(plan.links.get(cell.link)).filter(|_| preset != "transport");
+        let ways = plan
+            .arms
+            .get(cell.arm)
+            .zip(plan.links.get(cell.link))
+            .filter(|_| preset != "transport");
         if let Some((arm, link)) = ways {
-            set(&format!("transport of {}", arm.name), link.way.name().to_owned());
-            shapes.entry(&arm.name).or_default().insert(link.shape.to_string());
+            set(
+                &format!("transport of {}", arm.name),
+                link.way.name().to_owned(),
+            );
+            shapes
+                .entry(&arm.name)
+                .or_default()
+                .insert(link.shape.to_string());
         }
         let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
-        let of = arm.zip(subject).map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
+        let of = arm
+            .zip(subject)
+            .map(|(arm, subject)| format!("request of {} about {}", arm.name, subject.name));
         set(&of.unwrap_or_default(), cell.method.clone());
     }
     for (arm, shapes) in shapes {
-        set(&format!("added to the link of {arm}"), shapes.into_iter().collect::<Vec<_>>().join(", "));
+        set(
+            &format!("added to the link of {arm}"),
+            shapes.into_iter().collect::<Vec<_>>().join(", "),
+        );
     }
     settings
 }
 
 /// What was measured, with what is known of it.
-pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measured, started: Duration) -> Results {
+pub(crate) fn results(
+    preset: &str,
+    plan: &Plan,
+    known: Known,
+    measured: Measured,
+    started: Duration,
+) -> Results {
     let head = |cell: &Cell| CellHead {
-        arm: plan.arms.get(cell.arm).map(|arm| arm.name.clone()).unwrap_or_default(),
-        subject: plan.subjects.get(cell.subject).map(|subject| subject.name.clone()).unwrap_or_default(),
+        arm: plan
+            .arms
+            .get(cell.arm)
+            .map(|arm| arm.name.clone())
+            .unwrap_or_default(),
+        subject: plan
+            .subjects
+            .get(cell.subject)
+            .map(|subject| subject.name.clone())
+            .unwrap_or_default(),
         size: known.sizes.get(cell.subject).copied().flatten(),
     };
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let mut nodes: Vec<String> = plan.links.iter().map(|link| link.endpoint.shown()).collect();
+    let mut nodes: Vec<String> = plan
+        .links
+        .iter()
+        .map(|link| link.endpoint.shown())
+        .collect();
     if preset == "run" || plan.links.iter().any(|link| !link.shape.is_none()) {
         // One node over several links.
         let mut known = BTreeSet::new();
@@ -274,7 +379,11 @@ pub(crate) fn results(preset: &str, plan: &Plan, known: Known, measured: Measure
         length_ns: ns(measured.length),
         disks: Vec::new(),
     };
-    Results { header, cells: plan.cells.iter().map(head).collect(), samples: measured.samples }
+    Results {
+        header,
+        cells: plan.cells.iter().map(head).collect(),
+        samples: measured.samples,
+    }
 }
 
 #[cfg(test)]
@@ -288,9 +397,22 @@ mod tests {
     fn transport_and_link_of_every_arm_are_settings() {
         let of = |way, shape| {
             let endpoint = Endpoint::read("http://node").unwrap();
-            let links = vec![LinkKind { endpoint, shape: Shape::read(shape).unwrap(), way }];
-            let arms = vec![Arm { name: "a".to_owned() }];
-            settings("run", &Plan { links, arms, ..crate::plan::tests::plan(1, 1) })
+            let links = vec![LinkKind {
+                endpoint,
+                shape: Shape::read(shape).unwrap(),
+                way,
+            }];
+            let arms = vec![Arm {
+                name: "a".to_owned(),
+            }];
+            settings(
+                "run",
+                &Plan {
+                    links,
+                    arms,
+                    ..crate::plan::tests::plan(1, 1)
+                },
+            )
         };
         let (one, other) = (of(Way::Http, "0ms"), of(Way::Http2, "30ms"));
         for name in ["transport of a", "added to the link of a"] {

@@ -14,7 +14,10 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
     let arms = results.header.arms.iter().zip(&results.header.verdicts);
     for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
         let different = count(verdict.different);
-        let first = verdict.first.first().map_or_else(String::new, |first| format!("; the first: {first}"));
+        let first = verdict
+            .first
+            .first()
+            .map_or_else(String::new, |first| format!("; the first: {first}"));
         problems
             .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
     }
@@ -22,11 +25,16 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
         let summary = results.summary(cell);
         if summary.successes == 0 && !summary.failures.is_empty() {
             let why = failures(&summary);
-            problems.push(format!("{} FAILED: no good answer about {} ({why})", head.arm, head.subject));
+            problems.push(format!(
+                "{} FAILED: no good answer about {} ({why})",
+                head.arm, head.subject
+            ));
         }
     }
     if let Some(signal) = &results.header.stopped_by {
-        problems.push(format!("ended early by {signal}: only what was measured until then is shown"));
+        problems.push(format!(
+            "ended early by {signal}: only what was measured until then is shown"
+        ));
     }
     problems
 }
@@ -58,7 +66,11 @@ fn about(results: &Results) -> String {
     let header = &results.header;
     let kind = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
-        Some(rate) => format!("open loop, {} a second, up to {} at a time", number(rate, 1), header.workers),
+        Some(rate) => format!(
+            "open loop, {} a second, up to {} at a time",
+            number(rate, 1),
+            header.workers
+        ),
     };
     let length = time(Duration::from_nanos(header.length_ns));
     let mut out = format!(
@@ -69,14 +81,28 @@ fn about(results: &Results) -> String {
         header.seed,
         header.warm_up,
     );
-    header.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    header
+        .notes
+        .iter()
+        .for_each(|note| out += &format!("{note}\n"));
     if !header.refusals.is_empty() {
-        let said: Vec<String> =
-            header.refusals.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
-        let _ = writeln!(out, "Refused: {}; what was repeated after a wait is in no latency", said.join(", "));
+        let said: Vec<String> = header
+            .refusals
+            .iter()
+            .map(|(kind, times)| format!("{} {kind}", count(*times)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "Refused: {}; what was repeated after a wait is in no latency",
+            said.join(", ")
+        );
     }
     if let Some(own) = header.own_cpu_ns {
-        let _ = writeln!(out, "This tool's own CPU time per request: {} ms", number(ms(own), 3));
+        let _ = writeln!(
+            out,
+            "This tool's own CPU time per request: {} ms",
+            number(ms(own), 3)
+        );
     }
     if let Some(own) = header.own_cost {
         let (cpu, median) = (number(ms(own.cpu_ns), 3), number(ms(own.median_ns), 3));
@@ -90,7 +116,10 @@ fn about(results: &Results) -> String {
 
 /// Latencies of every cell.
 pub(crate) fn latencies(results: &Results) -> String {
-    let heads = ["arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good", "failed"];
+    let heads = [
+        "arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good",
+        "failed",
+    ];
     let row = |(cell, head): (usize, &CellHead)| {
         let summary = results.summary(cell);
         let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
@@ -116,7 +145,9 @@ fn phases(results: &Results) -> String {
         let summary = results.summary(cell);
         let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
         let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        row.extend((0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))));
+        row.extend(
+            (0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))),
+        );
         row.push(or_dash(summary.decode_cpu.map(|cpu| number(cpu, 3))));
         row.push(or_dash(summary.received.map(|bytes| number(bytes, 0))));
         row
@@ -126,34 +157,55 @@ fn phases(results: &Results) -> String {
 
 /// Arms against the first.
 pub(crate) fn comparison(results: &Results, compared: &[Compared]) -> String {
-    let heads = ["arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds", "caveat"];
+    let heads = [
+        "arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds",
+        "caveat",
+    ];
     let row = |compared: &Compared| {
-        let mut row = vec![compared.arm.clone(), results.label(&compared.subject, compared.size)];
+        let mut row = vec![
+            compared.arm.clone(),
+            results.label(&compared.subject, compared.size),
+        ];
         row.extend(cells(Some(&compared.mean)));
         row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
         row.extend(cells(compared.median.as_ref()));
         row.extend(cells(compared.p95.as_ref()));
-        row.extend([count(compared.rounds as u64), caveat(&compared.mean).to_owned()]);
+        row.extend([
+            count(compared.rounds as u64),
+            caveat(&compared.mean).to_owned(),
+        ]);
         row
     };
     table(&heads, compared.iter().map(row).collect())
 }
 
 fn cells(estimate: Option<&Estimate>) -> [String; 2] {
-    let Some(estimate) = estimate else { return ["-".to_owned(), "-".to_owned()] };
-    let interval = format!("{} to {}", number(estimate.low, 3), number(estimate.high, 3));
+    let Some(estimate) = estimate else {
+        return ["-".to_owned(), "-".to_owned()];
+    };
+    let interval = format!(
+        "{} to {}",
+        number(estimate.low, 3),
+        number(estimate.high, 3)
+    );
     [number(estimate.value, 3), interval]
 }
 
 fn p_value(p: f64) -> String {
-    if p <= 0.001 { "< 0.001".to_owned() } else { number(p, 3) }
+    if p <= 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        number(p, 3)
+    }
 }
 
 /// Why an interval may not hold, in words; empty if nothing is known.
 pub(crate) fn caveat(estimate: &Estimate) -> &'static str {
     match estimate.reliable {
         Reliability::Reliable => "",
-        Reliability::TooShort { .. } => "too few independent rounds: the interval may be too narrow",
+        Reliability::TooShort { .. } => {
+            "too few independent rounds: the interval may be too narrow"
+        }
         Reliability::TooRare => "a few rounds decide",
         Reliability::Drifts => "drifts",
         Reliability::Constant => "all rounds are the same",
@@ -162,11 +214,19 @@ pub(crate) fn caveat(estimate: &Estimate) -> &'static str {
 
 /// The crossover of each arm over each link, in a line each.
 pub(crate) fn crossings(results: &Results) -> String {
-    let Some((reference, others)) = results.header.arms.split_first() else { return String::new() };
-    let pairs = results.links().into_iter().flat_map(|link| others.iter().map(move |arm| (arm, link)));
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return String::new();
+    };
+    let pairs = results
+        .links()
+        .into_iter()
+        .flat_map(|link| others.iter().map(move |arm| (arm, link)));
     let sentence = |(arm, link): (&String, Option<&str>)| {
         let over = link.map_or_else(String::new, |link| format!(" over {link}"));
-        Some(format!("Crossover{over}: {}\n", crossover(reference, arm, &crossing(results, arm, link)?)))
+        Some(format!(
+            "Crossover{over}: {}\n",
+            crossover(reference, arm, &crossing(results, arm, link)?)
+        ))
     };
     pairs.filter_map(sentence).collect()
 }
@@ -179,12 +239,20 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
         percent(found.never),
         percent(found.always)
     );
-    let bytes = |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
+    let bytes =
+        |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let place = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
         Some(at) if found.low.is_none() && found.high.is_none() => {
-            let few = if found.blocks < FEWEST_BLOCKS { ": too few independent rounds" } else { "" };
-            format!("{arm} may be faster from {} bytes on, which is not shown{few}", number(at, 0))
+            let few = if found.blocks < FEWEST_BLOCKS {
+                ": too few independent rounds"
+            } else {
+                ""
+            };
+            format!(
+                "{arm} may be faster from {} bytes on, which is not shown{few}",
+                number(at, 0)
+            )
         }
         Some(at) => format!(
             "from {} bytes on {arm} is faster than {reference}, 95 % interval {} to {} bytes",
@@ -203,18 +271,30 @@ pub(crate) fn verified(results: &Results) -> String {
         // There each answer is compared with what was written.
         return out;
     }
-    for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts).skip(1) {
+    for (arm, verdict) in results
+        .header
+        .arms
+        .iter()
+        .zip(&results.header.verdicts)
+        .skip(1)
+    {
         let equal = count(verdict.equal);
         let said = match (verdict.equal, verdict.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
-            (_, different) => format!("equal in {equal} comparisons, different in {}", count(different)),
+            (_, different) => format!(
+                "equal in {equal} comparisons, different in {}",
+                count(different)
+            ),
         };
         let _ = writeln!(out, "Answers of {arm}: {said}");
     }
     // That slots were skipped which others have is the reference's difference.
     for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-        let listed = verdict.first.iter().map(|first| format!("  {arm}, {first}\n"));
+        let listed = verdict
+            .first
+            .iter()
+            .map(|first| format!("  {arm}, {first}\n"));
         out.extend(listed);
     }
     out
@@ -222,12 +302,19 @@ pub(crate) fn verified(results: &Results) -> String {
 
 /// Failures and refusals by kind.
 pub(crate) fn failures(summary: &Summary) -> String {
-    let mut said: Vec<String> =
-        summary.failures.iter().map(|(kind, times)| format!("{} {kind}", count(*times))).collect();
+    let mut said: Vec<String> = summary
+        .failures
+        .iter()
+        .map(|(kind, times)| format!("{} {kind}", count(*times)))
+        .collect();
     if summary.refused > 0 {
         said.push(format!("{} refused and repeated", count(summary.refused)));
     }
-    if said.is_empty() { "0".to_owned() } else { said.join(", ") }
+    if said.is_empty() {
+        "0".to_owned()
+    } else {
+        said.join(", ")
+    }
 }
 
 fn shown(ms: f64) -> String {

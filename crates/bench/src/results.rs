@@ -7,7 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Parts of a request's time, in their order; together they are its latency.
-pub(crate) const PHASES: [&str; 6] = ["queued", "connect", "TLS", "first byte", "transfer", "decode"];
+pub(crate) const PHASES: [&str; 6] = [
+    "queued",
+    "connect",
+    "TLS",
+    "first byte",
+    "transfer",
+    "decode",
+];
 
 /// The longest latency that a histogram distinguishes: an hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -164,7 +171,9 @@ pub(crate) fn ms(ns: u64) -> f64 {
 impl Results {
     /// Place of the cell of that arm and subject.
     pub(crate) fn cell(&self, arm: &str, subject: &str) -> Option<usize> {
-        self.cells.iter().position(|cell| cell.arm == arm && cell.subject == subject)
+        self.cells
+            .iter()
+            .position(|cell| cell.arm == arm && cell.subject == subject)
     }
 
     /// Subjects with their sizes, in the order of the plan.
@@ -191,7 +200,10 @@ impl Results {
 
     /// Subjects with their sizes over one of the links.
     pub(crate) fn subjects_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
-        self.subjects().into_iter().filter(|(subject, _)| self.link(subject) == link).collect()
+        self.subjects()
+            .into_iter()
+            .filter(|(subject, _)| self.link(subject) == link)
+            .collect()
     }
 
     fn link(&self, subject: &str) -> Option<&str> {
@@ -201,22 +213,39 @@ impl Results {
 
     /// An account by its size, which says more than its address; with it where another has the same size.
     pub(crate) fn label(&self, subject: &str, size: Option<u64>) -> String {
-        let Some(size) = size else { return subject.to_owned() };
+        let Some(size) = size else {
+            return subject.to_owned();
+        };
         let link = self.link(subject);
-        let same = self.subjects_over(link).iter().filter(|(_, other)| *other == Some(size)).count();
-        let address = if same > 1 { format!(" {subject:.8}") } else { String::new() };
+        let same = self
+            .subjects_over(link)
+            .iter()
+            .filter(|(_, other)| *other == Some(size))
+            .count();
+        let address = if same > 1 {
+            format!(" {subject:.8}")
+        } else {
+            String::new()
+        };
         let over = link.map_or_else(String::new, |link| format!(" over {link}"));
         format!("{} bytes{address}{over}", faultline_text::count(size))
     }
 
     /// Samples of one cell.
     pub(crate) fn of(&self, cell: usize) -> impl Iterator<Item = &Sample> {
-        self.samples.iter().filter(move |sample| sample.cell == cell)
+        self.samples
+            .iter()
+            .filter(move |sample| sample.cell == cell)
     }
 
     /// Latencies of one cell in milliseconds, by round; `None` where the request failed or was not sent.
     pub(crate) fn by_round(&self, cell: usize) -> Vec<Option<f64>> {
-        let rounds = self.samples.iter().map(|sample| sample.round + 1).max().unwrap_or(0);
+        let rounds = self
+            .samples
+            .iter()
+            .map(|sample| sample.round + 1)
+            .max()
+            .unwrap_or(0);
         let mut latencies = vec![None; rounds as usize];
         for sample in self.of(cell) {
             if let Some(place) = latencies.get_mut(sample.round as usize) {
@@ -229,7 +258,9 @@ impl Results {
     /// One cell's latencies as an HDR histogram in nanoseconds. `None` if there is no memory for one.
     pub(crate) fn histogram(&self, cell: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).ok()?;
-        self.of(cell).filter_map(Sample::latency_ns).for_each(|latency| histogram.saturating_record(latency));
+        self.of(cell)
+            .filter_map(Sample::latency_ns)
+            .for_each(|latency| histogram.saturating_record(latency));
         Some(histogram)
     }
 
@@ -239,12 +270,17 @@ impl Results {
         for failure in self.of(cell).filter_map(|sample| sample.failure.clone()) {
             *failures.entry(failure).or_insert(0) += 1;
         }
-        let good: Vec<&Sample> = self.of(cell).filter(|sample| sample.phases.is_some()).collect();
+        let good: Vec<&Sample> = self
+            .of(cell)
+            .filter(|sample| sample.phases.is_some())
+            .collect();
         let mean = |of: &dyn Fn(&Sample) -> u64| {
             let sum: f64 = good.iter().map(|sample| of(sample) as f64).sum();
             (!good.is_empty()).then(|| sum / good.len() as f64)
         };
-        let phase = |place: usize| mean(&|sample| sample.phases.map_or(0, |phases| phases[place])).map(|ns| ns / 1e6);
+        let phase = |place: usize| {
+            mean(&|sample| sample.phases.map_or(0, |phases| phases[place])).map(|ns| ns / 1e6)
+        };
         Summary {
             successes: good.len() as u64,
             failures,
@@ -257,7 +293,10 @@ impl Results {
     }
 
     fn latency(&self, cell: usize) -> Option<Latency> {
-        let latencies: Vec<Option<f64>> = self.of(cell).map(|sample| sample.latency_ns().map(ms)).collect();
+        let latencies: Vec<Option<f64>> = self
+            .of(cell)
+            .map(|sample| sample.latency_ns().map(ms))
+            .collect();
         let of_all = faultline_stats::summary::summary(&latencies);
         let histogram = self.histogram(cell)?;
         let (min, max) = (of_all.min?, of_all.max?);
@@ -300,7 +339,13 @@ pub(crate) mod tests {
             notes: Vec::new(),
             settings: BTreeMap::new(),
             links: Vec::new(),
-            verdicts: vec![Verdict { equal: 1, ..Verdict::default() }; arms.len()],
+            verdicts: vec![
+                Verdict {
+                    equal: 1,
+                    ..Verdict::default()
+                };
+                arms.len()
+            ],
             arms,
             seed: 1,
             rounds,
@@ -335,7 +380,11 @@ pub(crate) mod tests {
             refused: 0,
         };
         let samples = (0..rounds).flat_map(|round| (0..cells.len()).map(move |cell| (round, cell)));
-        Results { header, cells: heads, samples: samples.map(|(round, cell)| sample(round, cell)).collect() }
+        Results {
+            header,
+            cells: heads,
+            samples: samples.map(|(round, cell)| sample(round, cell)).collect(),
+        }
     }
 
     #[test]
@@ -346,7 +395,14 @@ pub(crate) mod tests {
             (sample.phases, sample.failure) = (None, Some(why.to_owned()));
         }
         let summary = results.summary(0);
-        assert_eq!((summary.successes, summary.failures["timeout"], summary.failures["HTTP 500"]), (7, 2, 1));
+        assert_eq!(
+            (
+                summary.successes,
+                summary.failures["timeout"],
+                summary.failures["HTTP 500"]
+            ),
+            (7, 2, 1)
+        );
         let latency = summary.latency.unwrap();
         assert!((latency.mean - (1 + 2 + 3 + 5 + 6 + 7 + 9) as f64 / 7.0).abs() < 1e-9);
         assert_eq!((latency.min, latency.max), (1.0, 9.0));
@@ -355,7 +411,10 @@ pub(crate) mod tests {
 
     #[test]
     fn no_percentile_is_above_the_longest_latency() {
-        let latency = results(3, &[("a", 1, &|_| 123_456_789)]).summary(0).latency.unwrap();
+        let latency = results(3, &[("a", 1, &|_| 123_456_789)])
+            .summary(0)
+            .latency
+            .unwrap();
         assert_eq!((latency.p50, latency.p999), (latency.min, latency.max));
     }
 
@@ -363,7 +422,12 @@ pub(crate) mod tests {
     fn percentiles_are_within_a_thousandth() {
         let results = results(1000, &[("a", 1, &|round| (round + 1) * 1_000_000)]);
         let latency = results.summary(0).latency.unwrap();
-        for (found, is) in [(latency.p50, 500.0), (latency.p95, 950.0), (latency.p99, 990.0), (latency.p999, 999.0)] {
+        for (found, is) in [
+            (latency.p50, 500.0),
+            (latency.p95, 950.0),
+            (latency.p99, 990.0),
+            (latency.p999, 999.0),
+        ] {
             assert!((found / is - 1.0).abs() < 0.001, "{found} {is}");
         }
     }

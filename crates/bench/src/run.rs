@@ -67,10 +67,22 @@ impl Engine {
     /// # Errors
     /// The certificates cannot be used, signals cannot be heard, or the system gives no timers.
     pub(crate) fn new(plan: &Plan, authorities: Option<&Path>) -> anyhow::Result<Engine> {
-        let tls = plan.links.iter().any(|link| link.endpoint.tls).then(|| stream::trusting(authorities)).transpose()?;
-        let runtime =
-            Builder::new_current_thread().enable_io().enable_time().build().context("asynchronous sockets")?;
-        Ok(Engine { runtime, tls, signals: RefCell::new(Signals::listen().context("signals")?) })
+        let tls = plan
+            .links
+            .iter()
+            .any(|link| link.endpoint.tls)
+            .then(|| stream::trusting(authorities))
+            .transpose()?;
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .context("asynchronous sockets")?;
+        Ok(Engine {
+            runtime,
+            tls,
+            signals: RefCell::new(Signals::listen().context("signals")?),
+        })
     }
 
     /// Sends all requests, or those until a signal to end; what is under way then is waited for.
@@ -79,12 +91,18 @@ impl Engine {
     /// There is no memory for decoders, or a worker failed.
     pub(crate) fn run(&self, plan: &Rc<Plan>) -> anyhow::Result<Measured> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
-        let decoders = (0..plan.workers).map(|_| Decoder::new()).collect::<Result<Vec<_>, _>>()?;
+        let decoders = (0..plan.workers)
+            .map(|_| Decoder::new())
+            .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
         let progress = RefCell::new(Progress::new(plan.requests(), "requests"));
         let look = || {
             let refused: u64 = shared.pace.refusals().values().sum();
-            let more = if refused > 0 { format!(", {refused} refused") } else { String::new() };
+            let more = if refused > 0 {
+                format!(", {refused} refused")
+            } else {
+                String::new()
+            };
             progress.borrow_mut().at(shared.done.get(), &more);
         };
         self.with_signals(&shared.pace, look, async {
@@ -101,22 +119,40 @@ impl Engine {
             }
             all_ended(&mut workers).await
         })?;
-        let own_cpu = clock::thread_cpu().saturating_sub(cpu).checked_div(u32::try_from(shared.done.get())?);
+        let own_cpu = clock::thread_cpu()
+            .saturating_sub(cpu)
+            .checked_div(u32::try_from(shared.done.get())?);
         let mut samples = shared.samples.take();
         samples.sort_unstable_by_key(|sample| sample.number);
-        let length = shared.begun.get().map_or(Duration::ZERO, |begun| clock::uptime().saturating_sub(begun));
+        let length = shared.begun.get().map_or(Duration::ZERO, |begun| {
+            clock::uptime().saturating_sub(begun)
+        });
         let verdicts = shared.verify.borrow().verdicts.clone();
         // In an open loop and over a slowed link the active wait for the next moment is CPU time as well.
         let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
         let own_cpu = own_cpu.filter(|_| !waits);
         let (refusals, stopped_by) = (shared.pace.refusals(), shared.pace.ended_by());
-        Ok(Measured { samples, verdicts, refusals, stopped_by, own_cpu, length })
+        Ok(Measured {
+            samples,
+            verdicts,
+            refusals,
+            stopped_by,
+            own_cpu,
+            length,
+        })
     }
 
     /// The signal to end that came since the last look.
     pub(crate) fn asked_to_end(&self) -> Option<&'static str> {
-        let heard = self.signals.borrow_mut().wait(None, Duration::ZERO).unwrap_or_default();
-        heard.into_iter().find(|heard| heard.asks_to_end()).map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
+        let heard = self
+            .signals
+            .borrow_mut()
+            .wait(None, Duration::ZERO)
+            .unwrap_or_default();
+        heard
+            .into_iter()
+            .find(|heard| heard.asks_to_end())
+            .map(|to_end| to_end.stops().unwrap_or("SIGHUP"))
     }
 
     /// Does `work`, and looks now and then. A signal to end ends `pace`, and `work` by that; `None` after a second signal, which does
@@ -198,7 +234,10 @@ impl Shared {
         let now = clock::uptime();
         let first = self.first.get().unwrap_or(now);
         self.first.set(Some(first));
-        let at = self.plan.rate.map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
+        let at = self
+            .plan
+            .rate
+            .map(|rate| first + Duration::from_secs_f64(turn.number as f64 / rate));
         let goes_on = match at {
             None => self.pace.resumed().await,
             Some(at) => self.pace.until(at).await,
@@ -216,31 +255,62 @@ impl Shared {
     /// Keeps what came of a request, with the slot and the bytes of its answer, if there are any to compare.
     fn answered(&self, turn: &Turn, asked: Asked<Exchanged>, answer: Option<(Option<u64>, &[u8])>) {
         if let Some(cell) = self.plan.cells.get(turn.cell) {
-            self.verify.borrow_mut().answered((cell.arm, cell.subject), self.plan.round_of(turn.number), answer);
+            self.verify.borrow_mut().answered(
+                (cell.arm, cell.subject),
+                self.plan.round_of(turn.number),
+                answer,
+            );
         }
         self.done.set(self.done.get() + 1);
         let begun = self.begun.get().unwrap_or(asked.at);
-        self.samples.borrow_mut().extend(turn.round.map(|round| sample(turn, round, begun, asked)));
+        self.samples
+            .borrow_mut()
+            .extend(turn.round.map(|round| sample(turn, round, begun, asked)));
     }
 }
 
 async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
-    let repeat = if shared.plan.rate.is_none() { Repeat::All } else { Repeat::None };
+    let repeat = if shared.plan.rate.is_none() {
+        Repeat::All
+    } else {
+        Repeat::None
+    };
     while let Some((turn, at)) = shared.next().await {
-        let Some(cell) = shared.plan.cells.get(turn.cell) else { return };
+        let Some(cell) = shared.plan.cells.get(turn.cell) else {
+            return;
+        };
         let node = shared.plan.node(cell.link);
         if shared.pace.holds_back(node, at) {
-            shared.answered(&turn, Asked { answer: Err(Failure::HeldBack), at, refused: 0 }, None);
+            shared.answered(
+                &turn,
+                Asked {
+                    answer: Err(Failure::HeldBack),
+                    at,
+                    refused: 0,
+                },
+                None,
+            );
             continue;
         }
         let idle = shared.idle.borrow_mut().pop();
-        let mut connections = idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
-        let send = async |at| connections.exchange(&shared.plan, cell, turn.number, &mut decoder, at).await;
+        let mut connections =
+            idle.unwrap_or_else(|| Connections::new(&shared.plan, shared.tls.clone()));
+        let send = async |at| {
+            connections
+                .exchange(&shared.plan, cell, turn.number, &mut decoder, at)
+                .await
+        };
         let asked = shared.pace.asked(node, at, repeat, send).await;
         shared.idle.borrow_mut().push(connections);
         let Some(asked) = asked else { return };
-        let decoded = asked.answer.as_ref().ok().map(|exchanged| exchanged.decoded);
-        let answer = decoded.filter(|decoded| decoded.bytes).map(|decoded| (decoded.slot, decoder.bytes()));
+        let decoded = asked
+            .answer
+            .as_ref()
+            .ok()
+            .map(|exchanged| exchanged.decoded);
+        let answer = decoded
+            .filter(|decoded| decoded.bytes)
+            .map(|decoded| (decoded.slot, decoder.bytes()));
         shared.answered(&turn, asked, answer);
     }
 }
@@ -262,7 +332,10 @@ fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> 
         refused: asked.refused,
     };
     match asked.answer {
-        Err(failure) => Sample { failure: Some(failure.to_string()), ..failed },
+        Err(failure) => Sample {
+            failure: Some(failure.to_string()),
+            ..failed
+        },
         Ok(good) => Sample {
             phases: Some(good.phases.map(ns)),
             decode_cpu_ns: ns(good.decode_cpu),

@@ -12,7 +12,9 @@ use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
-use hyper::header::{CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use hyper::header::{
+    CONNECTION, HOST, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
@@ -52,9 +54,17 @@ impl Socket {
         tls: Option<&TlsConnector>,
         limit: usize,
     ) -> Result<Opened<Socket>, Failure> {
-        let Connected { stream, plain, wire, connect, tls } = stream::connect(kind, tls).await?;
+        let Connected {
+            stream,
+            plain,
+            wire,
+            connect,
+            tls,
+        } = stream::connect(kind, tls).await?;
         let begun = clock::uptime();
-        let (mut send, mut connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failure::Connect)?;
+        let (mut send, mut connection) = handshake(TokioIo::new(stream))
+            .await
+            .map_err(|_| Failure::Connect)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
         let request = Request::get(kind.endpoint.path.as_str())
             .header(HOST, kind.endpoint.authority.as_str())
@@ -79,11 +89,22 @@ impl Socket {
             }
         }
         let parts = connection.into_parts();
-        let config = WebSocketConfig::default().max_message_size(Some(limit)).max_frame_size(Some(limit));
+        let config = WebSocketConfig::default()
+            .max_message_size(Some(limit))
+            .max_frame_size(Some(limit));
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
-        let stream = WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
+        let stream =
+            WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
         let connect = connect + clock::uptime().saturating_sub(begun);
-        Ok(Opened { link: Socket { stream, plain, wire }, connect, tls })
+        Ok(Opened {
+            link: Socket {
+                stream,
+                plain,
+                wire,
+            },
+            connect,
+            tls,
+        })
     }
 
     /// Whether the next request can be sent. What came unasked meanwhile is dropped.
@@ -102,7 +123,9 @@ impl Socket {
     /// # Errors
     /// Those of [`Socket::send`] and [`Socket::next`].
     pub(crate) async fn ask(&mut self, body: &Bytes) -> Result<Raw, Failure> {
-        let text = std::str::from_utf8(body).map_err(|_| Failure::Malformed)?.to_owned();
+        let text = std::str::from_utf8(body)
+            .map_err(|_| Failure::Malformed)?
+            .to_owned();
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
         self.send(text).await?;
@@ -123,7 +146,10 @@ impl Socket {
     /// # Errors
     /// [`Failure::Closed`].
     pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
-        self.stream.send(Message::text(text)).await.map_err(|error| failed(&error))
+        self.stream
+            .send(Message::text(text))
+            .await
+            .map_err(|error| failed(&error))
     }
 
     /// The next message.
@@ -133,7 +159,12 @@ impl Socket {
     pub(crate) async fn next(&mut self) -> Result<Heard, Failure> {
         loop {
             match self.stream.next().await {
-                Some(Ok(Message::Text(text))) => return Ok(Heard { text, end: clock::uptime() }),
+                Some(Ok(Message::Text(text))) => {
+                    return Ok(Heard {
+                        text,
+                        end: clock::uptime(),
+                    });
+                }
                 // Pings are answered by the protocol.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
                 Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
@@ -147,12 +178,24 @@ impl Socket {
 /// Whether the node gives the WebSocket that was asked for with that key.
 fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
-        return Err(Failure::of_status(answer.status(), retry_after(answer.headers())));
+        return Err(Failure::of_status(
+            answer.status(),
+            retry_after(answer.headers()),
+        ));
     }
-    let expected = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{SUFFIX}").as_bytes()));
-    let is_right =
-        answer.headers().get(SEC_WEBSOCKET_ACCEPT).is_some_and(|value| value.as_bytes() == expected.as_bytes());
-    if is_right { Ok(()) } else { Err(Failure::Malformed) }
+    let expected = STANDARD.encode(digest(
+        &SHA1_FOR_LEGACY_USE_ONLY,
+        format!("{key}{SUFFIX}").as_bytes(),
+    ));
+    let is_right = answer
+        .headers()
+        .get(SEC_WEBSOCKET_ACCEPT)
+        .is_some_and(|value| value.as_bytes() == expected.as_bytes());
+    if is_right {
+        Ok(())
+    } else {
+        Err(Failure::Malformed)
+    }
 }
 
 fn failed(error: &Error) -> Failure {
@@ -174,12 +217,22 @@ mod tests {
     fn only_the_answer_to_this_key_is_accepted() {
         // The example of RFC 6455.
         let answer = |status: u16, accept: &str| {
-            Response::builder().status(status).header(SEC_WEBSOCKET_ACCEPT, accept).body(()).unwrap()
+            Response::builder()
+                .status(status)
+                .header(SEC_WEBSOCKET_ACCEPT, accept)
+                .body(())
+                .unwrap()
         };
         let (key, right) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
         assert_eq!(accepts(&answer(101, right), key), Ok(()));
-        assert_eq!(accepts(&answer(101, "another"), key), Err(Failure::Malformed));
+        assert_eq!(
+            accepts(&answer(101, "another"), key),
+            Err(Failure::Malformed)
+        );
         assert_eq!(accepts(&answer(404, right), key), Err(Failure::Http(404)));
-        assert_eq!(accepts(&answer(429, right), key), Err(Failure::RateLimited(None)));
+        assert_eq!(
+            accepts(&answer(429, right), key),
+            Err(Failure::RateLimited(None))
+        );
     }
 }

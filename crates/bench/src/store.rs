@@ -30,7 +30,9 @@ CREATE TABLE histogram (cell INTEGER NOT NULL, from_ns INTEGER NOT NULL, to_ns I
 /// There is such a file already, or its folder cannot be written.
 pub(crate) fn reserve(path: &Path) -> anyhow::Result<()> {
     // A link is a file that exists: nothing is written through it.
-    File::create_new(path).with_context(|| format!("--out {}", path.display())).map(drop)
+    File::create_new(path)
+        .with_context(|| format!("--out {}", path.display()))
+        .map(drop)
 }
 
 /// Writes results into the file that was reserved.
@@ -39,7 +41,8 @@ pub(crate) fn reserve(path: &Path) -> anyhow::Result<()> {
 /// It cannot be written.
 pub(crate) fn write(path: &Path, results: &Results) -> anyhow::Result<()> {
     let named = || format!("--out {}", path.display());
-    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(named)?;
+    let mut database =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(named)?;
     fill(&mut database, results).with_context(named)
 }
 
@@ -51,7 +54,10 @@ pub(crate) fn write_header(path: &Path, header: &Header) -> anyhow::Result<()> {
     let named = || format!("--out {}", path.display());
     let replace = || -> anyhow::Result<usize> {
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        Ok(database.execute("UPDATE run SET header = ?", [serde_json::to_string(header)?])?)
+        Ok(database.execute(
+            "UPDATE run SET header = ?",
+            [serde_json::to_string(header)?],
+        )?)
     };
     replace().with_context(named).map(drop)
 }
@@ -62,17 +68,24 @@ pub(crate) fn write_header(path: &Path, header: &Header) -> anyhow::Result<()> {
 /// It cannot be written.
 pub(crate) fn write_document(path: &Path, document: &impl Serialize) -> anyhow::Result<()> {
     let named = || format!("--out {}", path.display());
-    let mut database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(named)?;
+    let mut database =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE).with_context(named)?;
     let begun = begin(&mut database, document).with_context(named)?;
     begun.commit().with_context(named)
 }
 
-fn begin<'a>(database: &'a mut Connection, header: &impl Serialize) -> anyhow::Result<Transaction<'a>> {
+fn begin<'a>(
+    database: &'a mut Connection,
+    header: &impl Serialize,
+) -> anyhow::Result<Transaction<'a>> {
     let transaction = database.transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.execute_batch(SCHEMA)?;
-    transaction.execute("INSERT INTO run VALUES (?)", [serde_json::to_string(header)?])?;
+    transaction.execute(
+        "INSERT INTO run VALUES (?)",
+        [serde_json::to_string(header)?],
+    )?;
     Ok(transaction)
 }
 
@@ -82,18 +95,33 @@ fn fill(database: &mut Connection, results: &Results) -> anyhow::Result<()> {
     for (cell, head) in results.cells.iter().enumerate() {
         let row = params![cell as i64, head.arm, head.subject, head.size.map(whole)];
         transaction.execute("INSERT INTO cell VALUES (?, ?, ?, ?)", row)?;
-        let Some(histogram) = results.histogram(cell) else { continue };
+        let Some(histogram) = results.histogram(cell) else {
+            continue;
+        };
         for bucket in histogram.iter_recorded() {
             let value = bucket.value_iterated_to();
-            let (from, to) = (histogram.lowest_equivalent(value), histogram.highest_equivalent(value));
-            let row = params![cell as i64, whole(from), whole(to), whole(bucket.count_at_value())];
+            let (from, to) = (
+                histogram.lowest_equivalent(value),
+                histogram.highest_equivalent(value),
+            );
+            let row = params![
+                cell as i64,
+                whole(from),
+                whole(to),
+                whole(bucket.count_at_value())
+            ];
             transaction.execute("INSERT INTO histogram VALUES (?, ?, ?, ?)", row)?;
         }
     }
-    let mut insert = transaction.prepare("INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
+    let mut insert = transaction
+        .prepare("INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?;
     for s in &results.samples {
         let known = |number: u64| s.phases.map(|_| whole(number));
-        let phase = |place: usize| s.phases.and_then(|phases| phases.get(place).copied()).map(whole);
+        let phase = |place: usize| {
+            s.phases
+                .and_then(|phases| phases.get(place).copied())
+                .map(whole)
+        };
         insert.execute(params![
             whole(s.number),
             s.round,
@@ -130,7 +158,8 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
 /// As [`read`].
 pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
     let (_, header) = opened(path).with_context(|| path.display().to_string())?;
-    let preset: Preset = serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
+    let preset: Preset =
+        serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
     Ok((preset.preset, header))
 }
 
@@ -142,9 +171,15 @@ struct Preset {
 fn opened(path: &Path) -> anyhow::Result<(Connection, String)> {
     let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let pragma = |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
-    ensure!(pragma("application_id")? == i64::from(APPLICATION), "these are no results of bench");
+    ensure!(
+        pragma("application_id")? == i64::from(APPLICATION),
+        "these are no results of bench"
+    );
     let format = pragma("user_version")?;
-    ensure!(format == FORMAT, "format {format}: this version reads format {FORMAT}");
+    ensure!(
+        format == FORMAT,
+        "format {format}: this version reads format {FORMAT}"
+    );
     let header: String = database.query_row("SELECT header FROM run", [], |row| row.get(0))?;
     Ok((database, header))
 }
@@ -152,7 +187,10 @@ fn opened(path: &Path) -> anyhow::Result<(Connection, String)> {
 fn content(path: &Path) -> anyhow::Result<Results> {
     let (database, header) = opened(path)?;
     let preset: Preset = serde_json::from_str(&header).context("its header")?;
-    ensure!(preset.preset != "compression", "results of bench compression have no requests to compare");
+    ensure!(
+        preset.preset != "compression",
+        "results of bench compression have no requests to compare"
+    );
     let header: Header = serde_json::from_str(&header).context("its header")?;
     let cells = cells(&database)?;
     let mut statement = database.prepare("SELECT * FROM sample ORDER BY number")?;
@@ -160,26 +198,42 @@ fn content(path: &Path) -> anyhow::Result<Results> {
     let mut samples = Vec::new();
     while let Some(row) = rows.next()? {
         let sample = sample(row)?;
-        if sample.cell >= cells.len() || u64::from(sample.round) >= MOST_REQUESTS || sample.number >= MOST_REQUESTS {
+        if sample.cell >= cells.len()
+            || u64::from(sample.round) >= MOST_REQUESTS
+            || sample.number >= MOST_REQUESTS
+        {
             bail!("request {} is damaged", sample.number);
         }
         samples.push(sample);
     }
-    ensure!(header.verdicts.len() == header.arms.len(), "its header is damaged");
-    Ok(Results { header, cells, samples })
+    ensure!(
+        header.verdicts.len() == header.arms.len(),
+        "its header is damaged"
+    );
+    Ok(Results {
+        header,
+        cells,
+        samples,
+    })
 }
 
 fn cells(database: &Connection) -> anyhow::Result<Vec<CellHead>> {
-    let mut statement = database.prepare("SELECT cell, arm, subject, size FROM cell ORDER BY cell")?;
+    let mut statement =
+        database.prepare("SELECT cell, arm, subject, size FROM cell ORDER BY cell")?;
     let mut rows = statement.query([])?;
     let mut cells = Vec::new();
     while let Some(row) = rows.next()? {
-        ensure!(row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS, "its table cell is damaged");
+        ensure!(
+            row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS,
+            "its table cell is damaged"
+        );
         let size: Option<i64> = row.get(3)?;
         cells.push(CellHead {
             arm: row.get(1)?,
             subject: row.get(2)?,
-            size: size.map(|size| u64::try_from(size).context("a size below 0")).transpose()?,
+            size: size
+                .map(|size| u64::try_from(size).context("a size below 0"))
+                .transpose()?,
         });
     }
     Ok(cells)
@@ -192,9 +246,14 @@ fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
     let mut phases = Some([0; PHASES.len()]);
     for place in 0..PHASES.len() {
         let value: Option<i64> = row.get(4 + place)?;
-        let value = value.map(|value| u64::try_from(value).context("a time below 0")).transpose()?;
+        let value = value
+            .map(|value| u64::try_from(value).context("a time below 0"))
+            .transpose()?;
         // An hour a phase: what is longer is damaged, and sums stay sums.
-        ensure!(value.is_none_or(|value| value < 1 << 60), "a time that cannot be");
+        ensure!(
+            value.is_none_or(|value| value < 1 << 60),
+            "a time that cannot be"
+        );
         phases = phases.zip(value).map(|(mut phases, value)| {
             phases[place] = value;
             phases
@@ -227,7 +286,11 @@ mod tests {
         let path = folder.path().join("run.flb");
         let mut kept = results(30, &[("a", 904, &|round| round * 1000), ("b", 904, &|_| 5)]);
         (kept.samples[4].phases, kept.samples[4].failure) = (None, Some("timeout".to_owned()));
-        (kept.samples[4].decode_cpu_ns, kept.samples[4].sent, kept.samples[4].received) = (0, 0, 0);
+        (
+            kept.samples[4].decode_cpu_ns,
+            kept.samples[4].sent,
+            kept.samples[4].received,
+        ) = (0, 0, 0);
         kept.cells[1].size = None;
         reserve(&path).unwrap();
         assert!(reserve(&path).is_err(), "no run is overwritten");
@@ -237,7 +300,9 @@ mod tests {
         write_header(&path, &kept.header).unwrap();
         assert_eq!(read(&path).unwrap(), kept);
         let database = Connection::open(&path).unwrap();
-        let counted: i64 = database.query_row("SELECT sum(count) FROM histogram", [], |row| row.get(0)).unwrap();
+        let counted: i64 = database
+            .query_row("SELECT sum(count) FROM histogram", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(counted, 59);
         let unknown = "SELECT count(*) FROM sample WHERE sent IS NULL AND received IS NULL AND decode_cpu_ns IS NULL";
         let unknown: i64 = database.query_row(unknown, [], |row| row.get(0)).unwrap();
@@ -263,9 +328,16 @@ mod tests {
         for damage in damages {
             std::fs::remove_file(&path).unwrap();
             reserve(&path).unwrap();
-            write(&path, &results(3, &[("a", 904, &|_| 1), ("b", 904, &|_| 5)])).unwrap();
+            write(
+                &path,
+                &results(3, &[("a", 904, &|_| 1), ("b", 904, &|_| 5)]),
+            )
+            .unwrap();
             read(&path).unwrap();
-            Connection::open(&path).unwrap().execute_batch(damage).unwrap();
+            Connection::open(&path)
+                .unwrap()
+                .execute_batch(damage)
+                .unwrap();
             assert!(read(&path).is_err(), "{damage}");
         }
     }

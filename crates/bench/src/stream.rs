@@ -39,16 +39,22 @@ pub(crate) fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConnecto
         Some(file) => {
             let named = || format!("--ca {}", file.display());
             for certificate in CertificateDer::pem_file_iter(file).with_context(named)? {
-                roots.add(certificate.with_context(named)?).with_context(named)?;
+                roots
+                    .add(certificate.with_context(named)?)
+                    .with_context(named)?;
             }
         }
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
+    anyhow::ensure!(
+        !roots.is_empty(),
+        "no certificate to trust: name a PEM file with --ca"
+    );
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![HTTP_1.to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))
@@ -83,20 +89,30 @@ struct Watched<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = buffer.filled().len() - before;
         if read > 0 && self.seen.first_read.get().is_none() {
             self.seen.first_read.set(Some(clock::uptime()));
         }
-        self.seen.received.set(self.seen.received.get() + read as u64);
+        self.seen
+            .received
+            .set(self.seen.received.get() + read as u64);
         Poll::Ready(Ok(()))
     }
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes))?;
         self.seen.sent.set(self.seen.sent.get() + written as u64);
         Poll::Ready(Ok(written))
@@ -133,39 +149,79 @@ pub(crate) struct Connected {
 ///
 /// # Errors
 /// [`Failure::Connect`]; [`Failure::NoHttp2`] if that is to be spoken, and the node does not offer it in TLS's handshake.
-pub(crate) async fn connect(kind: &LinkKind, tls: Option<&TlsConnector>) -> Result<Connected, Failure> {
+pub(crate) async fn connect(
+    kind: &LinkKind,
+    tls: Option<&TlsConnector>,
+) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
-    let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await.map_err(|_| Failure::Connect)?;
+    let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port))
+        .await
+        .map_err(|_| Failure::Connect)?;
     tcp.set_nodelay(true).map_err(|_| Failure::Connect)?;
     // TCP's handshake is one way there and back.
     sleep(shape.added).await;
     let connected = clock::uptime();
     let wire = Rc::new(Seen::default());
-    let tcp: Box<dyn Stream> = if shape.is_none() { Box::new(tcp) } else { Box::new(Shaped::new(tcp, shape)) };
-    let tcp = Watched { stream: tcp, seen: wire.clone() };
+    let tcp: Box<dyn Stream> = if shape.is_none() {
+        Box::new(tcp)
+    } else {
+        Box::new(Shaped::new(tcp, shape))
+    };
+    let tcp = Watched {
+        stream: tcp,
+        seen: wire.clone(),
+    };
     let connect = connected.saturating_sub(begun);
     let Some(connector) = tls.filter(|_| endpoint.tls) else {
-        return Ok(Connected { stream: Box::new(tcp), plain: wire.clone(), wire, connect, tls: Duration::ZERO });
+        return Ok(Connected {
+            stream: Box::new(tcp),
+            plain: wire.clone(),
+            wire,
+            connect,
+            tls: Duration::ZERO,
+        });
     };
     let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| Failure::Connect)?;
     let stream = if kind.way == Way::Http2 {
-        let stream = connector.with_alpn(vec![HTTP_2.to_vec()]).connect(name, tcp).await.map_err(no_http2)?;
+        let stream = connector
+            .with_alpn(vec![HTTP_2.to_vec()])
+            .connect(name, tcp)
+            .await
+            .map_err(no_http2)?;
         if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
             return Err(Failure::NoHttp2);
         }
         stream
     } else {
-        connector.connect(name, tcp).await.map_err(|_| Failure::Connect)?
+        connector
+            .connect(name, tcp)
+            .await
+            .map_err(|_| Failure::Connect)?
     };
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
-    Ok(Connected { stream: Box::new(Watched { stream, seen: plain.clone() }), plain, wire, connect, tls })
+    Ok(Connected {
+        stream: Box::new(Watched {
+            stream,
+            seen: plain.clone(),
+        }),
+        plain,
+        wire,
+        connect,
+        tls,
+    })
 }
 
 /// A node that has none of the protocols that are offered may end TLS's handshake with an alert that says so.
 fn no_http2(error: io::Error) -> Failure {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
-    let said = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
-    if said == Some(&alert) { Failure::NoHttp2 } else { Failure::Connect }
+    let said = error
+        .get_ref()
+        .and_then(|error| error.downcast_ref::<rustls::Error>());
+    if said == Some(&alert) {
+        Failure::NoHttp2
+    } else {
+        Failure::Connect
+    }
 }

@@ -40,10 +40,26 @@ struct Crossed<'a> {
 /// # Errors
 /// A number that JSON does not have.
 pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
-    let cells = results.cells.iter().enumerate().map(|(cell, head)| InNumbers { head, summary: results.summary(cell) });
+    let cells = results
+        .cells
+        .iter()
+        .enumerate()
+        .map(|(cell, head)| InNumbers {
+            head,
+            summary: results.summary(cell),
+        });
     let arms = || results.header.arms.iter().map(String::as_str).skip(1);
-    let pairs = results.links().into_iter().flat_map(|link| arms().map(move |arm| (arm, link)));
-    let crossed = |(arm, link)| Some(Crossed { arm, link, crossover: crossing(results, arm, link)? });
+    let pairs = results
+        .links()
+        .into_iter()
+        .flat_map(|link| arms().map(move |arm| (arm, link)));
+    let crossed = |(arm, link)| {
+        Some(Crossed {
+            arm,
+            link,
+            crossover: crossing(results, arm, link)?,
+        })
+    };
     let whole = Whole {
         run: &results.header,
         cells: cells.collect(),
@@ -56,8 +72,15 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
 
 /// One line for each cell, in milliseconds and bytes; what is not known is empty.
 pub(crate) fn csv(results: &Results) -> String {
-    let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"].map(str::to_owned).into();
-    heads.extend(["mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9"].map(|name| format!("{name} ms")));
+    let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
+        .map(str::to_owned)
+        .into();
+    heads.extend(
+        [
+            "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
+        ]
+        .map(|name| format!("{name} ms")),
+    );
     heads.extend(PHASES.map(|phase| format!("{phase} ms")));
     heads.extend(["decode CPU ms", "received bytes"].map(str::to_owned));
     let mut out = heads.join(",") + "\n";
@@ -66,7 +89,14 @@ pub(crate) fn csv(results: &Results) -> String {
         let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let mut row = vec![quoted(&head.arm), quoted(&head.subject)];
         row.push(head.size.map(|size| size.to_string()).unwrap_or_default());
-        row.extend([summary.successes, summary.failures.values().sum(), summary.refused].map(|n| n.to_string()));
+        row.extend(
+            [
+                summary.successes,
+                summary.failures.values().sum(),
+                summary.refused,
+            ]
+            .map(|n| n.to_string()),
+        );
         let l = summary.latency;
         let latencies = [
             l.map(|l| l.mean),
@@ -80,7 +110,10 @@ pub(crate) fn csv(results: &Results) -> String {
             l.map(|l| l.p999),
         ];
         row.extend(latencies.map(some));
-        row.extend((0..PHASES.len()).map(|place| some(summary.phases.and_then(|phases| phases.get(place).copied()))));
+        row.extend(
+            (0..PHASES.len())
+                .map(|place| some(summary.phases.and_then(|phases| phases.get(place).copied()))),
+        );
         row.extend([summary.decode_cpu, summary.received].map(some));
         out += &(row.join(",") + "\n");
     }
@@ -88,7 +121,11 @@ pub(crate) fn csv(results: &Results) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -98,15 +135,26 @@ mod tests {
 
     #[test]
     fn json_and_csv_have_the_numbers_of_every_cell() {
-        let results =
-            results(100, &[("a,b", 904, &|round| 1_000_000 + round % 3), ("c", 904, &|round| 2_000_000 + round % 5)]);
+        let results = results(
+            100,
+            &[
+                ("a,b", 904, &|round| 1_000_000 + round % 3),
+                ("c", 904, &|round| 2_000_000 + round % 5),
+            ],
+        );
         let value: serde_json::Value = serde_json::from_str(&json(&results).unwrap()).unwrap();
-        assert_eq!((&value["cells"][1]["arm"], &value["cells"][1]["successes"]), (&"c".into(), &100.into()));
+        assert_eq!(
+            (&value["cells"][1]["arm"], &value["cells"][1]["successes"]),
+            (&"c".into(), &100.into())
+        );
         let difference = value["compared"][0]["mean"]["value"].as_f64().unwrap();
         assert!((difference - 1.0).abs() < 1e-5, "{value}");
         let csv = csv(&results);
         let lines: Vec<&str> = csv.lines().collect();
-        assert!(lines[1].starts_with("\"a,b\",account of 904,904,100,0,0,1.00000"), "{csv}");
+        assert!(
+            lines[1].starts_with("\"a,b\",account of 904,904,100,0,0,1.00000"),
+            "{csv}"
+        );
         assert_eq!(lines[0].split(',').count(), lines[2].split(',').count());
     }
 }

@@ -40,7 +40,13 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
     let (ways, scenarios) = (ways(args)?, scenarios(args));
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |cell: &Cell| format!("{}: {}\n", plan.arms.get(cell.arm).map_or("", |arm| &arm.name), cell.method);
+        let line = |cell: &Cell| {
+            format!(
+                "{}: {}\n",
+                plan.arms.get(cell.arm).map_or("", |arm| &arm.name),
+                cell.method
+            )
+        };
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
     preset::with(&plan, (&args.output, args.node.ca.as_deref()), |engine| {
@@ -65,12 +71,21 @@ fn ways(args: &TransportArgs) -> anyhow::Result<Vec<Way>> {
 }
 
 fn scenarios(args: &TransportArgs) -> Vec<Scenario> {
-    vec![(Act::Write, 1), (Act::Write, args.in_a_row), (Act::Read, 1), (Act::Read, args.in_a_row)]
+    vec![
+        (Act::Write, 1),
+        (Act::Write, args.in_a_row),
+        (Act::Read, 1),
+        (Act::Read, args.in_a_row),
+    ]
 }
 
 fn named((act, times): Scenario) -> String {
     let act = if act == Act::Write { "write" } else { "read" };
-    if times == 1 { format!("single {act}") } else { format!("{times} {act}s in a row") }
+    if times == 1 {
+        format!("single {act}")
+    } else {
+        format!("{times} {act}s in a row")
+    }
 }
 
 fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
@@ -80,12 +95,20 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
         None => http.usual_websocket(),
     };
     let poll = time(args.poll);
-    let cells = (0..scenarios.len()).flat_map(|subject| (0..args.transports.len()).map(move |arm| (subject, arm)));
+    let cells = (0..scenarios.len())
+        .flat_map(|subject| (0..args.transports.len()).map(move |arm| (subject, arm)));
     let cell = |(subject, arm): (usize, usize)| Cell {
         arm,
         subject,
         link: 0,
-        method: format!("{}, polled every {poll}", scenarios.get(subject).copied().map(named).unwrap_or_default()),
+        method: format!(
+            "{}, polled every {poll}",
+            scenarios
+                .get(subject)
+                .copied()
+                .map(named)
+                .unwrap_or_default()
+        ),
         numbers: None,
         expected: Expected::Json { same: false },
     };
@@ -93,11 +116,24 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
         cells: cells.map(cell).collect(),
         weights: Vec::new(),
         values: Vec::new(),
-        arms: args.transports.iter().map(|name| Arm { name: name.clone() }).collect(),
+        arms: args
+            .transports
+            .iter()
+            .map(|name| Arm { name: name.clone() })
+            .collect(),
         links: [(http, Way::Http), (websocket, Way::WebSocket)]
-            .map(|(endpoint, way)| LinkKind { endpoint, shape: Shape::default(), way })
+            .map(|(endpoint, way)| LinkKind {
+                endpoint,
+                shape: Shape::default(),
+                way,
+            })
             .into(),
-        subjects: scenarios.iter().map(|scenario| Subject { name: named(*scenario) }).collect(),
+        subjects: scenarios
+            .iter()
+            .map(|scenario| Subject {
+                name: named(*scenario),
+            })
+            .collect(),
         rounds: args.rounds,
         warm_up: args.warm_up,
         workers: 1,
@@ -114,16 +150,28 @@ fn measure(
     engine: &Engine,
     (ways, scenarios): (&[Way], &[Scenario]),
 ) -> anyhow::Result<Results> {
-    let [http, websocket] = plan.links.as_slice() else { bail!("a transport without a node") };
+    let [http, websocket] = plan.links.as_slice() else {
+        bail!("a transport without a node")
+    };
     let tls = http.endpoint.tls;
-    let mut talk = Talk::new((http.clone(), websocket.clone()), engine.tls(), (LIMIT, args.timeout));
-    let patience = Patience { poll: args.poll, timeout: args.timeout };
+    let mut talk = Talk::new(
+        (http.clone(), websocket.clone()),
+        engine.tls(),
+        (LIMIT, args.timeout),
+    );
+    let patience = Patience {
+        poll: args.poll,
+        timeout: args.timeout,
+    };
     let (mut chain, mut notes) = engine.first(chain(&mut talk, patience))?;
     let ways = &mut ways.to_vec();
     if let Some(place) = ways.iter().position(|way| *way == Way::Http2) {
         // Of any chain: an error of JSON-RPC is an answer as well.
-        let asked = engine
-            .first(async { Ok(talk.call(Way::Http2, "eth_chainId", &json!([]), &mut Meter::default()).await) })?;
+        let asked = engine.first(async {
+            Ok(talk
+                .call(Way::Http2, "eth_chainId", &json!([]), &mut Meter::default())
+                .await)
+        })?;
         if let Some(failure) = asked.err().filter(|failure| failure.is_no_http2(tls)) {
             notes.push(preset::leave_out(&mut plan, place, &failure)?);
             ways.remove(place);
@@ -131,7 +179,11 @@ fn measure(
     }
     talk.give_up();
     if !chain.writes() {
-        let reads = |cell: &Cell| scenarios.get(cell.subject).is_some_and(|(act, _)| *act == Act::Read);
+        let reads = |cell: &Cell| {
+            scenarios
+                .get(cell.subject)
+                .is_some_and(|(act, _)| *act == Act::Read)
+        };
         plan.cells.retain(reads);
     }
     notes.push(format!(
@@ -142,10 +194,22 @@ fn measure(
     let started = preset::since_epoch();
     let measured = engine.one_by_one(&plan, async |cell| {
         let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
-        let (way, (act, times)) = way.copied().zip(scenario.copied()).ok_or(Failure::Missing)?;
+        let (way, (act, times)) = way
+            .copied()
+            .zip(scenario.copied())
+            .ok_or(Failure::Missing)?;
         chain.perform(&mut talk, (way, act, times), patience).await
     })?;
-    Ok(preset::results("transport", &plan, Known { sizes: Vec::new(), notes }, measured, started))
+    Ok(preset::results(
+        "transport",
+        &plan,
+        Known {
+            sizes: Vec::new(),
+            notes,
+        },
+        measured,
+        started,
+    ))
 }
 
 /// Finds out which chain the node is of, and what may be written there.
@@ -154,7 +218,10 @@ async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Ve
     let node = "the node";
     match talk.call(Way::Http, "eth_chainId", &json!([]), meter).await {
         Ok(id) => evm(talk, id.as_str().unwrap_or_default(), patience).await,
-        Err(Failure::Rpc(_)) => match talk.call(Way::Http, "getGenesisHash", &json!([]), meter).await {
+        Err(Failure::Rpc(_)) => match talk
+            .call(Way::Http, "getGenesisHash", &json!([]), meter)
+            .await
+        {
             Ok(genesis) => solana(talk, genesis.as_str().unwrap_or_default(), patience).await,
             Err(failure) => bail!("{node} is neither of an EVM chain nor of Solana: {failure}"),
         },
@@ -162,12 +229,22 @@ async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Ve
     }
 }
 
-async fn evm(talk: &mut Talk, id: &str, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn evm(
+    talk: &mut Talk,
+    id: &str,
+    patience: Patience,
+) -> anyhow::Result<(Chain, Vec<String>)> {
     let meter = &mut Meter::default();
     let version = version(talk, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
-    let accounts = talk.call(Way::Http, "eth_accounts", &json!([]), meter).await.unwrap_or_default();
-    let payer = accounts.get(0).and_then(Value::as_str).filter(|_| evm::DEVELOPMENT.contains(&id));
+    let accounts = talk
+        .call(Way::Http, "eth_accounts", &json!([]), meter)
+        .await
+        .unwrap_or_default();
+    let payer = accounts
+        .get(0)
+        .and_then(Value::as_str)
+        .filter(|_| evm::DEVELOPMENT.contains(&id));
     let Some(payer) = payer else {
         notes.push("No development chain with an account that the node signs for: nothing is written, and the newest block is read".to_owned());
         return Ok((Chain::Evm(Evm::read_only(id)), notes));
@@ -178,7 +255,11 @@ async fn evm(talk: &mut Talk, id: &str, patience: Patience) -> anyhow::Result<(C
     }
 }
 
-async fn solana(talk: &mut Talk, genesis: &str, patience: Patience) -> anyhow::Result<(Chain, Vec<String>)> {
+async fn solana(
+    talk: &mut Talk,
+    genesis: &str,
+    patience: Patience,
+) -> anyhow::Result<(Chain, Vec<String>)> {
     if solana::PUBLIC.contains(&genesis) {
         bail!(
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
@@ -186,13 +267,25 @@ async fn solana(talk: &mut Talk, genesis: &str, patience: Patience) -> anyhow::R
     }
     let version = version(talk, "getVersion").await;
     match Solana::funded(talk, patience).await {
-        Ok(solana) => Ok((Chain::Solana(Box::new(solana)), vec![format!("Solana, {version}")])),
-        Err(failure) => bail!("the node gives no lamports for transfers (requestAirdrop): {failure}"),
+        Ok(solana) => Ok((
+            Chain::Solana(Box::new(solana)),
+            vec![format!("Solana, {version}")],
+        )),
+        Err(failure) => {
+            bail!("the node gives no lamports for transfers (requestAirdrop): {failure}")
+        }
     }
 }
 
 async fn version(talk: &mut Talk, method: &str) -> String {
-    let version = talk.call(Way::Http, method, &json!([]), &mut Meter::default()).await.unwrap_or_default();
-    let text = version.as_str().or_else(|| version.get("solana-core").and_then(Value::as_str));
-    text.map_or("unknown version".to_owned(), |text| format!("version {}", clean(text)))
+    let version = talk
+        .call(Way::Http, method, &json!([]), &mut Meter::default())
+        .await
+        .unwrap_or_default();
+    let text = version
+        .as_str()
+        .or_else(|| version.get("solana-core").and_then(Value::as_str));
+    text.map_or("unknown version".to_owned(), |text| {
+        format!("version {}", clean(text))
+    })
 }

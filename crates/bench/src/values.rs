@@ -25,20 +25,31 @@ pub(crate) enum Of {
 impl Value {
     /// One of them; each place has its own.
     pub(crate) fn drawn(&self, seed: u64, place: usize) -> Cow<'_, str> {
-        let mut random = fastrand::Rng::with_seed(seed ^ (place as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
+        let mut random =
+            fastrand::Rng::with_seed(seed ^ (place as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.of {
             Of::Range { from, to, hex } => written(random.u64(*from..=*to.max(from)), *hex),
-            Of::List(list) => Cow::Borrowed(list.get(random.usize(0..list.len().max(1))).map_or("", String::as_str)),
+            Of::List(list) => Cow::Borrowed(
+                list.get(random.usize(0..list.len().max(1)))
+                    .map_or("", String::as_str),
+            ),
         }
     }
 
     /// For people, and to see that two runs drew from the same.
     pub(crate) fn described(&self) -> String {
         match &self.of {
-            Of::Range { from, to, hex } => format!("{} to {}", written(*from, *hex), written(*to, *hex)),
+            Of::Range { from, to, hex } => {
+                format!("{} to {}", written(*from, *hex), written(*to, *hex))
+            }
             Of::List(list) => {
                 let digest = digest(&SHA256, list.join("\n").as_bytes());
-                let start: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+                let start: String = digest
+                    .as_ref()
+                    .iter()
+                    .take(6)
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect();
                 format!("{} texts of digest {start}", count(list.len() as u64))
             }
         }
@@ -56,13 +67,20 @@ impl Value {
     pub(crate) fn every(&self) -> Vec<Cow<'_, str>> {
         match &self.of {
             Of::Range { .. } => vec![self.first()],
-            Of::List(list) => list.iter().map(|text| Cow::Borrowed(text.as_str())).collect(),
+            Of::List(list) => list
+                .iter()
+                .map(|text| Cow::Borrowed(text.as_str()))
+                .collect(),
         }
     }
 }
 
 fn written(number: u64, hex: bool) -> Cow<'static, str> {
-    Cow::Owned(if hex { format!("{number:#x}") } else { number.to_string() })
+    Cow::Owned(if hex {
+        format!("{number:#x}")
+    } else {
+        number.to_string()
+    })
 }
 
 /// `text` with every `{name}` of `values` replaced, by the place of the value. What is put in is not looked at again.
@@ -116,24 +134,52 @@ mod tests {
 
     #[test]
     fn names_in_braces_are_filled_once_and_braces_of_json_are_left() {
-        let list = |name: &str, text: &str| Value { name: name.to_owned(), of: Of::List([text.to_owned()].into()) };
+        let list = |name: &str, text: &str| Value {
+            name: name.to_owned(),
+            of: Of::List([text.to_owned()].into()),
+        };
         let values = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
-        assert_eq!(filled(text, &values, |_, value| value.drawn(1, 0)), r#"[{b},"x",{"c":{}},{d},{"#);
+        assert_eq!(
+            filled(text, &values, |_, value| value.drawn(1, 0)),
+            r#"[{b},"x",{"c":{}},{d},{"#
+        );
         assert_eq!(names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
     }
 
     #[test]
     fn every_number_of_a_range_and_every_text_of_a_list_is_drawn() {
         let drawn = |of: Of| {
-            let value = Value { name: "v".to_owned(), of };
-            let mut seen: Vec<String> = (0..200).map(|seed| value.drawn(seed, 0).into_owned()).collect();
+            let value = Value {
+                name: "v".to_owned(),
+                of,
+            };
+            let mut seen: Vec<String> = (0..200)
+                .map(|seed| value.drawn(seed, 0).into_owned())
+                .collect();
             seen.sort();
             seen.dedup();
             seen
         };
-        assert_eq!(drawn(Of::Range { from: 14, to: 16, hex: true }), ["0x10", "0xe", "0xf"]);
-        assert_eq!(drawn(Of::Range { from: u64::MAX, to: u64::MAX, hex: false }), [u64::MAX.to_string()]);
-        assert_eq!(drawn(Of::List(["a", "b"].map(str::to_owned).into())), ["a", "b"]);
+        assert_eq!(
+            drawn(Of::Range {
+                from: 14,
+                to: 16,
+                hex: true
+            }),
+            ["0x10", "0xe", "0xf"]
+        );
+        assert_eq!(
+            drawn(Of::Range {
+                from: u64::MAX,
+                to: u64::MAX,
+                hex: false
+            }),
+            [u64::MAX.to_string()]
+        );
+        assert_eq!(
+            drawn(Of::List(["a", "b"].map(str::to_owned).into())),
+            ["a", "b"]
+        );
     }
 }

@@ -65,7 +65,12 @@ pub(crate) struct Verify {
 
 impl Verify {
     pub(crate) fn new(plan: &Plan) -> Verify {
-        let arms = |subject| plan.cells.iter().filter(|cell| cell.subject == subject).count();
+        let arms = |subject| {
+            plan.cells
+                .iter()
+                .filter(|cell| cell.subject == subject)
+                .count()
+        };
         Verify {
             open: BTreeMap::new(),
             arms: (0..plan.subjects.len()).map(arms).collect(),
@@ -84,7 +89,9 @@ impl Verify {
     ) {
         let of_round = self.open.entry((round, subject)).or_default();
         of_round.asked += 1;
-        of_round.answers.extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
+        of_round
+            .answers
+            .extend(answer.map(|(slot, bytes)| (arm, answer_of(slot, bytes))));
         if of_round.asked >= self.arms.get(subject).copied().unwrap_or(0) {
             let whole = self.open.remove(&(round, subject)).unwrap_or_default();
             self.compare(&whole, (subject, round));
@@ -93,15 +100,27 @@ impl Verify {
 
     fn compare(&mut self, round: &Round, (subject, number): (usize, u64)) {
         let asked = || asked(&self.plan, subject, number);
-        let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else { return };
+        let Some((_, reference)) = round.answers.iter().find(|(arm, _)| *arm == 0) else {
+            return;
+        };
         // A block that another node has was not skipped: then the reference is the one that does not have it.
         if reference.skipped && round.answers.iter().any(|(_, answer)| !answer.skipped) {
-            let said = || format!("{}: it says that the slot was skipped, and another has its block", asked());
-            self.verdicts.iter_mut().take(1).for_each(|verdict| verdict.differs(said));
+            let said = || {
+                format!(
+                    "{}: it says that the slot was skipped, and another has its block",
+                    asked()
+                )
+            };
+            self.verdicts
+                .iter_mut()
+                .take(1)
+                .for_each(|verdict| verdict.differs(said));
             return;
         }
         for (arm, answer) in round.answers.iter().filter(|(arm, _)| *arm != 0) {
-            let Some(verdict) = self.verdicts.get_mut(*arm) else { continue };
+            let Some(verdict) = self.verdicts.get_mut(*arm) else {
+                continue;
+            };
             if answer.digest == reference.digest {
                 verdict.equal += 1;
             } else if answer.slot == reference.slot {
@@ -112,24 +131,41 @@ impl Verify {
 }
 
 fn answer_of(slot: Option<u64>, bytes: &[u8]) -> Answer {
-    let record = bytes.starts_with(canonical::RECORD.as_bytes()).then(|| String::from_utf8_lossy(bytes).into_owned());
-    let compared = record.as_deref().map_or(bytes, |record| canonical::digest(record).as_bytes());
-    Answer { slot, digest: digest(compared), skipped: bytes.starts_with(SKIPPED.as_bytes()), record }
+    let record = bytes
+        .starts_with(canonical::RECORD.as_bytes())
+        .then(|| String::from_utf8_lossy(bytes).into_owned());
+    let compared = record
+        .as_deref()
+        .map_or(bytes, |record| canonical::digest(record).as_bytes());
+    Answer {
+        slot,
+        digest: digest(compared),
+        skipped: bytes.starts_with(SKIPPED.as_bytes()),
+        record,
+    }
 }
 
 /// The request of a round about a subject, as it was sent but for its id.
 fn asked(plan: &Plan, subject: usize, round: u64) -> String {
-    let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else { return String::new() };
+    let Some(cell) = plan.cells.iter().find(|cell| cell.subject == subject) else {
+        return String::new();
+    };
     let body = plan.body_in(cell, 0, round);
     let text = String::from_utf8_lossy(&body);
-    text.split_once("\"id\":0,").map_or("", |(_, method)| method).trim_end_matches('}').to_owned()
+    text.split_once("\"id\":0,")
+        .map_or("", |(_, method)| method)
+        .trim_end_matches('}')
+        .to_owned()
 }
 
 fn difference(reference: &Answer, other: &Answer) -> String {
     match (&reference.record, &other.record) {
         (Some(reference), Some(other)) => canonical::difference(reference, other),
         _ if other.skipped => "it says that the slot was skipped".to_owned(),
-        _ => format!("{} bytes, other than the reference's {}", other.digest.0, reference.digest.0),
+        _ => format!(
+            "{} bytes, other than the reference's {}",
+            other.digest.0, reference.digest.0
+        ),
     }
 }
 
@@ -147,10 +183,29 @@ mod tests {
 
     fn verify() -> Verify {
         let empty = plan(1, 1);
-        let cells = (0..6).map(|place| Cell { arm: place % 3, subject: place / 3, ..empty.cells[0].clone() }).collect();
-        let arms = ["a", "b", "c"].map(|name| Arm { name: name.to_owned() }).into();
-        let subjects = ["x", "y"].map(|name| Subject { name: name.to_owned() }).into();
-        Verify::new(&Plan { arms, subjects, cells, ..empty })
+        let cells = (0..6)
+            .map(|place| Cell {
+                arm: place % 3,
+                subject: place / 3,
+                ..empty.cells[0].clone()
+            })
+            .collect();
+        let arms = ["a", "b", "c"]
+            .map(|name| Arm {
+                name: name.to_owned(),
+            })
+            .into();
+        let subjects = ["x", "y"]
+            .map(|name| Subject {
+                name: name.to_owned(),
+            })
+            .into();
+        Verify::new(&Plan {
+            arms,
+            subjects,
+            cells,
+            ..empty
+        })
     }
 
     fn counts(verify: &Verify, arm: usize) -> (u64, u64) {
@@ -160,8 +215,8 @@ mod tests {
     #[test]
     fn the_first_differences_are_listed_with_the_request_and_the_field() {
         let mut verify = verify();
-        let records =
-            [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#].map(|json| canonical::record(json, &[]));
+        let records = [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#]
+            .map(|json| canonical::record(json, &[]));
         for round in 0..20 {
             for (arm, record) in [(0, &records[0]), (1, &records[1]), (2, &records[0])] {
                 verify.answered((arm, 0), round, Some((None, record.as_bytes())));
@@ -171,7 +226,8 @@ mod tests {
         let first = &verify.verdicts[1].first;
         assert_eq!(first.len(), MOST_LISTED);
         assert!(
-            first[0].starts_with("\"method\":") && first[0].ends_with(": blockTime is 6 instead of 5"),
+            first[0].starts_with("\"method\":")
+                && first[0].ends_with(": blockTime is 6 instead of 5"),
             "{first:?}"
         );
     }
@@ -179,17 +235,33 @@ mod tests {
     #[test]
     fn a_difference_is_listed_with_the_values_that_were_drawn() {
         let mut plan = verify().plan;
-        plan.values = vec![Value { name: "slot".to_owned(), of: Of::Range { from: 5, to: 900, hex: false } }];
-        plan.cells.iter_mut().for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
+        plan.values = vec![Value {
+            name: "slot".to_owned(),
+            of: Of::Range {
+                from: 5,
+                to: 900,
+                hex: false,
+            },
+        }];
+        plan.cells
+            .iter_mut()
+            .for_each(|cell| cell.method = r#""method":"m","params":[{slot}]"#.to_owned());
         let mut verify = Verify::new(&plan);
         for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
             verify.answered((number, 0), 7, Some((None, bytes)));
         }
         let sent = plan.body(&plan.cells[1], 7 * 6 + 1);
         let sent = String::from_utf8(sent.to_vec()).unwrap();
-        let params = sent.split_once("\"params\":").unwrap().1.trim_end_matches('}');
+        let params = sent
+            .split_once("\"params\":")
+            .unwrap()
+            .1
+            .trim_end_matches('}');
         let first = &verify.verdicts[1].first[0];
-        assert!(first.contains(&format!("{params}: ")) && !first.contains("slot"), "{first} of {sent}");
+        assert!(
+            first.contains(&format!("{params}: ")) && !first.contains("slot"),
+            "{first} of {sent}"
+        );
     }
 
     #[test]
@@ -212,14 +284,20 @@ mod tests {
     #[test]
     fn a_skipped_slot_is_compared_and_who_lacks_a_block_is_the_one_that_differs() {
         let mut verify = verify();
-        let rounds: [[&[u8]; 3]; 3] =
-            [[b"skipped -32007"; 3], [b"{}", b"{}", b"skipped -32007"], [b"skipped -32007", b"{}", b"{}"]];
+        let rounds: [[&[u8]; 3]; 3] = [
+            [b"skipped -32007"; 3],
+            [b"{}", b"{}", b"skipped -32007"],
+            [b"skipped -32007", b"{}", b"{}"],
+        ];
         for (round, answers) in rounds.iter().enumerate() {
             for (arm, bytes) in answers.iter().enumerate() {
                 verify.answered((arm, 0), round as u64, Some((None, bytes)));
             }
         }
-        let found = verify.verdicts.iter().map(|verdict| (verdict.equal, verdict.different));
+        let found = verify
+            .verdicts
+            .iter()
+            .map(|verdict| (verdict.equal, verdict.different));
         assert_eq!(found.collect::<Vec<_>>(), [(0, 1), (2, 0), (1, 1)]);
     }
 

@@ -15,16 +15,26 @@ pub(crate) enum Way {
 
 impl Way {
     /// All, by their names.
-    pub(crate) const ALL: [(&'static str, Way); 4] =
-        [("http", Way::Http), ("http-new", Way::HttpNew), ("http2", Way::Http2), ("websocket", Way::WebSocket)];
+    pub(crate) const ALL: [(&'static str, Way); 4] = [
+        ("http", Way::Http),
+        ("http-new", Way::HttpNew),
+        ("http2", Way::Http2),
+        ("websocket", Way::WebSocket),
+    ];
 
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
-        Way::ALL.iter().find(|(_, way)| *way == self).map_or("", |(name, _)| name)
+        Way::ALL
+            .iter()
+            .find(|(_, way)| *way == self)
+            .map_or("", |(name, _)| name)
     }
 
     /// By its name.
     pub(crate) fn named(name: &str) -> Option<Way> {
-        Way::ALL.iter().find(|(known, _)| *known == name).map(|(_, way)| *way)
+        Way::ALL
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, way)| *way)
     }
 }

@@ -1,6 +1,9 @@
 //! `bench run` and `bench transport` over HTTP/2, against servers that offer it and servers that do not.
 
-#![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -60,30 +63,56 @@ impl<F: Future + 'static> Executor<F> for Here {
 }
 
 /// Answers `eth_chainId` with that of no development chain, and every other method with its own parameters.
-async fn answer(request: Request<Incoming>, seen: Arc<Seen>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let of = if request.version() == Version::HTTP_2 { &seen.two } else { &seen.one };
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Seen>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    let of = if request.version() == Version::HTTP_2 {
+        &seen.two
+    } else {
+        &seen.one
+    };
     of.fetch_add(1, Ordering::SeqCst);
-    let body = request.into_body().collect().await.expect("a whole request").to_bytes();
+    let body = request
+        .into_body()
+        .collect()
+        .await
+        .expect("a whole request")
+        .to_bytes();
     let asked: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
-    let result = if asked["method"] == "eth_chainId" { "0x1".into() } else { asked["params"].clone() };
-    let said = serde_json::json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
+    let result = if asked["method"] == "eth_chainId" {
+        "0x1".into()
+    } else {
+        asked["params"].clone()
+    };
+    let said =
+        serde_json::json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}).to_string();
     Ok(Response::new(Full::new(Bytes::from(said))))
 }
 
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, two: bool, seen: Arc<Seen>) {
-    let (stream, service) = (TokioIo::new(stream), service_fn(move |request| answer(request, seen.clone())));
+    let (stream, service) = (
+        TokioIo::new(stream),
+        service_fn(move |request| answer(request, seen.clone())),
+    );
     // How a connection ends is of no interest.
     if two {
-        let _ = http2::Builder::new(Here).serve_connection(stream, service).await;
+        let _ = http2::Builder::new(Here)
+            .serve_connection(stream, service)
+            .await;
     } else {
-        let _ = http1::Builder::new().serve_connection(stream, service).await;
+        let _ = http1::Builder::new()
+            .serve_connection(stream, service)
+            .await;
     }
 }
 
 /// A certificate for loopback and its key, in PEM.
 fn certificate() -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
-    let made = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("parameters").self_signed(&key);
+    let made = rcgen::CertificateParams::new(vec!["127.0.0.1".to_owned()])
+        .expect("parameters")
+        .self_signed(&key);
     (made.expect("a certificate").pem(), key.serialize_pem())
 }
 
@@ -91,9 +120,17 @@ fn tls((certificate, key): &(String, String), protocols: &[&str]) -> TlsAcceptor
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("TLS");
-    let mut config = builder.with_no_client_auth().with_single_cert(chain, key).expect("a certificate of this key");
-    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("TLS");
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .expect("a certificate of this key");
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     TlsAcceptor::from(Arc::new(config))
 }
 
@@ -104,7 +141,8 @@ impl Server {
         let counted = seen.clone();
         let run = async move {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            give.send(listener.local_addr().expect("an address")).expect("the test waits");
+            give.send(listener.local_addr().expect("an address"))
+                .expect("the test waits");
             loop {
                 let (stream, _) = listener.accept().await.expect("a connection");
                 let (acceptor, seen) = (acceptor.clone(), counted.clone());
@@ -115,20 +153,33 @@ impl Server {
                         return serve(stream, two, seen).await;
                     };
                     // A client may refuse what is offered.
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let Ok(stream) = acceptor.accept(stream).await else {
+                        return;
+                    };
                     let two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     serve(stream, two, seen).await;
                 });
             }
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .expect("a runtime");
         // It ends with the test's process.
-        thread::Builder::new().spawn(move || LocalSet::new().block_on(&runtime, run)).expect("a thread");
-        Server { address: take.recv().expect("an address"), seen }
+        thread::Builder::new()
+            .spawn(move || LocalSet::new().block_on(&runtime, run))
+            .expect("a thread");
+        Server {
+            address: take.recv().expect("an address"),
+            seen,
+        }
     }
 
     fn requests(&self) -> (u64, u64) {
-        (self.seen.one.swap(0, Ordering::SeqCst), self.seen.two.swap(0, Ordering::SeqCst))
+        (
+            self.seen.one.swap(0, Ordering::SeqCst),
+            self.seen.two.swap(0, Ordering::SeqCst),
+        )
     }
 }
 
@@ -166,10 +217,17 @@ params = "[{{slot}}]"
 fn a_plan_is_sent_over_http2_where_a_node_offers_it() {
     let (folder, certificate) = (tempfile::tempdir().expect("a folder"), certificate());
     let server = Server::start(Some(tls(&certificate, &["h2", "http/1.1"])), false);
-    let plan = plan(folder.path(), &format!("https://{}", server.address), &certificate.0);
+    let plan = plan(
+        folder.path(),
+        &format!("https://{}", server.address),
+        &certificate.0,
+    );
     let (said, code) = bench(&["run", &plan]).expect("results");
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("Answers of two: equal to the reference's in all 60 comparisons"), "{said}");
+    assert!(
+        said.contains("Answers of two: equal to the reference's in all 60 comparisons"),
+        "{said}"
+    );
     // One of HTTP/2 found out whether it is offered.
     assert_eq!(server.requests(), (60, 61));
 }
@@ -179,31 +237,59 @@ fn an_arm_over_http2_is_left_out_where_a_node_does_not_offer_it() {
     let (folder, certificate) = (tempfile::tempdir().expect("a folder"), certificate());
     // One that agrees on nothing else, one that knows no names of protocols, and one without TLS.
     let servers = [
-        (Server::start(Some(tls(&certificate, &["http/1.1"])), false), "https"),
+        (
+            Server::start(Some(tls(&certificate, &["http/1.1"])), false),
+            "https",
+        ),
         (Server::start(Some(tls(&certificate, &[])), false), "https"),
         (Server::start(None, false), "http"),
     ];
     for (server, scheme) in servers {
-        let plan = plan(folder.path(), &format!("{scheme}://{}", server.address), &certificate.0);
+        let plan = plan(
+            folder.path(),
+            &format!("{scheme}://{}", server.address),
+            &certificate.0,
+        );
         let (said, code) = bench(&["run", &plan]).expect("results");
         assert_eq!(code, 0, "{said}");
-        assert!(said.contains("two is left out: the node does not offer HTTP/2 ("), "{said}");
+        assert!(
+            said.contains("two is left out: the node does not offer HTTP/2 ("),
+            "{said}"
+        );
         assert_eq!(server.requests(), (60, 0));
     }
 }
 
 #[test]
 fn transports_are_compared_over_http2_without_tls_too() {
-    let transports = ["--transports", "http2,http", "--rounds", "3", "--warm-up", "0", "--in-a-row", "2"];
+    let transports = [
+        "--transports",
+        "http2,http",
+        "--rounds",
+        "3",
+        "--warm-up",
+        "0",
+        "--in-a-row",
+        "2",
+    ];
     let both = Server::start(None, true);
     let url = format!("http://{}", both.address);
     let (said, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
-    assert!(code == 0 && said.contains("=== SINGLE READ ===\n\nhttp2: "), "{said}");
+    assert!(
+        code == 0 && said.contains("=== SINGLE READ ===\n\nhttp2: "),
+        "{said}"
+    );
     // A question whether it is offered, and 3 rounds of 1 and of 2 reads.
     assert_eq!(both.requests().1, 1 + 3 * 3);
     let one = Server::start(None, false);
     let url = format!("http://{}", one.address);
     let (said, code) = bench(&[&["transport", &url][..], &transports].concat()).expect("results");
-    assert!(code == 0 && said.contains("http2 is left out: the node does not offer HTTP/2"), "{said}");
-    assert!(said.contains("=== SINGLE READ ===\n\nhttp: ") && !said.contains("\nhttp2: "), "{said}");
+    assert!(
+        code == 0 && said.contains("http2 is left out: the node does not offer HTTP/2"),
+        "{said}"
+    );
+    assert!(
+        said.contains("=== SINGLE READ ===\n\nhttp: ") && !said.contains("\nhttp2: "),
+        "{said}"
+    );
 }

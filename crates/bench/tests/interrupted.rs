@@ -30,9 +30,13 @@ const GOOD: u64 = 30;
 
 #[test]
 fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
-    for (interrupted, why) in
-        [(true, "ended early by SIGINT"), (false, "ended early: the node answers -32000: no more; only the 30 records")]
-    {
+    for (interrupted, why) in [
+        (true, "ended early by SIGINT"),
+        (
+            false,
+            "ended early: the node answers -32000: no more; only the 30 records",
+        ),
+    ] {
         let asked = AtomicU64::new(0);
         let node = stand_in::start(move |method, _| match method {
             "getSlot" => Ok(json!(1000)),
@@ -50,13 +54,29 @@ fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
             },
         });
         let folder = tempfile::tempdir().unwrap();
-        let [saved, out] = ["kept.b64", "run.flb"].map(|name| folder.path().join(name).display().to_string());
-        let words = ["bench", "compression", &node, "--codecs", "zlib,lz4", "--fetch", "0", "--pace", "1ms"];
+        let [saved, out] =
+            ["kept.b64", "run.flb"].map(|name| folder.path().join(name).display().to_string());
+        let words = [
+            "bench",
+            "compression",
+            &node,
+            "--codecs",
+            "zlib,lz4",
+            "--fetch",
+            "0",
+            "--pace",
+            "1ms",
+        ];
         let more = ["--save", &saved, "--out", &out];
-        let (said, code) = faultline_bench::run(&Cli::try_parse_from(words.iter().chain(&more)).unwrap().args).unwrap();
+        let (said, code) =
+            faultline_bench::run(&Cli::try_parse_from(words.iter().chain(&more)).unwrap().args)
+                .unwrap();
         let read = fs::read_to_string(&saved).unwrap().lines().count();
         assert!(code == 1 && said.contains(why), "{said}");
-        assert!(said.contains(&format!("{read} records, {read} measured")), "{said}");
+        assert!(
+            said.contains(&format!("{read} records, {read} measured")),
+            "{said}"
+        );
         assert_eq!(read as u64, GOOD);
         let again = Cli::try_parse_from(["bench", "report", &out]).unwrap();
         assert_eq!(faultline_bench::run(&again.args).unwrap().0, said);
@@ -64,6 +84,14 @@ fn what_was_read_before_a_signal_or_an_error_is_saved_and_measured() {
 }
 
 fn block(number: u64) -> serde_json::Value {
-    let record: Vec<u8> = (0..200).map(|place| if place < 100 { 7 } else { (place * number % 251) as u8 }).collect();
+    let record: Vec<u8> = (0..200)
+        .map(|place| {
+            if place < 100 {
+                7
+            } else {
+                (place * number % 251) as u8
+            }
+        })
+        .collect();
     json!({"transactions": [{"transaction": [STANDARD.encode(record), "base64"]}]})
 }

@@ -1,6 +1,10 @@
 //! The document about `bench run` against the program: every key of a plan, every plan that it names.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -25,24 +29,30 @@ fn root() -> PathBuf {
 }
 
 fn document() -> String {
-    let text = std::fs::read_to_string(root().join("docs/BENCH.md")).expect("the document is there");
-    let (_, after) = text.split_once("\n## bench run\n").expect("a chapter about bench run");
+    let text =
+        std::fs::read_to_string(root().join("docs/BENCH.md")).expect("the document is there");
+    let (_, after) = text
+        .split_once("\n## bench run\n")
+        .expect("a chapter about bench run");
     after.split("\n## ").next().unwrap_or(after).to_owned()
 }
 
 /// A plan with an unknown key in every table: the loader answers with the keys it knows.
-const UNKNOWN: &str =
-    "qqqqqqqq = 1\n[[arm]]\nqqqqqqqq = 1\nname = 'a'\n[[value]]\nqqqqqqqq = 1\nname = 'v'\n[[request]]\nqqqqqqqq = 1\n";
+const UNKNOWN: &str = "qqqqqqqq = 1\n[[arm]]\nqqqqqqqq = 1\nname = 'a'\n[[value]]\nqqqqqqqq = 1\nname = 'v'\n[[request]]\nqqqqqqqq = 1\n";
 
 #[test]
 fn the_document_has_every_key_of_a_plan_and_no_other() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let plan = folder.path().join("plan.toml");
     std::fs::write(&plan, UNKNOWN).expect("a plan");
-    let told = dry_run(&plan).expect_err("unknown keys are mistakes").to_string();
+    let told = dry_run(&plan)
+        .expect_err("unknown keys are mistakes")
+        .to_string();
     let mut known = BTreeSet::new();
     for line in told.lines() {
-        let Some((place, keys)) = line.split_once("qqqqqqqq: unknown key; known here: ") else { continue };
+        let Some((place, keys)) = line.split_once("qqqqqqqq: unknown key; known here: ") else {
+            continue;
+        };
         let table = place.rsplit_once(": ").map_or("", |(_, table)| table);
         known.extend(keys.split(", ").map(|key| format!("{table}{key}")));
     }
@@ -50,7 +60,9 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
         assert!(known.remove(table), "{table} is a table: {told}");
     }
     let text = document();
-    let cells = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let cells = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     let written: BTreeSet<String> = cells.map(|(key, _)| key.to_owned()).collect();
     assert!(known.len() > 20, "{known:?}");
     assert_eq!(known, written);
@@ -60,10 +72,18 @@ fn the_document_has_every_key_of_a_plan_and_no_other() {
 fn the_document_names_every_ready_plan_and_each_prints_its_requests() {
     let text = document();
     let mut plans = 0;
-    for entry in std::fs::read_dir(root().join("experiments/bench")).expect("there are ready plans") {
+    for entry in std::fs::read_dir(root().join("experiments/bench")).expect("there are ready plans")
+    {
         let path = entry.expect("an entry").path();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(text.contains(&format!("(../experiments/bench/{name})")), "{name} is not in the document");
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            text.contains(&format!("(../experiments/bench/{name})")),
+            "{name} is not in the document"
+        );
         let said = dry_run(&path).unwrap_or_else(|error| panic!("{name}: {error:#}"));
         assert!(said.contains(r#""jsonrpc":"2.0""#), "{name}: {said}");
         plans += 1;
@@ -74,14 +94,19 @@ fn the_document_names_every_ready_plan_and_each_prints_its_requests() {
 #[test]
 fn the_example_of_the_document_prints_its_requests() {
     let text = document();
-    let example = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example");
+    let example = text
+        .split("```toml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next())
+        .expect("an example");
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("addresses.txt"), "0xaa\n0xbb\n").expect("a file of values");
     let plan = folder.path().join("plan.toml");
     std::fs::write(&plan, example).expect("a plan");
     let said = dry_run(&plan).unwrap_or_else(|error| panic!("{error:#}"));
     assert!(
-        said.contains(r#""method":"eth_getBalance","params":["0x"#) && said.contains("SEND wss://node.example"),
+        said.contains(r#""method":"eth_getBalance","params":["0x"#)
+            && said.contains("SEND wss://node.example"),
         "{said}"
     );
 }

@@ -1,7 +1,11 @@
 //! `bench` against a real validator whose accounts are known: five of the sizes of the study of encodings, loaded at genesis.
 //! What was printed is kept in `target/bench-real`.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -42,10 +46,20 @@ struct Node {
 fn data(size: usize) -> Vec<u8> {
     let mut state = size as u64;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 56) as u8
     };
-    (0..size).map(|place| if place % 64 < 32 { random() } else { (place % 64 < 40) as u8 * 7 }).collect()
+    (0..size)
+        .map(|place| {
+            if place % 64 < 32 {
+                random()
+            } else {
+                (place % 64 < 40) as u8 * 7
+            }
+        })
+        .collect()
 }
 
 fn start(binaries: &Binaries) -> Result<Node> {
@@ -60,27 +74,44 @@ fn start(binaries: &Binaries) -> Result<Node> {
         }});
         let file = folder.path().join(format!("{size}.json"));
         fs::write(&file, account.to_string()).expect("a file of an account");
-        set.extend(["--account".into(), address.to_owned(), file.display().to_string()]);
+        set.extend([
+            "--account".into(),
+            address.to_owned(),
+            file.display().to_string(),
+        ]);
     }
     let mut named = |name: &str, value: String| set.extend([format!("--{name}"), value]);
     named("ledger", folder.path().join("ledger").display().to_string());
     named("rpc-port", ports.port(10).to_string());
     named("faucet-port", ports.port(12).to_string());
     named("gossip-port", ports.port(1).to_string());
-    named("dynamic-port-range", format!("{}-{}", ports.port(20), ports.port(60)));
+    named(
+        "dynamic-port-range",
+        format!("{}-{}", ports.port(20), ports.port(60)),
+    );
     let environment = vec![("AGAVE_NO_ENFORCE_NOFILE".to_owned(), Some("1".to_owned()))];
     let output = folder.path().join("node.out");
-    let mut running =
-        Running::start(&Program { path: binaries.test_validator.clone(), arguments: set, environment, output })?;
+    let mut running = Running::start(&Program {
+        path: binaries.test_validator.clone(),
+        arguments: set,
+        environment,
+        output,
+    })?;
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
     let rpc = Rpc::new(address);
     wait_for(PATIENCE, "the node is healthy", || {
         running.check()?;
-        let slot =
-            rpc.call("getHealth", json!([])).and_then(|_| rpc.call("getSlot", json!([{"commitment": "finalized"}])));
+        let slot = rpc
+            .call("getHealth", json!([]))
+            .and_then(|_| rpc.call("getSlot", json!([{"commitment": "finalized"}])));
         Ok(slot.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
     })?;
-    Ok(Node { _running: running, url: format!("http://{address}"), _folder: folder, _ports: ports })
+    Ok(Node {
+        _running: running,
+        url: format!("http://{address}"),
+        _folder: folder,
+        _ports: ports,
+    })
 }
 
 #[derive(Parser)]
@@ -103,10 +134,18 @@ fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
 fn interrupted(node: &Node, file: &str) {
     // One that comes before anything is measured leaves nothing: then it comes later.
     let waits = [1, 2, 4, 8, 16].map(Duration::from_secs);
-    let (said, code) =
-        waits.into_iter().find_map(|wait| interrupted_after(node, file, wait)).expect("what was measured");
-    assert!(code == 1 && said.contains("ended early by SIGINT"), "{said}");
-    assert_eq!(bench(&["report", file], "again.txt").expect("the file"), (said, 0));
+    let (said, code) = waits
+        .into_iter()
+        .find_map(|wait| interrupted_after(node, file, wait))
+        .expect("what was measured");
+    assert!(
+        code == 1 && said.contains("ended early by SIGINT"),
+        "{said}"
+    );
+    assert_eq!(
+        bench(&["report", file], "again.txt").expect("the file"),
+        (said, 0)
+    );
 }
 
 fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String, u8)> {
@@ -118,7 +157,16 @@ fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String,
                 signal(std::process::id(), "INT").expect("kill");
             }
         });
-        let words = ["encoding", &node.url, "--rounds", "500000", "--warm-up", "0", "--out", file];
+        let words = [
+            "encoding",
+            &node.url,
+            "--rounds",
+            "500000",
+            "--warm-up",
+            "0",
+            "--out",
+            file,
+        ];
         let measured = bench(&words, "interrupted.txt");
         drop(end);
         measured.ok()
@@ -127,42 +175,88 @@ fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String,
 
 /// Over a link of 2 Mbit/s the bytes that compression saves decide, by as much as they take.
 fn slowed(node: &Node, file: &str) {
-    let words = ["encoding", &node.url, "--rounds", "15", "--warm-up", "1", "--links", "0ms,20ms@2Mbit", "--out", file];
+    let words = [
+        "encoding",
+        &node.url,
+        "--rounds",
+        "15",
+        "--warm-up",
+        "1",
+        "--links",
+        "0ms,20ms@2Mbit",
+        "--out",
+        file,
+    ];
     let (table, code) = bench(&words, "encoding-links.txt").expect("results");
-    assert!(code == 0 && table.contains("(MEAN) - getAccountInfo over +20 ms 2 Mbit/s ==="), "{table}");
-    let (said, _) = bench(&["report", file, "--format", "json"], "encoding-links.json").expect("results");
+    assert!(
+        code == 0 && table.contains("(MEAN) - getAccountInfo over +20 ms 2 Mbit/s ==="),
+        "{table}"
+    );
+    let (said, _) =
+        bench(&["report", file, "--format", "json"], "encoding-links.json").expect("results");
     let said: serde_json::Value = serde_json::from_str(&said).expect("JSON");
     let with = |list: &str, subject: &str, arm: &str| {
         let all = said[list].as_array().expect(list);
-        all.iter().find(|one| one["subject"] == subject && one["arm"] == arm).expect(subject).clone()
+        all.iter()
+            .find(|one| one["subject"] == subject && one["arm"] == arm)
+            .expect(subject)
+            .clone()
     };
     let subject = format!("{} over +20 ms 2 Mbit/s", ACCOUNTS[4].0);
-    let received = |arm: &str| with("cells", &subject, arm)["received"].as_f64().expect("bytes");
+    let received = |arm: &str| {
+        with("cells", &subject, arm)["received"]
+            .as_f64()
+            .expect("bytes")
+    };
     let saves = (received("base64") - received("base64+zstd")) * 8.0 / 2e6 * 1e3;
-    let difference = with("compared", &subject, "base64+zstd")["mean"]["value"].as_f64().expect("a difference");
-    assert!((difference + saves).abs() < 0.15 * saves, "{difference} ms, and {saves} ms of bytes less");
-    let least = with("cells", &subject, "base64")["latency"]["min"].as_f64().expect("a time");
-    assert!(least > 20.0 + received("base64") * 8.0 / 2e6 * 1e3, "{least}");
+    let difference = with("compared", &subject, "base64+zstd")["mean"]["value"]
+        .as_f64()
+        .expect("a difference");
+    assert!(
+        (difference + saves).abs() < 0.15 * saves,
+        "{difference} ms, and {saves} ms of bytes less"
+    );
+    let least = with("cells", &subject, "base64")["latency"]["min"]
+        .as_f64()
+        .expect("a time");
+    assert!(
+        least > 20.0 + received("base64") * 8.0 / 2e6 * 1e3,
+        "{least}"
+    );
 }
 
 /// The ready plans of `bench run`, shorter, against this node.
 fn planned(node: &Node, folder: &Path) {
     for name in ["mix", "encodings"] {
-        let ready = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../experiments/bench/{name}.toml"));
-        let text = fs::read_to_string(ready).expect("a ready plan").replace("http://127.0.0.1:8899", &node.url);
-        let text: String =
-            text.lines().filter(|line| !line.starts_with("rounds")).map(|line| format!("{line}\n")).collect();
+        let ready = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../../experiments/bench/{name}.toml"));
+        let text = fs::read_to_string(ready)
+            .expect("a ready plan")
+            .replace("http://127.0.0.1:8899", &node.url);
+        let text: String = text
+            .lines()
+            .filter(|line| !line.starts_with("rounds"))
+            .map(|line| format!("{line}\n"))
+            .collect();
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, format!("rounds = 200\n{text}")).expect("a plan");
-        let (said, code) = bench(&["run", &file.display().to_string()], &format!("run-{name}.txt")).expect("results");
+        let (said, code) = bench(
+            &["run", &file.display().to_string()],
+            &format!("run-{name}.txt"),
+        )
+        .expect("results");
         // Every arm had good answers, which were the same.
-        assert!(code == 0 && said.contains("equal to the reference's in all"), "{said}");
+        assert!(
+            code == 0 && said.contains("equal to the reference's in all"),
+            "{said}"
+        );
     }
 }
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal() -> Result<()> {
+fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal()
+-> Result<()> {
     let Some(binaries) = Binaries::find() else {
         println!("{SKIP_MESSAGE}");
         return Ok(());
@@ -176,49 +270,112 @@ fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_
     let lines: Vec<&str> = said.lines().collect();
     for (table, first) in [("(MEAN)", 0), ("(P95)", 10)] {
         assert!(lines[first].contains(table), "{said}");
-        for (row, size) in lines[first + 4..].iter().zip(ACCOUNTS.map(|(_, size)| size)) {
+        for (row, size) in lines[first + 4..]
+            .iter()
+            .zip(ACCOUNTS.map(|(_, size)| size))
+        {
             let mut cells = row.split_whitespace();
             assert_eq!(cells.next(), Some(size.to_string().as_str()), "{said}");
-            let numbers: Vec<f64> = cells.by_ref().take(3).map(|cell| cell.parse().unwrap()).collect();
+            let numbers: Vec<f64> = cells
+                .by_ref()
+                .take(3)
+                .map(|cell| cell.parse().unwrap())
+                .collect();
             // Four digits are printed.
             let rounded = 0.002_f64.max(numbers[0] / 1_000.0);
-            assert!((numbers[0] - numbers[1]).abs() - numbers[2] < rounded && numbers[0] > 0.0, "{row}");
-            assert!(["Base64", "Zstd"].contains(&cells.next_back().unwrap()), "{row}");
+            assert!(
+                (numbers[0] - numbers[1]).abs() - numbers[2] < rounded && numbers[0] > 0.0,
+                "{row}"
+            );
+            assert!(
+                ["Base64", "Zstd"].contains(&cells.next_back().unwrap()),
+                "{row}"
+            );
         }
     }
     assert!(said.contains("equal to the reference's in all"), "{said}");
     // What base64 sends is four thirds of the account; zstd finds the half that repeats.
     let received = |arm: &str| -> f64 {
         let section = said.split("Where the time is spent").nth(1).unwrap();
-        let row = section.lines().find(|line| line.starts_with(&format!("{arm} ")) && line.contains("10,136")).unwrap();
-        row.split_whitespace().last().unwrap().replace(',', "").parse().unwrap()
+        let row = section
+            .lines()
+            .find(|line| line.starts_with(&format!("{arm} ")) && line.contains("10,136"))
+            .unwrap();
+        row.split_whitespace()
+            .last()
+            .unwrap()
+            .replace(',', "")
+            .parse()
+            .unwrap()
     };
     assert!((13_516.0..14_200.0).contains(&received("base64")), "{said}");
-    assert!((6_000.0..9_500.0).contains(&received("base64+zstd")), "{said}");
+    assert!(
+        (6_000.0..9_500.0).contains(&received("base64+zstd")),
+        "{said}"
+    );
 
-    assert_eq!(bench(&["report", &file], "again.txt").expect("the file"), (said, 0));
+    assert_eq!(
+        bench(&["report", &file], "again.txt").expect("the file"),
+        (said, 0)
+    );
     let (same, code) = bench(&["diff", &file, &file], "diff.txt").expect("two files");
     assert!(code == 0 && same.contains("no change shown"), "{same}");
     let open = ["encoding", &node.url, "--rounds", "40", "--rate", "100"];
     let (open, code) = bench(&open, "open.txt").expect("results");
-    assert!(code == 0 && open.contains("open loop, 100.0 a second"), "{open}");
-    interrupted(&node, &kept.path().join("interrupted.flb").display().to_string());
+    assert!(
+        code == 0 && open.contains("open loop, 100.0 a second"),
+        "{open}"
+    );
+    interrupted(
+        &node,
+        &kept.path().join("interrupted.flb").display().to_string(),
+    );
 
-    let (twice, code) = bench(&["nodes", &node.url, &node.url, "--rounds", "300"], "nodes.txt").expect("results");
+    let (twice, code) = bench(
+        &["nodes", &node.url, &node.url, "--rounds", "300"],
+        "nodes.txt",
+    )
+    .expect("results");
     assert_eq!(code, 0, "{twice}");
-    for expected in ["=== getBlock ===", "=== the mixed load ===", "Send getBlock to ", "version 2.", "equal to the"] {
+    for expected in [
+        "=== getBlock ===",
+        "=== the mixed load ===",
+        "Send getBlock to ",
+        "version 2.",
+        "equal to the",
+    ] {
         assert!(twice.contains(expected), "{expected}: {twice}");
     }
     slowed(&node, &kept.path().join("slowed.flb").display().to_string());
-    let words = ["transport", &node.url, "--rounds", "2", "--warm-up", "0", "--in-a-row", "2"];
+    let words = [
+        "transport",
+        &node.url,
+        "--rounds",
+        "2",
+        "--warm-up",
+        "0",
+        "--in-a-row",
+        "2",
+    ];
     let (said, code) = bench(&words, "transport-solana.txt").expect("results");
     assert!(code == 0 && said.contains("Solana, version 2."), "{said}");
-    for scenario in ["SINGLE WRITE", "2 WRITES IN A ROW", "SINGLE READ", "2 READS IN A ROW"] {
-        assert!(said.contains(&format!("=== {scenario} ===\n\nhttp: ")), "{said}");
+    for scenario in [
+        "SINGLE WRITE",
+        "2 WRITES IN A ROW",
+        "SINGLE READ",
+        "2 READS IN A ROW",
+    ] {
+        assert!(
+            said.contains(&format!("=== {scenario} ===\n\nhttp: ")),
+            "{said}"
+        );
     }
     planned(&node, kept.path());
     let nothing = bs58::encode([7; 32]).into_string();
-    let missing = bench(&["encoding", &node.url, "--accounts", &nothing], "missing.txt");
+    let missing = bench(
+        &["encoding", &node.url, "--accounts", &nothing],
+        "missing.txt",
+    );
     let missing = missing.expect_err("no such account").to_string();
     assert!(missing.contains("has no account"), "{missing}");
     Ok(())

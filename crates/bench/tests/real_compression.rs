@@ -1,6 +1,10 @@
 //! `bench compression` over the blocks of a real leader under load. What was printed is kept in `target/bench-real`.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -32,31 +36,54 @@ fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables() -> Result<()> {
+fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables()
+-> Result<()> {
     if Binaries::find().is_none() {
         println!("{SKIP_MESSAGE}");
         return Ok(());
     }
-    let options = ClusterOptions { programs: 8, ports_base: 22_000, ..ClusterOptions::default() };
+    let options = ClusterOptions {
+        programs: 8,
+        ports_base: 22_000,
+        ..ClusterOptions::default()
+    };
     let cluster = Cluster::start_leader(options)?;
     let rpc = cluster.leader_rpc();
     let load = Load::start(rpc.address(), 200, 8)?;
     // A leader that gets little CPU time puts them into few blocks.
-    wait_for(Duration::from_secs(120), "finalized transactions in blocks enough", || {
-        let finalized = |method: &str| rpc.call(method, json!([{"commitment": "finalized"}]));
-        let (transactions, slot) = (finalized("getTransactionCount")?, finalized("getSlot")?);
-        let enough =
-            transactions.as_u64().is_some_and(|count| count > 800) && slot.as_u64().is_some_and(|slot| slot > 40);
-        Ok(if enough { Look::Ready(()) } else { Look::NotYet(format!("{transactions} by slot {slot}")) })
-    })?;
+    wait_for(
+        Duration::from_secs(120),
+        "finalized transactions in blocks enough",
+        || {
+            let finalized = |method: &str| rpc.call(method, json!([{"commitment": "finalized"}]));
+            let (transactions, slot) = (finalized("getTransactionCount")?, finalized("getSlot")?);
+            let enough = transactions.as_u64().is_some_and(|count| count > 800)
+                && slot.as_u64().is_some_and(|slot| slot > 40);
+            Ok(if enough {
+                Look::Ready(())
+            } else {
+                Look::NotYet(format!("{transactions} by slot {slot}"))
+            })
+        },
+    )?;
     load.stop();
     let url = format!("http://{}", rpc.address());
     let kept = tempfile::tempdir().expect("a temporary folder");
     let [transactions, blocks] =
         ["transactions.b64", "blocks.b64"].map(|name| kept.path().join(name).display().to_string());
 
-    let words =
-        ["compression", &url, "--pace", "0ms", "--records", "600", "--save", &transactions, "--dictionary", "8K"];
+    let words = [
+        "compression",
+        &url,
+        "--pace",
+        "0ms",
+        "--records",
+        "600",
+        "--save",
+        &transactions,
+        "--dictionary",
+        "8K",
+    ];
     let more = [
         "--codecs",
         "zlib,zstd,zstd-3+dict,lz4,snappy,lzo",
@@ -71,25 +98,77 @@ fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys
     let (said, code) = bench(&words, "compression.txt").expect("results");
     assert_eq!(code, 0, "{said}");
     let first: Vec<&str> = said.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(first, ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"]);
-    assert!(said.contains("600 records, 300 measured") && said.contains("txcount:50"), "{said}");
+    assert_eq!(
+        first,
+        ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"]
+    );
+    assert!(
+        said.contains("600 records, 300 measured") && said.contains("txcount:50"),
+        "{said}"
+    );
 
     // The same records once more, and as the leader itself counts them.
     let saved = fs::read_to_string(&transactions).expect("what was saved");
     assert_eq!(saved.lines().count(), 600);
-    let again = ["compression", "--files", &transactions, "--codecs", "zlib", "--fetch", "0", "--format", "json"];
-    let json: Value = serde_json::from_str(&bench(&again, "again.json").expect("results").0).expect("JSON");
-    let all = json["classes"].as_array().unwrap().iter().find(|row| row["range"] == "all").unwrap();
+    let again = [
+        "compression",
+        "--files",
+        &transactions,
+        "--codecs",
+        "zlib",
+        "--fetch",
+        "0",
+        "--format",
+        "json",
+    ];
+    let json: Value =
+        serde_json::from_str(&bench(&again, "again.json").expect("results").0).expect("JSON");
+    let all = json["classes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["range"] == "all")
+        .unwrap();
     assert_eq!(all["datapoints"], 600);
-    let bytes: usize = saved.lines().map(|line| line.trim_end_matches('=').len() * 3 / 4).sum();
-    assert!((all["ubytes"].as_f64().unwrap() - bytes as f64 / 600.0).abs() < 1e-6, "{all}");
+    let bytes: usize = saved
+        .lines()
+        .map(|line| line.trim_end_matches('=').len() * 3 / 4)
+        .sum();
+    assert!(
+        (all["ubytes"].as_f64().unwrap() - bytes as f64 / 600.0).abs() < 1e-6,
+        "{all}"
+    );
 
-    let words = ["compression", &url, "--kind", "blocks", "--pace", "0ms", "--records", "12", "--save", &blocks];
-    let more = ["--codecs", "zlib,zstd", "--latencies", "0", "--repeats", "1", "--format", "json"];
+    let words = [
+        "compression",
+        &url,
+        "--kind",
+        "blocks",
+        "--pace",
+        "0ms",
+        "--records",
+        "12",
+        "--save",
+        &blocks,
+    ];
+    let more = [
+        "--codecs",
+        "zlib,zstd",
+        "--latencies",
+        "0",
+        "--repeats",
+        "1",
+        "--format",
+        "json",
+    ];
     let words: Vec<&str> = words.iter().chain(&more).copied().collect();
-    let json: Value = serde_json::from_str(&bench(&words, "blocks.json").expect("results").0).expect("JSON");
+    let json: Value =
+        serde_json::from_str(&bench(&words, "blocks.json").expect("results").0).expect("JSON");
     // Each is JSON with transactions that have much in common.
-    assert!(json["classes"][0]["cmp_ratio"].as_f64().unwrap() > 30.0, "{json}");
+    assert!(
+        json["classes"][0]["cmp_ratio"].as_f64().unwrap() > 30.0,
+        "{json}"
+    );
     assert_eq!(json["fetch"]["records"], 12);
     Ok(())
 }

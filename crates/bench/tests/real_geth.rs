@@ -1,6 +1,10 @@
 //! `bench` against a real development chain of geth (`scripts/install-geth`). What was printed is kept in `target/bench-real`.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -47,7 +51,12 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     named("maxpeers", "0".to_owned());
     named("verbosity", "2".to_owned());
     let output = data.with_extension("out");
-    let program = Program { path: program.to_owned(), arguments: set, environment: Vec::new(), output };
+    let program = Program {
+        path: program.to_owned(),
+        arguments: set,
+        environment: Vec::new(),
+        output,
+    };
     let mut running = Running::start(&program)?;
     let http = SocketAddr::from(([127, 0, 0, 1], ports.port(10)));
     wait_for(PATIENCE, "geth answers", || {
@@ -55,25 +64,45 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
         let asked = Rpc::new(http).call("eth_blockNumber", json!([]));
         Ok(asked.map_or_else(|error| Look::NotYet(error.to_string()), |_| Look::Ready(())))
     })?;
-    let (url, websocket) = (format!("http://{http}"), format!("ws://127.0.0.1:{}", ports.port(11)));
-    Ok(Node { running, http, url, websocket, _ports: ports })
+    let (url, websocket) = (
+        format!("http://{http}"),
+        format!("ws://127.0.0.1:{}", ports.port(11)),
+    );
+    Ok(Node {
+        running,
+        http,
+        url,
+        websocket,
+        _ports: ports,
+    })
 }
 
 /// Waits until a program has ended well.
 fn ended(running: &mut Running) -> Result<()> {
     wait_for(PATIENCE, "geth ends", || {
-        Ok(running.ended_with()?.map_or(Look::NotYet("not yet".to_owned()), Look::Ready))
+        Ok(running
+            .ended_with()?
+            .map_or(Look::NotYet("not yet".to_owned()), Look::Ready))
     })
     .map(|status| assert!(status.success(), "{status}"))
 }
 
 /// What a command of geth prints.
 fn geth_prints(program: &Path, data: &Path, command: &[&str]) -> Result<String> {
-    let mut arguments =
-        vec!["--datadir".to_owned(), data.display().to_string(), "--verbosity".to_owned(), "1".to_owned()];
+    let mut arguments = vec![
+        "--datadir".to_owned(),
+        data.display().to_string(),
+        "--verbosity".to_owned(),
+        "1".to_owned(),
+    ];
     arguments.extend(words(command));
     let output = data.with_extension(format!("{}.out", command[0].trim_start_matches('-')));
-    let of = Program { path: program.to_owned(), arguments, environment: Vec::new(), output: output.clone() };
+    let of = Program {
+        path: program.to_owned(),
+        arguments,
+        environment: Vec::new(),
+        output: output.clone(),
+    };
     ended(&mut Running::start(&of)?)?;
     Ok(fs::read_to_string(output).expect("what geth printed"))
 }
@@ -96,8 +125,15 @@ fn bench(words: &[&str], kept: &str) -> (String, u8) {
 
 /// A mix of requests for blocks that a plan sends over HTTP and a WebSocket; answers are the same.
 fn planned(node: &Node, folder: &Path) {
-    let arm = |name: &str, url: &str| format!("[[arm]]\nname = {name:?}\nurl = {url:?}\ntransport = {name:?}\n");
-    let arms = [arm("http", &node.url), arm("http-new", &node.url), arm("websocket", &node.websocket)].concat();
+    let arm = |name: &str, url: &str| {
+        format!("[[arm]]\nname = {name:?}\nurl = {url:?}\ntransport = {name:?}\n")
+    };
+    let arms = [
+        arm("http", &node.url),
+        arm("http-new", &node.url),
+        arm("websocket", &node.websocket),
+    ]
+    .concat();
     let requests = r#"
 [[value]]
 name = "block"
@@ -115,9 +151,17 @@ params = '["{block}"]'
     let file = folder.join("plan.toml");
     fs::write(&file, format!("rounds = 300\n{arms}{requests}")).expect("a plan");
     let (said, code) = bench(&["run", &file.display().to_string()], "run-geth.txt");
-    assert!(code == 0 && said.starts_with("=== ALL REQUESTS ==="), "{said}");
+    assert!(
+        code == 0 && said.starts_with("=== ALL REQUESTS ==="),
+        "{said}"
+    );
     for arm in ["http-new", "websocket"] {
-        assert!(said.contains(&format!("Answers of {arm}: equal to the reference's in all 320 comparisons")), "{said}");
+        assert!(
+            said.contains(&format!(
+                "Answers of {arm}: equal to the reference's in all 320 comparisons"
+            )),
+            "{said}"
+        );
     }
 }
 
@@ -132,20 +176,51 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let node = start(&program, &folder.path().join("data"), &["--dev"])?;
     let file = folder.path().join("run.flb").display().to_string();
-    let words = ["transport", &node.url, "--websocket", &node.websocket, "--rounds", "40", "--out", &file];
+    let words = [
+        "transport",
+        &node.url,
+        "--websocket",
+        &node.websocket,
+        "--rounds",
+        "40",
+        "--out",
+        &file,
+    ];
     let (said, code) = bench(&words, "transport-geth.txt");
     // What was read was what was written, each time, over every transport; otherwise there are failures.
-    assert!(code == 0 && !said.contains("not what was written"), "{said}");
-    for scenario in ["SINGLE WRITE", "30 WRITES IN A ROW", "SINGLE READ", "30 READS IN A ROW"] {
-        let part = said.split(&format!("=== {scenario} ===")).nth(1).expect(scenario);
+    assert!(
+        code == 0 && !said.contains("not what was written"),
+        "{said}"
+    );
+    for scenario in [
+        "SINGLE WRITE",
+        "30 WRITES IN A ROW",
+        "SINGLE READ",
+        "30 READS IN A ROW",
+    ] {
+        let part = said
+            .split(&format!("=== {scenario} ==="))
+            .nth(1)
+            .expect(scenario);
         for arm in ["http: ", "http-new: ", "websocket: "] {
-            let line = part.lines().find_map(|line| line.strip_prefix(arm)).expect(arm);
-            let mean: f64 = line.trim_end_matches(" ms").replace(',', "").parse().expect("a mean");
+            let line = part
+                .lines()
+                .find_map(|line| line.strip_prefix(arm))
+                .expect(arm);
+            let mean: f64 = line
+                .trim_end_matches(" ms")
+                .replace(',', "")
+                .parse()
+                .expect("a mean");
             assert!(mean > 0.0, "{said}");
         }
     }
     // Only one of them connects within what is measured.
-    let json = bench(&["report", &file, "--format", "json"], "transport-geth.json").0;
+    let json = bench(
+        &["report", &file, "--format", "json"],
+        "transport-geth.json",
+    )
+    .0;
     let json: Value = serde_json::from_str(&json).expect("JSON");
     for cell in json["cells"].as_array().expect("cells") {
         let connects = cell["phases"][1].as_f64().expect("a mean") > 0.0;
@@ -154,13 +229,27 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
     assert_eq!(bench(&["report", &file], "transport-again.txt"), (said, 0));
     // An independent reader: the contract holds the number of the last write. One round of 41 is a warm-up, and in each every way writes 31 times.
     let writes = WRITES * json["run"]["arms"].as_array().expect("arms").len() as u64;
-    let call = |method: &str, params: Value| Rpc::new(node.http).call(method, params).expect(method);
+    let call =
+        |method: &str, params: Value| Rpc::new(node.http).call(method, params).expect(method);
     let block = call("eth_getBlockByNumber", json!(["0x1", true]));
-    let receipt = call("eth_getTransactionReceipt", json!([block["transactions"][0]["hash"]]));
-    let stored = call("eth_getStorageAt", json!([receipt["contractAddress"], "0x0", "latest"]));
+    let receipt = call(
+        "eth_getTransactionReceipt",
+        json!([block["transactions"][0]["hash"]]),
+    );
+    let stored = call(
+        "eth_getStorageAt",
+        json!([receipt["contractAddress"], "0x0", "latest"]),
+    );
     assert_eq!(stored.as_str(), Some(format!("0x{writes:064x}").as_str()));
-    let sent = call("eth_getTransactionCount", json!([block["transactions"][0]["from"], "latest"]));
-    assert_eq!(sent.as_str(), Some(format!("{:#x}", writes + 1).as_str()), "and the deployment");
+    let sent = call(
+        "eth_getTransactionCount",
+        json!([block["transactions"][0]["from"], "latest"]),
+    );
+    assert_eq!(
+        sent.as_str(),
+        Some(format!("{:#x}", writes + 1).as_str()),
+        "and the deployment"
+    );
     planned(&node, folder.path());
     Ok(())
 }
@@ -176,42 +265,109 @@ fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()>
     let folder = tempfile::tempdir().expect("a temporary folder");
     let made = folder.path().join("made");
     let mut maker = start(&program, &made, &["--dev"])?;
-    let write = ["transport", &maker.url, "--websocket", &maker.websocket, "--rounds", "3", "--in-a-row", "20"];
+    let write = [
+        "transport",
+        &maker.url,
+        "--websocket",
+        &maker.websocket,
+        "--rounds",
+        "3",
+        "--in-a-row",
+        "20",
+    ];
     assert_eq!(bench(&write, "chain-geth.txt").1, 0);
     signal(maker.running.pid(), "TERM")?;
     ended(&mut maker.running)?;
     let genesis = folder.path().join("genesis.json");
     let printed = geth_prints(&program, &made, &["dumpgenesis"])?;
-    fs::write(&genesis, printed.lines().find(|line| line.starts_with('{')).expect("a genesis")).expect("a file");
+    fs::write(
+        &genesis,
+        printed
+            .lines()
+            .find(|line| line.starts_with('{'))
+            .expect("a genesis"),
+    )
+    .expect("a file");
     let chain = folder.path().join("chain.rlp").display().to_string();
     geth_prints(&program, &made, &["export", &chain])?;
     let mut nodes = Vec::new();
     for engine in ["leveldb", "pebble"] {
         let data = folder.path().join(engine);
-        geth_prints(&program, &data, &["--db.engine", engine, "init", &genesis.display().to_string()])?;
+        geth_prints(
+            &program,
+            &data,
+            &[
+                "--db.engine",
+                engine,
+                "init",
+                &genesis.display().to_string(),
+            ],
+        )?;
         geth_prints(&program, &data, &["import", &chain])?;
         nodes.push(start(&program, &data, &["--networkid", "1337"])?);
     }
-    let [first, second] = nodes.as_slice() else { unreachable!("two engines") };
-    let [one, other] = ["leveldb", "pebble"].map(|engine| folder.path().join(engine).display().to_string());
+    let [first, second] = nodes.as_slice() else {
+        unreachable!("two engines")
+    };
+    let [one, other] =
+        ["leveldb", "pebble"].map(|engine| folder.path().join(engine).display().to_string());
     let file = folder.path().join("run.flb").display().to_string();
-    let words = ["nodes", &first.url, &second.url, "--chain", "evm", "--rounds", "1000", "--out", &file];
-    let (said, code) = bench(&[&words, ["--data", &one, "--data", &other].as_slice()].concat(), "nodes-geth.txt");
+    let words = [
+        "nodes",
+        &first.url,
+        &second.url,
+        "--chain",
+        "evm",
+        "--rounds",
+        "1000",
+        "--out",
+        &file,
+    ];
+    let (said, code) = bench(
+        &[&words, ["--data", &one, "--data", &other].as_slice()].concat(),
+        "nodes-geth.txt",
+    );
     assert_eq!(code, 0, "{said}");
     let json = bench(&["report", &file, "--format", "json"], "nodes-geth.json").0;
     let json: Value = serde_json::from_str(&json).expect("JSON");
-    for (disk, (engine, data)) in
-        json["run"]["disks"].as_array().unwrap().iter().zip([("LevelDB", &one), ("Pebble", &other)])
+    for (disk, (engine, data)) in json["run"]["disks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .zip([("LevelDB", &one), ("Pebble", &other)])
     {
-        let database =
-            disk["databases"].as_array().unwrap().iter().find(|of| of["path"] == "geth/chaindata").expect("chaindata");
-        assert_eq!((&database["engine"], &database["problems"]), (&json!(engine), &json!([])), "{database}");
+        let database = disk["databases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|of| of["path"] == "geth/chaindata")
+            .expect("chaindata");
+        assert_eq!(
+            (&database["engine"], &database["problems"]),
+            (&json!(engine), &json!([])),
+            "{database}"
+        );
         // An independent count: files of tables in the folder of a node that writes nothing more.
-        let files = fs::read_dir(Path::new(data).join("geth/chaindata")).expect("a folder").flatten();
-        let tables = files.filter(|file| file.path().extension().is_some_and(|end| end == "sst" || end == "ldb"));
-        let bytes: u64 = tables.map(|file| file.metadata().expect("a file").len()).sum();
+        let files = fs::read_dir(Path::new(data).join("geth/chaindata"))
+            .expect("a folder")
+            .flatten();
+        let tables = files.filter(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|end| end == "sst" || end == "ldb")
+        });
+        let bytes: u64 = tables
+            .map(|file| file.metadata().expect("a file").len())
+            .sum();
         let parts = database["parts"].as_array().unwrap();
-        assert_eq!(parts.iter().map(|part| part["bytes"].as_u64().unwrap()).sum::<u64>(), bytes, "{database}");
+        assert_eq!(
+            parts
+                .iter()
+                .map(|part| part["bytes"].as_u64().unwrap())
+                .sum::<u64>(),
+            bytes,
+            "{database}"
+        );
     }
     for expected in [
         "=== eth_getBlockByNumber ===",

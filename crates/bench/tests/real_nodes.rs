@@ -1,7 +1,11 @@
 //! `bench nodes` on two different real nodes under load: a leader and the follower that replays its blocks, with their data folders. What was
 //! printed is kept in `target/bench-real`.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use clap::Parser;
 use faultline_bench::args::BenchArgs;
@@ -33,7 +37,8 @@ fn bench(words: &[&str], kept: &str) -> (String, u8) {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level() -> Result<()> {
+fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level()
+-> Result<()> {
     if Binaries::find().is_none() {
         println!("{SKIP_MESSAGE}");
         return Ok(());
@@ -42,51 +47,95 @@ fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_
         programs: 16,
         ports_base: 24_000,
         // The leader is a solana-test-validator, which keeps both.
-        follower_arguments: ["--enable-rpc-transaction-history", "--enable-extended-tx-metadata-storage"]
-            .map(str::to_owned)
-            .into(),
+        follower_arguments: [
+            "--enable-rpc-transaction-history",
+            "--enable-extended-tx-metadata-storage",
+        ]
+        .map(str::to_owned)
+        .into(),
         ..ClusterOptions::default()
     };
     let cluster = Cluster::start(options)?;
     let rpcs = [cluster.leader_rpc(), cluster.follower_rpc()];
     let load = Load::start(rpcs[0].address(), 200, 16)?;
-    wait_for(Duration::from_secs(180), "finalized blocks that both have", || {
-        let blocks = rpcs.iter().map(|rpc| {
-            let first = rpc.call("getFirstAvailableBlock", json!([]))?.as_u64().unwrap_or(u64::MAX);
-            let last = rpc.call("getSlot", json!([{"commitment": "finalized"}]))?.as_u64().unwrap_or(0);
-            Ok(last.saturating_sub(first))
-        });
-        let blocks = blocks.collect::<Result<Vec<u64>>>()?;
-        let enough = blocks.iter().all(|blocks| *blocks > 60);
-        Ok(if enough { Look::Ready(()) } else { Look::NotYet(format!("{blocks:?}")) })
-    })?;
-    let urls = rpcs.each_ref().map(|rpc| format!("http://{}", rpc.address()));
+    wait_for(
+        Duration::from_secs(180),
+        "finalized blocks that both have",
+        || {
+            let blocks = rpcs.iter().map(|rpc| {
+                let first = rpc
+                    .call("getFirstAvailableBlock", json!([]))?
+                    .as_u64()
+                    .unwrap_or(u64::MAX);
+                let last = rpc
+                    .call("getSlot", json!([{"commitment": "finalized"}]))?
+                    .as_u64()
+                    .unwrap_or(0);
+                Ok(last.saturating_sub(first))
+            });
+            let blocks = blocks.collect::<Result<Vec<u64>>>()?;
+            let enough = blocks.iter().all(|blocks| *blocks > 60);
+            Ok(if enough {
+                Look::Ready(())
+            } else {
+                Look::NotYet(format!("{blocks:?}"))
+            })
+        },
+    )?;
+    let urls = rpcs
+        .each_ref()
+        .map(|rpc| format!("http://{}", rpc.address()));
     let kept = tempfile::tempdir().expect("a temporary folder");
-    let [file, page] = ["run.flb", "page.html"].map(|name| kept.path().join(name).display().to_string());
+    let [file, page] =
+        ["run.flb", "page.html"].map(|name| kept.path().join(name).display().to_string());
     let [leader, follower] =
         [cluster.leader_ledger(), cluster.follower_ledger()].map(|path| path.display().to_string());
-    let words =
-        ["nodes", &urls[0], &urls[1], "--rounds", "1000", "--data", &leader, "--data", &follower, "--out", &file];
+    let words = [
+        "nodes", &urls[0], &urls[1], "--rounds", "1000", "--data", &leader, "--data", &follower,
+        "--out", &file,
+    ];
     let (said, code) = bench(&words, "nodes-cluster.txt");
     load.stop();
     assert_eq!(code, 0, "{said}");
-    for expected in
-        ["=== getBlock ===", "=== the mixed load ===", "Averages in both orders", "equal to the reference's in all"]
-    {
+    for expected in [
+        "=== getBlock ===",
+        "=== the mixed load ===",
+        "Averages in both orders",
+        "equal to the reference's in all",
+    ] {
         assert!(said.contains(expected), "{expected}: {said}");
     }
-    let json: Value =
-        serde_json::from_str(&bench(&["report", &file, "--format", "json"], "nodes-cluster.json").0).expect("JSON");
+    let json: Value = serde_json::from_str(
+        &bench(&["report", &file, "--format", "json"], "nodes-cluster.json").0,
+    )
+    .expect("JSON");
     for disk in json["run"]["disks"].as_array().expect("two folders") {
-        assert!(disk["total"]["bytes"].as_u64().expect("a size") > 1 << 20, "{disk}");
-        let blocks =
-            disk["databases"].as_array().unwrap().iter().find(|of| of["path"] == "rocksdb").expect("a blockstore");
-        assert!(blocks["engine"].as_str().unwrap().starts_with("RocksDB "), "{blocks}");
+        assert!(
+            disk["total"]["bytes"].as_u64().expect("a size") > 1 << 20,
+            "{disk}"
+        );
+        let blocks = disk["databases"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|of| of["path"] == "rocksdb")
+            .expect("a blockstore");
+        assert!(
+            blocks["engine"].as_str().unwrap().starts_with("RocksDB "),
+            "{blocks}"
+        );
         let of = |part: &Value| part["name"] == "in no level" || part["level"].is_u64();
-        assert!(blocks["parts"].as_array().unwrap().iter().all(of), "{blocks}");
+        assert!(
+            blocks["parts"].as_array().unwrap().iter().all(of),
+            "{blocks}"
+        );
     }
-    bench(&["report", &file, "--html", &page], "nodes-cluster-page.txt");
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real/nodes-cluster.html");
+    bench(
+        &["report", &file, "--html", &page],
+        "nodes-cluster-page.txt",
+    );
+    let target =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-real/nodes-cluster.html");
     fs::copy(&page, target).expect("target");
     Ok(())
 }

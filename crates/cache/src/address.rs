@@ -17,7 +17,10 @@ pub(crate) const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 
 /// The loader with this key.
 pub(crate) fn loader(owner: &str) -> Option<Loader> {
-    LOADERS.iter().find(|(key, _)| *key == owner).map(|(_, loader)| *loader)
+    LOADERS
+        .iter()
+        .find(|(key, _)| *key == owner)
+        .map(|(_, loader)| *loader)
 }
 
 /// From base58; `None` if the text is no key.

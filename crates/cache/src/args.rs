@@ -177,7 +177,9 @@ pub struct FetchArgs {
 
 fn policy_help() -> String {
     let others = OTHERS.map(|(name, _)| name).join(", ");
-    format!("Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]")
+    format!(
+        "Policies: agave (of the recorded version), agave-VERSION, {others} [default: agave and all others]"
+    )
 }
 
 /// The name of a policy.
@@ -190,7 +192,9 @@ fn parse_policy(name: &str) -> Result<String, String> {
         Err(error) if name.starts_with("agave-") => Err(error.to_string()),
         Err(error) => {
             let known = OTHERS.map(|(name, _)| name).join(", ");
-            Err(format!("{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"))
+            Err(format!(
+                "{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"
+            ))
         }
     }
 }
@@ -198,8 +202,9 @@ fn parse_policy(name: &str) -> Result<String, String> {
 /// A share as whole percent.
 fn parse_fill(text: &str) -> Result<u64, String> {
     let percent = text.trim().parse::<f64>().ok().map(|share| share * 100.0);
-    let whole =
-        percent.filter(|percent| (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6);
+    let whole = percent.filter(|percent| {
+        (0.999..100.001).contains(percent) && (percent - percent.round()).abs() < 1e-6
+    });
     whole
         .map(|percent| percent.round() as u64)
         .ok_or_else(|| format!("{text:?} is no share from 0.01 to 1 in whole percent, as 0.9 is"))
@@ -207,6 +212,11 @@ fn parse_fill(text: &str) -> Result<u64, String> {
 
 /// More than nothing.
 fn parse_bytes(text: &str) -> Result<u64, String> {
-    parse_size(text)
-        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("a cache of this size holds nothing".to_owned()) })
+    parse_size(text).and_then(|bytes| {
+        if bytes > 0 {
+            Ok(bytes)
+        } else {
+            Err("a cache of this size holds nothing".to_owned())
+        }
+    })
 }

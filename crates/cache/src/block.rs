@@ -8,7 +8,11 @@ use serde_json::Value;
 /// A transaction cannot lock more accounts.
 const MOST_KEYS: usize = 256;
 /// Errors of transactions that were executed. With any other one a transaction in a block only paid fees.
-const EXECUTED: [&str; 3] = ["InstructionError", "InsufficientFundsForRent", "UnbalancedTransaction"];
+const EXECUTED: [&str; 3] = [
+    "InstructionError",
+    "InsufficientFundsForRent",
+    "UnbalancedTransaction",
+];
 
 /// The answer to `getBlock` with the details "accounts".
 #[derive(Debug, Deserialize)]
@@ -74,8 +78,16 @@ impl Block {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn new(slot: u64, answer: Answer) -> Result<Self, String> {
-        let transactions = answer.transactions.into_iter().map(transaction).collect::<Result<_, _>>()?;
-        Ok(Block { slot, parent: answer.parent_slot, transactions })
+        let transactions = answer
+            .transactions
+            .into_iter()
+            .map(transaction)
+            .collect::<Result<_, _>>()?;
+        Ok(Block {
+            slot,
+            parent: answer.parent_slot,
+            transactions,
+        })
     }
 }
 
@@ -93,7 +105,9 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
     }
     // Without its outcome a transaction cannot be judged.
     let err = answered.meta.ok_or("a transaction without metadata")?.err;
-    let holds_loader = keys.iter().any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
+    let holds_loader = keys
+        .iter()
+        .any(|key| address::loader(&key.pubkey) == Some(Loader::V3));
     let has_clock = keys.iter().any(|key| key.pubkey == CLOCK);
     let change = (holds_loader && err.is_none()).then_some(match has_clock {
         true => Suspicion::Deployed,
@@ -102,7 +116,10 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
     let (mut looked_up, mut changed) = (Vec::with_capacity(keys.len()), Vec::new());
     for key in keys {
         let named = || {
-            format!("{:?} is no public key", faultline_text::clean(&key.pubkey.chars().take(60).collect::<String>()))
+            format!(
+                "{:?} is no public key",
+                faultline_text::clean(&key.pubkey.chars().take(60).collect::<String>())
+            )
         };
         let address = address::parse(&key.pubkey).ok_or_else(named)?;
         // Programs are read-only, except where they are deployed; where their account is created, too, they sign for it.
@@ -116,11 +133,20 @@ fn transaction(answered: AnsweredTransaction) -> Result<Transaction, String> {
     if change.is_none() {
         changed.clear();
     }
-    Ok(Transaction { keys: looked_up, changed, change, fees_only: err.is_some_and(|err| !was_executed(&err)) })
+    Ok(Transaction {
+        keys: looked_up,
+        changed,
+        change,
+        fees_only: err.is_some_and(|err| !was_executed(&err)),
+    })
 }
 
 fn was_executed(err: &Value) -> bool {
-    let name = err.as_str().or_else(|| err.as_object().and_then(|err| err.keys().next()).map(String::as_str));
+    let name = err.as_str().or_else(|| {
+        err.as_object()
+            .and_then(|err| err.keys().next())
+            .map(String::as_str)
+    });
     name.is_some_and(|name| EXECUTED.contains(&name))
 }
 
@@ -145,18 +171,35 @@ mod tests {
 
     #[test]
     fn readonly_accounts_that_do_not_sign_may_be_programs() {
-        let keys = json!([account(&key(1), true, true), account(&key(2), false, true), account(&key(3), false, false)]);
+        let keys = json!([
+            account(&key(1), true, true),
+            account(&key(2), false, true),
+            account(&key(3), false, false)
+        ]);
         let block = block(keys, Value::Null).unwrap();
         assert_eq!((block.slot, block.parent), (7, 6));
-        assert_eq!(block.transactions[0].keys, [([2; 32], false), ([3; 32], true)]);
-        assert_eq!((block.transactions[0].change, block.transactions[0].fees_only), (None, false));
+        assert_eq!(
+            block.transactions[0].keys,
+            [([2; 32], false), ([3; 32], true)]
+        );
+        assert_eq!(
+            (
+                block.transactions[0].change,
+                block.transactions[0].fees_only
+            ),
+            (None, false)
+        );
     }
 
     #[test]
     fn with_the_loader_writable_accounts_may_have_been_changed_unless_it_failed() {
         let loader = account("BPFLoaderUpgradeab1e11111111111111111111111", false, false);
         let keys = |clock: bool| {
-            let mut keys = vec![account(&key(1), true, true), account(&key(2), false, true), loader.clone()];
+            let mut keys = vec![
+                account(&key(1), true, true),
+                account(&key(2), false, true),
+                loader.clone(),
+            ];
             keys.extend(clock.then(|| account(CLOCK, false, false)));
             Value::Array(keys)
         };
@@ -168,24 +211,48 @@ mod tests {
         assert!(upgraded.keys.contains(&([2; 32], true)));
         let extended = &block(keys(false), Value::Null).unwrap().transactions[0];
         assert_eq!(extended.change, Some(Suspicion::ExtendedOrClosed));
-        let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]})).unwrap().transactions[0];
-        assert_eq!((failed.changed.len(), failed.change, failed.fees_only), (0, None, false));
+        let failed = &block(keys(true), json!({"InstructionError": [0, "Custom"]}))
+            .unwrap()
+            .transactions[0];
+        assert_eq!(
+            (failed.changed.len(), failed.change, failed.fees_only),
+            (0, None, false)
+        );
     }
 
     #[test]
     fn a_transaction_that_could_not_be_loaded_only_paid_fees() {
         let fees_only = |err: Value| block(json!([]), err).unwrap().transactions[0].fees_only;
-        assert!(fees_only(json!("ProgramAccountNotFound")) && fees_only(json!("InvalidProgramForExecution")));
-        assert!(!fees_only(json!({"InstructionError": [2, {"Custom": 1}]})) && !fees_only(Value::Null));
-        assert!(!fees_only(json!({"InsufficientFundsForRent": {"account_index": 2}})));
+        assert!(
+            fees_only(json!("ProgramAccountNotFound"))
+                && fees_only(json!("InvalidProgramForExecution"))
+        );
+        assert!(
+            !fees_only(json!({"InstructionError": [2, {"Custom": 1}]})) && !fees_only(Value::Null)
+        );
+        assert!(!fees_only(
+            json!({"InsufficientFundsForRent": {"account_index": 2}})
+        ));
     }
 
     #[test]
     fn what_is_no_block_is_refused() {
         let many = Value::Array(vec![account(&key(3), false, false); 257]);
-        assert!(block(many, Value::Null).unwrap_err().contains("257 accounts"));
-        assert!(block(json!([account("0OIl", false, false)]), Value::Null).unwrap_err().contains("no public key"));
+        assert!(
+            block(many, Value::Null)
+                .unwrap_err()
+                .contains("257 accounts")
+        );
+        assert!(
+            block(json!([account("0OIl", false, false)]), Value::Null)
+                .unwrap_err()
+                .contains("no public key")
+        );
         let answer = json!({"parentSlot": 6, "transactions": [{"meta": null, "transaction": {"accountKeys": []}}]});
-        assert!(Block::new(7, serde_json::from_value(answer).unwrap()).unwrap_err().contains("metadata"));
+        assert!(
+            Block::new(7, serde_json::from_value(answer).unwrap())
+                .unwrap_err()
+                .contains("metadata")
+        );
     }
 }

@@ -66,15 +66,26 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let tested = prepared.test()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&prepared, &tested, other, args.source.seeds).with_context(|| other.display().to_string())?);
+        runs.push(
+            compare(&prepared, &tested, other, args.source.seeds)
+                .with_context(|| other.display().to_string())?,
+        );
     }
-    let all = || runs.iter().flat_map(|run| &run.counters).filter(|counter| counter.name != OWN_COSTS);
+    let all = || {
+        runs.iter()
+            .flat_map(|run| &run.counters)
+            .filter(|counter| counter.name != OWN_COSTS)
+    };
     let text = if args.json {
         json(&runs)?
     } else {
         let inside = all().filter(|counter| counter.inside).count();
         let pages: Vec<String> = runs.iter().map(page).collect();
-        format!("{}\n{inside} of {} values are inside their interval.\n", pages.join("\n"), all().count())
+        format!(
+            "{}\n{inside} of {} values are inside their interval.\n",
+            pages.join("\n"),
+            all().count()
+        )
     };
     Ok((text, u8::from(!all().all(|counter| counter.within))))
 }
@@ -83,34 +94,80 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
 fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> anyhow::Result<Said> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
-        ensure!(theirs == *ours, "it is of version {theirs}, and predictions are for {ours}");
+        ensure!(
+            theirs == *ours,
+            "it is of version {theirs}, and predictions are for {ours}"
+        );
     }
     let entries = recorded.entries.unwrap_or(prepared.rule.capacity);
     let theirs = transactions(&recorded.observed);
-    ensure!(theirs > 0.0, "it has no slot with counters of the program cache and of its replay");
+    ensure!(
+        theirs > 0.0,
+        "it has no slot with counters of the program cache and of its replay"
+    );
     let of_both = of_both(prepared, &recorded);
     let same_slots = 100.0 * transactions(&of_both) / theirs >= LEAST_COMMON;
-    let own = if same_slots { None } else { own_trace(&recorded, other)? };
+    let own = if same_slots {
+        None
+    } else {
+        own_trace(&recorded, other)?
+    };
     let trace = own.as_ref().unwrap_or(&prepared.trace);
-    let common = own.as_ref().map_or(of_both, |own| within(own, recorded.observed.iter()));
+    let common = own
+        .as_ref()
+        .map_or(of_both, |own| within(own, recorded.observed.iter()));
     // With neither, the same kind of load is assumed, and whole runs are compared.
     let other_blocks = !same_slots && own.is_none();
-    let (compared_slots, simulated_slots) =
-        if other_blocks { (&recorded.observed, &prepared.recorded.observed) } else { (&common, &common) };
+    let (compared_slots, simulated_slots) = if other_blocks {
+        (&recorded.observed, &prepared.recorded.observed)
+    } else {
+        (&common, &common)
+    };
     // Programs of another trace have other numbers.
-    let model = tested.fit.as_ref().map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
+    let model = tested
+        .fit
+        .as_ref()
+        .map_or_else(|| mean_load(&recorded.observed), |fit| fit.model);
     let own_us = own.as_ref().map(|own| compile_times(own, &model));
     let compile_us = own_us.as_ref().unwrap_or(&tested.compile_us);
     let slots = simulated_slots.iter().map(|o| o.slot).collect();
     let times = other_blocks.then(|| calls(trace, compared_slots, simulated_slots));
-    let predicted = Predicted::of(Simulated { rule: prepared.rule, trace, compile_us, entries, slots, seeds }, times)?;
+    let predicted = Predicted::of(
+        Simulated {
+            rule: prepared.rule,
+            trace,
+            compile_us,
+            entries,
+            slots,
+            seeds,
+        },
+        times,
+    )?;
     let mut counters = counts(compared_slots, &predicted);
     let us_of_a_load = us_of_a_load(&prepared.recorded.observed).zip(us_of_a_load(compared_slots));
     if let Some(fit) = &tested.fit {
-        counters.extend(cache_times(compared_slots, &predicted, (fit, trace), us_of_a_load));
+        counters.extend(cache_times(
+            compared_slots,
+            &predicted,
+            (fit, trace),
+            us_of_a_load,
+        ));
     }
-    let (run, own_blocks, slots) = (other.display().to_string(), own.is_some(), compared_slots.len());
-    Ok(Said { run, entries, same_slots, own_blocks, times, slots, us_of_a_load, counters })
+    let (run, own_blocks, slots) = (
+        other.display().to_string(),
+        own.is_some(),
+        compared_slots.len(),
+    );
+    Ok(Said {
+        run,
+        entries,
+        same_slots,
+        own_blocks,
+        times,
+        slots,
+        us_of_a_load,
+        counters,
+    })
 }
 
 fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
@@ -119,7 +176,10 @@ fn counts(recorded: &[Observed], predicted: &Predicted) -> Vec<Compared> {
         let predicted = predicted.range(|counts, _| of(counts) as f64, 1.0)?;
         // As whole as what was recorded.
         let inside = predicted.low.round() <= recorded && recorded <= predicted.high.round();
-        Some(Compared { inside, ..compared(name, recorded, predicted) })
+        Some(Compared {
+            inside,
+            ..compared(name, recorded, predicted)
+        })
     };
     let counters = [
         counter("misses", |o| o.misses, |c| c.misses),
@@ -137,23 +197,34 @@ fn cache_times(
     (fit, trace): (&Fit, &Trace),
     us_of_a_load: Option<(f64, f64)>,
 ) -> Vec<Compared> {
-    let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else { return Vec::new() };
+    let Some(us) = recorded.iter().map(|o| o.cache_us).sum::<Option<u64>>() else {
+        return Vec::new();
+    };
     let model = |at: Option<usize>| -> &Model {
-        at.and_then(|at| fit.resampled.get(at % fit.resampled.len().max(1))).unwrap_or(&fit.model)
+        at.and_then(|at| fit.resampled.get(at % fit.resampled.len().max(1)))
+            .unwrap_or(&fit.model)
     };
     let time = |name, scale: f64| {
         let range = predicted.range(|counts, at| model(at).time_us(trace, counts), scale * 1e-3)?;
         Some(compared(name, us as f64 * 1e-3, range))
     };
-    let slower = us_of_a_load.filter(|(first, _)| *first > 0.0).map(|(first, other)| other / first);
+    let slower = us_of_a_load
+        .filter(|(first, _)| *first > 0.0)
+        .map(|(first, other)| other / first);
     let own = slower.and_then(|slower| time(OWN_COSTS, slower));
     time("cache time, ms", 1.0).into_iter().chain(own).collect()
 }
 
 /// How long a load took in the mean; `None` if that was not recorded.
 fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
-    let us = observed.iter().map(|o| o.compile_us.map(|us| us as f64)).sum::<Option<f64>>()?;
-    let loads: f64 = observed.iter().map(|o| o.insertions as f64 + o.reloads as f64).sum();
+    let us = observed
+        .iter()
+        .map(|o| o.compile_us.map(|us| us as f64))
+        .sum::<Option<f64>>()?;
+    let loads: f64 = observed
+        .iter()
+        .map(|o| o.insertions as f64 + o.reloads as f64)
+        .sum();
     (loads > 0.0).then(|| us / loads)
 }
 
@@ -161,12 +232,25 @@ fn us_of_a_load(observed: &[Observed]) -> Option<f64> {
 /// taken to have as many without programs as a slot of the trace.
 fn calls(trace: &Trace, other: &[Observed], known: &[Observed]) -> f64 {
     let in_trace = within(trace, known.iter());
-    let place = |o: &Observed| trace.slots().binary_search_by_key(&o.slot, |slot| slot.slot).ok();
-    let calls: f64 = in_trace.iter().filter_map(place).map(|at| trace.calls_of(at).len() as f64).sum();
+    let place = |o: &Observed| {
+        trace
+            .slots()
+            .binary_search_by_key(&o.slot, |slot| slot.slot)
+            .ok()
+    };
+    let calls: f64 = in_trace
+        .iter()
+        .filter_map(place)
+        .map(|at| trace.calls_of(at).len() as f64)
+        .sum();
     let all = transactions(&in_trace);
     let votes = (all - calls) / (in_trace.len() as f64).max(1.0);
     let theirs = transactions(other) - votes * other.len() as f64;
-    if theirs > 0.0 && calls > 0.0 { theirs / calls } else { transactions(other) / all.max(1.0) }
+    if theirs > 0.0 && calls > 0.0 {
+        theirs / calls
+    } else {
+        transactions(other) / all.max(1.0)
+    }
 }
 
 /// The trace next to the other run, if there is one.
@@ -176,19 +260,29 @@ fn own_trace(recorded: &Recorded, other: &Path) -> anyhow::Result<Option<Trace>>
         return Ok(None);
     }
     let trace = trace_file::read(other, &path)?;
-    Coverage::of(&trace, &recorded.slots).require().with_context(|| path.display().to_string())?;
+    Coverage::of(&trace, &recorded.slots)
+        .require()
+        .with_context(|| path.display().to_string())?;
     Ok(Some(trace))
 }
 
 /// Slots that both runs replayed; none if the runs are of two clusters.
 fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     let ours: BTreeMap<u64, u64> = prepared.recorded.slots.iter().copied().collect();
-    let theirs = recorded.slots.iter().map(|(slot, transactions)| (ours.get(slot), transactions));
+    let theirs = recorded
+        .slots
+        .iter()
+        .map(|(slot, transactions)| (ours.get(slot), transactions));
     let (shared, equal) = theirs.fold((0, 0), |(shared, equal), (ours, transactions)| match ours {
         Some(ours) => (shared + 1, equal + usize::from(ours == transactions)),
         None => (shared, equal),
     });
-    let other_genesis = prepared.recorded.genesis.as_ref().zip(recorded.genesis.as_ref()).is_some_and(|(a, b)| a != b);
+    let other_genesis = prepared
+        .recorded
+        .genesis
+        .as_ref()
+        .zip(recorded.genesis.as_ref())
+        .is_some_and(|(a, b)| a != b);
     if other_genesis || 100 * equal < LEAST_EQUAL * shared {
         return Vec::new();
     }
@@ -199,7 +293,10 @@ fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
 /// Those that are in the trace.
 fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
     let slots: BTreeSet<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
-    observed.filter(|o| slots.contains(&o.slot)).copied().collect()
+    observed
+        .filter(|o| slots.contains(&o.slot))
+        .copied()
+        .collect()
 }
 
 fn transactions(observed: &[Observed]) -> f64 {
@@ -215,7 +312,14 @@ fn compared(name: &'static str, recorded: f64, predicted: Range) -> Compared {
         off_percent.is_some_and(|percent| percent.abs() <= MOST_OFF)
     };
     let inside = predicted.low <= recorded && recorded <= predicted.high;
-    Compared { name, recorded, predicted, off_percent, inside, within }
+    Compared {
+        name,
+        recorded,
+        predicted,
+        off_percent,
+        inside,
+        within,
+    }
 }
 
 fn page(said: &Said) -> String {
@@ -224,7 +328,9 @@ fn page(said: &Said) -> String {
             counter.name.to_owned(),
             number(counter.recorded, 0),
             counter.predicted.text(0),
-            counter.off_percent.map_or_else(|| "-".to_owned(), |off| number(off, 1)),
+            counter
+                .off_percent
+                .map_or_else(|| "-".to_owned(), |off| number(off, 1)),
             if counter.inside { "inside" } else { "outside" }.to_owned(),
         ]
     };
@@ -247,7 +353,10 @@ fn page(said: &Said) -> String {
             (false, false) =>
                 "of other blocks; predictions scaled by the number of transactions, and intervals have how blocks differ",
         },
-        table(&["counter", "recorded", "predicted", "off by %", "interval"], said.counters.iter().map(row).collect()),
+        table(
+            &["counter", "recorded", "predicted", "off by %", "interval"],
+            said.counters.iter().map(row).collect()
+        ),
         said.times.map(scaled).unwrap_or_default(),
         load.unwrap_or_default()
     )
@@ -255,7 +364,10 @@ fn page(said: &Said) -> String {
 
 /// By how much predictions were scaled, and whether that is too much.
 fn scaled(times: f64) -> String {
-    let scaled = format!("scaled by {}: as many times the transactions with programs\n", number(times, 2));
+    let scaled = format!(
+        "scaled by {}: as many times the transactions with programs\n",
+        number(times, 2)
+    );
     if SCALED.contains(&times) {
         return scaled;
     }

@@ -15,7 +15,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// About a minute of waits in all; five of a node that does not begin to answer.
-const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
+const TRIES: Tries = Tries {
+    most: 8,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(30),
+};
 /// Slots before a recording that began in the middle, unless others are asked for: about half an hour.
 const BEFORE: u64 = 5_000;
 /// No slot has a block, or the node no longer has it: skipped, skipped in long-term storage, not available, cleaned up.
@@ -35,13 +39,26 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let url = args.rpc.as_deref().context("--rpc is missing")?;
     let rpc = Rpc::new(url, args.ca.as_deref(), tries)?;
-    let cluster: String = rpc.ask("getGenesisHash", &json!([]))?.context("getGenesisHash: the result is null")?;
-    anyhow::ensure!(crate::address::parse(&cluster).is_some(), "getGenesisHash: the answer is no hash");
-    let finalized: u64 =
-        rpc.ask("getSlot", &json!([{"commitment": "finalized"}]))?.context("getSlot: the result is null")?;
+    let cluster: String = rpc
+        .ask("getGenesisHash", &json!([]))?
+        .context("getGenesisHash: the result is null")?;
+    anyhow::ensure!(
+        crate::address::parse(&cluster).is_some(),
+        "getGenesisHash: the answer is no hash"
+    );
+    let finalized: u64 = rpc
+        .ask("getSlot", &json!([{"commitment": "finalized"}]))?
+        .context("getSlot: the result is null")?;
     let path = path_of(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
-    let growing = Growing::open(&path, Meta { source: Source::Blocks, cluster, version })?;
+    let growing = Growing::open(
+        &path,
+        Meta {
+            source: Source::Blocks,
+            cluster,
+            version,
+        },
+    )?;
     let mut slots = before(args, &recorded, &rpc)?;
     slots.extend(recorded.slots.iter().map(|(slot, _)| *slot));
     let last = growing.trace.slots().last().map(|slot| slot.slot);
@@ -65,8 +82,12 @@ fn fetch(args: &FetchArgs, tries: Tries) -> anyhow::Result<(String, u8)> {
 
 /// Blocks that warm the cache.
 fn before(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> anyhow::Result<Vec<u64>> {
-    let many = args.before.unwrap_or(if recorded.from_start { 0 } else { BEFORE });
-    let Some((first, _)) = recorded.slots.first().filter(|_| many > 0) else { return Ok(Vec::new()) };
+    let many = args
+        .before
+        .unwrap_or(if recorded.from_start { 0 } else { BEFORE });
+    let Some((first, _)) = recorded.slots.first().filter(|_| many > 0) else {
+        return Ok(Vec::new());
+    };
     let (from, to) = (first.saturating_sub(many), first.saturating_sub(1));
     let slots = rpc.ask::<Vec<u64>>("getBlocks", &json!([from, to, {"commitment": "finalized"}]));
     let mut slots = slots?.context("getBlocks: the result is null")?;
@@ -95,13 +116,21 @@ impl Fetching<'_> {
         let mut done = 0;
         for some in slots.chunks(at_once.max(1)) {
             let fetched = std::thread::scope(|scope| {
-                let threads: Vec<_> = some.iter().map(|slot| scope.spawn(|| block(self.rpc, *slot))).collect();
-                threads.into_iter().map(|thread| thread.join().ok()).collect::<Vec<_>>()
+                let threads: Vec<_> = some
+                    .iter()
+                    .map(|slot| scope.spawn(|| block(self.rpc, *slot)))
+                    .collect();
+                threads
+                    .into_iter()
+                    .map(|thread| thread.join().ok())
+                    .collect::<Vec<_>>()
             });
             let mut blocks = Vec::new();
             for (slot, fetched) in some.iter().zip(fetched) {
                 let fetched = fetched.context("a request ended without an answer")?;
-                match fetched.with_context(|| format!("slot {slot}: run the same command again to continue"))? {
+                match fetched.with_context(|| {
+                    format!("slot {slot}: run the same command again to continue")
+                })? {
                     Fetched::Block(block) => blocks.push(block),
                     Fetched::Skipped => self.skipped += 1,
                     Fetched::Gone => self.gone += 1,
@@ -110,16 +139,24 @@ impl Fetching<'_> {
             self.take(&blocks)?;
             done += some.len() as u64;
             let (requests, read) = self.rpc.spent();
-            progress.at(done, &format!(", {} requests, {}", count(requests), bytes(read)));
+            progress.at(
+                done,
+                &format!(", {} requests, {}", count(requests), bytes(read)),
+            );
         }
         Ok(())
     }
 
     fn take(&mut self, blocks: &[Block]) -> anyhow::Result<()> {
-        self.owners.learn(self.rpc, blocks, &mut self.growing.trace)?;
+        self.owners
+            .learn(self.rpc, blocks, &mut self.growing.trace)?;
         for block in blocks {
             self.compare(block)?;
-            let kind = if self.recorded.own.contains(&block.slot) { SlotKind::Own } else { SlotKind::Replayed };
+            let kind = if self.recorded.own.contains(&block.slot) {
+                SlotKind::Own
+            } else {
+                SlotKind::Replayed
+            };
             self.owners.add_block(block, kind, &mut self.growing)?;
             // A change belongs to the last slot.
             self.growing.write()?;
@@ -129,7 +166,9 @@ impl Fetching<'_> {
 
     /// Blocks of the recording have as many transactions as were replayed, or they are others.
     fn compare(&mut self, block: &Block) -> anyhow::Result<()> {
-        let Some(recorded) = self.transactions.get(&block.slot) else { return Ok(()) };
+        let Some(recorded) = self.transactions.get(&block.slot) else {
+            return Ok(());
+        };
         self.compared += 1;
         self.different += u64::from(*recorded != block.transactions.len() as u64);
         if self.compared == COMPARED && self.different * 2 > COMPARED {
@@ -144,8 +183,10 @@ impl Fetching<'_> {
     fn summary(&self, path: &str, later: usize) -> String {
         let trace = &self.growing.trace;
         let coverage = Coverage::of(trace, &self.recorded.slots);
-        let percent =
-            coverage.percent().map_or_else(|| "nothing".to_owned(), |percent| format!("{} %", number(percent, 2)));
+        let percent = coverage.percent().map_or_else(
+            || "nothing".to_owned(),
+            |percent| format!("{} %", number(percent, 2)),
+        );
         let (requests, read) = self.rpc.spent();
         let mut lines = vec![
             format!(
@@ -158,14 +199,35 @@ impl Fetching<'_> {
                 "covers {percent} of the recorded transactions; {} recorded slots are missing",
                 coverage.missing.len()
             ),
-            format!("this time: {} requests, {} read", count(requests), bytes(read)),
+            format!(
+                "this time: {} requests, {} read",
+                count(requests),
+                bytes(read)
+            ),
         ];
-        let mut also = |many: u64, what: &str| lines.extend((many > 0).then(|| format!("{} {what}", count(many))));
-        also(self.skipped, "slots were skipped by the cluster: replayed on forks that were given up");
-        also(self.gone, "slots are not available at this node: another node may have them, with --out for a new file");
-        also(self.different, "slots have another number of transactions than recorded");
-        also(self.owners.unresolved, "accounts no longer exist, so it is not known whether they were programs");
-        also(later as u64, "slots are not finalized yet: run the same command again to continue");
+        let mut also = |many: u64, what: &str| {
+            lines.extend((many > 0).then(|| format!("{} {what}", count(many))))
+        };
+        also(
+            self.skipped,
+            "slots were skipped by the cluster: replayed on forks that were given up",
+        );
+        also(
+            self.gone,
+            "slots are not available at this node: another node may have them, with --out for a new file",
+        );
+        also(
+            self.different,
+            "slots have another number of transactions than recorded",
+        );
+        also(
+            self.owners.unresolved,
+            "accounts no longer exist, so it is not known whether they were programs",
+        );
+        also(
+            later as u64,
+            "slots are not finalized yet: run the same command again to continue",
+        );
         if let Err(error) = coverage.require() {
             lines.push(format!("not enough to predict from: {error}"));
         }
@@ -185,7 +247,9 @@ fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, Trouble> {
         "commitment": "finalized",
     });
     match rpc.ask::<Answer>("getBlock", &json!([slot, how])) {
-        Ok(Some(answer)) => Block::new(slot, answer).map(Fetched::Block).map_err(Trouble::Failed),
+        Ok(Some(answer)) => Block::new(slot, answer)
+            .map(Fetched::Block)
+            .map_err(Trouble::Failed),
         Ok(None) => Ok(Fetched::Gone),
         Err(Trouble::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(Fetched::Skipped),
         Err(Trouble::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => Ok(Fetched::Gone),

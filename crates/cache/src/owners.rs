@@ -52,7 +52,9 @@ impl Owners {
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut owners = Owners::default();
         for (number, program) in (0..).zip(trace.programs()) {
-            owners.known.extend(program.address.map(|address| (address, Some(number))));
+            owners
+                .known
+                .extend(program.address.map(|address| (address, Some(number))));
             owners.executable.extend(program.has_code.then_some(number));
         }
         owners
@@ -62,20 +64,38 @@ impl Owners {
     ///
     /// # Errors
     /// The node does not answer, or not as it should.
-    pub(crate) fn learn(&mut self, rpc: &Rpc, blocks: &[Block], trace: &mut Trace) -> anyhow::Result<()> {
+    pub(crate) fn learn(
+        &mut self,
+        rpc: &Rpc,
+        blocks: &[Block],
+        trace: &mut Trace,
+    ) -> anyhow::Result<()> {
         let transactions = blocks.iter().flat_map(|block| &block.transactions);
         let asked = transactions.flat_map(|transaction| {
-            let looked_up = transaction.keys.iter().filter(|(_, ask)| *ask).map(|(key, _)| *key);
+            let looked_up = transaction
+                .keys
+                .iter()
+                .filter(|(_, ask)| *ask)
+                .map(|(key, _)| *key);
             looked_up.chain(transaction.changed.iter().copied())
         });
         let mut seen = HashSet::new();
-        let new: Vec<Address> = asked.filter(|key| !self.known.contains_key(key) && seen.insert(*key)).collect();
+        let new: Vec<Address> = asked
+            .filter(|key| !self.known.contains_key(key) && seen.insert(*key))
+            .collect();
         for some in new.chunks(AT_ONCE) {
             let accounts = ask(rpc, some)?;
-            let code_at: Vec<Option<Address>> =
-                accounts.iter().map(|account| account.as_ref().and_then(code_at)).collect();
+            let code_at: Vec<Option<Address>> = accounts
+                .iter()
+                .map(|account| account.as_ref().and_then(code_at))
+                .collect();
             let asked: Vec<Address> = code_at.iter().flatten().copied().collect();
-            let mut code = if asked.is_empty() { Vec::new() } else { ask(rpc, &asked)? }.into_iter();
+            let mut code = if asked.is_empty() {
+                Vec::new()
+            } else {
+                ask(rpc, &asked)?
+            }
+            .into_iter();
             for ((key, account), code_at) in some.iter().zip(accounts).zip(code_at) {
                 self.code.extend(code_at.map(|code_at| (*key, code_at)));
                 let code = code_at.and_then(|_| code.next()).flatten();
@@ -103,11 +123,20 @@ impl Owners {
         };
         let bytes = match loader {
             Loader::V1 | Loader::V2 => account.space,
-            Loader::V3 => code.as_ref().and_then(|code| code.space).and_then(|space| space.checked_sub(HEADER_V3)),
+            Loader::V3 => code
+                .as_ref()
+                .and_then(|code| code.space)
+                .and_then(|space| space.checked_sub(HEADER_V3)),
             Loader::V4 => account.space.and_then(|space| space.checked_sub(HEADER_V4)),
         };
-        let has_code = account.executable && (loader != Loader::V3 || bytes.is_some_and(|bytes| bytes > 0));
-        let number = trace.add_program(Program { address: Some(key), loader: Some(loader), bytes, has_code })?;
+        let has_code =
+            account.executable && (loader != Loader::V3 || bytes.is_some_and(|bytes| bytes > 0));
+        let number = trace.add_program(Program {
+            address: Some(key),
+            loader: Some(loader),
+            bytes,
+            has_code,
+        })?;
         self.known.insert(key, Some(number));
         self.executable.extend(account.executable.then_some(number));
         Ok(())
@@ -117,7 +146,12 @@ impl Owners {
     ///
     /// # Errors
     /// It contradicts the blocks before it.
-    pub(crate) fn add_block(&mut self, block: &Block, kind: SlotKind, growing: &mut Growing) -> anyhow::Result<()> {
+    pub(crate) fn add_block(
+        &mut self,
+        block: &Block,
+        kind: SlotKind,
+        growing: &mut Growing,
+    ) -> anyhow::Result<()> {
         let (mut calls, mut changes) = (Vec::new(), Vec::new());
         let trace = &mut growing.trace;
         let slot_index = u32::try_from(trace.slots().len())?;
@@ -125,19 +159,39 @@ impl Owners {
             self.add_buffers(transaction, trace)?;
             let created = self.created(transaction);
             let program = |(key, _): &(Address, bool)| self.known.get(key).copied().flatten();
-            let programs: Vec<u32> =
-                transaction.keys.iter().filter_map(program).filter(|program| Some(*program) != created).collect();
+            let programs: Vec<u32> = transaction
+                .keys
+                .iter()
+                .filter_map(program)
+                .filter(|program| Some(*program) != created)
+                .collect();
             if programs.is_empty() {
                 continue;
             }
             let set = growing.sets.number(trace, &programs)?;
-            calls.push(Call::new(set, transaction.fees_only).context("too many different sets of programs")?);
+            calls.push(
+                Call::new(set, transaction.fees_only)
+                    .context("too many different sets of programs")?,
+            );
             let position = u32::try_from(calls.len())?;
             let changed = self.changed(transaction, trace);
-            changes.extend(changed.map(|(program, kind)| Change { slot_index, position, program, kind }));
+            changes.extend(changed.map(|(program, kind)| Change {
+                slot_index,
+                position,
+                program,
+                kind,
+            }));
         }
         let transactions = block.transactions.len() as u64;
-        trace.add_slot(Slot { slot: block.slot, parent: block.parent, transactions, kind }, &calls)?;
+        trace.add_slot(
+            Slot {
+                slot: block.slot,
+                parent: block.parent,
+                transactions,
+                kind,
+            },
+            &calls,
+        )?;
         for change in changes {
             trace.add_change(change)?;
         }
@@ -147,9 +201,18 @@ impl Owners {
     /// Accounts of the loader that no longer exist: buffers, whose code was deployed, and the code of closed programs. A
     /// transaction with the loader may write them without their signature.
     fn add_buffers(&mut self, transaction: &Transaction, trace: &mut Trace) -> anyhow::Result<()> {
-        for key in transaction.changed.iter().filter(|key| !transaction.signs(key)) {
+        for key in transaction
+            .changed
+            .iter()
+            .filter(|key| !transaction.signs(key))
+        {
             if self.gone.remove(key) {
-                let buffer = Program { address: Some(*key), loader: Some(Loader::V3), bytes: None, has_code: false };
+                let buffer = Program {
+                    address: Some(*key),
+                    loader: Some(Loader::V3),
+                    bytes: None,
+                    has_code: false,
+                };
                 self.known.insert(*key, Some(trace.add_program(buffer)?));
                 self.unresolved = self.unresolved.saturating_sub(1);
             }
@@ -160,19 +223,37 @@ impl Owners {
     /// The account that a first deployment creates for the code, so that it was not there to be looked up.
     fn created(&self, transaction: &Transaction) -> Option<u32> {
         let number = |key: &Address| self.known.get(key).copied().flatten();
-        let is_program = |key: &Address| number(key).is_some_and(|program| self.executable.contains(&program));
-        let deployed = transaction.changed.iter().find(|key| transaction.signs(key) && is_program(key))?;
+        let is_program =
+            |key: &Address| number(key).is_some_and(|program| self.executable.contains(&program));
+        let deployed = transaction
+            .changed
+            .iter()
+            .find(|key| transaction.signs(key) && is_program(key))?;
         let code = self.code.get(deployed)?;
         number(code).filter(|_| transaction.change == Some(Suspicion::Deployed))
     }
 
     /// Programs that a transaction deployed or closed. An extended one is deployed anew.
-    fn changed(&self, transaction: &Transaction, trace: &Trace) -> impl Iterator<Item = (u32, ChangeKind)> {
-        let programs = transaction.changed.iter().filter_map(|key| self.known.get(key).copied().flatten());
+    fn changed(
+        &self,
+        transaction: &Transaction,
+        trace: &Trace,
+    ) -> impl Iterator<Item = (u32, ChangeKind)> {
+        let programs = transaction
+            .changed
+            .iter()
+            .filter_map(|key| self.known.get(key).copied().flatten());
         let kind = |program: u32| {
-            let has_code = trace.programs().get(program as usize).is_some_and(|program| program.has_code);
+            let has_code = trace
+                .programs()
+                .get(program as usize)
+                .is_some_and(|program| program.has_code);
             let is_closed = transaction.change == Some(Suspicion::ExtendedOrClosed) && !has_code;
-            if is_closed { ChangeKind::Closed } else { ChangeKind::Deployed }
+            if is_closed {
+                ChangeKind::Closed
+            } else {
+                ChangeKind::Deployed
+            }
         };
         let changed: Vec<(u32, ChangeKind)> = programs
             .filter(|program| self.executable.contains(program))
@@ -185,7 +266,11 @@ impl Owners {
 /// Where the code of an upgradeable program is.
 fn code_at(account: &Account) -> Option<Address> {
     let is_upgradeable = account.executable && address::loader(&account.owner) == Some(Loader::V3);
-    let bytes = if is_upgradeable { STANDARD.decode(&account.data.0).ok()? } else { return None };
+    let bytes = if is_upgradeable {
+        STANDARD.decode(&account.data.0).ok()?
+    } else {
+        return None;
+    };
     bytes.try_into().ok()
 }
 
@@ -193,8 +278,13 @@ fn ask(rpc: &Rpc, keys: &[Address]) -> anyhow::Result<Vec<Option<Account>>> {
     let names: Vec<String> = keys.iter().map(address::text).collect();
     let slice = json!({"encoding": "base64", "dataSlice": {"offset": 4, "length": 32}, "commitment": "finalized"});
     let answer: Option<Accounts> = rpc.ask("getMultipleAccounts", &json!([names, slice]))?;
-    let accounts = answer.context("getMultipleAccounts: the result is null")?.value;
+    let accounts = answer
+        .context("getMultipleAccounts: the result is null")?
+        .value;
     let (asked, answered) = (keys.len(), accounts.len());
-    ensure!(asked == answered, "getMultipleAccounts: {answered} accounts in the answer, and {asked} were asked for");
+    ensure!(
+        asked == answered,
+        "getMultipleAccounts: {answered} accounts in the answer, and {asked} were asked for"
+    );
     Ok(accounts)
 }

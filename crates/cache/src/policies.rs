@@ -54,10 +54,17 @@ struct Row {
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let policies = chosen(&args.policy, &prepared)?;
-    let mut fills = if args.fill.is_empty() { FILLS.to_vec() } else { args.fill.clone() };
+    let mut fills = if args.fill.is_empty() {
+        FILLS.to_vec()
+    } else {
+        args.fill.clone()
+    };
     fills.sort_unstable();
     fills.dedup();
-    let limit = args.bytes.map_or(Limit::Entries(args.size.unwrap_or(prepared.entries)), Limit::Bytes);
+    let limit = args.bytes.map_or(
+        Limit::Entries(args.size.unwrap_or(prepared.entries)),
+        Limit::Bytes,
+    );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
     let tested = prepared.test()?;
     progress.at(1, "");
@@ -68,8 +75,17 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         for fill in &fills {
-            let seeds = if matches!(policy, Policy::Agave(_)) { args.source.seeds } else { 1 };
-            let setting = Setting { policy: *policy, limit, fill: *fill, fees_only: prepared.rule.fees_only };
+            let seeds = if matches!(policy, Policy::Agave(_)) {
+                args.source.seeds
+            } else {
+                1
+            };
+            let setting = Setting {
+                policy: *policy,
+                limit,
+                fill: *fill,
+                fees_only: prepared.rule.fees_only,
+            };
             rows.push(compared.row(name, setting, seeds)?);
             progress.at(1 + rows.len() as u64, "");
         }
@@ -84,8 +100,14 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
         Limit::Bytes(bytes) => (None, Some(bytes)),
     };
     let self_test_passed = tested.test.passed();
-    let said =
-        Said { version: prepared.version.clone(), self_test_passed, entries, bytes, attack, policies: sorted(rows) };
+    let said = Said {
+        version: prepared.version.clone(),
+        self_test_passed,
+        entries,
+        bytes,
+        attack,
+        policies: sorted(rows),
+    };
     let text = match (args.json, args.csv) {
         (true, _) => json(&said)?,
         (_, true) => csv(&said),
@@ -96,14 +118,23 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
 
 /// All, unless some were named.
 fn chosen(names: &[String], prepared: &Prepared) -> anyhow::Result<Vec<(String, Policy)>> {
-    let recorded = || (format!("agave {}", prepared.version), Policy::Agave(prepared.rule));
+    let recorded = || {
+        (
+            format!("agave {}", prepared.version),
+            Policy::Agave(prepared.rule),
+        )
+    };
     if names.is_empty() {
         let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
         return Ok(std::iter::once(recorded()).chain(others).collect());
     }
     let mut policies: Vec<(String, Policy)> = Vec::new();
     for name in names {
-        let policy = if name == AGAVE { recorded() } else { (name.clone(), name.parse()?) };
+        let policy = if name == AGAVE {
+            recorded()
+        } else {
+            (name.clone(), name.parse()?)
+        };
         if !policies.contains(&policy) {
             policies.push(policy);
         }
@@ -126,27 +157,60 @@ struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    fn new(prepared: &'a Prepared, attack: usize, times: &'a [u64], model: Option<Model>) -> anyhow::Result<Self> {
+    fn new(
+        prepared: &'a Prepared,
+        attack: usize,
+        times: &'a [u64],
+        model: Option<Model>,
+    ) -> anyhow::Result<Self> {
         let trace = &prepared.trace;
         let attacked = with_attack(trace, attack)?;
         let first_slot = match prepared.begin {
             Begin::ValidatorStart => 0,
             Begin::Slot(slot) => slot,
         };
-        let counted = trace.slots().iter().filter(|slot| slot.slot >= first_slot).count();
+        let counted = trace
+            .slots()
+            .iter()
+            .filter(|slot| slot.slot >= first_slot)
+            .count();
         let many = (attack * counted) as u64;
-        let bytes = attacked.programs().last().and_then(|program| program.bytes).unwrap_or(0);
+        let bytes = attacked
+            .programs()
+            .last()
+            .and_then(|program| program.bytes)
+            .unwrap_or(0);
         let loaded_bytes = many.saturating_mul(bytes);
         // Without a model the attack's programs compile as long as the others do on average.
         let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
         let mut same_times = times.to_vec();
         same_times.resize(attacked.programs().len(), mean_us);
-        let attacked_compile_us = model.map_or(same_times, |model| compile_times(&attacked, &model));
-        let compile_us = attacked_compile_us.last().copied().unwrap_or(0).saturating_mul(many);
-        let own =
-            Counts { transactions: many, misses: many, loads: many, loaded_bytes, compile_us, ..Counts::default() };
+        let attacked_compile_us =
+            model.map_or(same_times, |model| compile_times(&attacked, &model));
+        let compile_us = attacked_compile_us
+            .last()
+            .copied()
+            .unwrap_or(0)
+            .saturating_mul(many);
+        let own = Counts {
+            transactions: many,
+            misses: many,
+            loads: many,
+            loaded_bytes,
+            compile_us,
+            ..Counts::default()
+        };
         let fees_only = prepared.rule.fees_only;
-        Ok(Compared { trace, attacked, first_slot, fees_only, compile_us: times, attacked_compile_us, model, own })
+        Ok(Compared {
+            trace,
+            attacked,
+            first_slot,
+            fees_only,
+            compile_us: times,
+            attacked_compile_us,
+            model,
+            own,
+        })
     }
 
     fn row(&self, name: &str, setting: Setting, seeds: u64) -> anyhow::Result<Row> {
@@ -154,7 +218,10 @@ impl<'a> Compared<'a> {
         let attacked = self.runs(&self.attacked, &self.attacked_compile_us, setting, seeds)?;
         let seconds = |trace: &Trace, runs: &[Counts], own: &Counts| {
             let model = self.model?;
-            Some((mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own)) * 1e-6)
+            Some(
+                (mean(runs, |counts| model.time_us(trace, counts)) - model.time_us(trace, own))
+                    * 1e-6,
+            )
         };
         Ok(Row {
             policy: name.to_owned(),
@@ -167,18 +234,35 @@ impl<'a> Compared<'a> {
         })
     }
 
-    fn runs(&self, trace: &Trace, compile_us: &[u64], setting: Setting, seeds: u64) -> anyhow::Result<Vec<Counts>> {
+    fn runs(
+        &self,
+        trace: &Trace,
+        compile_us: &[u64],
+        setting: Setting,
+        seeds: u64,
+    ) -> anyhow::Result<Vec<Counts>> {
         let first_slot = self.first_slot;
-        let simulation = |seed| Simulation { trace, setting, start: Start::Empty, first_slot, compile_us, seed };
+        let simulation = |seed| Simulation {
+            trace,
+            setting,
+            start: Start::Empty,
+            first_slot,
+            compile_us,
+            seed,
+        };
         let simulations: Vec<Simulation> = (1..=seeds).map(simulation).collect();
-        let outcomes = all(&simulations, std::thread::available_parallelism().map_or(1, usize::from))?;
+        let outcomes = all(
+            &simulations,
+            std::thread::available_parallelism().map_or(1, usize::from),
+        )?;
         Ok(outcomes.into_iter().map(|outcome| outcome.counts).collect())
     }
 
     /// What no policy gets below.
     fn bound(&self, bytes: u64, fill: u64) -> anyhow::Result<Row> {
         let room = bytes / 100 * fill + bytes % 100 * fill / 100;
-        let least = |trace: &Trace| least_misses_by_bytes(trace, room, self.first_slot, self.fees_only);
+        let least =
+            |trace: &Trace| least_misses_by_bytes(trace, room, self.first_slot, self.fees_only);
         Ok(Row {
             policy: BOUND.to_owned(),
             fill_percent: fill,
@@ -197,12 +281,22 @@ fn mean(runs: &[Counts], number: impl Fn(&Counts) -> f64) -> f64 {
 
 /// Policies by their misses at the first fill, most first; fills in ascending order; the bound last.
 fn sorted(rows: Vec<Row>) -> Vec<Row> {
-    let first = |name: &str| rows.iter().find(|row| row.policy == name).map_or(0.0, |row| row.misses);
-    let mut order: Vec<(bool, f64, usize)> =
-        rows.iter().enumerate().map(|(at, row)| (row.policy == BOUND, -first(&row.policy), at)).collect();
+    let first = |name: &str| {
+        rows.iter()
+            .find(|row| row.policy == name)
+            .map_or(0.0, |row| row.misses)
+    };
+    let mut order: Vec<(bool, f64, usize)> = rows
+        .iter()
+        .enumerate()
+        .map(|(at, row)| (row.policy == BOUND, -first(&row.policy), at))
+        .collect();
     order.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
     let mut rows: Vec<Option<Row>> = rows.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|(.., at)| rows.get_mut(at)?.take()).collect()
+    order
+        .into_iter()
+        .filter_map(|(.., at)| rows.get_mut(at)?.take())
+        .collect()
 }
 
 /// Of one policy, fill after fill.
@@ -212,28 +306,49 @@ fn of<'a>(said: &'a Said, name: &'a str) -> impl Iterator<Item = &'a Row> {
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn page(said: &Said, fills: &[u64]) -> String {
-    let mut names: Vec<&str> = said.policies.iter().map(|row| row.policy.as_str()).collect();
+    let mut names: Vec<&str> = said
+        .policies
+        .iter()
+        .map(|row| row.policy.as_str())
+        .collect();
     names.dedup();
     let least = of(said, if said.bytes.is_some() { BOUND } else { "min" }).next();
     let least = least.map(|row| row.misses).filter(|least| *least > 0.0);
     let row = |name: &&str| {
         let mut cells = vec![(*name).to_owned()];
         cells.extend(of(said, name).map(|row| number(row.misses, 0)));
-        let times = least.zip(of(said, name).next()).map(|(least, row)| number(row.misses / least, 2));
+        let times = least
+            .zip(of(said, name).next())
+            .map(|(least, row)| number(row.misses / least, 2));
         cells.push(times.unwrap_or_else(|| "-".to_owned()));
-        let seconds = |row: &Row| row.seconds.map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2));
+        let seconds = |row: &Row| {
+            row.seconds
+                .map_or_else(|| "-".to_owned(), |seconds| number(seconds, 2))
+        };
         cells.extend(of(said, name).map(seconds));
         cells.extend(of(said, name).map(|row| number(row.attacked_misses, 0)));
         cells
     };
     let heads = |what: &str| {
-        let head =
-            |(at, fill): (usize, &u64)| if at == 0 { format!("{what}at {fill} %") } else { format!("at {fill} %") };
+        let head = |(at, fill): (usize, &u64)| {
+            if at == 0 {
+                format!("{what}at {fill} %")
+            } else {
+                format!("at {fill} %")
+            }
+        };
         fills.iter().enumerate().map(head).collect::<Vec<_>>()
     };
     let mut all = vec!["policy".to_owned()];
     all.extend(heads("misses "));
-    all.push(if said.bytes.is_some() { "times bound" } else { "times MIN" }.to_owned());
+    all.push(
+        if said.bytes.is_some() {
+            "times bound"
+        } else {
+            "times MIN"
+        }
+        .to_owned(),
+    );
     all.extend(heads("cache time, s: "));
     all.extend(heads("attacked: "));
     let heads: Vec<&str> = all.iter().map(String::as_str).collect();
@@ -254,18 +369,27 @@ fn page(said: &Said, fills: &[u64]) -> String {
                  MIN is only a policy.\n";
     }
     if !said.self_test_passed {
-        text += "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
+        text +=
+            "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
     }
     text
 }
 
 fn csv(said: &Said) -> String {
-    let mut text = "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
+    let mut text =
+        "policy,fill_percent,misses,loads,seconds,attacked_misses,attacked_seconds\n".to_owned();
     let known = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &said.policies {
-        let (loads, seconds, attacked) = (known(row.loads), known(row.seconds), known(row.attacked_seconds));
+        let (loads, seconds, attacked) = (
+            known(row.loads),
+            known(row.seconds),
+            known(row.attacked_seconds),
+        );
         let (policy, fill, misses) = (&row.policy, row.fill_percent, row.misses);
-        text += &format!("{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n", row.attacked_misses);
+        text += &format!(
+            "{policy},{fill},{misses},{loads},{seconds},{},{attacked}\n",
+            row.attacked_misses
+        );
     }
     text
 }

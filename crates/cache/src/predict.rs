@@ -26,25 +26,44 @@ fn page(said: &Prediction) -> String {
         "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
         said.version,
         count(said.recorded_entries),
-        said.coverage_percent.map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
+        said.coverage_percent
+            .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
-    let bias = |counter: &Counter| counter.bias_percent.map_or_else(|| "-".to_owned(), |bias| number(bias, 1));
+    let bias = |counter: &Counter| {
+        counter
+            .bias_percent
+            .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))
+    };
     let rows = said.self_test.iter().map(|counter| {
-        vec![counter.name.to_owned(), count(counter.recorded), number(counter.predicted, 0), bias(counter)]
+        vec![
+            counter.name.to_owned(),
+            count(counter.recorded),
+            number(counter.predicted, 0),
+            bias(counter),
+        ]
     });
-    text += &table(&["counter", "recorded", "predicted", "off by %"], rows.collect());
+    text += &table(
+        &["counter", "recorded", "predicted", "off by %"],
+        rows.collect(),
+    );
     if !said.self_test_passed {
-        text += "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
+        text +=
+            "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
         if said.reasons.is_empty() {
             text += "No reason is visible in the recording and the trace.\n";
         }
     }
     if !said.reasons.is_empty() {
         text += "\nKnown to weaken predictions:\n";
-        said.reasons.iter().for_each(|reason| text += &format!("  {reason}\n"));
+        said.reasons
+            .iter()
+            .for_each(|reason| text += &format!("  {reason}\n"));
     }
     if said.self_test_passed {
-        text += &format!("\nMean of {} simulated runs (one run is within the range with 95 %):\n", count(said.seeds));
+        text += &format!(
+            "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
+            count(said.seeds)
+        );
         text += &curve(said);
         let shown = |entries: &u64| count(*entries);
         if !said.unknown.is_empty() {
@@ -66,23 +85,43 @@ fn page(said: &Prediction) -> String {
 
 fn curve(said: &Prediction) -> String {
     let row = |size: &Size| {
-        let mark = if size.entries == said.recorded_entries { " (recorded)" } else { "" };
+        let mark = if size.entries == said.recorded_entries {
+            " (recorded)"
+        } else {
+            ""
+        };
         vec![
             format!("{}{mark}", count(size.entries)),
             size.misses.text(0),
             size.reloads.text(0),
             size.evictions.text(0),
-            size.seconds.map_or_else(|| "-".to_owned(), |seconds| seconds.text(2)),
-            size.code_bytes.map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
+            size.seconds
+                .map_or_else(|| "-".to_owned(), |seconds| seconds.text(2)),
+            size.code_bytes
+                .map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
         ]
     };
-    let heads = ["entries", "misses", "reloads", "evictions", "cache time, s", "code in it"];
+    let heads = [
+        "entries",
+        "misses",
+        "reloads",
+        "evictions",
+        "cache time, s",
+        "code in it",
+    ];
     table(&heads, said.sizes.iter().map(row).collect())
 }
 
 fn csv(said: &Prediction) -> String {
     let mut text = "entries".to_owned();
-    for name in ["misses", "reloads", "evictions", "insertions", "seconds", "code_bytes"] {
+    for name in [
+        "misses",
+        "reloads",
+        "evictions",
+        "insertions",
+        "seconds",
+        "code_bytes",
+    ] {
         text += &format!(",{name},{name}_low,{name}_high");
     }
     text += "\n";
@@ -90,7 +129,10 @@ fn csv(said: &Prediction) -> String {
         text += &size.entries.to_string();
         let counts = [size.misses, size.reloads, size.evictions, size.insertions].map(Some);
         for range in counts.into_iter().chain([size.seconds, size.code_bytes]) {
-            text += &range.map_or_else(|| ",,,".to_owned(), |r| format!(",{},{},{}", r.mean, r.low, r.high));
+            text += &range.map_or_else(
+                || ",,,".to_owned(),
+                |r| format!(",{},{},{}", r.mean, r.low, r.high),
+            );
         }
         text += "\n";
     }

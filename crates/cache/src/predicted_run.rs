@@ -26,7 +26,14 @@ impl Simulated<'_> {
     fn run(&self, trace: &Trace, seed: u64) -> anyhow::Result<Counts> {
         let (setting, compile_us) = (Setting::agave(self.rule, self.entries), self.compile_us);
         let mut sum = Counts::default();
-        let simulation = Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us, seed };
+        let simulation = Simulation {
+            trace,
+            setting,
+            start: Start::Empty,
+            first_slot: 0,
+            compile_us,
+            seed,
+        };
         simulation.run(|slot, counts| {
             if self.slots.contains(&slot) {
                 sum += counts;
@@ -39,7 +46,9 @@ impl Simulated<'_> {
     fn halves(&self) -> anyhow::Result<Vec<Vec<Counts>>> {
         let of = |seed: u64| {
             let half = self.trace.half(seed)?;
-            (0..RUNS_OF_A_HALF).map(|run| self.run(&half, RUNS_OF_A_HALF * seed + run)).collect()
+            (0..RUNS_OF_A_HALF)
+                .map(|run| self.run(&half, RUNS_OF_A_HALF * seed + run))
+                .collect()
         };
         (1..=self.seeds.max(FEWEST_HALVES)).map(of).collect()
     }
@@ -68,10 +77,18 @@ impl Predicted {
     /// # Errors
     /// Those of the simulation.
     pub(crate) fn of(simulated: Simulated, other_blocks: Option<f64>) -> anyhow::Result<Self> {
-        let runs = (1..=simulated.seeds).map(|seed| simulated.run(simulated.trace, seed)).collect::<Result<_, _>>()?;
+        let runs = (1..=simulated.seeds)
+            .map(|seed| simulated.run(simulated.trace, seed))
+            .collect::<Result<_, _>>()?;
         let of_other = |times| {
             let trace = simulated.trace;
-            let of_slot = |at| trace.calls_of(at).iter().map(|call| trace.set(call.set()).len() as f64).sum::<f64>();
+            let of_slot = |at| {
+                trace
+                    .calls_of(at)
+                    .iter()
+                    .map(|call| trace.set(call.set()).len() as f64)
+                    .sum::<f64>()
+            };
             let lookups = (0..trace.slots().len()).map(of_slot).sum();
             Ok::<_, anyhow::Error>(OtherBlocks {
                 times,
@@ -80,18 +97,33 @@ impl Predicted {
                 blocks: trace.blocks() as f64,
             })
         };
-        Ok(Predicted { runs, other_blocks: other_blocks.map(of_other).transpose()? })
+        Ok(Predicted {
+            runs,
+            other_blocks: other_blocks.map(of_other).transpose()?,
+        })
     }
 
     /// Of a number of a run, whose place is given where costs are to vary with it. `None` of fewer than two runs.
-    pub(crate) fn range(&self, number: impl Fn(&Counts, Option<usize>) -> f64, scale: f64) -> Option<Range> {
-        let values: Vec<f64> = self.runs.iter().enumerate().map(|(at, counts)| number(counts, Some(at))).collect();
+    pub(crate) fn range(
+        &self,
+        number: impl Fn(&Counts, Option<usize>) -> f64,
+        scale: f64,
+    ) -> Option<Range> {
+        let values: Vec<f64> = self
+            .runs
+            .iter()
+            .enumerate()
+            .map(|(at, counts)| number(counts, Some(at)))
+            .collect();
         let best = mean(&self.runs, |counts| number(counts, None));
         let (interval, times) = match &self.other_blocks {
             None => (Interval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let halves = self.halves(other, |counts| number(counts, None))?;
-                (Interval::of_other_blocks(&values, &halves, other.times)?, other.times)
+                (
+                    Interval::of_other_blocks(&values, &halves, other.times)?,
+                    other.times,
+                )
             }
         };
         Some(Range::of(&interval.centred(best), times * scale))
@@ -99,7 +131,11 @@ impl Predicted {
 
     fn halves(&self, other: &OtherBlocks, number: impl Fn(&Counts) -> f64) -> Option<Halves> {
         let lookups = |counts: &Counts| counts.lookups as f64;
-        let means = other.halves.iter().map(|half| (mean(half, &number), mean(half, lookups))).collect();
+        let means = other
+            .halves
+            .iter()
+            .map(|half| (mean(half, &number), mean(half, lookups)))
+            .collect();
         let values: Vec<f64> = self.runs.iter().map(&number).collect();
         Some(Halves {
             means,

@@ -13,7 +13,9 @@ use serde::Serialize;
 use std::path::Path;
 
 /// From the smallest of any release to what would hold all programs of a day.
-const SIZES: [u64; 11] = [256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192];
+const SIZES: [u64; 11] = [
+    256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
+];
 /// Simulated runs of each size for a report, and fewer over a trace so long that they would take more than some minutes.
 const SEEDS: u64 = 64;
 const FEWEST_SEEDS: u64 = 8;
@@ -91,13 +93,22 @@ pub struct Range {
 
 impl Range {
     pub(crate) fn of(interval: &Interval, scale: f64) -> Self {
-        Range { mean: interval.mean * scale, low: interval.low * scale, high: interval.high * scale }
+        Range {
+            mean: interval.mean * scale,
+            low: interval.low * scale,
+            high: interval.high * scale,
+        }
     }
 
     /// `3,580 (3,507 to 3,653)`.
     pub(crate) fn text(&self, decimals: usize) -> String {
-        let [mean, low, high] = [self.mean, self.low, self.high].map(|value| number(value, decimals));
-        if low == high { mean } else { format!("{mean} ({low} to {high})") }
+        let [mean, low, high] =
+            [self.mean, self.low, self.high].map(|value| number(value, decimals));
+        if low == high {
+            mean
+        } else {
+            format!("{mean} ({low} to {high})")
+        }
     }
 }
 
@@ -108,7 +119,12 @@ impl Range {
 pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
     let trace = path_of(run, None);
     trace.symlink_metadata().ok()?;
-    let args = SourceArgs { trace: Some(trace), version: None, entries: None, seeds: SEEDS };
+    let args = SourceArgs {
+        trace: Some(trace),
+        version: None,
+        entries: None,
+        seeds: SEEDS,
+    };
     Some(Prepared::read(run, &args).and_then(|mut prepared| {
         let begun = clock::uptime();
         let sizes = sizes(&[], prepared.entries);
@@ -120,7 +136,11 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
             prepared.seeds
         ));
         let prediction = Prediction::of(&prepared, &sizes)?;
-        say(&format!("{}: predicted in {}", run.display(), time(clock::uptime().saturating_sub(begun))));
+        say(&format!(
+            "{}: predicted in {}",
+            run.display(),
+            time(clock::uptime().saturating_sub(begun))
+        ));
         Ok(prediction)
     }))
 }
@@ -128,10 +148,19 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
 /// Lookups of one simulated run of each size, and of the recorded one, which is simulated twice before the others.
 fn lookups(prepared: &Prepared, sizes: usize) -> u64 {
     let trace = &prepared.trace;
-    let of_slot =
-        |index: usize| trace.calls_of(index).iter().map(|call| trace.set(call.set()).len() as u64).sum::<u64>();
+    let of_slot = |index: usize| {
+        trace
+            .calls_of(index)
+            .iter()
+            .map(|call| trace.set(call.set()).len() as u64)
+            .sum::<u64>()
+    };
     let lookups: u64 = (0..trace.slots().len()).map(of_slot).sum();
-    let starts = if prepared.begin == Begin::ValidatorStart { 1 } else { 2 };
+    let starts = if prepared.begin == Begin::ValidatorStart {
+        1
+    } else {
+        2
+    };
     lookups.saturating_mul(starts * sizes as u64 + 2)
 }
 
@@ -142,7 +171,11 @@ fn seeds(lookups: u64) -> u64 {
 
 /// These, or the usual ones, and the recorded one; in order.
 pub(crate) fn sizes(asked: &[u64], recorded: u64) -> Vec<u64> {
-    let mut sizes = if asked.is_empty() { SIZES.to_vec() } else { asked.to_vec() };
+    let mut sizes = if asked.is_empty() {
+        SIZES.to_vec()
+    } else {
+        asked.to_vec()
+    };
     sizes.push(recorded);
     sizes.sort_unstable();
     sizes.dedup();
@@ -160,10 +193,20 @@ impl Prediction {
         let tested = prepared.test()?;
         progress.at(1, "");
         let passed = tested.test.passed();
-        let curve = if passed { Some(curve(prepared, &tested, sizes, &mut progress)?) } else { None };
+        let curve = if passed {
+            Some(curve(prepared, &tested, sizes, &mut progress)?)
+        } else {
+            None
+        };
         drop(progress);
-        let (points, unknown) = curve.as_ref().map_or((&[][..], &[][..]), |curve| (&curve.points, &curve.unknown));
-        let has_sizes = prepared.trace.programs().iter().any(|program| program.bytes.is_some());
+        let (points, unknown) = curve
+            .as_ref()
+            .map_or((&[][..], &[][..]), |curve| (&curve.points, &curve.unknown));
+        let has_sizes = prepared
+            .trace
+            .programs()
+            .iter()
+            .any(|program| program.bytes.is_some());
         let knee = |curve: &Curve| curve.knee(prepared.entries, prepared.recorded.replay_us?);
         Ok(Prediction {
             version: prepared.version.clone(),
@@ -182,20 +225,42 @@ impl Prediction {
 }
 
 /// One size after the other, so that progress can be shown.
-fn curve(prepared: &Prepared, tested: &Tested, sizes: &[u64], progress: &mut Progress) -> Result<Curve, Error> {
-    let mut curve = Curve { points: Vec::new(), unknown: Vec::new() };
+fn curve(
+    prepared: &Prepared,
+    tested: &Tested,
+    sizes: &[u64],
+    progress: &mut Progress,
+) -> Result<Curve, Error> {
+    let mut curve = Curve {
+        points: Vec::new(),
+        unknown: Vec::new(),
+    };
     for (done, entries) in (2..).zip(sizes) {
         match predict(&prepared.plan(&[*entries], &tested.compile_us, tested.fit.as_ref())) {
             Ok(one) => curve.points.extend(one.points),
-            Err(Error::StartUnknown { entries, empty, full }) => curve.unknown.push(Unknown { entries, empty, full }),
+            Err(Error::StartUnknown {
+                entries,
+                empty,
+                full,
+            }) => curve.unknown.push(Unknown {
+                entries,
+                empty,
+                full,
+            }),
             Err(error) => return Err(error),
         }
         progress.at(done, &format!(", last {}", count(*entries)));
     }
     match curve.unknown.first() {
-        Some(Unknown { entries, empty, full }) if curve.points.is_empty() => {
-            Err(Error::StartUnknown { entries: *entries, empty: *empty, full: *full })
-        }
+        Some(Unknown {
+            entries,
+            empty,
+            full,
+        }) if curve.points.is_empty() => Err(Error::StartUnknown {
+            entries: *entries,
+            empty: *empty,
+            full: *full,
+        }),
         _ => Ok(curve),
     }
 }
@@ -203,12 +268,22 @@ fn curve(prepared: &Prepared, tested: &Tested, sizes: &[u64], progress: &mut Pro
 fn recorded_seconds(prepared: &Prepared) -> Option<f64> {
     let slots = prepared.trace.slots();
     let in_trace = |slot: u64| slots.binary_search_by_key(&slot, |s| s.slot).is_ok();
-    let times = prepared.recorded.observed.iter().filter(|o| in_trace(o.slot)).map(|o| o.cache_us);
+    let times = prepared
+        .recorded
+        .observed
+        .iter()
+        .filter(|o| in_trace(o.slot))
+        .map(|o| o.cache_us);
     times.map(|us| us.map(|us| us as f64 * 1e-6)).sum()
 }
 
 fn counter(bias: &Bias) -> Counter {
-    Counter { name: bias.counter, recorded: bias.recorded, predicted: bias.predicted, bias_percent: bias.percent() }
+    Counter {
+        name: bias.counter,
+        recorded: bias.recorded,
+        predicted: bias.predicted,
+        bias_percent: bias.percent(),
+    }
 }
 
 fn size(point: &Point, has_sizes: bool) -> Size {
@@ -230,6 +305,14 @@ mod tests {
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
         let seeds = |calls: u64| super::seeds(calls * 14);
-        assert_eq!([seeds(0), seeds(18_000), seeds(20_000_000), seeds(500_000_000)], [64, 64, 35, 8]);
+        assert_eq!(
+            [
+                seeds(0),
+                seeds(18_000),
+                seeds(20_000_000),
+                seeds(500_000_000)
+            ],
+            [64, 64, 35, 8]
+        );
     }
 }

@@ -45,11 +45,16 @@ pub(crate) struct Tested {
 
 /// What a load took in the mean of the slots that have its time, and nothing else.
 pub(crate) fn mean_load(observed: &[Observed]) -> Model {
-    let (us, loads) = observed.iter().fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
-        Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
-        None => (us, loads),
-    });
-    Model { a: if loads > 0.0 { us / loads } else { 0.0 }, ..Model::default() }
+    let (us, loads) = observed
+        .iter()
+        .fold((0.0, 0.0), |(us, loads), o| match o.compile_us {
+            Some(more) => (us + more as f64, loads + (o.insertions + o.reloads) as f64),
+            None => (us, loads),
+        });
+    Model {
+        a: if loads > 0.0 { us / loads } else { 0.0 },
+        ..Model::default()
+    }
 }
 
 impl Prepared {
@@ -59,7 +64,11 @@ impl Prepared {
     /// They cannot be read or do not belong together; the version is unknown; the trace covers too little.
     pub(crate) fn read(run: &Path, args: &SourceArgs) -> anyhow::Result<Self> {
         let recorded = Recorded::read(run)?;
-        let given = args.version.as_deref().map(agave).or_else(|| recorded.agave());
+        let given = args
+            .version
+            .as_deref()
+            .map(agave)
+            .or_else(|| recorded.agave());
         let version = given.with_context(|| {
             format!(
                 "{} does not have the validator's version: set it with --version, as in --version 2.1.14",
@@ -70,19 +79,50 @@ impl Prepared {
         let path = path_of(run, args.trace.as_deref());
         let trace = trace_file::read(run, &path)?;
         let coverage = Coverage::of(&trace, &recorded.slots);
-        coverage.require().with_context(|| path.display().to_string())?;
+        coverage
+            .require()
+            .with_context(|| path.display().to_string())?;
         let known = args.entries.or(recorded.entries);
         let (entries, assumed_entries) = (known.unwrap_or(rule.capacity), known.is_none());
         let first = recorded.slots.first().map_or(0, |(slot, _)| *slot);
-        let begin = if recorded.from_start { Begin::ValidatorStart } else { Begin::Slot(first) };
-        Ok(Prepared { recorded, trace, coverage, version, rule, entries, begin, assumed_entries, seeds: args.seeds })
+        let begin = if recorded.from_start {
+            Begin::ValidatorStart
+        } else {
+            Begin::Slot(first)
+        };
+        Ok(Prepared {
+            recorded,
+            trace,
+            coverage,
+            version,
+            rule,
+            entries,
+            begin,
+            assumed_entries,
+            seeds: args.seeds,
+        })
     }
 
     /// A plan for these sizes.
-    pub(crate) fn plan<'a>(&'a self, sizes: &'a [u64], compile_us: &'a [u64], fit: Option<&'a Fit>) -> Plan<'a> {
+    pub(crate) fn plan<'a>(
+        &'a self,
+        sizes: &'a [u64],
+        compile_us: &'a [u64],
+        fit: Option<&'a Fit>,
+    ) -> Plan<'a> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (trace, rule, seeds, begin) = (&self.trace, self.rule, self.seeds, self.begin);
-        Plan { trace, rule, sizes, seeds, seed: SEED, threads, begin, compile_us, fit }
+        Plan {
+            trace,
+            rule,
+            sizes,
+            seeds,
+            seed: SEED,
+            threads,
+            begin,
+            compile_us,
+            fit,
+        }
     }
 
     /// Simulates the recorded size, fits the costs, and sets both against what was recorded.
@@ -95,17 +135,28 @@ impl Prepared {
         let first = cost::compile_times(&self.trace, &mean_load(observed));
         let loaded = by_slot(&self.plan(&[], &first, None), self.entries)?.loaded();
         let fit = cost::fit(observed, &loaded, RESAMPLES, SEED);
-        let compile_us = fit.as_ref().map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
+        let compile_us = fit
+            .as_ref()
+            .map_or(first, |fit| cost::compile_times(&self.trace, &fit.model));
         let test = self_test(&self.plan(&[], &compile_us, None), self.entries, observed)?;
-        Ok(Tested { test, fit, compile_us })
+        Ok(Tested {
+            test,
+            fit,
+            compile_us,
+        })
     }
 
     /// What can be seen that makes predictions wrong.
     pub(crate) fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
-        let (covered, missing) = (self.coverage.percent().unwrap_or(0.0), self.coverage.missing.len());
+        let (covered, missing) = (
+            self.coverage.percent().unwrap_or(0.0),
+            self.coverage.missing.len(),
+        );
         if missing > 0 {
-            reasons.push(format!("the trace covers {covered:.2} % of the transactions; {missing} slots are missing"));
+            reasons.push(format!(
+                "the trace covers {covered:.2} % of the transactions; {missing} slots are missing"
+            ));
         }
         let own = self.recorded.own.len();
         if own > 0 {
@@ -113,22 +164,36 @@ impl Prepared {
                 .push(format!("the validator produced {own} blocks itself, which looks programs up in another order"));
         }
         if self.recorded.serves_rpc {
-            reasons.push("the validator serves JSON-RPC: simulated transactions look programs up, too".to_owned());
+            reasons.push(
+                "the validator serves JSON-RPC: simulated transactions look programs up, too"
+                    .to_owned(),
+            );
         }
         let (first, last) = (self.recorded.slots.first(), self.recorded.slots.last());
         if let (Some((first, _)), Some((last, _))) = (first, last)
             && first / EPOCH != last / EPOCH
         {
-            reasons.push("an epoch begins within the recording, before which programs may be compiled anew".to_owned());
+            reasons.push(
+                "an epoch begins within the recording, before which programs may be compiled anew"
+                    .to_owned(),
+            );
         }
         if self.begin != Begin::ValidatorStart {
-            let before = self.trace.slots().iter().take_while(|slot| Begin::Slot(slot.slot) != self.begin).count();
+            let before = self
+                .trace
+                .slots()
+                .iter()
+                .take_while(|slot| Begin::Slot(slot.slot) != self.begin)
+                .count();
             reasons
                 .push(format!("the recording began in the middle; {before} slots before it warm the simulated cache"));
         }
         match self.recorded.agave() {
             Some(recorded) if recorded != self.version => {
-                reasons.push(format!("the rule is that of {}, and the validator reported {recorded}", self.version));
+                reasons.push(format!(
+                    "the rule is that of {}, and the validator reported {recorded}",
+                    self.version
+                ));
             }
             _ => {}
         }

@@ -47,38 +47,70 @@ impl Recorded {
         let cache = by_slot(&recording.program_cache_points()?);
         let replay = recording.replay_slot_points()?;
         if cache.is_empty() || replay.is_empty() {
-            let missing = if cache.is_empty() { "loaded-programs-cache-stats" } else { "replay-slot-stats" };
+            let missing = if cache.is_empty() {
+                "loaded-programs-cache-stats"
+            } else {
+                "replay-slot-stats"
+            };
             bail!(
                 "{shown} has no datapoints {missing}, so nothing of the program cache can be predicted from it: \
                  was SOLANA_METRICS_CONFIG of the validator set to the daemon's address?"
             );
         }
         let processes = recording.processes()?;
-        let validators: Vec<_> = processes.iter().filter(|process| process.manifest["validator"].is_object()).collect();
+        let validators: Vec<_> = processes
+            .iter()
+            .filter(|process| process.manifest["validator"].is_object())
+            .collect();
         let mut pids: Vec<u32> = validators.iter().map(|process| process.pid).collect();
         pids.dedup();
         if pids.len() > 1 {
-            bail!("{shown} has {} validator processes, and the cache begins anew with each: record one", pids.len());
+            bail!(
+                "{shown} has {} validator processes, and the cache begins anew with each: record one",
+                pids.len()
+            );
         }
-        let manifest = validators.last().or(processes.last().as_ref()).map(|process| &process.manifest);
+        let manifest = validators
+            .last()
+            .or(processes.last().as_ref())
+            .map(|process| &process.manifest);
         let manifest = manifest.unwrap_or(&serde_json::Value::Null);
-        let entries = manifest["environment"]["values"][ENTRIES].as_str().map(|text| text.trim().parse());
-        let entries = entries.transpose().with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
+        let entries = manifest["environment"]["values"][ENTRIES]
+            .as_str()
+            .map(|text| text.trim().parse());
+        let entries = entries
+            .transpose()
+            .with_context(|| format!("{shown}: {ENTRIES} of the validator"))?;
         let ticks = recording.ticks()?;
-        let phase = ticks.iter().find_map(|tick| tick.process.and(tick.phase.as_deref()));
-        let slots: BTreeMap<u64, u64> =
-            replay.iter().filter_map(|point| Some((point.slot?, point.total_transactions?))).collect();
-        let leader =
-            |point: &faultline_recording::CostTrackerPoint| point.bank_slot.filter(|_| point.is_leader == Some(true));
-        let arguments: Vec<&str> =
-            manifest["arguments"].as_array().into_iter().flatten().filter_map(|argument| argument.as_str()).collect();
+        let phase = ticks
+            .iter()
+            .find_map(|tick| tick.process.and(tick.phase.as_deref()));
+        let slots: BTreeMap<u64, u64> = replay
+            .iter()
+            .filter_map(|point| Some((point.slot?, point.total_transactions?)))
+            .collect();
+        let leader = |point: &faultline_recording::CostTrackerPoint| {
+            point.bank_slot.filter(|_| point.is_leader == Some(true))
+        };
+        let arguments: Vec<&str> = manifest["arguments"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|argument| argument.as_str())
+            .collect();
         Ok(Recorded {
-            version: manifest["validator"]["version"].as_str().map(ToOwned::to_owned),
+            version: manifest["validator"]["version"]
+                .as_str()
+                .map(ToOwned::to_owned),
             entries,
             from_start: phase.is_some_and(|phase| !LATER.contains(&phase)),
             observed: observed(&cache, &replay),
             slots: slots.into_iter().collect(),
-            own: recording.cost_tracker_points()?.iter().filter_map(leader).collect(),
+            own: recording
+                .cost_tracker_points()?
+                .iter()
+                .filter_map(leader)
+                .collect(),
             replay_us: replay_us(&replay),
             genesis: expected_genesis(&arguments),
             serves_rpc: arguments.contains(&"--full-rpc-api"),
@@ -95,9 +127,13 @@ impl Recorded {
 /// What follows `--expected-genesis-hash`, in the next argument or behind `=`.
 fn expected_genesis(arguments: &[&str]) -> Option<String> {
     const OPTION: &str = "--expected-genesis-hash";
-    let at = arguments.iter().position(|argument| argument.starts_with(OPTION))?;
+    let at = arguments
+        .iter()
+        .position(|argument| argument.starts_with(OPTION))?;
     let joined = arguments.get(at)?.strip_prefix(OPTION)?.strip_prefix('=');
-    joined.or(arguments.get(at + 1).copied()).map(ToOwned::to_owned)
+    joined
+        .or(arguments.get(at + 1).copied())
+        .map(ToOwned::to_owned)
 }
 
 /// The Agave version that applies; what is no version is left as it is, to be refused by name.
@@ -123,8 +159,18 @@ struct Counters {
 fn by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, Counters> {
     let mut slots: BTreeMap<u64, Counters> = BTreeMap::new();
     for point in points {
-        let counters = || Some((point.slot?, point.misses?, point.evictions?, point.reloads?, point.insertions?));
-        let Some((slot, misses, evictions, reloads, insertions)) = counters() else { continue };
+        let counters = || {
+            Some((
+                point.slot?,
+                point.misses?,
+                point.evictions?,
+                point.reloads?,
+                point.insertions?,
+            ))
+        };
+        let Some((slot, misses, evictions, reloads, insertions)) = counters() else {
+            continue;
+        };
         let sum = slots.entry(slot).or_default();
         sum.misses = sum.misses.saturating_add(misses);
         sum.evictions = sum.evictions.saturating_add(evictions);
@@ -140,7 +186,12 @@ fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<
         let both = || {
             let slot = point.slot?;
             let counters = cache.get(&slot)?;
-            let parts = [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us];
+            let parts = [
+                point.register_syscalls_us,
+                point.load_elf_us,
+                point.verify_code_us,
+                point.jit_compile_us,
+            ];
             Some(Observed {
                 slot,
                 transactions: point.total_transactions?,
@@ -160,7 +211,13 @@ fn observed(cache: &BTreeMap<u64, Counters>, replay: &[ReplaySlotPoint]) -> Vec<
 fn replay_us(replay: &[ReplaySlotPoint]) -> Option<f64> {
     let of = |point: &ReplaySlotPoint| {
         let rest = point.filter_executable_us.unwrap_or(0);
-        let parts = [point.program_cache_us?, point.load_us?, point.execute_us?, point.store_us?, rest];
+        let parts = [
+            point.program_cache_us?,
+            point.load_us?,
+            point.execute_us?,
+            point.store_us?,
+            rest,
+        ];
         Some(parts.iter().map(|part| *part as f64).sum::<f64>())
     };
     replay.iter().map(of).sum()
@@ -173,7 +230,10 @@ mod tests {
     #[test]
     fn the_expected_genesis_hash_is_found_in_both_spellings() {
         let of = |arguments: &[&str]| expected_genesis(arguments);
-        assert_eq!(of(&["x", "--expected-genesis-hash", "a", "y"]).as_deref(), Some("a"));
+        assert_eq!(
+            of(&["x", "--expected-genesis-hash", "a", "y"]).as_deref(),
+            Some("a")
+        );
         assert_eq!(of(&["--expected-genesis-hash=b"]).as_deref(), Some("b"));
         assert_eq!(of(&["--ledger", "l"]), None);
     }

@@ -28,8 +28,17 @@ impl Reply {
     }
 
     pub(crate) fn status(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        Reply::Raw(format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes())
+        let headers: String = headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {value}\r\n"))
+            .collect();
+        Reply::Raw(
+            format!(
+                "HTTP/1.1 {status} X\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes(),
+        )
     }
 
     fn send(&self, id: &Value, mut stream: TcpStream) {
@@ -37,8 +46,13 @@ impl Reply {
         let _ = match self {
             Reply::Rpc(what, value) => {
                 let body = json!({"jsonrpc": "2.0", "id": id, *what: value}).to_string();
-                let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-                stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()))
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                    body.len()
+                );
+                stream
+                    .write_all(head.as_bytes())
+                    .and_then(|()| stream.write_all(body.as_bytes()))
             }
             Reply::Raw(bytes) => stream.write_all(bytes),
             Reply::Silence => {
@@ -67,16 +81,27 @@ pub(crate) struct StandIn {
 
 impl StandIn {
     /// One that answers each method and its parameters so.
-    #[expect(clippy::disallowed_methods, reason = "a test's server has a thread of its own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test's server has a thread of its own"
+    )]
     pub(crate) fn new(mut answers: Answers) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let node = StandIn { address: listener.local_addr().unwrap(), requests: Arc::default() };
+        let node = StandIn {
+            address: listener.local_addr().unwrap(),
+            requests: Arc::default(),
+        };
         let requests = Arc::clone(&node.requests);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let Some(question) = read(&stream) else { continue };
+                let Some(question) = read(&stream) else {
+                    continue;
+                };
                 let method = question["method"].as_str().unwrap_or_default().to_owned();
-                requests.lock().unwrap().push((method.clone(), question["params"].clone()));
+                requests
+                    .lock()
+                    .unwrap()
+                    .push((method.clone(), question["params"].clone()));
                 answers(&method, &question["params"]).send(&question["id"], stream);
             }
         });
@@ -86,7 +111,11 @@ impl StandIn {
     /// One that gives these answers, one after the other.
     pub(crate) fn of_replies(replies: Vec<Reply>) -> Self {
         let mut replies = replies.into_iter();
-        Self::new(Box::new(move |_, _| replies.next().unwrap_or_else(|| Reply::status(500, &[], "no more"))))
+        Self::new(Box::new(move |_, _| {
+            replies
+                .next()
+                .unwrap_or_else(|| Reply::status(500, &[], "no more"))
+        }))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -104,7 +133,9 @@ fn read(stream: &TcpStream) -> Option<Value> {
     let (mut length, mut line) = (0, String::new());
     while reader.read_line(&mut line).ok()? > 2 {
         let lower = line.to_ascii_lowercase();
-        length = lower.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap());
+        length = lower
+            .strip_prefix("content-length:")
+            .map_or(length, |value| value.trim().parse().unwrap());
         line.clear();
     }
     let mut body = vec![0; length];

@@ -8,7 +8,11 @@ use std::io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// What a file system says that has no room left, for anyone or for this user or process.
-const NO_ROOM: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+const NO_ROOM: [ErrorKind; 3] = [
+    ErrorKind::StorageFull,
+    ErrorKind::QuotaExceeded,
+    ErrorKind::FileTooLarge,
+];
 
 /// Next to the recording, unless another is given.
 pub(crate) fn path_of(run: &Path, given: Option<&Path>) -> PathBuf {
@@ -48,8 +52,12 @@ impl Growing {
     /// It is no trace, one of another cluster, in use, or cannot be written.
     pub(crate) fn open(path: &Path, meta: Meta) -> anyhow::Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Ok(file) => Self::continued(file, &meta, path).with_context(|| path.display().to_string()),
-            Err(error) if error.kind() == ErrorKind::NotFound => Self::begun(path, Trace::new(meta)),
+            Ok(file) => {
+                Self::continued(file, &meta, path).with_context(|| path.display().to_string())
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Self::begun(path, Trace::new(meta))
+            }
             Err(error) => Err(error).with_context(|| path.display().to_string()),
         }
     }
@@ -64,7 +72,12 @@ impl Growing {
         let begun = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match begun {
-            Ok(writer) => Ok(Growing { sets: SetNumbers::of(&trace), trace, writer, path: path.to_owned() }),
+            Ok(writer) => Ok(Growing {
+                sets: SetNumbers::of(&trace),
+                trace,
+                writer,
+                path: path.to_owned(),
+            }),
             Err(error) => {
                 // Without its head it could not be continued; it is this command's own, and holds nothing.
                 let _ = std::fs::remove_file(path);
@@ -78,7 +91,9 @@ impl Growing {
         let kept = file::read_whole_records(BufReader::new(&file))?;
         let was = kept.trace.meta();
         if was.source != meta.source {
-            bail!("it was not fetched from blocks, so it cannot be continued: choose another file with --out");
+            bail!(
+                "it was not fetched from blocks, so it cannot be continued: choose another file with --out"
+            );
         }
         if was.cluster != meta.cluster {
             bail!(
@@ -91,7 +106,12 @@ impl Growing {
         file.set_len(kept.end)?;
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::append(BufWriter::new(file), &kept.trace);
-        Ok(Growing { sets: SetNumbers::of(&kept.trace), trace: kept.trace, writer, path: path.to_owned() })
+        Ok(Growing {
+            sets: SetNumbers::of(&kept.trace),
+            trace: kept.trace,
+            writer,
+            path: path.to_owned(),
+        })
     }
 
     /// Writes what the trace has gained.
@@ -99,7 +119,9 @@ impl Growing {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
-        self.writer.write(&self.trace).map_err(|error| not_written(error, &self.path))
+        self.writer
+            .write(&self.trace)
+            .map_err(|error| not_written(error, &self.path))
     }
 }
 
@@ -108,11 +130,14 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
     let is_full = matches!(&error, Error::Io(error) if NO_ROOM.contains(&error.kind()));
     let path = path.display();
     anyhow::Error::new(error).context(match is_full {
-        true => format!("{path}: there is no room left; make room and run the same command again to continue"),
+        true => format!(
+            "{path}: there is no room left; make room and run the same command again to continue"
+        ),
         false => path.to_string(),
     })
 }
 
 fn lock(file: &File) -> anyhow::Result<()> {
-    file.try_lock().map_err(|_| anyhow::anyhow!("another process writes it"))
+    file.try_lock()
+        .map_err(|_| anyhow::anyhow!("another process writes it"))
 }

@@ -24,14 +24,27 @@ const REPLAYS: &str = "agave-ledger-tool";
 pub(crate) fn run(args: &FetchArgs, from: &Path) -> anyhow::Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(from).with_context(|| from.display().to_string())?;
-    let written = Written::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
+    let written =
+        Written::read(BufReader::new(file)).with_context(|| from.display().to_string())?;
     require_lines(&written).with_context(|| from.display().to_string())?;
     let trace = trace(&written, &recorded)?;
     let path = path_of(&args.run, args.out.as_deref());
-    ensure!(!path.exists(), "{} is there already: remove it, or choose another file with --out", path.display());
+    ensure!(
+        !path.exists(),
+        "{} is there already: remove it, or choose another file with --out",
+        path.display()
+    );
     let mut file = Growing::begun(&path, trace)?;
     file.write()?;
-    Ok((summary(&path.display().to_string(), &written, &file.trace, &recorded), 0))
+    Ok((
+        summary(
+            &path.display().to_string(),
+            &written,
+            &file.trace,
+            &recorded,
+        ),
+        0,
+    ))
 }
 
 fn require_lines(written: &Written) -> anyhow::Result<()> {
@@ -48,8 +61,16 @@ fn require_lines(written: &Written) -> anyhow::Result<()> {
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
-    let source = if written.program == REPLAYS { Source::Replay } else { Source::Validator };
-    let mut trace = Trace::new(Meta { source, cluster: String::new(), version: written.version.clone() });
+    let source = if written.program == REPLAYS {
+        Source::Replay
+    } else {
+        Source::Validator
+    };
+    let mut trace = Trace::new(Meta {
+        source,
+        cluster: String::new(),
+        version: written.version.clone(),
+    });
     for program in &written.programs {
         trace.add_program(*program)?;
     }
@@ -58,9 +79,17 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     let empty = Looked::default();
     // What came after the recording would be predicted and not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
-    let mut slots: BTreeMap<u64, &Looked> =
-        written.slots.range(..=last).map(|(slot, looked)| (*slot, looked)).collect();
-    for slot in recorded.slots.iter().filter(|(_, transactions)| *transactions == 0).map(|(slot, _)| *slot) {
+    let mut slots: BTreeMap<u64, &Looked> = written
+        .slots
+        .range(..=last)
+        .map(|(slot, looked)| (*slot, looked))
+        .collect();
+    for slot in recorded
+        .slots
+        .iter()
+        .filter(|(_, transactions)| *transactions == 0)
+        .map(|(slot, _)| *slot)
+    {
         slots.entry(slot).or_insert(&empty);
     }
     let mut sets = SetNumbers::default();
@@ -74,27 +103,53 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
         let recorded_too = transactions.get(&number).copied().unwrap_or(looked.batches);
         let slot = Slot {
             slot: number,
-            parent: trace.slots().last().map_or(number.saturating_sub(1), |last| last.slot),
+            parent: trace
+                .slots()
+                .last()
+                .map_or(number.saturating_sub(1), |last| last.slot),
             transactions: recorded_too.max(calls.len() as u64),
-            kind: if recorded.own.contains(&number) { SlotKind::Own } else { SlotKind::Replayed },
+            kind: if recorded.own.contains(&number) {
+                SlotKind::Own
+            } else {
+                SlotKind::Replayed
+            },
         };
         trace.add_slot(slot, &calls)?;
         for (position, program, kind) in &looked.changes {
-            trace.add_change(Change { slot_index, position: *position, program: *program, kind: *kind })?;
+            trace.add_change(Change {
+                slot_index,
+                position: *position,
+                program: *program,
+                kind: *kind,
+            })?;
         }
     }
     for (slot, program, us) in written.loads.iter().filter(|(slot, ..)| *slot <= last) {
-        trace.add_load(Load { slot: *slot, program: *program, us: *us })?;
+        trace.add_load(Load {
+            slot: *slot,
+            program: *program,
+            us: *us,
+        })?;
     }
     Ok(trace)
 }
 
 fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) -> String {
     let coverage = Coverage::of(trace, &recorded.slots);
-    let percent = coverage.percent().map_or_else(|| "nothing".to_owned(), |part| format!("{} %", number(part, 2)));
+    let percent = coverage.percent().map_or_else(
+        || "nothing".to_owned(),
+        |part| format!("{} %", number(part, 2)),
+    );
     let misses: u64 = written.slots.values().map(|looked| looked.misses).sum();
-    let us: u64 = written.loads.iter().map(|(_, _, us)| us).fold(0_u64, |sum, us| sum.saturating_add(*us));
-    let pools = written.by_pool.iter().map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
+    let us: u64 = written
+        .loads
+        .iter()
+        .map(|(_, _, us)| us)
+        .fold(0_u64, |sum, us| sum.saturating_add(*us));
+    let pools = written
+        .by_pool
+        .iter()
+        .map(|(pool, lookups)| format!("{pool} {}", count(*lookups)));
     let mut lines = vec![
         format!(
             "{path}: {} slots, {} transactions with programs, {} programs",
@@ -102,7 +157,10 @@ fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) ->
             count(trace.calls() as u64),
             count(trace.programs().len() as u64)
         ),
-        format!("covers {percent} of the recorded transactions; {} recorded slots are missing", coverage.missing.len()),
+        format!(
+            "covers {percent} of the recorded transactions; {} recorded slots are missing",
+            coverage.missing.len()
+        ),
         format!(
             "{} {}: {} misses, {} loads in {} ms, {} evictions",
             faultline_text::clean(&written.program),
@@ -112,9 +170,14 @@ fn summary(path: &str, written: &Written, trace: &Trace, recorded: &Recorded) ->
             count(us / 1_000),
             count(written.evictions)
         ),
-        format!("lookups by thread: {}", pools.collect::<Vec<_>>().join(", ")),
+        format!(
+            "lookups by thread: {}",
+            pools.collect::<Vec<_>>().join(", ")
+        ),
     ];
-    lines.extend((written.dropped > 0).then(|| format!("{} lines were dropped", count(written.dropped))));
+    lines.extend(
+        (written.dropped > 0).then(|| format!("{} lines were dropped", count(written.dropped))),
+    );
     if let Err(error) = coverage.require() {
         lines.push(format!("not enough to predict from: {error}"));
     }

@@ -63,13 +63,19 @@ impl Written {
             number += 1;
             input.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;
             if line.last() != Some(&b'\n') {
-                ensure!((line.len() as u64) < LONGEST, "line {number} is longer than {LONGEST} bytes");
+                ensure!(
+                    (line.len() as u64) < LONGEST,
+                    "line {number} is longer than {LONGEST} bytes"
+                );
                 ensure!(number > 1, "it is empty");
                 break;
             }
             let text = String::from_utf8_lossy(&line);
-            let shown = || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
-            written.line(text.trim_end(), number == 1).with_context(|| format!("line {number}, {:?}", shown()))?;
+            let shown =
+                || faultline_text::clean(&text.trim_end().chars().take(80).collect::<String>());
+            written
+                .line(text.trim_end(), number == 1)
+                .with_context(|| format!("line {number}, {:?}", shown()))?;
         }
         for (program, (with_code, without_code)) in written.programs.iter_mut().zip(&written.seen) {
             program.has_code = *with_code || !without_code;
@@ -81,8 +87,13 @@ impl Written {
         let mut words = text.split(' ');
         let kind = words.next().unwrap_or_default();
         if is_first != (kind == "trace") {
-            ensure!(!is_first, "it is not what a validator writes with AGAVE_PROGRAM_CACHE_TRACE: `trace` is missing");
-            bail!("a second process wrote to the same file: its cache began anew, so each needs a file of its own");
+            ensure!(
+                !is_first,
+                "it is not what a validator writes with AGAVE_PROGRAM_CACHE_TRACE: `trace` is missing"
+            );
+            bail!(
+                "a second process wrote to the same file: its cache began anew, so each needs a file of its own"
+            );
         }
         match kind {
             "trace" => self.begin(&mut words)?,
@@ -90,7 +101,9 @@ impl Written {
             "thread" => {
                 expect(&mut words, self.pools.len(), "the number of the thread")?;
                 let name = words.next().context("the thread has no name")?;
-                self.pools.push(faultline_text::clean(name.trim_end_matches(|c: char| c.is_ascii_digit())));
+                self.pools.push(faultline_text::clean(
+                    name.trim_end_matches(|c: char| c.is_ascii_digit()),
+                ));
             }
             "look" => self.look(&mut words)?,
             "load" => self.load(&mut words)?,
@@ -100,24 +113,46 @@ impl Written {
                 self.known(&mut words)?;
                 self.evictions += 1;
             }
-            "dropped" => self.dropped = self.dropped.saturating_add(number(&mut words, "how many")?),
+            "dropped" => {
+                self.dropped = self.dropped.saturating_add(number(&mut words, "how many")?)
+            }
             _ => bail!("no line of this kind is known"),
         }
-        ensure!(words.next().is_none(), "the line has more words than its kind");
+        ensure!(
+            words.next().is_none(),
+            "the line has more words than its kind"
+        );
         Ok(())
     }
 
     fn begin<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
-        ensure!(words.next() == Some("1"), "the format has another version than 1");
-        words.next().context("no program")?.clone_into(&mut self.program);
-        words.next().context("no version")?.clone_into(&mut self.version);
+        ensure!(
+            words.next() == Some("1"),
+            "the format has another version than 1"
+        );
+        words
+            .next()
+            .context("no program")?
+            .clone_into(&mut self.program);
+        words
+            .next()
+            .context("no version")?
+            .clone_into(&mut self.version);
         Ok(())
     }
 
     fn program<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
         expect(words, self.programs.len(), "the number of the program")?;
-        let address: Address = words.next().and_then(address::parse).context("no public key")?;
-        self.programs.push(Program { address: Some(address), loader: None, bytes: None, has_code: true });
+        let address: Address = words
+            .next()
+            .and_then(address::parse)
+            .context("no public key")?;
+        self.programs.push(Program {
+            address: Some(address),
+            loader: None,
+            bytes: None,
+            has_code: true,
+        });
         self.seen.push((false, false));
         Ok(())
     }
@@ -126,10 +161,16 @@ impl Written {
         let (slot, pool) = self.place(words)?;
         let (mut programs, mut misses) = (Vec::new(), 0);
         for word in words {
-            let (word, is_missing) = word.strip_prefix('-').map_or((word, false), |rest| (rest, true));
+            let (word, is_missing) = word
+                .strip_prefix('-')
+                .map_or((word, false), |rest| (rest, true));
             let (program, uses) = word.split_once('*').unwrap_or((word, "1"));
             let program = self.known(&mut std::iter::once(program))?;
-            let uses: u64 = uses.parse().ok().filter(|uses| *uses <= MOST_USES).context("no number of uses")?;
+            let uses: u64 = uses
+                .parse()
+                .ok()
+                .filter(|uses| *uses <= MOST_USES)
+                .context("no number of uses")?;
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
@@ -142,7 +183,9 @@ impl Written {
             if programs.is_empty() {
                 break;
             }
-            looked.calls.push(programs.iter().map(|(program, _)| *program).collect());
+            looked
+                .calls
+                .push(programs.iter().map(|(program, _)| *program).collect());
         }
         Ok(())
     }
@@ -160,14 +203,24 @@ impl Written {
     fn change<'a>(&mut self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<()> {
         let (slot, _) = self.place(words)?;
         let program = self.known(words)?;
-        let kind = if self.about(program, words)? { ChangeKind::Deployed } else { ChangeKind::Closed };
+        let kind = if self.about(program, words)? {
+            ChangeKind::Deployed
+        } else {
+            ChangeKind::Closed
+        };
         let looked = self.slots.entry(slot).or_default();
-        looked.changes.push((u32::try_from(looked.calls.len())?, program, kind));
+        looked
+            .changes
+            .push((u32::try_from(looked.calls.len())?, program, kind));
         Ok(())
     }
 
     /// Loader, size and kind of a program's entry. Whether it has code.
-    fn about<'a>(&mut self, program: u32, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<bool> {
+    fn about<'a>(
+        &mut self,
+        program: u32,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<bool> {
         let loader = match words.next() {
             Some("native") => None,
             Some("v1") => Some(Loader::V1),
@@ -191,37 +244,60 @@ impl Written {
             Some(Loader::V4) => AROUND_CODE_V4,
             _ => 0,
         };
-        let known = self.programs.get_mut(program as usize).zip(self.seen.get_mut(program as usize));
+        let known = self
+            .programs
+            .get_mut(program as usize)
+            .zip(self.seen.get_mut(program as usize));
         let (known, seen) = known.context("the program is unknown")?;
         known.loader = loader.or(known.loader);
         if has_code {
-            known.bytes = size.and_then(|size| size.checked_sub(around)).or(known.bytes);
+            known.bytes = size
+                .and_then(|size| size.checked_sub(around))
+                .or(known.bytes);
         }
         *(if has_code { &mut seen.0 } else { &mut seen.1 }) = true;
         Ok(has_code)
     }
 
     /// A slot and the thread's pool.
-    fn place<'a>(&self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<(u64, String)> {
+    fn place<'a>(
+        &self,
+        words: &mut impl Iterator<Item = &'a str>,
+    ) -> anyhow::Result<(u64, String)> {
         let (slot, thread) = (number(words, "a slot")?, number(words, "a thread")?);
-        let pool = usize::try_from(thread).ok().and_then(|thread| self.pools.get(thread));
+        let pool = usize::try_from(thread)
+            .ok()
+            .and_then(|thread| self.pools.get(thread));
         Ok((slot, pool.context("the thread is unknown")?.clone()))
     }
 
     fn known<'a>(&self, words: &mut impl Iterator<Item = &'a str>) -> anyhow::Result<u32> {
         let program = number(words, "a program")?;
-        ensure!(program < self.programs.len() as u64, "the program {program} is unknown");
+        ensure!(
+            program < self.programs.len() as u64,
+            "the program {program} is unknown"
+        );
         Ok(u32::try_from(program)?)
     }
 }
 
 fn number<'a>(words: &mut impl Iterator<Item = &'a str>, what: &str) -> anyhow::Result<u64> {
-    words.next().and_then(|word| word.parse().ok()).with_context(|| format!("{what}: no number"))
+    words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .with_context(|| format!("{what}: no number"))
 }
 
-fn expect<'a>(words: &mut impl Iterator<Item = &'a str>, next: usize, what: &str) -> anyhow::Result<()> {
+fn expect<'a>(
+    words: &mut impl Iterator<Item = &'a str>,
+    next: usize,
+    what: &str,
+) -> anyhow::Result<()> {
     let number = number(words, what)?;
-    ensure!(number == next as u64, "{what} is {number}, and {next} is next");
+    ensure!(
+        number == next as u64,
+        "{what} is {number}, and {next} is next"
+    );
     Ok(())
 }
 
@@ -239,7 +315,9 @@ mod tests {
     fn read(lines: &str) -> anyhow::Result<Written> {
         let [a, b, c] = KEYS;
         let begin = "trace 1 agave-validator 2.1.14\nthread 0 solScHandle07\nthread 1 solRpcEl12\n";
-        Written::read(format!("{begin}program 0 {a}\nprogram 1 {b}\nprogram 2 {c}\n{lines}").as_bytes())
+        Written::read(
+            format!("{begin}program 0 {a}\nprogram 1 {b}\nprogram 2 {c}\n{lines}").as_bytes(),
+        )
     }
 
     fn refused(lines: &str) -> String {
@@ -251,7 +329,10 @@ mod tests {
         let lines = "look 7 0 -0 2\nload 7 0 0 480 v2 700 loaded\nlook 8 1\nlook 7 1 0\nevict 7 0 0\n\
                      change 7 0 2 v3 1081 loaded\nlook 7 0 2\nload 8 0 1 3 v3 0 closed\n";
         let written = read(lines).unwrap();
-        assert_eq!((written.program.as_str(), written.version.as_str()), ("agave-validator", "2.1.14"));
+        assert_eq!(
+            (written.program.as_str(), written.version.as_str()),
+            ("agave-validator", "2.1.14")
+        );
         let (seven, eight) = (&written.slots[&7], &written.slots[&8]);
         assert_eq!(
             (seven.calls.as_slice(), seven.batches, seven.misses),
@@ -259,8 +340,15 @@ mod tests {
         );
         assert_eq!(seven.changes, [(2, 2, ChangeKind::Deployed)]);
         assert_eq!((eight.calls.len(), eight.batches), (0, 1));
-        assert_eq!((written.loads.as_slice(), written.evictions), ([(7, 0, 480)].as_slice(), 1));
-        let about: Vec<_> = written.programs.iter().map(|p| (p.loader, p.bytes, p.has_code)).collect();
+        assert_eq!(
+            (written.loads.as_slice(), written.evictions),
+            ([(7, 0, 480)].as_slice(), 1)
+        );
+        let about: Vec<_> = written
+            .programs
+            .iter()
+            .map(|p| (p.loader, p.bytes, p.has_code))
+            .collect();
         assert_eq!(
             about,
             [
@@ -270,14 +358,23 @@ mod tests {
             ]
         );
         let pools: Vec<_> = written.by_pool.into_iter().collect();
-        assert_eq!(pools, [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]);
+        assert_eq!(
+            pools,
+            [("solRpcEl".to_owned(), 2), ("solScHandle".to_owned(), 2)]
+        );
     }
 
     #[test]
     fn a_batch_is_as_many_calls_as_its_programs_are_used() {
         let written = read("look 7 0 0*3 -1 2*2\n").unwrap();
-        assert_eq!(written.slots[&7].calls, [vec![0, 1, 2], vec![0, 2], vec![0]]);
-        assert_eq!((written.slots[&7].batches, written.slots[&7].misses), (1, 1));
+        assert_eq!(
+            written.slots[&7].calls,
+            [vec![0, 1, 2], vec![0, 2], vec![0]]
+        );
+        assert_eq!(
+            (written.slots[&7].batches, written.slots[&7].misses),
+            (1, 1)
+        );
     }
 
     #[test]
@@ -289,24 +386,36 @@ mod tests {
     #[test]
     fn what_no_validator_writes_is_refused_with_its_line() {
         for (lines, what) in [
-            ("look 7 0 3\n", "line 7, \"look 7 0 3\": the program 3 is unknown"),
+            (
+                "look 7 0 3\n",
+                "line 7, \"look 7 0 3\": the program 3 is unknown",
+            ),
             ("look 7 2 0\n", "the thread is unknown"),
             ("look x 0 0\n", "a slot: no number"),
             ("look 7 0 0*x\n", "no number of uses"),
             ("look 7 0 0*5000\n", "no number of uses"),
-            ("program 5 x\n", "the number of the program is 5, and 3 is next"),
+            (
+                "program 5 x\n",
+                "the number of the program is 5, and 3 is next",
+            ),
             ("program 3 0OIl\n", "no public key"),
             ("load 7 0 0 480 v9 700 loaded\n", "no loader"),
             ("load 7 0 0 480 v2 700\n", "no kind of an entry"),
             ("evict 7 0 0 0\n", "more words"),
             ("drop 7\n", "no line of this kind"),
-            ("trace 1 agave-validator 2.1.14\n", "a second process wrote to the same file"),
+            (
+                "trace 1 agave-validator 2.1.14\n",
+                "a second process wrote to the same file",
+            ),
         ] {
             let said = refused(lines);
             assert!(said.contains(what), "{said}");
         }
         let other = |text: &str| format!("{:#}", Written::read(text.as_bytes()).unwrap_err());
-        assert!(other("").contains("empty") && other("SQLite format 3\n").contains("`trace` is missing"));
+        assert!(
+            other("").contains("empty")
+                && other("SQLite format 3\n").contains("`trace` is missing")
+        );
         assert!(other("trace 2 a b\n").contains("another version than 1"));
         assert!(other(&"x".repeat(1 << 18)).contains("longer than"));
     }

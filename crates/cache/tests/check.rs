@@ -1,5 +1,8 @@
 //! `cache check` of a run that had other blocks, on another machine.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 mod common;
 
@@ -19,14 +22,22 @@ struct Command {
 
 /// What it says, and the exit code.
 fn check(run: &Path, other: &Path) -> (Value, u8) {
-    let words = ["cache", "check", "--json"].map(OsStr::new).into_iter().chain([run, other].map(AsRef::as_ref));
+    let words = ["cache", "check", "--json"]
+        .map(OsStr::new)
+        .into_iter()
+        .chain([run, other].map(AsRef::as_ref));
     let (said, code) = faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap();
     (serde_json::from_str(&said).unwrap(), code)
 }
 
 fn page(run: &Path, other: &Path) -> String {
-    let words = ["cache", "check"].map(OsStr::new).into_iter().chain([run, other].map(AsRef::as_ref));
-    faultline_cache::run(&Command::try_parse_from(words).unwrap().args).unwrap().0
+    let words = ["cache", "check"]
+        .map(OsStr::new)
+        .into_iter()
+        .chain([run, other].map(AsRef::as_ref));
+    faultline_cache::run(&Command::try_parse_from(words).unwrap().args)
+        .unwrap()
+        .0
 }
 
 #[test]
@@ -40,8 +51,15 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
             // Another cluster, and loads that take half as long again.
             Point::ReplaySlot(point) => {
                 point.slot = point.slot.map(|slot| slot + 10_000);
-                let parts = [&mut point.verify_code_us, &mut point.jit_compile_us, &mut point.load_elf_us];
-                for us in parts.into_iter().chain([&mut point.program_cache_us, &mut point.register_syscalls_us]) {
+                let parts = [
+                    &mut point.verify_code_us,
+                    &mut point.jit_compile_us,
+                    &mut point.load_elf_us,
+                ];
+                for us in parts
+                    .into_iter()
+                    .chain([&mut point.program_cache_us, &mut point.register_syscalls_us])
+                {
                     *us = us.map(|us| us * 3 / 2);
                 }
             }
@@ -52,11 +70,22 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
     // Before the load, slots with a vote.
     for number in 9_800..9_900 {
         let zero = Some(0);
-        let mut cache = ProgramCachePoint { slot: Some(number), misses: zero, ..ProgramCachePoint::default() };
+        let mut cache = ProgramCachePoint {
+            slot: Some(number),
+            misses: zero,
+            ..ProgramCachePoint::default()
+        };
         (cache.evictions, cache.reloads, cache.insertions) = (zero, zero, zero);
-        let mut replay =
-            ReplaySlotPoint { slot: Some(number), total_transactions: Some(1), ..ReplaySlotPoint::default() };
-        (replay.program_cache_us, replay.jit_compile_us, replay.verify_code_us) = (Some(10), zero, zero);
+        let mut replay = ReplaySlotPoint {
+            slot: Some(number),
+            total_transactions: Some(1),
+            ..ReplaySlotPoint::default()
+        };
+        (
+            replay.program_cache_us,
+            replay.jit_compile_us,
+            replay.verify_code_us,
+        ) = (Some(10), zero, zero);
         (replay.load_elf_us, replay.register_syscalls_us) = (zero, zero);
         points.extend([Point::ProgramCache(cache), Point::ReplaySlot(replay)]);
     }
@@ -64,29 +93,56 @@ fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_w
     let (said, code) = check(&small, &other);
     println!("{said:#}");
     let counter = |said: &Value, name: &str| -> Value {
-        said[0]["counters"].as_array().unwrap().iter().find(|counter| counter["name"] == name).unwrap().clone()
+        said[0]["counters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|counter| counter["name"] == name)
+            .unwrap()
+            .clone()
     };
     // The four counts and the time are judged, and its own costs are not.
     let counters = said[0]["counters"].as_array().unwrap().iter();
     let judged = counters.filter(|counter| counter["name"] != "at its own costs, ms");
     let inside = judged.filter(|counter| counter["inside"] == true).count();
     let page = page(&small, &other);
-    assert!(page.contains(&format!("{inside} of 5 values are inside")), "{page}");
+    assert!(
+        page.contains(&format!("{inside} of 5 values are inside")),
+        "{page}"
+    );
     let [time, own] = ["cache time, ms", "at its own costs, ms"].map(|name| counter(&said, name));
-    assert_eq!((code, &time["within"], &own["within"]), (1, &json!(false), &json!(true)));
+    assert_eq!(
+        (code, &time["within"], &own["within"]),
+        (1, &json!(false), &json!(true))
+    );
     assert!(own["off_percent"].as_f64().unwrap().abs() < 3.0, "{own}");
     let us = &said[0]["us_of_a_load"];
-    assert!((us[1].as_f64().unwrap() / us[0].as_f64().unwrap() - 1.5).abs() < 0.02, "{us}");
-    assert!((said[0]["times"].as_f64().unwrap() - 1.0).abs() < 0.05, "{said}");
+    assert!(
+        (us[1].as_f64().unwrap() / us[0].as_f64().unwrap() - 1.5).abs() < 0.02,
+        "{us}"
+    );
+    assert!(
+        (said[0]["times"].as_f64().unwrap() - 1.0).abs() < 0.05,
+        "{said}"
+    );
     // Over the same slots the interval has only the draws.
     let (drawn, _) = check(&small, &small);
-    assert_eq!((&said[0]["same_slots"], &drawn[0]["same_slots"]), (&json!(false), &json!(true)));
+    assert_eq!(
+        (&said[0]["same_slots"], &drawn[0]["same_slots"]),
+        (&json!(false), &json!(true))
+    );
     assert_eq!(drawn[0]["times"], Value::Null);
     let width = |said: &Value, name: &str| {
         let range = &counter(said, name)["predicted"];
         range["high"].as_f64().unwrap() - range["low"].as_f64().unwrap()
     };
-    assert!(width(&said, "misses") > 1.5 * width(&drawn, "misses"), "{said} {drawn}");
+    assert!(
+        width(&said, "misses") > 1.5 * width(&drawn, "misses"),
+        "{said} {drawn}"
+    );
     // All programs are in both, and votes are no reason to expect more of them.
-    assert!(width(&said, "insertions") < 10.0 && counter(&said, "insertions")["inside"] == true, "{said}");
+    assert!(
+        width(&said, "insertions") < 10.0 && counter(&said, "insertions")["inside"] == true,
+        "{said}"
+    );
 }

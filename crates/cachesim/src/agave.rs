@@ -47,9 +47,21 @@ pub struct Rule {
 
 /// From this version on, the rule changes so. In order; the last that is not newer applies.
 const RULES: [((u32, u32, u32), Rule); 8] = [
-    ((2, 0, 0), Rule { capacity: 256, ..TO_2_3 }),
+    (
+        (2, 0, 0),
+        Rule {
+            capacity: 256,
+            ..TO_2_3
+        },
+    ),
     ((2, 0, 16), TO_2_3),
-    ((2, 1, 0), Rule { capacity: 256, ..TO_2_3 }),
+    (
+        (2, 1, 0),
+        Rule {
+            capacity: 256,
+            ..TO_2_3
+        },
+    ),
     ((2, 1, 1), TO_2_3),
     ((3, 0, 0), TO_4_0),
     ((4, 1, 0), TO_4_2),
@@ -66,11 +78,27 @@ const TO_2_3: Rule = Rule {
     deploys_loaded: true,
     stale_after: None,
 };
-const TO_4_0: Rule = Rule { fees_only: false, uses_of_a_load: 1, uses_while_delayed: true, ..TO_2_3 };
-const TO_4_2: Rule = Rule { eviction: Eviction::Score { clamped_to_root: false }, ..TO_4_0 };
-const IN_4_3: Rule = Rule { capacity: 1_024, deploys_loaded: false, ..TO_4_2 };
+const TO_4_0: Rule = Rule {
+    fees_only: false,
+    uses_of_a_load: 1,
+    uses_while_delayed: true,
+    ..TO_2_3
+};
+const TO_4_2: Rule = Rule {
+    eviction: Eviction::Score {
+        clamped_to_root: false,
+    },
+    ..TO_4_0
+};
+const IN_4_3: Rule = Rule {
+    capacity: 1_024,
+    deploys_loaded: false,
+    ..TO_4_2
+};
 const IN_4_4: Rule = Rule {
-    eviction: Eviction::Score { clamped_to_root: true },
+    eviction: Eviction::Score {
+        clamped_to_root: true,
+    },
     tombstones: false,
     stale_after: Some(STALE_AFTER),
     ..IN_4_3
@@ -85,13 +113,22 @@ impl Rule {
     /// # Errors
     /// [`Error::UnknownVersion`] if it is no version, or of a release whose sources were not read.
     pub fn of(version: &str) -> Result<Self, Error> {
-        let unknown = || Error::UnknownVersion { version: Error::excerpt(version) };
+        let unknown = || Error::UnknownVersion {
+            version: Error::excerpt(version),
+        };
         let number = number(version).ok_or_else(unknown)?;
-        let is_read = READ.iter().any(|(major, minor)| number.0 == *major && number.1 <= *minor);
+        let is_read = READ
+            .iter()
+            .any(|(major, minor)| number.0 == *major && number.1 <= *minor);
         if !is_read {
             return Err(unknown());
         }
-        RULES.iter().rev().find(|(from, _)| *from <= number).map(|(_, rule)| *rule).ok_or_else(unknown)
+        RULES
+            .iter()
+            .rev()
+            .find(|(from, _)| *from <= number)
+            .map(|(_, rule)| *rule)
+            .ok_or_else(unknown)
     }
 }
 
@@ -100,9 +137,17 @@ fn number(version: &str) -> Option<(u32, u32, u32)> {
     let version = version.strip_prefix('v').unwrap_or(version);
     let (major, rest) = version.split_once('.')?;
     let (minor, rest) = rest.split_once('.')?;
-    let (patch, rest) = rest.split_at(rest.bytes().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len()));
+    let (patch, rest) = rest.split_at(
+        rest.bytes()
+            .position(|b| !b.is_ascii_digit())
+            .unwrap_or(rest.len()),
+    );
     let is_whole = rest.is_empty() || rest.starts_with(['-', '+', ' ']);
-    let decimal = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
+    let decimal = |text: &str| {
+        text.bytes()
+            .all(|b| b.is_ascii_digit())
+            .then(|| text.parse().ok())?
+    };
     is_whole.then_some((decimal(major)?, decimal(minor)?, decimal(patch)?))
 }
 

@@ -14,9 +14,18 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
     for set in 0..trace.sets() {
         attacked.add_set(trace.set(u32::try_from(set).unwrap_or(u32::MAX)))?;
     }
-    let mut sizes: Vec<u64> = trace.programs().iter().filter_map(|program| program.bytes).collect();
+    let mut sizes: Vec<u64> = trace
+        .programs()
+        .iter()
+        .filter_map(|program| program.bytes)
+        .collect();
     sizes.sort_unstable();
-    let attacker = Program { address: None, loader: None, bytes: sizes.get(sizes.len() / 2).copied(), has_code: true };
+    let attacker = Program {
+        address: None,
+        loader: None,
+        bytes: sizes.get(sizes.len() / 2).copied(),
+        has_code: true,
+    };
     let mut changes = trace.changes().iter().peekable();
     for (index, slot) in trace.slots().iter().enumerate() {
         let calls = trace.calls_of(index);
@@ -24,7 +33,11 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
         // How many calls of the attack come before the call at a place.
         let before = |place: usize| (place * each).div_ceil(calls.len().max(1)).min(each);
         for place in 0..=calls.len() {
-            let until = if place == calls.len() { each } else { before(place) };
+            let until = if place == calls.len() {
+                each
+            } else {
+                before(place)
+            };
             while all.len() < place + until {
                 let program = attacked.add_program(attacker)?;
                 let set = attacked.add_set(&[program])?;
@@ -32,12 +45,21 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
             }
             all.extend(calls.get(place));
         }
-        attacked.add_slot(Slot { transactions: slot.transactions + each as u64, ..*slot }, &all)?;
+        attacked.add_slot(
+            Slot {
+                transactions: slot.transactions + each as u64,
+                ..*slot
+            },
+            &all,
+        )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
             let own = change.position as usize;
             // Right behind the call that made it.
             let position = if own == 0 { 0 } else { own + before(own - 1) };
-            attacked.add_change(crate::trace::Change { position: position as u32, ..*change })?;
+            attacked.add_change(crate::trace::Change {
+                position: position as u32,
+                ..*change
+            })?;
         }
     }
     for load in trace.loads() {

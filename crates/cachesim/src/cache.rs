@@ -33,7 +33,11 @@ impl Counts {
     #[inline]
     pub(crate) fn load(&mut self, program: u32, trace: &Trace, compile_us: &[u64]) {
         self.loads += 1;
-        self.loaded_bytes += trace.programs().get(program as usize).and_then(|program| program.bytes).unwrap_or(0);
+        self.loaded_bytes += trace
+            .programs()
+            .get(program as usize)
+            .and_then(|program| program.bytes)
+            .unwrap_or(0);
         let us = compile_us.get(program as usize).copied().unwrap_or(0);
         self.compile_us = self.compile_us.saturating_add(us);
     }
@@ -95,7 +99,9 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(trace: &Trace, limit: Limit, fill: u64) -> Result<Self, Error> {
         if !(1..=100).contains(&fill) {
-            return Err(Error::Request(format!("a fill of {fill} % is not between 1 and 100")));
+            return Err(Error::Request(format!(
+                "a fill of {fill} % is not between 1 and 100"
+            )));
         }
         let of = |amount: u64| amount.min(MOST) / 100 * fill + amount.min(MOST) % 100 * fill / 100;
         let programs = trace.programs().len();
@@ -104,9 +110,16 @@ impl Budget {
             Limit::Bytes(bytes) => (of(bytes), sizes(trace)?),
         };
         if target == 0 {
-            return Err(Error::Request("a cache of this size holds nothing".to_owned()));
+            return Err(Error::Request(
+                "a cache of this size holds nothing".to_owned(),
+            ));
         }
-        Ok(Budget { target, weights, programs, superseded: Vec::new() })
+        Ok(Budget {
+            target,
+            weights,
+            programs,
+            superseded: Vec::new(),
+        })
     }
 
     #[inline]
@@ -121,17 +134,27 @@ impl Budget {
     }
 
     pub(crate) fn program_of(&self, entry: u32) -> u32 {
-        (entry as usize).checked_sub(self.programs).map_or(entry, |at| self.superseded[at])
+        (entry as usize)
+            .checked_sub(self.programs)
+            .map_or(entry, |at| self.superseded[at])
     }
 }
 
 /// Sizes of programs; of those without code it does not matter.
 pub(crate) fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
-    let unknown = trace.programs().iter().filter(|p| p.has_code && p.bytes.is_none()).count();
+    let unknown = trace
+        .programs()
+        .iter()
+        .filter(|p| p.has_code && p.bytes.is_none())
+        .count();
     if unknown > 0 {
         return Err(Error::SizesUnknown { programs: unknown });
     }
-    Ok(trace.programs().iter().map(|program| program.bytes.unwrap_or(0).max(1)).collect())
+    Ok(trace
+        .programs()
+        .iter()
+        .map(|program| program.bytes.unwrap_or(0).max(1))
+        .collect())
 }
 
 /// Where a run is.

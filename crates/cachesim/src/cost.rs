@@ -69,7 +69,10 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
     }
     let by_program = trace.programs().iter().zip(measured);
     by_program
-        .map(|(program, (sum, loads))| sum.checked_div(loads).unwrap_or_else(|| model.compile_us(program.bytes)))
+        .map(|(program, (sum, loads))| {
+            sum.checked_div(loads)
+                .unwrap_or_else(|| model.compile_us(program.bytes))
+        })
         .collect()
 }
 
@@ -101,16 +104,30 @@ struct Row {
 /// Fits the costs to a run. `loaded` is what a simulation at the recorded size loaded in the mean slot: numbers of loads and
 /// bytes by slot, in order; only the mean bytes of a load are taken of it, as the loads themselves were recorded. `None` with
 /// fewer than two slots that have both times and are in `loaded`.
-pub fn fit(observed: &[Observed], loaded: &[(u64, f64, f64)], resamples: usize, seed: u64) -> Option<Fit> {
+pub fn fit(
+    observed: &[Observed],
+    loaded: &[(u64, f64, f64)],
+    resamples: usize,
+    seed: u64,
+) -> Option<Fit> {
     let mean = bytes_of_a_load(loaded);
     let row = |o: &Observed| {
-        let at = loaded.binary_search_by_key(&o.slot, |(slot, ..)| *slot).ok()?;
+        let at = loaded
+            .binary_search_by_key(&o.slot, |(slot, ..)| *slot)
+            .ok()?;
         let (_, loads, bytes) = loaded[at];
         let (compile_us, cache_us) = (o.compile_us? as f64, o.cache_us? as f64);
         let recorded = o.insertions as f64 + o.reloads as f64;
         let bytes = recorded * if loads > 0.0 { bytes / loads } else { mean };
         let (transactions, misses) = (o.transactions as f64, o.misses as f64);
-        Some(Row { loads: recorded, bytes, compile_us, transactions, misses, rest_us: cache_us - compile_us })
+        Some(Row {
+            loads: recorded,
+            bytes,
+            compile_us,
+            transactions,
+            misses,
+            rest_us: cache_us - compile_us,
+        })
     };
     let rows: Vec<Row> = observed.iter().filter_map(row).collect();
     if rows.len() < 2 {
@@ -128,16 +145,23 @@ pub fn fit(observed: &[Observed], loaded: &[(u64, f64, f64)], resamples: usize, 
         model(&drawn)
     };
     let resampled = (0..resamples).map(|_| resample()).collect();
-    Some(Fit { model: model(&rows), resampled, slots: rows.len() })
+    Some(Fit {
+        model: model(&rows),
+        resampled,
+        slots: rows.len(),
+    })
 }
 
 fn bytes_of_a_load(loaded: &[(u64, f64, f64)]) -> f64 {
-    let (loads, bytes) = loaded.iter().fold((0.0, 0.0), |sum, (_, l, b)| (sum.0 + l, sum.1 + b));
+    let (loads, bytes) = loaded
+        .iter()
+        .fold((0.0, 0.0), |sum, (_, l, b)| (sum.0 + l, sum.1 + b));
     if loads > 0.0 { bytes / loads } else { 0.0 }
 }
 
 fn model(rows: &[Row]) -> Model {
-    let of = |number: fn(&Row) -> (f64, f64, f64)| costs(&rows.iter().map(number).collect::<Vec<_>>());
+    let of =
+        |number: fn(&Row) -> (f64, f64, f64)| costs(&rows.iter().map(number).collect::<Vec<_>>());
     let (a, b) = of(|row| (row.loads, row.bytes, row.compile_us));
     let (alpha, gamma) = of(|row| (row.transactions, row.misses, row.rest_us));
     Model { a, b, alpha, gamma }
@@ -153,7 +177,8 @@ const ROUNDS: usize = 8;
 /// shorter than elsewhere.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |number: fn(&(f64, f64, f64)) -> f64| rows.iter().map(number).sum::<f64>();
-    let [x, y] = [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
+    let [x, y] =
+        [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
     let mut found = (x, y);
     for _ in 0..ROUNDS {
         let (first, second) = found;
@@ -182,15 +207,28 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
     let determinant = xx * yy - xy * xy;
     // Proportional columns, such as loads and bytes of programs that all have one size.
     if determinant > 1e-9 * xx * yy {
-        let (first, second) = ((xz * yy - yz * xy) / determinant, (yz * xx - xz * xy) / determinant);
+        let (first, second) = (
+            (xz * yy - yz * xy) / determinant,
+            (yz * xx - xz * xy) / determinant,
+        );
         if first >= 0.0 && second >= 0.0 {
             return (first, second);
         }
     }
-    let alone = |square: f64, product: f64| if square > 0.0 { (product / square).max(0.0) } else { 0.0 };
+    let alone = |square: f64, product: f64| {
+        if square > 0.0 {
+            (product / square).max(0.0)
+        } else {
+            0.0
+        }
+    };
     let (first, second) = (alone(xx, xz), alone(yy, yz));
     // What each explains by itself.
-    if first * xz >= second * yz { (first, 0.0) } else { (0.0, second) }
+    if first * xz >= second * yz {
+        (first, 0.0)
+    } else {
+        (0.0, second)
+    }
 }
 
 #[cfg(test)]
@@ -200,14 +238,42 @@ mod tests {
     #[test]
     fn a_measured_time_counts_more_than_the_model() {
         use crate::trace::{Load, Meta, Program, Source};
-        let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+        let mut trace = Trace::new(Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        });
         for bytes in [Some(100), Some(200), None] {
-            trace.add_program(Program { address: None, loader: None, bytes, has_code: true }).unwrap();
+            trace
+                .add_program(Program {
+                    address: None,
+                    loader: None,
+                    bytes,
+                    has_code: true,
+                })
+                .unwrap();
         }
-        [5, 8].iter().for_each(|us| trace.add_load(Load { slot: 1, program: 0, us: *us }).unwrap());
-        let model = Model { a: 3.0, b: 0.5, ..Model::default() };
+        [5, 8].iter().for_each(|us| {
+            trace
+                .add_load(Load {
+                    slot: 1,
+                    program: 0,
+                    us: *us,
+                })
+                .unwrap()
+        });
+        let model = Model {
+            a: 3.0,
+            b: 0.5,
+            ..Model::default()
+        };
         assert_eq!(compile_times(&trace, &model), [6, 103, 3]);
-        let counts = Counts { loads: 2, loaded_bytes: 100, compile_us: 109, ..Counts::default() };
+        let counts = Counts {
+            loads: 2,
+            loaded_bytes: 100,
+            compile_us: 109,
+            ..Counts::default()
+        };
         assert_eq!(model.time_us(&trace, &counts), 109.0);
         let unmeasured = Trace::new(trace.meta().clone());
         assert_eq!(model.time_us(&unmeasured, &counts), 56.0);
@@ -229,10 +295,19 @@ mod tests {
         // A load takes longer where many are at the same time.
         let rows: Vec<(f64, f64, f64)> = (1..50_u32)
             .map(f64::from)
-            .map(|loads| (loads, loads * (7.0 + loads % 3.0), loads * (300.0 + 2.0 * loads)))
+            .map(|loads| {
+                (
+                    loads,
+                    loads * (7.0 + loads % 3.0),
+                    loads * (300.0 + 2.0 * loads),
+                )
+            })
             .collect();
         let (first, second) = costs(&rows);
-        let told: f64 = rows.iter().map(|(loads, bytes, _)| first * loads + second * bytes).sum();
+        let told: f64 = rows
+            .iter()
+            .map(|(loads, bytes, _)| first * loads + second * bytes)
+            .sum();
         let real: f64 = rows.iter().map(|(_, _, us)| us).sum();
         assert!((told / real - 1.0).abs() < 1e-3, "{told} {real}");
     }

@@ -25,7 +25,12 @@ impl Interval {
         }
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
-        let sd = (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt();
+        let sd = (values
+            .iter()
+            .map(|value| (value - mean).powi(2))
+            .sum::<f64>()
+            / (n - 1.0))
+            .sqrt();
         Some(Self::around(mean, sd, n))
     }
 
@@ -46,12 +51,22 @@ impl Interval {
     /// As wide, around another mean: that of the best model, and not of those that say how unsure it is.
     pub fn centred(self, mean: f64) -> Self {
         let reach = self.high - self.mean;
-        Interval { mean, low: (mean - reach).max(0.0), high: mean + reach, ..self }
+        Interval {
+            mean,
+            low: (mean - reach).max(0.0),
+            high: mean + reach,
+            ..self
+        }
     }
 
     fn around(mean: f64, sd: f64, n: f64) -> Self {
         let reach = student(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
-        Interval { mean, sd, low: (mean - reach).max(0.0), high: mean + reach }
+        Interval {
+            mean,
+            sd,
+            low: (mean - reach).max(0.0),
+            high: mean + reach,
+        }
     }
 
     /// Whether a real run's number is inside.
@@ -93,7 +108,11 @@ impl Halves {
         let left = sum(&|half| (half.0 - number - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // A half varies half as much as all of it, and the more of all blocks are in each, the less they differ.
         let (times, others) = (self.counted / lookups, 1.0 - lookups / self.all);
-        Some(if others > 0.0 { ((times * left - self.draws / self.runs) / others).max(0.0) } else { 0.0 })
+        Some(if others > 0.0 {
+            ((times * left - self.draws / self.runs) / others).max(0.0)
+        } else {
+            0.0
+        })
     }
 }
 
@@ -131,15 +150,25 @@ mod tests {
 
     #[test]
     fn the_variance_of_draws_grows_with_the_run_and_that_of_costs_with_its_square() {
-        let halves =
-            |draws| Halves { means: vec![(6.0, 50.0); 4], runs: 4.0, blocks: 8.0, draws, counted: 100.0, all: 100.0 };
+        let halves = |draws| Halves {
+            means: vec![(6.0, 50.0); 4],
+            runs: 4.0,
+            blocks: 8.0,
+            draws,
+            counted: 100.0,
+            all: 100.0,
+        };
         for times in [0.25, 1.0, 4.0] {
             // Of the variance 4, that of the draws, and of how sure costs are.
             for (draws, costs) in [(4.0, 0.0), (1.0, 3.0)] {
-                let interval = Interval::of_other_blocks(&[10.0, 12.0, 14.0], &halves(draws), times).unwrap();
+                let interval =
+                    Interval::of_other_blocks(&[10.0, 12.0, 14.0], &halves(draws), times).unwrap();
                 let whole = (times * interval.sd).powi(2);
                 let expected = draws * times + costs * times.powi(2);
-                assert!((whole - expected).abs() < 1e-9, "{times}: {whole} {expected}");
+                assert!(
+                    (whole - expected).abs() < 1e-9,
+                    "{times}: {whole} {expected}"
+                );
             }
         }
     }

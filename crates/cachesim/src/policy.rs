@@ -77,8 +77,13 @@ impl FromStr for Policy {
         if let Some(version) = name.strip_prefix("agave-") {
             return Rule::of(version).map(Policy::Agave);
         }
-        let found = OTHERS.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy);
-        found.ok_or_else(|| Error::Request(format!("no policy is called {:?}", Error::excerpt(name))))
+        let found = OTHERS
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, policy)| *policy);
+        found.ok_or_else(|| {
+            Error::Request(format!("no policy is called {:?}", Error::excerpt(name)))
+        })
     }
 }
 
@@ -98,7 +103,12 @@ pub struct Setting {
 impl Setting {
     /// A release's cache of so many entries.
     pub fn agave(rule: Rule, entries: u64) -> Self {
-        Setting { policy: Policy::Agave(rule), limit: Limit::Entries(entries), fill: 90, fees_only: rule.fees_only }
+        Setting {
+            policy: Policy::Agave(rule),
+            limit: Limit::Entries(entries),
+            fill: 90,
+            fees_only: rule.fees_only,
+        }
     }
 }
 
@@ -124,7 +134,13 @@ pub(crate) struct Plain<'a, R> {
 
 impl<'a, R: Replacement> Plain<'a, R> {
     pub(crate) fn new(policy: R, trace: &'a Trace, budget: Budget, compile_us: &'a [u64]) -> Self {
-        Plain { policy, trace, budget, compile_us, known: vec![false; trace.programs().len()] }
+        Plain {
+            policy,
+            trace,
+            budget,
+            compile_us,
+            known: vec![false; trace.programs().len()],
+        }
     }
 }
 
@@ -144,7 +160,11 @@ impl<R: Replacement> Cache for Plain<'_, R> {
             }
             let known = &mut self.known[*program as usize];
             counts.misses += 1;
-            *(if *known { &mut counts.reloads } else { &mut counts.insertions }) += 1;
+            *(if *known {
+                &mut counts.reloads
+            } else {
+                &mut counts.insertions
+            }) += 1;
             *known = true;
             counts.evictions += u64::from(!fits);
             counts.load(*program, self.trace, self.compile_us);
@@ -155,7 +175,10 @@ impl<R: Replacement> Cache for Plain<'_, R> {
     fn change(&mut self, _: u32, _: ChangeKind, _: &mut Counts) {}
 
     fn resident(&self, each: &mut dyn FnMut(u32)) {
-        (0..).take(self.known.len()).filter(|program| self.policy.has(*program)).for_each(each);
+        (0..)
+            .take(self.known.len())
+            .filter(|program| self.policy.has(*program))
+            .for_each(each);
     }
 }
 

@@ -98,24 +98,47 @@ pub struct Curve {
 /// [`Error::StartUnknown`] if of no size anything can be said, [`Error::Request`] of an impossible plan.
 pub fn predict(plan: &Plan) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
-        return Err(Error::Request("a prediction needs a size and at least 2 seeds".to_owned()));
+        return Err(Error::Request(
+            "a prediction needs a size and at least 2 seeds".to_owned(),
+        ));
     }
-    let mut curve = Curve { points: Vec::new(), unknown: Vec::new() };
+    let mut curve = Curve {
+        points: Vec::new(),
+        unknown: Vec::new(),
+    };
     let empty = outcomes(plan, Start::Empty)?;
-    let full = if plan.begin == Begin::ValidatorStart { None } else { Some(outcomes(plan, Start::Full)?) };
+    let full = if plan.begin == Begin::ValidatorStart {
+        None
+    } else {
+        Some(outcomes(plan, Start::Full)?)
+    };
     let per_size = plan.seeds as usize;
     for (index, (entries, runs)) in plan.sizes.iter().zip(empty.chunks(per_size)).enumerate() {
-        let Some(point) = point(plan, *entries, runs) else { continue };
-        let from_full = full.iter().flat_map(|full| full.chunks(per_size).nth(index)).next();
-        match from_full.map(mean_misses).filter(|full| differ(point.misses.mean, *full)) {
-            Some(full) => curve.unknown.push(Unknown { entries: *entries, empty: point.misses.mean, full }),
+        let Some(point) = point(plan, *entries, runs) else {
+            continue;
+        };
+        let from_full = full
+            .iter()
+            .flat_map(|full| full.chunks(per_size).nth(index))
+            .next();
+        match from_full
+            .map(mean_misses)
+            .filter(|full| differ(point.misses.mean, *full))
+        {
+            Some(full) => curve.unknown.push(Unknown {
+                entries: *entries,
+                empty: point.misses.mean,
+                full,
+            }),
             None => curve.points.push(point),
         }
     }
     match curve.unknown.first() {
-        Some(first) if curve.points.is_empty() => {
-            Err(Error::StartUnknown { entries: first.entries, empty: first.empty, full: first.full })
-        }
+        Some(first) if curve.points.is_empty() => Err(Error::StartUnknown {
+            entries: first.entries,
+            empty: first.empty,
+            full: first.full,
+        }),
         _ => Ok(curve),
     }
 }
@@ -139,13 +162,23 @@ fn simulation<'a>(plan: &Plan<'a>, entries: u64, seed: u64, start: Start) -> Sim
     };
     let setting = Setting::agave(plan.rule, entries);
     let seed = plan.seed.wrapping_add(seed);
-    Simulation { trace: plan.trace, setting, start, first_slot, compile_us: plan.compile_us, seed }
+    Simulation {
+        trace: plan.trace,
+        setting,
+        start,
+        first_slot,
+        compile_us: plan.compile_us,
+        seed,
+    }
 }
 
 /// Of all sizes, all seeds of the first before those of the next.
 fn outcomes(plan: &Plan, start: Start) -> Result<Vec<Outcome>, Error> {
-    let of_size =
-        |entries: &u64| (0..plan.seeds).map(|seed| simulation(plan, *entries, seed, start)).collect::<Vec<_>>();
+    let of_size = |entries: &u64| {
+        (0..plan.seeds)
+            .map(|seed| simulation(plan, *entries, seed, start))
+            .collect::<Vec<_>>()
+    };
     let simulations: Vec<Simulation> = plan.sizes.iter().flat_map(of_size).collect();
     all(&simulations, plan.threads)
 }
@@ -165,10 +198,20 @@ fn point(plan: &Plan, entries: u64, runs: &[Outcome]) -> Option<Point> {
         Interval::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
-        let model = |at: usize| fit.resampled.get(at % fit.resampled.len().max(1)).unwrap_or(&fit.model);
-        let times: Vec<f64> =
-            runs.iter().enumerate().map(|(at, run)| model(at).time_us(plan.trace, &run.counts)).collect();
-        let best: f64 = runs.iter().map(|run| fit.model.time_us(plan.trace, &run.counts)).sum();
+        let model = |at: usize| {
+            fit.resampled
+                .get(at % fit.resampled.len().max(1))
+                .unwrap_or(&fit.model)
+        };
+        let times: Vec<f64> = runs
+            .iter()
+            .enumerate()
+            .map(|(at, run)| model(at).time_us(plan.trace, &run.counts))
+            .collect();
+        let best: f64 = runs
+            .iter()
+            .map(|run| fit.model.time_us(plan.trace, &run.counts))
+            .sum();
         Interval::of_runs(&times).map(|interval| interval.centred(best / times.len() as f64))
     });
     Some(Point {
@@ -194,10 +237,17 @@ impl Curve {
         let is_enough = |at: usize, point: &Point| {
             let own = time(point)?;
             let replay = replay_us - at_recorded + own;
-            let best = self.points.iter().skip(at + 1).filter_map(time).fold(own, f64::min);
+            let best = self
+                .points
+                .iter()
+                .skip(at + 1)
+                .filter_map(time)
+                .fold(own, f64::min);
             Some(own - best < WORTH_IT * replay)
         };
         let mut points = self.points.iter().enumerate();
-        points.find(|(at, point)| is_enough(*at, point) == Some(true)).map(|(_, point)| point.entries)
+        points
+            .find(|(at, point)| is_enough(*at, point) == Some(true))
+            .map(|(_, point)| point.entries)
     }
 }

@@ -66,11 +66,18 @@ impl Simulation<'_> {
 
     /// Runs a policy other than Agave's.
     fn other(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
-        let room = Room { capacity: budget.target, weights: budget.weights.clone() };
+        let room = Room {
+            capacity: budget.target,
+            weights: budget.weights.clone(),
+        };
         match self.setting.policy {
             Policy::Agave(_) | Policy::Min => {
                 let fees_only = self.setting.fees_only;
-                self.run_plain(policy::Min::new(room, self.trace, fees_only), budget, each_slot)
+                self.run_plain(
+                    policy::Min::new(room, self.trace, fees_only),
+                    budget,
+                    each_slot,
+                )
             }
             Policy::Lru => self.run_plain(policy::List::lru(room), budget, each_slot),
             Policy::Fifo => self.run_plain(policy::List::fifo(room), budget, each_slot),
@@ -79,7 +86,9 @@ impl Simulation<'_> {
             Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(room), budget, each_slot),
             Policy::Arc => self.run_plain(policy::Arc::new(room), budget, each_slot),
             Policy::WTinyLfu => self.run_plain(policy::WTinyLfu::new(room), budget, each_slot),
-            Policy::Gdsf => self.run_plain(policy::Gdsf::new(room, self.compile_us), budget, each_slot),
+            Policy::Gdsf => {
+                self.run_plain(policy::Gdsf::new(room, self.compile_us), budget, each_slot)
+            }
         }
     }
 
@@ -100,11 +109,17 @@ impl Simulation<'_> {
         mut each_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
-        let (mut counts, mut begin, mut before) = (Counts::default(), Counts::default(), Counts::default());
+        let (mut counts, mut begin, mut before) =
+            (Counts::default(), Counts::default(), Counts::default());
         let mut changes = trace.changes().iter().peekable();
         for (index, slot) in trace.slots().iter().enumerate() {
-            let root = index.checked_sub(ROOT_BEHIND).map_or(0, |root| trace.slots()[root].slot);
-            cache.slot(At { slot: slot.slot, root });
+            let root = index
+                .checked_sub(ROOT_BEHIND)
+                .map_or(0, |root| trace.slots()[root].slot);
+            cache.slot(At {
+                slot: slot.slot,
+                root,
+            });
             let calls = trace.calls_of(index);
             let mut done = 0;
             while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
@@ -122,16 +137,30 @@ impl Simulation<'_> {
             }
             before = counts;
         }
-        let mut outcome = Outcome { counts: counts.since(&begin), entries: 0, bytes: 0 };
+        let mut outcome = Outcome {
+            counts: counts.since(&begin),
+            entries: 0,
+            bytes: 0,
+        };
         cache.resident(&mut |program| {
             outcome.entries += 1;
-            outcome.bytes += trace.programs().get(program as usize).and_then(|program| program.bytes).unwrap_or(0);
+            outcome.bytes += trace
+                .programs()
+                .get(program as usize)
+                .and_then(|program| program.bytes)
+                .unwrap_or(0);
         });
         outcome
     }
 }
 
-fn transactions<C: Cache>(trace: &Trace, calls: &[Call], fees_only: bool, cache: &mut C, counts: &mut Counts) {
+fn transactions<C: Cache>(
+    trace: &Trace,
+    calls: &[Call],
+    fees_only: bool,
+    cache: &mut C,
+    counts: &mut Counts,
+) {
     for call in calls {
         if call.fees_only() && !fees_only {
             continue;
@@ -172,7 +201,13 @@ impl BySlot {
     /// Mean loads and loaded bytes of each slot, for [`crate::cost::fit`].
     pub fn loaded(&self) -> Vec<(u64, f64, f64)> {
         let runs = self.runs.max(1) as f64;
-        let mean = |(slot, sum): &(u64, Counts)| (*slot, sum.loads as f64 / runs, sum.loaded_bytes as f64 / runs);
+        let mean = |(slot, sum): &(u64, Counts)| {
+            (
+                *slot,
+                sum.loads as f64 / runs,
+                sum.loaded_bytes as f64 / runs,
+            )
+        };
         self.slots.iter().map(mean).collect()
     }
 }
@@ -187,19 +222,30 @@ pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, E
         let mut done = Vec::new();
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(simulation) = simulations.get(at) else { return done };
+            let Some(simulation) = simulations.get(at) else {
+                return done;
+            };
             done.push((at, simulation.run(|_, _| {})));
         }
     };
     let mut done = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads.min(simulations.len())).map(|_| scope.spawn(work)).collect();
+        let helpers: Vec<_> = (1..threads.min(simulations.len()))
+            .map(|_| scope.spawn(work))
+            .collect();
         let mut done = work();
         // A thread that did not end as it should leaves fewer outcomes.
-        done.extend(helpers.into_iter().filter_map(|helper| helper.join().ok()).flatten());
+        done.extend(
+            helpers
+                .into_iter()
+                .filter_map(|helper| helper.join().ok())
+                .flatten(),
+        );
         done
     });
     if done.len() < simulations.len() {
-        return Err(Error::Request("a simulation ended without an outcome".to_owned()));
+        return Err(Error::Request(
+            "a simulation ended without an outcome".to_owned(),
+        ));
     }
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, outcome)| outcome).collect()
@@ -210,7 +256,10 @@ fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
     for index in 0..trace.slots().len() {
         for call in trace.calls_of(index) {
-            trace.set(call.set()).iter().for_each(|program| uses[*program as usize] += 1);
+            trace
+                .set(call.set())
+                .iter()
+                .for_each(|program| uses[*program as usize] += 1);
         }
     }
     let mut ranked: Vec<(u32, u32)> = (0..).zip(uses).filter(|(_, uses)| *uses > 0).collect();

@@ -194,10 +194,13 @@ impl Trace {
         for (at, program) in programs.iter().enumerate() {
             self.check_program(*program)?;
             if programs.iter().take(at).any(|earlier| earlier == program) {
-                return Err(Error::Contradiction(format!("set {number} has program {program} twice")));
+                return Err(Error::Contradiction(format!(
+                    "set {number} has program {program} twice"
+                )));
             }
         }
-        self.set_ends.push(small(self.ids.len() + programs.len(), "programs in sets")?);
+        self.set_ends
+            .push(small(self.ids.len() + programs.len(), "programs in sets")?);
         self.ids.extend_from_slice(programs);
         Ok(number)
     }
@@ -210,17 +213,30 @@ impl Trace {
     pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
-            return Err(Error::Contradiction(format!("slot {number} is not behind the one before it")));
+            return Err(Error::Contradiction(format!(
+                "slot {number} is not behind the one before it"
+            )));
         }
         if slot.parent >= number && number > 0 {
-            return Err(Error::Contradiction(format!("slot {number} has the parent {}", slot.parent)));
+            return Err(Error::Contradiction(format!(
+                "slot {number} has the parent {}",
+                slot.parent
+            )));
         }
         if calls.len() as u64 > slot.transactions {
             let (calls, all) = (calls.len(), slot.transactions);
-            return Err(Error::Contradiction(format!("slot {number} has {calls} calls but {all} transactions")));
+            return Err(Error::Contradiction(format!(
+                "slot {number} has {calls} calls but {all} transactions"
+            )));
         }
-        if let Some(call) = calls.iter().find(|call| call.set() as usize >= self.set_ends.len()) {
-            return Err(Error::Contradiction(format!("slot {number} uses the unknown set {}", call.set())));
+        if let Some(call) = calls
+            .iter()
+            .find(|call| call.set() as usize >= self.set_ends.len())
+        {
+            return Err(Error::Contradiction(format!(
+                "slot {number} uses the unknown set {}",
+                call.set()
+            )));
         }
         possible(slot.transactions, "transactions of a slot")?;
         small(self.slots.len(), "slots")?;
@@ -237,9 +253,15 @@ impl Trace {
     pub fn add_change(&mut self, change: Change) -> Result<(), Error> {
         self.check_program(change.program)?;
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
-        let in_slot = is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
+        let in_slot =
+            is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
         let place = |c: &Change| (c.slot_index, c.position);
-        if !in_slot || self.changes.last().is_some_and(|last| place(last) > place(&change)) {
+        if !in_slot
+            || self
+                .changes
+                .last()
+                .is_some_and(|last| place(last) > place(&change))
+        {
             return Err(Error::Contradiction(format!(
                 "a change of program {} is not in the last slot, or out of order",
                 change.program
@@ -264,7 +286,9 @@ impl Trace {
         if (program as usize) < self.programs.len() {
             return Ok(());
         }
-        Err(Error::Contradiction(format!("program {program} is unknown")))
+        Err(Error::Contradiction(format!(
+            "program {program} is unknown"
+        )))
     }
 
     /// What it says about itself.
@@ -286,7 +310,11 @@ impl Trace {
     #[inline]
     pub fn set(&self, set: u32) -> &[u32] {
         let at = set as usize;
-        let begin = at.checked_sub(1).and_then(|before| self.set_ends.get(before)).copied().unwrap_or(0);
+        let begin = at
+            .checked_sub(1)
+            .and_then(|before| self.set_ends.get(before))
+            .copied()
+            .unwrap_or(0);
         let end = self.set_ends.get(at).copied().unwrap_or(begin);
         self.ids.get(begin as usize..end as usize).unwrap_or(&[])
     }
@@ -298,7 +326,11 @@ impl Trace {
 
     /// The calls of the slot at a place, in block order.
     pub fn calls_of(&self, slot_index: usize) -> &[Call] {
-        let begin = slot_index.checked_sub(1).and_then(|before| self.slot_ends.get(before)).copied().unwrap_or(0);
+        let begin = slot_index
+            .checked_sub(1)
+            .and_then(|before| self.slot_ends.get(before))
+            .copied()
+            .unwrap_or(0);
         let end = self.slot_ends.get(slot_index).copied().unwrap_or(begin);
         self.calls.get(begin..end).unwrap_or(&[])
     }
@@ -320,11 +352,17 @@ impl Trace {
 }
 
 fn possible(number: u64, of: &str) -> Result<(), Error> {
-    if number < LARGEST { Ok(()) } else { Err(Error::Contradiction(format!("{number} {of}"))) }
+    if number < LARGEST {
+        Ok(())
+    } else {
+        Err(Error::Contradiction(format!("{number} {of}")))
+    }
 }
 
 fn small(number: usize, of: &str) -> Result<u32, Error> {
-    let fits = u32::try_from(number).ok().filter(|number| number & FEES_ONLY == 0);
+    let fits = u32::try_from(number)
+        .ok()
+        .filter(|number| number & FEES_ONLY == 0);
     fits.ok_or_else(|| Error::Contradiction(format!("more than {} {of}", FEES_ONLY)))
 }
 
@@ -338,7 +376,9 @@ impl SetNumbers {
     /// Of the sets that a trace has, to continue it.
     pub fn of(trace: &Trace) -> Self {
         let numbers = 0..u32::try_from(trace.sets()).unwrap_or(u32::MAX);
-        Self { known: numbers.map(|set| (trace.set(set).into(), set)).collect() }
+        Self {
+            known: numbers.map(|set| (trace.set(set).into(), set)).collect(),
+        }
     }
 
     /// The number of a set in the trace, to which it is added if it is new. The order of programs does not matter, and each

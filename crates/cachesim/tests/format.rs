@@ -1,12 +1,16 @@
 //! Trace files: what is written is read, and no bytes do harm.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 mod common;
 
 use common::{load, plain};
 use faultline_cachesim::file::{Writer, read, read_whole_records};
 use faultline_cachesim::trace::{
-    Call, Change, ChangeKind, Coverage, Load, Loader, Meta, Program, SetNumbers, Slot, SlotKind, Source,
+    Call, Change, ChangeKind, Coverage, Load, Loader, Meta, Program, SetNumbers, Slot, SlotKind,
+    Source,
 };
 use faultline_cachesim::{Error, Trace};
 use proptest::prelude::*;
@@ -20,24 +24,68 @@ fn bytes(trace: &Trace) -> Vec<u8> {
 /// A trace with everything that a file can hold.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn everything() -> Trace {
-    let meta = Meta { source: Source::Blocks, cluster: "mainnet".to_owned(), version: "2.1.14".to_owned() };
+    let meta = Meta {
+        source: Source::Blocks,
+        cluster: "mainnet".to_owned(),
+        version: "2.1.14".to_owned(),
+    };
     let mut trace = Trace::new(meta);
-    let loaders = [None, Some(Loader::V1), Some(Loader::V2), Some(Loader::V3), Some(Loader::V4)];
+    let loaders = [
+        None,
+        Some(Loader::V1),
+        Some(Loader::V2),
+        Some(Loader::V3),
+        Some(Loader::V4),
+    ];
     for (number, loader) in (0_u8..).zip(loaders) {
         let address = loader.map(|_| [number; 32]);
         let bytes = (number > 1).then_some(u64::from(u32::MAX) >> number);
-        trace.add_program(Program { address, loader, bytes, has_code: number != 3 }).unwrap();
+        trace
+            .add_program(Program {
+                address,
+                loader,
+                bytes,
+                has_code: number != 3,
+            })
+            .unwrap();
     }
     let sets = [vec![0, 1, 2], vec![4], vec![]].map(|set| trace.add_set(&set).unwrap());
-    for (slot, kind) in [(7, SlotKind::Replayed), (1 << 40, SlotKind::Fork), ((1 << 40) + 3, SlotKind::Own)] {
+    for (slot, kind) in [
+        (7, SlotKind::Replayed),
+        (1 << 40, SlotKind::Fork),
+        ((1 << 40) + 3, SlotKind::Own),
+    ] {
         let calls = sets.map(|set| Call::new(set, set == 1).unwrap());
-        trace.add_slot(Slot { slot, parent: slot - 1, transactions: 900, kind }, &calls).unwrap();
+        trace
+            .add_slot(
+                Slot {
+                    slot,
+                    parent: slot - 1,
+                    transactions: 900,
+                    kind,
+                },
+                &calls,
+            )
+            .unwrap();
         let slot_index = trace.slots().len() as u32 - 1;
         for (position, kind) in [(1, ChangeKind::Deployed), (3, ChangeKind::Closed)] {
-            trace.add_change(Change { slot_index, position, program: 2, kind }).unwrap();
+            trace
+                .add_change(Change {
+                    slot_index,
+                    position,
+                    program: 2,
+                    kind,
+                })
+                .unwrap();
         }
     }
-    trace.add_load(Load { slot: 7, program: 4, us: 3_000 }).unwrap();
+    trace
+        .add_load(Load {
+            slot: 7,
+            program: 4,
+            us: 3_000,
+        })
+        .unwrap();
     trace
 }
 
@@ -47,7 +95,10 @@ fn what_is_written_is_read() {
         assert_eq!(read(bytes(&trace).as_slice()).unwrap(), trace);
     }
     let load = load();
-    assert_eq!((load.programs().len(), load.slots().len(), load.calls()), (640, 133, 18_080));
+    assert_eq!(
+        (load.programs().len(), load.slots().len(), load.calls()),
+        (640, 133, 18_080)
+    );
     assert!(bytes(&load).len() < 37_000, "two bytes a call");
 }
 
@@ -55,16 +106,34 @@ fn what_is_written_is_read() {
 fn a_file_is_continued_where_a_kill_cut_it_off() {
     let whole = bytes(&everything());
     for cut in 0..=whole.len() {
-        let Ok(kept) = read_whole_records(&whole[..cut]) else { continue };
+        let Ok(kept) = read_whole_records(&whole[..cut]) else {
+            continue;
+        };
         assert!(kept.end <= cut as u64);
-        assert_eq!(kept.damage.is_none(), kept.end == cut as u64, "{cut}: {:?}", kept.damage);
+        assert_eq!(
+            kept.damage.is_none(),
+            kept.end == cut as u64,
+            "{cut}: {:?}",
+            kept.damage
+        );
         let (mut trace, begin) = (kept.trace, kept.end as usize);
         let mut writer = Writer::append(whole[..begin].to_vec(), &trace);
         let number = SetNumbers::of(&trace).number(&mut trace, &[]).unwrap();
-        let slot = Slot { slot: 1 << 50, parent: 1, transactions: 1, kind: SlotKind::Replayed };
-        trace.add_slot(slot, &[Call::new(number, false).unwrap()]).unwrap();
+        let slot = Slot {
+            slot: 1 << 50,
+            parent: 1,
+            transactions: 1,
+            kind: SlotKind::Replayed,
+        };
+        trace
+            .add_slot(slot, &[Call::new(number, false).unwrap()])
+            .unwrap();
         writer.write(&trace).unwrap();
-        assert_eq!(read(writer.into_inner().as_slice()).unwrap(), trace, "{cut}");
+        assert_eq!(
+            read(writer.into_inner().as_slice()).unwrap(),
+            trace,
+            "{cut}"
+        );
     }
 }
 
@@ -72,14 +141,30 @@ fn a_file_is_continued_where_a_kill_cut_it_off() {
 fn damage_is_named_with_its_place() {
     let whole = bytes(&everything());
     let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
-    assert!(cut.contains("damaged at byte") && cut.contains("ends within a record"), "{cut}");
-    for (at, what) in [(0, "no trace file"), (7, "no trace file"), (12, "checksum"), (whole.len() - 3, "checksum")] {
+    assert!(
+        cut.contains("damaged at byte") && cut.contains("ends within a record"),
+        "{cut}"
+    );
+    for (at, what) in [
+        (0, "no trace file"),
+        (7, "no trace file"),
+        (12, "checksum"),
+        (whole.len() - 3, "checksum"),
+    ] {
         let mut broken = whole.clone();
         broken[at] ^= 0x10;
         let error = read(broken.as_slice()).unwrap_err();
-        assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains(what), "{at}: {error}");
+        assert!(
+            matches!(error, Error::Damaged { .. }) && error.to_string().contains(what),
+            "{at}: {error}"
+        );
     }
-    assert!(read(&b"FLTRACE\x02"[..]).unwrap_err().to_string().contains("byte 0"));
+    assert!(
+        read(&b"FLTRACE\x02"[..])
+            .unwrap_err()
+            .to_string()
+            .contains("byte 0")
+    );
     assert!(read(&b""[..]).unwrap_err().to_string().contains("ends"));
 }
 
@@ -94,29 +179,102 @@ fn lines_that_are_no_trace_are_named() {
         ("\n", 1, "no slot"),
     ] {
         let error = Trace::read_plain(text.as_bytes()).unwrap_err().to_string();
-        assert!(error.contains(&format!("line {line} ")) && error.contains(what), "{error}");
+        assert!(
+            error.contains(&format!("line {line} ")) && error.contains(what),
+            "{error}"
+        );
     }
 }
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn records_that_contradict_one_another_are_refused() {
-    let slot = |slot, parent, transactions| Slot { slot, parent, transactions, kind: SlotKind::Replayed };
+    let slot = |slot, parent, transactions| Slot {
+        slot,
+        parent,
+        transactions,
+        kind: SlotKind::Replayed,
+    };
     let mut trace = everything();
     let call = Call::new(0, false).unwrap();
     assert!(trace.add_set(&[1, 2, 1]).is_err() && trace.add_set(&[5]).is_err());
-    assert!(trace.add_slot(slot(7, 6, 1), &[call]).is_err(), "an earlier slot");
-    assert!(trace.add_slot(slot(1 << 41, 1 << 42, 1), &[call]).is_err(), "a later parent");
-    assert!(trace.add_slot(slot(1 << 41, 1, 0), &[call]).is_err(), "more calls than transactions");
-    assert!(trace.add_slot(slot(1 << 41, 1, 1), &[Call::new(9, false).unwrap()]).is_err(), "an unknown set");
-    assert!(trace.add_load(Load { slot: 1, program: 5, us: 1 }).is_err());
-    assert!(trace.add_load(Load { slot: 1, program: 4, us: 1 << 32 }).is_err());
-    assert!(trace.add_slot(slot(1 << 41, 1, 1 << 32), &[call]).is_err(), "more transactions than there can be");
-    assert!(trace.add_program(Program { bytes: Some(1 << 32), ..trace.programs()[0] }).is_err());
-    let change = Change { slot_index: 2, position: 2, program: 0, kind: ChangeKind::Closed };
-    assert!(trace.add_change(change).is_err(), "before an earlier change");
-    assert!(trace.add_change(Change { position: 4, ..change }).is_err(), "behind the slot");
-    assert!(trace.add_change(Change { slot_index: 1, position: 3, ..change }).is_err(), "of another slot");
+    assert!(
+        trace.add_slot(slot(7, 6, 1), &[call]).is_err(),
+        "an earlier slot"
+    );
+    assert!(
+        trace.add_slot(slot(1 << 41, 1 << 42, 1), &[call]).is_err(),
+        "a later parent"
+    );
+    assert!(
+        trace.add_slot(slot(1 << 41, 1, 0), &[call]).is_err(),
+        "more calls than transactions"
+    );
+    assert!(
+        trace
+            .add_slot(slot(1 << 41, 1, 1), &[Call::new(9, false).unwrap()])
+            .is_err(),
+        "an unknown set"
+    );
+    assert!(
+        trace
+            .add_load(Load {
+                slot: 1,
+                program: 5,
+                us: 1
+            })
+            .is_err()
+    );
+    assert!(
+        trace
+            .add_load(Load {
+                slot: 1,
+                program: 4,
+                us: 1 << 32
+            })
+            .is_err()
+    );
+    assert!(
+        trace.add_slot(slot(1 << 41, 1, 1 << 32), &[call]).is_err(),
+        "more transactions than there can be"
+    );
+    assert!(
+        trace
+            .add_program(Program {
+                bytes: Some(1 << 32),
+                ..trace.programs()[0]
+            })
+            .is_err()
+    );
+    let change = Change {
+        slot_index: 2,
+        position: 2,
+        program: 0,
+        kind: ChangeKind::Closed,
+    };
+    assert!(
+        trace.add_change(change).is_err(),
+        "before an earlier change"
+    );
+    assert!(
+        trace
+            .add_change(Change {
+                position: 4,
+                ..change
+            })
+            .is_err(),
+        "behind the slot"
+    );
+    assert!(
+        trace
+            .add_change(Change {
+                slot_index: 1,
+                position: 3,
+                ..change
+            })
+            .is_err(),
+        "of another slot"
+    );
     assert_eq!(trace, everything());
     assert_eq!(Call::new(1 << 31, false), None);
 }
@@ -124,16 +282,35 @@ fn records_that_contradict_one_another_are_refused() {
 #[test]
 fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
     let trace = load();
-    let recorded: Vec<(u64, u64)> = trace.slots().iter().map(|slot| (slot.slot, slot.transactions)).collect();
+    let recorded: Vec<(u64, u64)> = trace
+        .slots()
+        .iter()
+        .map(|slot| (slot.slot, slot.transactions))
+        .collect();
     let coverage = Coverage::of(&trace, &recorded);
-    assert_eq!((coverage.percent(), coverage.missing.len()), (Some(100.0), 0));
+    assert_eq!(
+        (coverage.percent(), coverage.missing.len()),
+        (Some(100.0), 0)
+    );
     coverage.require().unwrap();
-    let kept: Vec<&Slot> =
-        trace.slots().iter().enumerate().filter(|(at, _)| at % 20 != 3).map(|(_, slot)| slot).collect();
+    let kept: Vec<&Slot> = trace
+        .slots()
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| at % 20 != 3)
+        .map(|(_, slot)| slot)
+        .collect();
     let mut holed = Trace::new(trace.meta().clone());
-    kept.iter().for_each(|slot| holed.add_slot(**slot, &[]).unwrap());
-    let error = Coverage::of(&holed, &recorded).require().unwrap_err().to_string();
-    assert!(error.contains("7 slots are missing, the first is 991") && error.contains("below 98 %"), "{error}");
+    kept.iter()
+        .for_each(|slot| holed.add_slot(**slot, &[]).unwrap());
+    let error = Coverage::of(&holed, &recorded)
+        .require()
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("7 slots are missing, the first is 991") && error.contains("below 98 %"),
+        "{error}"
+    );
     assert!(Coverage::of(&trace, &[]).require().is_err());
 }
 

@@ -1,5 +1,8 @@
 //! Intervals of what a run over other blocks of the same load misses.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 use fastrand::Rng;
 use faultline_cachesim::interval::{Halves, Interval};
@@ -23,7 +26,8 @@ fn drawn(seed: u64, bursts: f64) -> Trace {
         for _ in 0..CALLS {
             let in_burst = rng.f64() < bursts;
             let burst = &mut running[rng.usize(..10)];
-            let mut program = || ((rng.f64().powf(2.5) * f64::from(PROGRAMS)) as u32).min(PROGRAMS - 1);
+            let mut program =
+                || ((rng.f64().powf(2.5) * f64::from(PROGRAMS)) as u32).min(PROGRAMS - 1);
             let called = match (in_burst, burst.1) {
                 (false, _) => program(),
                 (true, 0) => {
@@ -43,7 +47,14 @@ fn drawn(seed: u64, bursts: f64) -> Trace {
 
 fn misses(trace: &Trace, seed: u64) -> f64 {
     let setting = Setting::agave(Rule::of("2.1.14").unwrap(), 384);
-    let run = Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us: &[], seed };
+    let run = Simulation {
+        trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us: &[],
+        seed,
+    };
     run.run(|_, _| {}).unwrap().counts.misses as f64
 }
 
@@ -56,14 +67,28 @@ fn inside(bursts: f64) -> (u64, u64) {
         let values: Vec<f64> = (0..SEEDS).map(|seed| misses(&known, seed)).collect();
         let of_half = |seed: u64| {
             let half = known.half(seed).unwrap();
-            let mean = (0..RUNS).map(|run| misses(&half, RUNS * seed + run)).sum::<f64>() / RUNS as f64;
+            let mean = (0..RUNS)
+                .map(|run| misses(&half, RUNS * seed + run))
+                .sum::<f64>()
+                / RUNS as f64;
             (mean, half.calls() as f64)
         };
         let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
         let draws = Interval::of_runs(&values).unwrap().sd.powi(2);
-        let halves = Halves { means, runs: RUNS as f64, blocks: known.blocks() as f64, draws, counted: all, all };
+        let halves = Halves {
+            means,
+            runs: RUNS as f64,
+            blocks: known.blocks() as f64,
+            draws,
+            counted: all,
+            all,
+        };
         found.0 += u64::from(Interval::of_runs(&values).unwrap().holds(missed));
-        found.1 += u64::from(Interval::of_other_blocks(&values, &halves, 1.0).unwrap().holds(missed));
+        found.1 += u64::from(
+            Interval::of_other_blocks(&values, &halves, 1.0)
+                .unwrap()
+                .holds(missed),
+        );
     }
     found
 }
@@ -72,6 +97,12 @@ fn inside(bursts: f64) -> (u64, u64) {
 fn a_run_over_other_blocks_is_inside_and_that_of_the_draws_is_too_narrow() {
     let (even, bursts) = (inside(0.0), inside(0.5));
     println!("inside by the draws and by the blocks, of {PAIRS}: {even:?}, with bursts {bursts:?}");
-    assert!((even.0 + bursts.0) * 10 < 2 * PAIRS * 7, "{even:?} {bursts:?}");
-    assert!((even.1 + bursts.1) * 10 >= 2 * PAIRS * 9, "{even:?} {bursts:?}");
+    assert!(
+        (even.0 + bursts.0) * 10 < 2 * PAIRS * 7,
+        "{even:?} {bursts:?}"
+    );
+    assert!(
+        (even.1 + bursts.1) * 10 >= 2 * PAIRS * 9,
+        "{even:?} {bursts:?}"
+    );
 }

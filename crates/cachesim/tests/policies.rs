@@ -1,5 +1,8 @@
 //! What holds of every policy.
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 mod common;
 
@@ -11,16 +14,34 @@ use faultline_cachesim::{Limit, Policy, Rule, Setting, Trace, with_attack};
 use proptest::prelude::*;
 
 fn all() -> Vec<(String, Policy)> {
-    let agave = ["2.1.14", "3.1.12", "4.2.2", "4.4.0"].map(|version| (version.to_owned(), Rule::of(version).unwrap()));
+    let agave = ["2.1.14", "3.1.12", "4.2.2", "4.4.0"]
+        .map(|version| (version.to_owned(), Rule::of(version).unwrap()));
     let others = OTHERS.map(|(name, policy)| (name.to_owned(), policy));
-    agave.into_iter().map(|(name, rule)| (name, Policy::Agave(rule))).chain(others).collect()
+    agave
+        .into_iter()
+        .map(|(name, rule)| (name, Policy::Agave(rule)))
+        .chain(others)
+        .collect()
 }
 
 fn run(trace: &Trace, policy: Policy, limit: Limit, fill: u64) -> Outcome {
-    let compile_us: Vec<u64> = (0..trace.programs().len() as u64).map(|program| 500 + program * 37 % 900).collect();
-    let setting = Setting { policy, limit, fill, fees_only: true };
-    let simulation =
-        Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us: &compile_us, seed: 5 };
+    let compile_us: Vec<u64> = (0..trace.programs().len() as u64)
+        .map(|program| 500 + program * 37 % 900)
+        .collect();
+    let setting = Setting {
+        policy,
+        limit,
+        fill,
+        fees_only: true,
+    };
+    let simulation = Simulation {
+        trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us: &compile_us,
+        seed: 5,
+    };
     simulation.run(|_, _| {}).unwrap()
 }
 
@@ -39,7 +60,10 @@ fn on_the_real_load_the_policies_miss_as_was_measured_before() {
         let counts = run(&trace, name.parse().unwrap(), Limit::Entries(512), fill).counts;
         println!("{name} {fill} {} (said {misses})", counts.misses);
         let bar = if name == "w-tinylfu" { 60 } else { 1 };
-        assert!(counts.misses.abs_diff(misses) <= bar, "{name} {fill}: {counts:?}");
+        assert!(
+            counts.misses.abs_diff(misses) <= bar,
+            "{name} {fill}: {counts:?}"
+        );
     }
     for (name, policy) in all() {
         let misses = |fill| run(&trace, policy, Limit::Entries(512), fill).counts.misses;
@@ -56,7 +80,10 @@ fn one_hit_programs_hurt_policies_that_take_everything_in_more_than_those_that_d
         let misses = |trace| run(trace, policy, Limit::Entries(512), 90).counts.misses;
         misses(&attacked) as i64 - 30 * 133 - misses(&quiet) as i64
     };
-    let costs: Vec<(String, i64)> = all().into_iter().map(|(name, policy)| (name, cost(policy))).collect();
+    let costs: Vec<(String, i64)> = all()
+        .into_iter()
+        .map(|(name, policy)| (name, cost(policy)))
+        .collect();
     println!("{costs:?}");
     let of = |name: &str| costs.iter().find(|(known, _)| known == name).unwrap().1;
     assert!(of("w-tinylfu") < of("lru") && of("s3-fifo") < of("lru") && of("2.1.14") < of("lru"));
@@ -66,41 +93,111 @@ fn one_hit_programs_hurt_policies_that_take_everything_in_more_than_those_that_d
 #[test]
 fn what_makes_no_sense_is_refused() {
     let trace = plain("1 2\n");
-    let setting = |limit, fill| Setting { policy: Policy::Lru, limit, fill, fees_only: true };
+    let setting = |limit, fill| Setting {
+        policy: Policy::Lru,
+        limit,
+        fill,
+        fees_only: true,
+    };
     let refused = |setting| {
-        let simulation =
-            Simulation { trace: &trace, setting, start: Start::Empty, first_slot: 0, compile_us: &[], seed: 1 };
+        let simulation = Simulation {
+            trace: &trace,
+            setting,
+            start: Start::Empty,
+            first_slot: 0,
+            compile_us: &[],
+            seed: 1,
+        };
         simulation.run(|_, _| {}).unwrap_err().to_string()
     };
-    assert!(refused(setting(Limit::Bytes(9), 100)).contains("3 programs of the trace have no size"));
+    assert!(
+        refused(setting(Limit::Bytes(9), 100)).contains("3 programs of the trace have no size")
+    );
     assert!(refused(setting(Limit::Entries(1), 90)).contains("holds nothing"));
     assert!(refused(setting(Limit::Entries(9), 0)).contains("fill of 0 %"));
-    assert!("lfru".parse::<Policy>().unwrap_err().to_string().contains("\"lfru\""));
-    assert!("agave-9.0.0".parse::<Policy>().unwrap_err().to_string().contains("\"9.0.0\""));
-    assert_eq!("agave-2.1.14".parse::<Policy>().unwrap(), Policy::Agave(Rule::of("2.1.14").unwrap()));
+    assert!(
+        "lfru"
+            .parse::<Policy>()
+            .unwrap_err()
+            .to_string()
+            .contains("\"lfru\"")
+    );
+    assert!(
+        "agave-9.0.0"
+            .parse::<Policy>()
+            .unwrap_err()
+            .to_string()
+            .contains("\"9.0.0\"")
+    );
+    assert_eq!(
+        "agave-2.1.14".parse::<Policy>().unwrap(),
+        Policy::Agave(Rule::of("2.1.14").unwrap())
+    );
 }
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_largest_numbers_overflow_nothing() {
-    let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+    let mut trace = Trace::new(Meta {
+        source: Source::Plain,
+        cluster: String::new(),
+        version: String::new(),
+    });
     let bytes = Some(u64::from(u32::MAX));
     let set: Vec<u32> = (0..5)
-        .map(|_| trace.add_program(Program { address: None, loader: None, bytes, has_code: true }).unwrap())
+        .map(|_| {
+            trace
+                .add_program(Program {
+                    address: None,
+                    loader: None,
+                    bytes,
+                    has_code: true,
+                })
+                .unwrap()
+        })
         .collect();
     let call = Call::new(trace.add_set(&set).unwrap(), false).unwrap();
     for slot in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
-        let slot = Slot { slot, parent: 0, transactions: u64::from(u32::MAX), kind: SlotKind::Replayed };
+        let slot = Slot {
+            slot,
+            parent: 0,
+            transactions: u64::from(u32::MAX),
+            kind: SlotKind::Replayed,
+        };
         trace.add_slot(slot, &[call, call]).unwrap();
     }
     let compile_us = [u64::MAX; 5];
     for (name, policy) in all() {
-        for limit in [Limit::Entries(1), Limit::Entries(u64::MAX), Limit::Bytes(1), Limit::Bytes(u64::MAX)] {
-            let setting = Setting { policy, limit, fill: 100, fees_only: true };
-            let start = if matches!(policy, Policy::Agave(_)) { Start::Full } else { Start::Empty };
-            let simulation =
-                Simulation { trace: &trace, setting, start, first_slot: 1, compile_us: &compile_us, seed: 1 };
-            assert_eq!(simulation.run(|_, _| {}).unwrap().counts.lookups, 40, "{name} {limit:?}");
+        for limit in [
+            Limit::Entries(1),
+            Limit::Entries(u64::MAX),
+            Limit::Bytes(1),
+            Limit::Bytes(u64::MAX),
+        ] {
+            let setting = Setting {
+                policy,
+                limit,
+                fill: 100,
+                fees_only: true,
+            };
+            let start = if matches!(policy, Policy::Agave(_)) {
+                Start::Full
+            } else {
+                Start::Empty
+            };
+            let simulation = Simulation {
+                trace: &trace,
+                setting,
+                start,
+                first_slot: 1,
+                compile_us: &compile_us,
+                seed: 1,
+            };
+            assert_eq!(
+                simulation.run(|_, _| {}).unwrap().counts.lookups,
+                40,
+                "{name} {limit:?}"
+            );
         }
     }
     least_misses_by_bytes(&trace, u64::MAX, 1, true).unwrap();
@@ -110,10 +207,21 @@ fn the_largest_numbers_overflow_nothing() {
 fn traces() -> impl Strategy<Value = Trace> {
     let transaction = proptest::collection::hash_set(0_u32..24, 1..4);
     proptest::collection::vec(transaction, 1..300).prop_map(|transactions| {
-        let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+        let mut trace = Trace::new(Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        });
         for program in 0..24_u64 {
             let bytes = Some(1 + program * program % 17);
-            trace.add_program(Program { address: None, loader: None, bytes, has_code: true }).unwrap();
+            trace
+                .add_program(Program {
+                    address: None,
+                    loader: None,
+                    bytes,
+                    has_code: true,
+                })
+                .unwrap();
         }
         for (slot, transactions) in (1..).zip(transactions.chunks(4)) {
             let sets = transactions.iter().map(|programs| {
@@ -121,7 +229,12 @@ fn traces() -> impl Strategy<Value = Trace> {
                 Call::new(trace.add_set(&programs).unwrap(), false).unwrap()
             });
             let calls: Vec<Call> = sets.collect();
-            let slot = Slot { slot, parent: slot - 1, transactions: 4, kind: SlotKind::Replayed };
+            let slot = Slot {
+                slot,
+                parent: slot - 1,
+                transactions: 4,
+                kind: SlotKind::Replayed,
+            };
             trace.add_slot(slot, &calls).unwrap();
         }
         trace

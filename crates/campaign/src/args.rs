@@ -35,7 +35,9 @@ pub enum Campaign {
 
 /// `campaign run`.
 #[derive(Debug, Args)]
-#[command(after_help = "Ctrl-C stops; the next `campaign run` continues, also after a kill or a reboot.")]
+#[command(
+    after_help = "Ctrl-C stops; the next `campaign run` continues, also after a kill or a reboot."
+)]
 pub struct RunArgs {
     /// The campaign's folder.
     #[arg(value_name = "DIR")]

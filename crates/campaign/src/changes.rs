@@ -29,14 +29,36 @@ pub(crate) struct Published {
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     let mut all = Vec::new();
     for group in groups {
-        let (plan, baseline) = (&group.conditions.plan_digest, &group.conditions.baseline_digest);
+        let (plan, baseline) = (
+            &group.conditions.plan_digest,
+            &group.conditions.baseline_digest,
+        );
         let newest = |releases: &[Release]| {
-            releases.iter().flat_map(|release| &release.runs).map(|run| run.began_unix_ns).max().unwrap_or(0)
+            releases
+                .iter()
+                .flat_map(|release| &release.runs)
+                .map(|run| run.began_unix_ns)
+                .max()
+                .unwrap_or(0)
         };
         for release in group.releases.iter().rev() {
-            let report = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
+            let report = release
+                .runs
+                .last()
+                .map(|run| run.report.clone())
+                .unwrap_or_default();
             let one = |metric: &'static Scalar, mark, kind, words, unix_ns| Published {
-                id: digest(&[kind, metric.id, &release.version, plan, baseline, &group.machine].join("\n")),
+                id: digest(
+                    &[
+                        kind,
+                        metric.id,
+                        &release.version,
+                        plan,
+                        baseline,
+                        &group.machine,
+                    ]
+                    .join("\n"),
+                ),
                 version: release.version.clone(),
                 metric,
                 mark,
@@ -45,19 +67,42 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
                 report: report.clone(),
             };
             for (metric, judged) in releases::metrics().zip(&release.judged) {
-                let Some(judged) = judged.as_ref().filter(|judged| !judged.mark.word().is_empty()) else { continue };
+                let Some(judged) = judged
+                    .as_ref()
+                    .filter(|judged| !judged.mark.word().is_empty())
+                else {
+                    continue;
+                };
                 let words = sentence(&release.version, metric, judged, &group.conditions.baseline);
-                all.push(one(metric, judged.mark, "release", words, newest(std::slice::from_ref(release))));
+                all.push(one(
+                    metric,
+                    judged.mark,
+                    "release",
+                    words,
+                    newest(std::slice::from_ref(release)),
+                ));
             }
-            for shift in group.shifts.iter().filter(|shift| shift.version == release.version) {
-                let Some(metric) = releases::metrics().nth(shift.metric) else { continue };
+            for shift in group
+                .shifts
+                .iter()
+                .filter(|shift| shift.version == release.version)
+            {
+                let Some(metric) = releases::metrics().nth(shift.metric) else {
+                    continue;
+                };
                 let (word, percent) = (shift.mark.word(), signed(shift.ratio));
                 let words = format!(
                     "{} is {word} from {} on: {percent} against the releases before.",
                     metric.title, release.version
                 );
                 // Later releases show it.
-                all.push(one(metric, shift.mark, "change", words, newest(&group.releases)));
+                all.push(one(
+                    metric,
+                    shift.mark,
+                    "change",
+                    words,
+                    newest(&group.releases),
+                ));
             }
         }
     }
@@ -66,7 +111,9 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
 
 fn sentence(version: &str, metric: &Scalar, judged: &Judged, baseline: &str) -> String {
     let ratio = judged.test.ratio;
-    let p = judged.holm.map_or(String::new(), |p| format!(", p = {} (Holm)", grouped(p, 4)));
+    let p = judged
+        .holm
+        .map_or(String::new(), |p| format!(", p = {} (Holm)", grouped(p, 4)));
     format!(
         "{version}: {} is {} than with {baseline}: {} [{}, {}] over {} pairs of runs{p}.",
         metric.title,

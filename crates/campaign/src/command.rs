@@ -49,21 +49,41 @@ fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
 
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
-    let held = |who| format!("{}: this campaign is being run already{who}", campaign.folder.display());
+    let held = |who| {
+        format!(
+            "{}: this campaign is being run already{who}",
+            campaign.folder.display()
+        )
+    };
     let _lock = Lock::take_or(&campaign.folder.join(LOCK), held)?;
     let mut store = Store::open(&campaign.folder)?;
-    let starting = Starting { launcher: args.launcher, i_vote: args.i_vote };
+    let starting = Starting {
+        launcher: args.launcher,
+        i_vote: args.i_vote,
+    };
     if let Err(why) = work::run(&campaign, &mut store, starting)? {
-        bail!("the campaign has stopped: {why}; `faultline campaign run {}` continues", campaign.folder.display());
+        bail!(
+            "the campaign has stopped: {why}; `faultline campaign run {}` continues",
+            campaign.folder.display()
+        );
     }
-    say(&format!("every version has its result: {}", campaign.folder.join(page::FOLDER).join("index.html").display()));
+    say(&format!(
+        "every version has its result: {}",
+        campaign
+            .folder
+            .join(page::FOLDER)
+            .join("index.html")
+            .display()
+    ));
     Ok(0)
 }
 
 fn add(args: &AddArgs) -> anyhow::Result<u8> {
     let (campaign, store) = open(&args.folder)?;
     let version = settings::version(args.version.clone()).map_err(WrongUsage)?;
-    if version == campaign.baseline.version || campaign.programs.iter().any(|one| one.version == version) {
+    if version == campaign.baseline.version
+        || campaign.programs.iter().any(|one| one.version == version)
+    {
         bail!("{version} is in campaign.toml already");
     }
     if args.path.is_none() && campaign.get.is_none() {
@@ -75,19 +95,33 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
     if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
         bail!("{}: no such file", path.display());
     }
-    let program = Program { version, name: args.name.clone().unwrap_or_default(), path };
-    if let Some(same) = store.listed()?.iter().find(|one| one.program.version == program.version) {
+    let program = Program {
+        version,
+        name: args.name.clone().unwrap_or_default(),
+        path,
+    };
+    if let Some(same) = store
+        .listed()?
+        .iter()
+        .find(|one| one.program.version == program.version)
+    {
         programs::unchanged(&campaign, &program, same)?;
     }
     store.add(&program, FROM_COMMAND, work::now())?;
-    say(&format!("{} is on the list; `faultline campaign run` measures it", program.version));
+    say(&format!(
+        "{} is on the list; `faultline campaign run` measures it",
+        program.version
+    ));
     Ok(0)
 }
 
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::list(&campaign, &store)?;
-    let Some(one) = listed.iter().find(|one| one.program.version == version && !one.removed) else {
+    let Some(one) = listed
+        .iter()
+        .find(|one| one.program.version == version && !one.removed)
+    else {
         bail!("{version} is not on the list");
     };
     if work::is_baseline(&campaign, one) || one.source == FROM_FILE {
@@ -95,7 +129,9 @@ fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     }
     store.remove(version)?;
     page::renew(&campaign, &mut store)?;
-    say(&format!("{version} is off the list and the pages; its recordings and results stay"));
+    say(&format!(
+        "{version} is off the list and the pages; its recordings and results stay"
+    ));
     Ok(0)
 }
 
@@ -112,7 +148,9 @@ struct Checked {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let (mut campaign, store) = open(&args.folder)?;
-    campaign.margin = args.margin.map_or(campaign.margin, |percent| percent / 100.0);
+    campaign.margin = args
+        .margin
+        .map_or(campaign.margin, |percent| percent / 100.0);
     let groups = page::groups(&campaign, &store)?;
     let group = groups.first().context("no release has a result yet")?;
     let release = match &args.release {
@@ -125,9 +163,15 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             .context("no other release has a result")?,
     };
     let listed = store.listed()?;
-    let trouble = listed.iter().find(|one| one.program.version == release.version).and_then(|one| one.trouble.as_ref());
+    let trouble = listed
+        .iter()
+        .find(|one| one.program.version == release.version)
+        .and_then(|one| one.trouble.as_ref());
     if let Some(why) = trouble {
-        bail!("{} has no result that can be checked: {why}", release.version);
+        bail!(
+            "{} has no result that can be checked: {why}",
+            release.version
+        );
     }
     let checked = match args.against == group.conditions.baseline {
         true => against_baseline(release),
@@ -140,15 +184,28 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             Mark::Nothing => "-",
             other => other.word(),
         };
-        vec![one.title.to_owned(), format!("{:+.1} %", 100.0 * (one.ratio - 1.0)), p, word.to_owned()]
+        vec![
+            one.title.to_owned(),
+            format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
+            p,
+            word.to_owned(),
+        ]
     });
-    let mut said = table(&["METRIC", "DIFFERENCE", "P (HOLM)", "SHOWN"], rows.collect());
+    let mut said = table(
+        &["METRIC", "DIFFERENCE", "P (HOLM)", "SHOWN"],
+        rows.collect(),
+    );
     let worse = checked.iter().filter(|one| one.mark == Mark::Worse).count();
     let margin = grouped(100.0 * campaign.margin, 1);
-    said +=
-        &format!("{} against {}: {worse} metrics are worse by more than {margin} %\n", release.version, args.against);
+    said += &format!(
+        "{} against {}: {worse} metrics are worse by more than {margin} %\n",
+        release.version, args.against
+    );
     for metric in releases::metrics().filter(|metric| compare::was_zero(metric, &release.runs)) {
-        said += &format!("not comparable: {}: it was 0 with {}\n", metric.title, group.conditions.baseline);
+        said += &format!(
+            "not comparable: {}: it was 0 with {}\n",
+            metric.title, group.conditions.baseline
+        );
     }
     print(&said)?;
     if let Some(why) = unfit(release, &checked) {
@@ -160,17 +217,28 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
 /// Why these results do not say that a release is no worse.
 fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
     let whole = |of_baseline| {
-        let own = release.runs.iter().filter(|run| run.of_baseline == of_baseline);
+        let own = release
+            .runs
+            .iter()
+            .filter(|run| run.of_baseline == of_baseline);
         own.filter(|run| run.is_whole()).count()
     };
     let (own, baseline) = (whole(false), whole(true));
-    let unrepeated = checked.iter().filter(|one| one.mark == Mark::Unrepeated && one.worse).map(|one| one.title);
+    let unrepeated = checked
+        .iter()
+        .filter(|one| one.mark == Mark::Unrepeated && one.worse)
+        .map(|one| one.title);
     let unrepeated: Vec<&str> = unrepeated.collect();
     if own < baseline {
-        return Some(format!("{own} of its runs ran as planned, and {baseline} of the baseline's next to them"));
+        return Some(format!(
+            "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
+        ));
     }
     if checked.iter().all(|one| one.p.is_none()) {
-        return Some("nothing could be tested: no metric has three pairs of runs with unlike values".to_owned());
+        return Some(
+            "nothing could be tested: no metric has three pairs of runs with unlike values"
+                .to_owned(),
+        );
     }
     let which = unrepeated.join(", ");
     (!unrepeated.is_empty()).then(|| {
@@ -193,7 +261,13 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
             let judged = judged.as_ref()?;
             let ratio = judged.test.ratio.value;
             let worse = Mark::of(metric, ratio) == Mark::Worse;
-            Some(Checked { title: metric.title, ratio, p: judged.holm, mark: judged.mark, worse })
+            Some(Checked {
+                title: metric.title,
+                ratio,
+                p: judged.holm,
+                mark: judged.mark,
+                worse,
+            })
         })
         .collect()
 }
@@ -205,16 +279,31 @@ fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
         .filter_map(|(metric, (own, other))| {
             let (own, other) = (own.as_ref()?, other.as_ref()?);
             let ratio = own.test.ratio.value / other.test.ratio.value;
-            Some((metric, ratio, welch_test(&other.logarithms, &own.logarithms).map(|test| test.p)))
+            Some((
+                metric,
+                ratio,
+                welch_test(&other.logarithms, &own.logarithms).map(|test| test.p),
+            ))
         })
         .collect();
     let adjusted = holm::adjust(&known.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
-    let checked = known.into_iter().zip(adjusted).map(|((metric, ratio, _), p)| {
-        let shown = metric.better != Better::Neither && (ratio - 1.0).abs() > margin && p.is_some_and(|p| p < 0.05);
-        let way = Mark::of(metric, ratio);
-        let mark = if shown { way } else { Mark::Nothing };
-        Checked { title: metric.title, ratio, p, mark, worse: way == Mark::Worse }
-    });
+    let checked = known
+        .into_iter()
+        .zip(adjusted)
+        .map(|((metric, ratio, _), p)| {
+            let shown = metric.better != Better::Neither
+                && (ratio - 1.0).abs() > margin
+                && p.is_some_and(|p| p < 0.05);
+            let way = Mark::of(metric, ratio);
+            let mark = if shown { way } else { Mark::Nothing };
+            Checked {
+                title: metric.title,
+                ratio,
+                p,
+                mark,
+                worse: way == Mark::Worse,
+            }
+        });
     checked.collect()
 }
 
@@ -242,8 +331,15 @@ mod tests {
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
         let unrepeated = said(&runs("1.1.0", 1.08, 1)).unwrap();
-        assert!(unrepeated.contains("not repeated: Replay time per slot, p95"), "{unrepeated}");
+        assert!(
+            unrepeated.contains("not repeated: Replay time per slot, p95"),
+            "{unrepeated}"
+        );
         assert_eq!(said(&runs("1.1.0", 0.9, 1)), None);
-        assert_eq!(said(&runs("1.1.0", 1.08, 2)), None, "that it is worse says the exit code");
+        assert_eq!(
+            said(&runs("1.1.0", 1.08, 2)),
+            None,
+            "that it is worse says the exit code"
+        );
     }
 }

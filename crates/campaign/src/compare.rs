@@ -83,7 +83,10 @@ impl Release {
     /// How many of its own runs ran their whole time, of how many.
     pub(crate) fn completed(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.of_baseline);
-        (own().filter(|run| run.outcome == "completed").count(), own().count())
+        (
+            own().filter(|run| run.outcome == "completed").count(),
+            own().count(),
+        )
     }
 }
 
@@ -117,22 +120,37 @@ pub(crate) struct Group {
 pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
     let mut groups: Vec<(Conditions, String, BTreeMap<String, Vec<RunRow>>)> = Vec::new();
     for run in runs {
-        let same = |group: &(Conditions, String, _)| group.0 == run.conditions && group.1 == run.machine;
+        let same =
+            |group: &(Conditions, String, _)| group.0 == run.conditions && group.1 == run.machine;
         let place = groups.iter().position(same).unwrap_or_else(|| {
             groups.push((run.conditions.clone(), run.machine.clone(), BTreeMap::new()));
             groups.len() - 1
         });
-        groups[place].2.entry(run.release.clone()).or_default().push(run.clone());
+        groups[place]
+            .2
+            .entry(run.release.clone())
+            .or_default()
+            .push(run.clone());
     }
-    let newest = |runs: &BTreeMap<String, Vec<RunRow>>| runs.values().flatten().map(|run| run.began_unix_ns).max();
-    groups.sort_by_key(|group| std::cmp::Reverse(newest(&group.2)));
-    let group = |(conditions, machine, by_release): (Conditions, String, BTreeMap<String, Vec<RunRow>>)| {
-        let mut releases: Vec<Release> =
-            by_release.into_iter().map(|(version, runs)| release(version, runs, margin)).collect();
-        releases.sort_by(|a, b| by_version(&a.version, &b.version));
-        let shifts = shifts(&releases, margin);
-        Group { conditions, machine, releases, shifts }
+    let newest = |runs: &BTreeMap<String, Vec<RunRow>>| {
+        runs.values().flatten().map(|run| run.began_unix_ns).max()
     };
+    groups.sort_by_key(|group| std::cmp::Reverse(newest(&group.2)));
+    let group =
+        |(conditions, machine, by_release): (Conditions, String, BTreeMap<String, Vec<RunRow>>)| {
+            let mut releases: Vec<Release> = by_release
+                .into_iter()
+                .map(|(version, runs)| release(version, runs, margin))
+                .collect();
+            releases.sort_by(|a, b| by_version(&a.version, &b.version));
+            let shifts = shifts(&releases, margin);
+            Group {
+                conditions,
+                machine,
+                releases,
+                shifts,
+            }
+        };
     groups.into_iter().map(group).collect()
 }
 
@@ -147,15 +165,27 @@ pub(crate) fn by_version(a: &str, b: &str) -> Ordering {
 }
 
 fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
-    let mut judged: Vec<Option<Judged>> = releases::metrics().map(|scalar| judged(scalar, &runs)).collect();
-    let adjusted = holm::adjust(&judged.iter().map(|one| one.as_ref()?.test.p).collect::<Vec<_>>());
+    let mut judged: Vec<Option<Judged>> = releases::metrics()
+        .map(|scalar| judged(scalar, &runs))
+        .collect();
+    let adjusted = holm::adjust(
+        &judged
+            .iter()
+            .map(|one| one.as_ref()?.test.p)
+            .collect::<Vec<_>>(),
+    );
     for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
         if let Some(one) = one {
             one.holm = holm;
             one.mark = mark(scalar, one, &pairs(scalar, &runs), margin);
         }
     }
-    Release { version, name: String::new(), runs, judged }
+    Release {
+        version,
+        name: String::new(),
+        runs,
+        judged,
+    }
 }
 
 /// The pairs of both rounds of a metric: round, value of the baseline, value of the release.
@@ -166,8 +196,11 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
     };
     let own = runs.iter().filter(|run| !run.of_baseline);
     own.filter_map(|run| {
-        let same = |one: &&RunRow| one.of_baseline && one.round == run.round && one.replicate == run.replicate;
-        let alike = |one: &&RunRow| same(one) && one.kernel == run.kernel && one.machine == run.machine;
+        let same = |one: &&RunRow| {
+            one.of_baseline && one.round == run.round && one.replicate == run.replicate
+        };
+        let alike =
+            |one: &&RunRow| same(one) && one.kernel == run.kernel && one.machine == run.machine;
         Some((run.round, value(runs.iter().find(alike)?)?, value(run)?))
     })
     .collect()
@@ -176,17 +209,28 @@ fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
 /// Whether a release has something of which the baseline had none: there is no ratio, however much it is.
 pub(crate) fn was_zero(scalar: &Scalar, runs: &[RunRow]) -> bool {
     let any = |of_baseline: bool, fits: fn(f64) -> bool| {
-        let values = runs.iter().filter(|run| run.of_baseline == of_baseline).flat_map(|run| &run.values);
-        values.filter(|(metric, _)| metric == scalar.id).any(|(_, value)| fits(*value))
+        let values = runs
+            .iter()
+            .filter(|run| run.of_baseline == of_baseline)
+            .flat_map(|run| &run.values);
+        values
+            .filter(|(metric, _)| metric == scalar.id)
+            .any(|(_, value)| fits(*value))
     };
-    any(true, |value| value == 0.0) && !any(true, |value| value > 0.0) && any(false, |value| value > 0.0)
+    any(true, |value| value == 0.0)
+        && !any(true, |value| value > 0.0)
+        && any(false, |value| value > 0.0)
 }
 
 fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     let pairs = pairs(scalar, runs);
-    let logarithms: Vec<f64> = pairs.iter().map(|(_, baseline, own)| (own / baseline).ln()).collect();
+    let logarithms: Vec<f64> = pairs
+        .iter()
+        .map(|(_, baseline, own)| (own / baseline).ln())
+        .collect();
     let test = ratio_test(&logarithms, LEVEL)?;
-    let mean = |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    let mean =
+        |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     Some(Judged {
         test,
         holm: None,
@@ -197,20 +241,39 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
 }
 
 fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -> Mark {
-    let shown = |ratio: f64| if (ratio - 1.0).abs() > margin { Mark::of(scalar, ratio) } else { Mark::Nothing };
+    let shown = |ratio: f64| {
+        if (ratio - 1.0).abs() > margin {
+            Mark::of(scalar, ratio)
+        } else {
+            Mark::Nothing
+        }
+    };
     let round = |first: bool| -> Vec<f64> {
-        pairs.iter().filter(|pair| (pair.0 == 1) == first).map(|pair| (pair.2 / pair.1).ln()).collect()
+        pairs
+            .iter()
+            .filter(|pair| (pair.0 == 1) == first)
+            .map(|pair| (pair.2 / pair.1).ln())
+            .collect()
     };
     let (first, repeated) = (round(true), round(false));
     let found = shown(one.test.ratio.value);
     let likely = |p: Option<f64>| p.is_some_and(|p| p < ALPHA);
     if first.is_empty() || repeated.is_empty() {
-        return if found != Mark::Nothing && likely(one.test.p) { Mark::Unrepeated } else { Mark::Nothing };
+        return if found != Mark::Nothing && likely(one.test.p) {
+            Mark::Unrepeated
+        } else {
+            Mark::Nothing
+        };
     }
     // A second round is also there because of another metric: of this one the first has to have shown something too.
-    let selected = ratio_test(&first, LEVEL).is_some_and(|test| likely(test.p) && shown(test.ratio.value) == found);
+    let selected = ratio_test(&first, LEVEL)
+        .is_some_and(|test| likely(test.p) && shown(test.ratio.value) == found);
     let again = (repeated.iter().sum::<f64>() / repeated.len() as f64).exp();
-    if selected && shown(again) == found && likely(one.holm) { found } else { Mark::Nothing }
+    if selected && shown(again) == found && likely(one.holm) {
+        found
+    } else {
+        Mark::Nothing
+    }
 }
 
 /// Changes over the log ratios of the releases, beyond the margin.
@@ -219,13 +282,26 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
     for (metric, scalar) in releases::metrics().enumerate() {
         let known: Vec<(&Release, &[f64])> = all
             .iter()
-            .filter_map(|release| Some((release, release.judged.get(metric)?.as_ref()?.logarithms.as_slice())))
+            .filter_map(|release| {
+                Some((
+                    release,
+                    release.judged.get(metric)?.as_ref()?.logarithms.as_slice(),
+                ))
+            })
             .collect();
         let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
         for found in detector.changes(&values) {
             let ratio = (found.after - found.before).exp();
-            let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin) else { continue };
-            shifts.push(Shift { metric, version: release.version.clone(), ratio, mark: Mark::of(scalar, ratio) });
+            let Some((release, _)) = known.get(found.at).filter(|_| (ratio - 1.0).abs() > margin)
+            else {
+                continue;
+            };
+            shifts.push(Shift {
+                metric,
+                version: release.version.clone(),
+                ratio,
+                mark: Mark::of(scalar, ratio),
+            });
         }
     }
     shifts

@@ -113,7 +113,10 @@ fn time(unix_ns: i64) -> String {
 /// Changes as an Atom feed: a change keeps its id, and has the time of the newest run that shows it.
 pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
     let changes = published(groups);
-    let newest = groups.iter().flat_map(|group| &group.releases).flat_map(|release| &release.runs);
+    let newest = groups
+        .iter()
+        .flat_map(|group| &group.releases)
+        .flat_map(|release| &release.runs);
     let updated = time(newest.map(|run| run.began_unix_ns).max().unwrap_or(0));
     let name = escaped(&campaign.name);
     let mut out = format!(
@@ -122,9 +125,16 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
         escaped(&faultline_analysis::report::cells::slug(&campaign.name)),
     );
     for change in &changes {
-        let (id, words, at) = (escaped(&change.id), escaped(&change.words), time(change.unix_ns));
+        let (id, words, at) = (
+            escaped(&change.id),
+            escaped(&change.words),
+            time(change.unix_ns),
+        );
         let (word, report) = (change.mark.word(), escaped(&change.report));
-        let title = escaped(&format!("{}: {} {word}", change.version, change.metric.title));
+        let title = escaped(&format!(
+            "{}: {} {word}",
+            change.version, change.metric.title
+        ));
         write!(
             out,
             "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{at}</updated>\n\
@@ -139,7 +149,11 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
 pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> String {
     let known = |release: &crate::compare::Release| {
         let judged = release.judged.get(place)?.as_ref()?;
-        Some((release.version.clone(), judged.test.ratio.value, judged.mark))
+        Some((
+            release.version.clone(),
+            judged.test.ratio.value,
+            judged.mark,
+        ))
     };
     let (said, colour) = match group.and_then(|group| group.releases.iter().rev().find_map(known)) {
         None => ("not measured".to_owned(), "#68717d"),
@@ -149,7 +163,11 @@ pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> Str
                 Mark::Better => "#00734f",
                 Mark::Nothing | Mark::Unrepeated => "#5a6470",
             };
-            let word = if mark.word().is_empty() { String::new() } else { format!(" {}", mark.word()) };
+            let word = if mark.word().is_empty() {
+                String::new()
+            } else {
+                format!(" {}", mark.word())
+            };
             (format!("{version}: {}{word}", signed(ratio)), colour)
         }
     };
@@ -174,25 +192,55 @@ mod tests {
     use crate::compare::{groups, tests::runs};
 
     fn campaign() -> Campaign {
-        Campaign { name: "a <b> & c".to_owned(), margin: 0.05, ..Campaign::default() }
+        Campaign {
+            name: "a <b> & c".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        }
     }
 
     #[test]
     fn feeds_and_badges_have_the_change_and_no_other() {
-        let groups = groups(&[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(), 0.05);
+        let groups = groups(
+            &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
+            0.05,
+        );
         let feed = atom(&campaign(), &groups);
         assert_eq!(feed.matches("<entry>").count(), 1);
-        assert!(feed.contains("<title>1.2.0: Replay time per slot, p95 worse</title>"), "{feed}");
+        assert!(
+            feed.contains("<title>1.2.0: Replay time per slot, p95 worse</title>"),
+            "{feed}"
+        );
         assert!(feed.contains("a &lt;b&gt; &amp; c"), "{feed}");
         let whole: Value = serde_json::from_str(&json(&campaign(), &groups).unwrap()).unwrap();
         assert_eq!(whole["changes"].as_array().unwrap().len(), 1);
         assert_eq!(whole["changes"][0]["verdict"], "worse");
         let release = &whole["groups"][0]["releases"][1];
-        assert_eq!((&release["version"], &release["metrics"]["replay-p95"]["pairs"]), (&json!("1.2.0"), &json!(6)));
+        assert_eq!(
+            (
+                &release["version"],
+                &release["metrics"]["replay-p95"]["pairs"]
+            ),
+            (&json!("1.2.0"), &json!(6))
+        );
         assert!(release["metrics"].get("rss-at-tip").is_none());
-        let place = |id: &str| releases::metrics().position(|metric| metric.id == id).unwrap();
-        let of = |id: &str| badge(releases::metrics().nth(place(id)).unwrap(), groups.first(), place(id));
-        assert!(of("replay-p95").contains("1.2.0: +8"), "{}", of("replay-p95"));
+        let place = |id: &str| {
+            releases::metrics()
+                .position(|metric| metric.id == id)
+                .unwrap()
+        };
+        let of = |id: &str| {
+            badge(
+                releases::metrics().nth(place(id)).unwrap(),
+                groups.first(),
+                place(id),
+            )
+        };
+        assert!(
+            of("replay-p95").contains("1.2.0: +8"),
+            "{}",
+            of("replay-p95")
+        );
         assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
         assert!(of("catch-up").contains("not measured"));
     }

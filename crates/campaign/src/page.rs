@@ -23,7 +23,10 @@ pub(crate) const FOLDER: &str = "page";
 /// Where the report of an experiment is, relative to the pages' folder.
 pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
-    let (plan, baseline) = (short(&conditions.plan_digest), short(&conditions.baseline_digest));
+    let (plan, baseline) = (
+        short(&conditions.plan_digest),
+        short(&conditions.baseline_digest),
+    );
     format!("reports/{plan}-{baseline}/{name}.html")
 }
 
@@ -40,11 +43,17 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
         .filter(|one| !one.removed)
         .filter_map(|one| Some((one.program.version, one.trouble?)))
         .collect();
-    write("index.html", &render::html::page(&report(campaign, &groups, &failed))?)?;
+    write(
+        "index.html",
+        &render::html::page(&report(campaign, &groups, &failed))?,
+    )?;
     write("results.json", &feed::json(campaign, &groups)?)?;
     write("changes.xml", &feed::atom(campaign, &groups))?;
     for (place, scalar) in releases::metrics().enumerate() {
-        write(&format!("badges/{}.svg", scalar.id), &feed::badge(scalar, groups.first(), place))?;
+        write(
+            &format!("badges/{}.svg", scalar.id),
+            &feed::badge(scalar, groups.first(), place),
+        )?;
     }
     Ok(())
 }
@@ -57,10 +66,16 @@ pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<G
     let listed = store.listed()?;
     let of = |version: &str| listed.iter().find(|one| one.program.version == version);
     let on_the_list = |version: &str| of(version).is_none_or(|one| !one.removed);
-    let runs: Vec<_> = store.runs()?.into_iter().filter(|run| on_the_list(&run.release)).collect();
+    let runs: Vec<_> = store
+        .runs()?
+        .into_iter()
+        .filter(|run| on_the_list(&run.release))
+        .collect();
     let mut groups = compare::groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
-        release.name = of(&release.version).map(|one| one.program.name.clone()).unwrap_or_default();
+        release.name = of(&release.version)
+            .map(|one| one.program.name.clone())
+            .unwrap_or_default();
     }
     Ok(groups)
 }
@@ -81,14 +96,21 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) ->
         (_, true) => VerdictKind::Inconclusive,
         (_, false) => VerdictKind::Differs,
     };
-    let mut sections: Vec<Section> = groups.iter().enumerate().map(|(place, group)| of_group(place, group)).collect();
+    let mut sections: Vec<Section> = groups
+        .iter()
+        .enumerate()
+        .map(|(place, group)| of_group(place, group))
+        .collect();
     sections.extend(groups.first().and_then(trends));
     sections.extend((counted > 0).then(|| recordings(groups)));
     sections.extend((!failed.is_empty()).then(|| without_a_result(failed)));
     sections.push(method(campaign));
     Report {
         title: campaign.name.clone(),
-        subtitle: format!("Releases against the pinned baseline {}", campaign.baseline.version),
+        subtitle: format!(
+            "Releases against the pinned baseline {}",
+            campaign.baseline.version
+        ),
         verdict: Verdict {
             headline: headline + &ended_early(groups),
             points: changes.into_iter().map(|change| change.words).collect(),
@@ -102,11 +124,19 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) ->
 
 /// Runs that have no values, in a sentence; empty if there are none.
 fn ended_early(groups: &[Group]) -> String {
-    let counts: Vec<(usize, usize)> =
-        groups.iter().take(1).flat_map(|group| &group.releases).map(Release::completed).collect();
+    let counts: Vec<(usize, usize)> = groups
+        .iter()
+        .take(1)
+        .flat_map(|group| &group.releases)
+        .map(Release::completed)
+        .collect();
     let early: usize = counts.iter().map(|(completed, of)| of - completed).sum();
     let all: usize = counts.iter().map(|(_, of)| of).sum();
-    if early == 0 { String::new() } else { format!(" {early} of {all} runs of releases ended early.") }
+    if early == 0 {
+        String::new()
+    } else {
+        format!(" {early} of {all} runs of releases ended early.")
+    }
 }
 
 /// The table of the releases that may be compared.
@@ -119,40 +149,75 @@ fn of_group(place: usize, group: &Group) -> Section {
          the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
         group.conditions.baseline
     );
-    let id = if place == 0 { "releases".to_owned() } else { format!("releases-{}", place + 1) };
+    let id = if place == 0 {
+        "releases".to_owned()
+    } else {
+        format!("releases-{}", place + 1)
+    };
     let mut listed = table(&id, "Releases against metrics", &columns, &note);
     for release in group.releases.iter().rev() {
         listed.rows.push(row(release));
     }
     let conditions = format!(
         "Machine: {}. Baseline: {} (SHA-256 {}). Plan: SHA-256 {}. Rows of other machines, plans or baselines are not compared with these.",
-        group.machine, group.conditions.baseline, group.conditions.baseline_digest, group.conditions.plan_digest
+        group.machine,
+        group.conditions.baseline,
+        group.conditions.baseline_digest,
+        group.conditions.plan_digest
     );
-    let title = if place == 0 { "Releases".to_owned() } else { format!("Releases under other conditions ({place})") };
-    let blocks =
-        vec![Block::Text(conditions), Block::Table(faultline_analysis::report::cells::without_missing(listed))];
+    let title = if place == 0 {
+        "Releases".to_owned()
+    } else {
+        format!("Releases under other conditions ({place})")
+    };
+    let blocks = vec![
+        Block::Text(conditions),
+        Block::Table(faultline_analysis::report::cells::without_missing(listed)),
+    ];
     Section { id, title, blocks }
 }
 
 fn row(release: &Release) -> Vec<Cell> {
-    let to = release.runs.last().map(|run| run.report.clone()).unwrap_or_default();
-    let linked = |cell: Cell, mark: &str| Cell::Linked { cell: Box::new(cell), to: to.clone(), mark: mark.to_owned() };
+    let to = release
+        .runs
+        .last()
+        .map(|run| run.report.clone())
+        .unwrap_or_default();
+    let linked = |cell: Cell, mark: &str| Cell::Linked {
+        cell: Box::new(cell),
+        to: to.clone(),
+        mark: mark.to_owned(),
+    };
     let (completed, of) = release.completed();
     let mut cells = vec![
         linked(Cell::Text(release.version.clone()), ""),
         text(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {of}")),
     ];
-    cells.extend(release.judged.iter().zip(releases::metrics()).map(|(judged, metric)| match judged {
-        Some(judged) => {
-            let [value, low, high] = percents(judged);
-            linked(Cell::Estimate { value, low, high, decimals: 1 }, judged.mark.word())
-        }
-        None if compare::was_zero(metric, &release.runs) => linked(Cell::Text("was 0".to_owned()), ""),
-        None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
-    }));
+    cells.extend(release.judged.iter().zip(releases::metrics()).map(
+        |(judged, metric)| match judged {
+            Some(judged) => {
+                let [value, low, high] = percents(judged);
+                linked(
+                    Cell::Estimate {
+                        value,
+                        low,
+                        high,
+                        decimals: 1,
+                    },
+                    judged.mark.word(),
+                )
+            }
+            None if compare::was_zero(metric, &release.runs) => {
+                linked(Cell::Text("was 0".to_owned()), "")
+            }
+            None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
+        },
+    ));
     let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();
-    cells.push(Cell::Text(kernels.into_iter().collect::<Vec<_>>().join(", ")));
+    cells.push(Cell::Text(
+        kernels.into_iter().collect::<Vec<_>>().join(", "),
+    ));
     cells
 }
 
@@ -174,7 +239,10 @@ fn trends(group: &Group) -> Option<Section> {
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
-            let changed = group.shifts.iter().find(|one| one.metric == place && one.version == release.version);
+            let changed = group
+                .shifts
+                .iter()
+                .find(|one| one.metric == place && one.version == release.version);
             let word = match (changed, of(release)) {
                 (Some(shift), _) => format!("change: {}", shift.mark.word()),
                 (None, Some(judged)) => judged.mark.word().to_owned(),
@@ -185,13 +253,26 @@ fn trends(group: &Group) -> Option<Section> {
         let bars = Bars {
             y_label: format!("Against {} (%)", group.conditions.baseline),
             categories: group.releases.iter().map(category).collect(),
-            series: vec![BarSeries { name: metric.title.to_owned(), values: group.releases.iter().map(bar).collect() }],
+            series: vec![BarSeries {
+                name: metric.title.to_owned(),
+                values: group.releases.iter().map(bar).collect(),
+            }],
             log: false,
         };
-        let caption = "Geometric mean of the ratios of pairs of runs, less 1, with its 95 % interval.";
-        blocks.push(figure(&format!("trend-{}", metric.id), metric.title, caption, Chart::Bars(bars)));
+        let caption =
+            "Geometric mean of the ratios of pairs of runs, less 1, with its 95 % interval.";
+        blocks.push(figure(
+            &format!("trend-{}", metric.id),
+            metric.title,
+            caption,
+            Chart::Bars(bars),
+        ));
     }
-    (!blocks.is_empty()).then(|| Section { id: "trends".to_owned(), title: "Trends".to_owned(), blocks })
+    (!blocks.is_empty()).then(|| Section {
+        id: "trends".to_owned(),
+        title: "Trends".to_owned(),
+        blocks,
+    })
 }
 
 /// Every run with its recording's digest.
@@ -210,7 +291,11 @@ fn recordings(groups: &[Group]) -> Section {
     ];
     let note = "Each row of results.db. Plan: the first digits of its SHA-256.";
     let mut listed: Table = table("recordings", "Runs and their recordings", &columns, note);
-    for run in groups.iter().flat_map(|group| &group.releases).flat_map(|release| &release.runs) {
+    for run in groups
+        .iter()
+        .flat_map(|group| &group.releases)
+        .flat_map(|release| &release.runs)
+    {
         let arm = if run.of_baseline {
             format!("{} for {}", run.conditions.baseline, run.release)
         } else {
@@ -221,7 +306,11 @@ fn recordings(groups: &[Group]) -> Section {
             None => Cell::Missing("no recording".to_owned()),
         };
         listed.rows.push(vec![
-            Cell::Linked { cell: Box::new(Cell::Text(arm)), to: run.report.clone(), mark: String::new() },
+            Cell::Linked {
+                cell: Box::new(Cell::Text(arm)),
+                to: run.report.clone(),
+                mark: String::new(),
+            },
             number(Some(f64::from(run.round)), 0, ""),
             number(Some(f64::from(run.replicate)), 0, ""),
             Cell::Text(run.outcome.clone()),
@@ -229,26 +318,54 @@ fn recordings(groups: &[Group]) -> Section {
             Cell::Text(run.recording.clone()),
             digest,
             Cell::Text(run.kernel.clone()),
-            Cell::Text(run.conditions.plan_digest.get(..8).unwrap_or_default().to_owned()),
+            Cell::Text(
+                run.conditions
+                    .plan_digest
+                    .get(..8)
+                    .unwrap_or_default()
+                    .to_owned(),
+            ),
             Cell::Text(run.machine.clone()),
         ]);
     }
-    Section { id: "recordings".to_owned(), title: "Recordings".to_owned(), blocks: vec![Block::Table(listed)] }
+    Section {
+        id: "recordings".to_owned(),
+        title: "Recordings".to_owned(),
+        blocks: vec![Block::Table(listed)],
+    }
 }
 
 fn without_a_result(failed: &[(String, String)]) -> Section {
     let columns = [("Release", ""), ("Why", "")];
     let note = "The next run of the campaign tries again.";
-    let mut listed = table("failed", "Releases that could not be measured", &columns, note);
-    listed.rows =
-        failed.iter().map(|(version, why)| vec![Cell::Text(version.clone()), Cell::Text(why.clone())]).collect();
-    Section { id: "failed".to_owned(), title: "Without a result".to_owned(), blocks: vec![Block::Table(listed)] }
+    let mut listed = table(
+        "failed",
+        "Releases that could not be measured",
+        &columns,
+        note,
+    );
+    listed.rows = failed
+        .iter()
+        .map(|(version, why)| vec![Cell::Text(version.clone()), Cell::Text(why.clone())])
+        .collect();
+    Section {
+        id: "failed".to_owned(),
+        title: "Without a result".to_owned(),
+        blocks: vec![Block::Table(listed)],
+    }
 }
 
 /// The margin, without a fraction where there is none.
 fn percent(campaign: &Campaign) -> String {
     let percent = 100.0 * campaign.margin;
-    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
+    grouped(
+        percent,
+        if (percent - percent.round()).abs() < 0.005 {
+            0
+        } else {
+            2
+        },
+    )
 }
 
 fn method(campaign: &Campaign) -> Section {
@@ -269,7 +386,11 @@ fn method(campaign: &Campaign) -> Section {
         "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
     ];
     let blocks = texts.into_iter().map(Block::Text).collect();
-    Section { id: "method".to_owned(), title: "Method".to_owned(), blocks }
+    Section {
+        id: "method".to_owned(),
+        title: "Method".to_owned(),
+        blocks,
+    }
 }
 
 #[cfg(test)]
@@ -279,36 +400,79 @@ mod tests {
 
     #[test]
     fn runs_that_ended_early_are_in_the_headline() {
-        let campaign = Campaign { name: "x".to_owned(), margin: 0.05, ..Campaign::default() };
+        let campaign = Campaign {
+            name: "x".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        };
         let mut all = runs("1.1.0", 1.0, 1);
-        all.iter_mut().filter(|run| !run.of_baseline).for_each(|run| run.outcome = "oom".to_owned());
-        let said = report(&campaign, &compare::groups(&all, 0.05), &[]).verdict.headline;
-        assert_eq!(said, "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early.");
+        all.iter_mut()
+            .filter(|run| !run.of_baseline)
+            .for_each(|run| run.outcome = "oom".to_owned());
+        let said = report(&campaign, &compare::groups(&all, 0.05), &[])
+            .verdict
+            .headline;
+        assert_eq!(
+            said,
+            "No difference beyond 5 % is shown. 3 of 3 runs of releases ended early."
+        );
     }
 
     #[test]
     fn every_row_has_a_cell_for_each_column_and_only_what_is_shown_has_a_mark() {
-        let campaign = Campaign { name: "x".to_owned(), margin: 0.05, ..Campaign::default() };
+        let campaign = Campaign {
+            name: "x".to_owned(),
+            margin: 0.05,
+            ..Campaign::default()
+        };
         for name in ["", "a build"] {
-            let mut groups = compare::groups(&[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(), 0.05);
+            let mut groups = compare::groups(
+                &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
+                0.05,
+            );
             groups[0].releases[1].name = name.to_owned();
             let failed = [("1.3.0".to_owned(), "it cannot be built".to_owned())];
             let report = report(&campaign, &groups, &failed);
             assert!(report.sections.iter().any(|section| section.id == "failed"));
-            assert_eq!(report.verdict.headline, "One difference beyond 5 % is shown.");
-            let tables = report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-                Block::Table(table) => Some(table),
-                _ => None,
-            });
+            assert_eq!(
+                report.verdict.headline,
+                "One difference beyond 5 % is shown."
+            );
+            let tables = report
+                .sections
+                .iter()
+                .flat_map(|section| &section.blocks)
+                .filter_map(|block| match block {
+                    Block::Table(table) => Some(table),
+                    _ => None,
+                });
             for table in tables {
-                assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{table:#?}");
+                assert!(
+                    table
+                        .rows
+                        .iter()
+                        .all(|row| row.len() == table.columns.len()),
+                    "{table:#?}"
+                );
                 for row in table.rows.iter().filter(|_| table.id == "releases") {
-                    let place = table.columns.iter().position(|column| column.title == "Replay time per slot, p95");
+                    let place = table
+                        .columns
+                        .iter()
+                        .position(|column| column.title == "Replay time per slot, p95");
                     let marked: Vec<usize> = (0..row.len())
-                        .filter(|at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()))
+                        .filter(
+                            |at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()),
+                        )
                         .collect();
                     let worse = row[0].inner() == &Cell::Text("1.2.0".to_owned());
-                    assert_eq!(marked, if worse { vec![place.unwrap()] } else { Vec::new() });
+                    assert_eq!(
+                        marked,
+                        if worse {
+                            vec![place.unwrap()]
+                        } else {
+                            Vec::new()
+                        }
+                    );
                 }
             }
         }

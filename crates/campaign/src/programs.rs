@@ -37,12 +37,20 @@ pub(crate) fn obtain(
 ) -> anyhow::Result<Option<Obtained>> {
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => match built(campaign, &program.version, listed.is_some_and(|one| one.digest.is_some()), signals)? {
+        None => match built(
+            campaign,
+            &program.version,
+            listed.is_some_and(|one| one.digest.is_some()),
+            signals,
+        )? {
             Some(file) => file,
             None => return Ok(None),
         },
     };
-    let obtained = Obtained { digest: sha256(&file)?, file };
+    let obtained = Obtained {
+        digest: sha256(&file)?,
+        file,
+    };
     if let Some(listed) = listed {
         obtained.measured_as(listed)?;
     }
@@ -53,17 +61,38 @@ pub(crate) fn obtain(
 ///
 /// # Errors
 /// It is another, or cannot be read.
-pub(crate) fn unchanged(campaign: &Campaign, program: &Program, listed: &Listed) -> anyhow::Result<()> {
-    let made = || campaign.get.as_ref().map(|get| made(campaign, get, &program.version));
-    let file = program.path.clone().or_else(made).filter(|file| listed.measured && file.is_file());
+pub(crate) fn unchanged(
+    campaign: &Campaign,
+    program: &Program,
+    listed: &Listed,
+) -> anyhow::Result<()> {
+    let made = || {
+        campaign
+            .get
+            .as_ref()
+            .map(|get| made(campaign, get, &program.version))
+    };
+    let file = program
+        .path
+        .clone()
+        .or_else(made)
+        .filter(|file| listed.measured && file.is_file());
     let Some(file) = file else { return Ok(()) };
-    Obtained { digest: sha256(&file)?, file }.measured_as(listed)
+    Obtained {
+        digest: sha256(&file)?,
+        file,
+    }
+    .measured_as(listed)
 }
 
 impl Obtained {
     /// Refuses another program than the one of which there are results. Before there are any, a wrong one can be put right.
     fn measured_as(&self, listed: &Listed) -> anyhow::Result<()> {
-        if let Some(known) = listed.digest.as_ref().filter(|known| listed.measured && **known != self.digest) {
+        if let Some(known) = listed
+            .digest
+            .as_ref()
+            .filter(|known| listed.measured && **known != self.digest)
+        {
             bail!(
                 "{}: another program than the one that was measured as {} (SHA-256 {}, was {known}): put it back, or add it as \
                  another version",
@@ -84,11 +113,17 @@ fn made(campaign: &Campaign, get: &Get, version: &str) -> PathBuf {
 
 /// A word of `[get]` for this version.
 fn with(word: &str, version: &str, folder: &Path) -> String {
-    word.replace("{version}", version).replace("{folder}", &folder.display().to_string())
+    word.replace("{version}", version)
+        .replace("{folder}", &folder.display().to_string())
 }
 
 /// Where a version is that is built, after it was built unless that was `done`.
-fn built(campaign: &Campaign, version: &str, done: bool, signals: &mut Signals) -> anyhow::Result<Option<PathBuf>> {
+fn built(
+    campaign: &Campaign,
+    version: &str,
+    done: bool,
+    signals: &mut Signals,
+) -> anyhow::Result<Option<PathBuf>> {
     let get = campaign.get.as_ref().with_context(|| {
         format!("{version}: neither a path nor [get] in campaign.toml says where this version comes from")
     })?;
@@ -98,13 +133,34 @@ fn built(campaign: &Campaign, version: &str, done: bool, signals: &mut Signals) 
         return Ok(Some(file));
     }
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    let words: Vec<String> = get.command.iter().map(|word| with(word, version, &folder)).collect();
+    let words: Vec<String> = get
+        .command
+        .iter()
+        .map(|word| with(word, version, &folder))
+        .collect();
     let log = folder.join(LOG);
-    say(&format!("{version}: {} (its output is in {})", words.join(" "), log.display()));
+    say(&format!(
+        "{version}: {} (its output is in {})",
+        words.join(" "),
+        log.display()
+    ));
     let output = File::create(&log).with_context(|| log.display().to_string())?;
-    let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else { return Ok(None) };
-    ensure!(status.success(), "{version}: {} has failed ({status}): read {}", words[0], log.display());
-    ensure!(file.is_file(), "{version}: {} has made no {}: read {}", words[0], file.display(), log.display());
+    let Some(status) = ran(&words, &campaign.folder, (&output, &output), None, signals)? else {
+        return Ok(None);
+    };
+    ensure!(
+        status.success(),
+        "{version}: {} has failed ({status}): read {}",
+        words[0],
+        log.display()
+    );
+    ensure!(
+        file.is_file(),
+        "{version}: {} has made no {}: read {}",
+        words[0],
+        file.display(),
+        log.display()
+    );
     Ok(Some(file))
 }
 
@@ -122,7 +178,11 @@ pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
                 read => digest.update(&buffer[..read]),
             }
         }
-        Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok(digest
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
     };
     read().with_context(|| path.display().to_string())
 }
@@ -138,22 +198,37 @@ mod tests {
         let mut store = Store::open(folder.path()).unwrap();
         let mut signals = Signals::listen().unwrap();
         let (campaign, path) = (Campaign::default(), folder.path().join("validator"));
-        let program = Program { version: "2.1.14".into(), name: String::new(), path: Some(path.clone()) };
+        let program = Program {
+            version: "2.1.14".into(),
+            name: String::new(),
+            path: Some(path.clone()),
+        };
         store.add(&program, FROM_COMMAND, 1).unwrap();
         let mut obtained = |store: &Store, text: &str| {
             fs::write(&path, text).unwrap();
             let listed = store.listed().unwrap().remove(0);
-            let found = obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
-            assert_eq!(unchanged(&campaign, &program, &listed).is_ok(), found.is_ok());
+            let found =
+                obtain(&campaign, &program, Some(&listed), &mut signals).map(Option::unwrap);
+            assert_eq!(
+                unchanged(&campaign, &program, &listed).is_ok(),
+                found.is_ok()
+            );
             found.inspect(|found| store.found("2.1.14", Some(&found.digest), None).unwrap())
         };
         let wrong = obtained(&store, "wrong").unwrap();
         let right = obtained(&store, "right").unwrap();
         assert_ne!(wrong, right);
-        let row = RunRow { release: "2.1.14".into(), program_digest: right.digest.clone(), ..RunRow::default() };
+        let row = RunRow {
+            release: "2.1.14".into(),
+            program_digest: right.digest.clone(),
+            ..RunRow::default()
+        };
         store.add_runs(&[row]).unwrap();
         let said = obtained(&store, "another").unwrap_err().to_string();
-        assert!(said.contains("another program than the one that was measured as 2.1.14"), "{said}");
+        assert!(
+            said.contains("another program than the one that was measured as 2.1.14"),
+            "{said}"
+        );
         assert_eq!(obtained(&store, "right").unwrap(), right);
     }
 }

@@ -49,14 +49,22 @@ pub(crate) fn legs(
     (baseline, program): (&Obtained, &Obtained),
 ) -> anyhow::Result<Vec<Leg>> {
     let file = campaign.plan.display();
-    let table: toml::Table = (campaign.plan_text.parse())
-        .map_err(|error: toml::de::Error| WrongUsage(format!("{file}: {}", error.to_string().trim_end())))?;
+    let table: toml::Table = (campaign.plan_text.parse()).map_err(|error: toml::de::Error| {
+        WrongUsage(format!("{file}: {}", error.to_string().trim_end()))
+    })?;
     if let Some(key) = OWN_KEYS.iter().find(|key| table.contains_key(**key)) {
-        bail!(WrongUsage(format!("{file}: {key}: the campaign sets it, leave it out")));
+        bail!(WrongUsage(format!(
+            "{file}: {key}: the campaign sets it, leave it out"
+        )));
     }
     let short = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     // The programs too: what was begun with a wrong one is not continued with the right one.
-    let of_plan = format!("{}-{}-{}", short(&campaign.plan_digest), short(&baseline.digest), short(&program.digest));
+    let of_plan = format!(
+        "{}-{}-{}",
+        short(&campaign.plan_digest),
+        short(&baseline.digest),
+        short(&program.digest)
+    );
     let folder = campaign.folder.join(EXPERIMENTS).join(of_plan);
     let name = format!("{version}-{round}");
     let replicates = table.get("replicates").and_then(toml::Value::as_integer);
@@ -66,24 +74,58 @@ pub(crate) fn legs(
                 "{file}: replicates: {few} are too few to test a difference: at least {REPLICATES}"
             )));
         }
-        let more = if replicates.is_none() { format!("replicates = {REPLICATES}\n") } else { String::new() };
-        let arm = |name: &str, program: &Obtained| {
-            format!("[[arm]]\nname = {}\nbinary = {}\n", quoted(name), quoted(&program.file.display().to_string()))
+        let more = if replicates.is_none() {
+            format!("replicates = {REPLICATES}\n")
+        } else {
+            String::new()
         };
-        let arms = [arm(&format!("baseline {}", campaign.baseline.version), baseline), arm(version, program)].concat();
-        let plan = parsed(campaign, &folder.join(&name), &more, &format!("{}\n{arms}", campaign.plan_text))?;
-        return Ok(vec![Leg { name, plan, searches: None }]);
+        let arm = |name: &str, program: &Obtained| {
+            format!(
+                "[[arm]]\nname = {}\nbinary = {}\n",
+                quoted(name),
+                quoted(&program.file.display().to_string())
+            )
+        };
+        let arms = [
+            arm(&format!("baseline {}", campaign.baseline.version), baseline),
+            arm(version, program),
+        ]
+        .concat();
+        let plan = parsed(
+            campaign,
+            &folder.join(&name),
+            &more,
+            &format!("{}\n{arms}", campaign.plan_text),
+        )?;
+        return Ok(vec![Leg {
+            name,
+            plan,
+            searches: None,
+        }]);
     }
-    let replicates = replicates.and_then(|many| u32::try_from(many).ok()).unwrap_or(REPLICATES);
+    let replicates = replicates
+        .and_then(|many| u32::try_from(many).ok())
+        .unwrap_or(REPLICATES);
     let mut legs = Vec::new();
     for replicate in 1..=replicates {
         let forwards = replicate % 2 == 1;
         for of_baseline in [forwards, !forwards] {
-            let (program, arm) = if of_baseline { (baseline, "baseline") } else { (program, "release") };
+            let (program, arm) = if of_baseline {
+                (baseline, "baseline")
+            } else {
+                (program, "release")
+            };
             let name = format!("{name}-{replicate}-{arm}");
             let text = searching(campaign, program)?;
             let plan = parsed(campaign, &folder.join(&name), "replicates = 1\n", &text)?;
-            legs.push(Leg { name, plan, searches: Some(Search { of_baseline, replicate }) });
+            legs.push(Leg {
+                name,
+                plan,
+                searches: Some(Search {
+                    of_baseline,
+                    replicate,
+                }),
+            });
         }
     }
     Ok(legs)
@@ -92,23 +134,37 @@ pub(crate) fn legs(
 /// The plan's text without its replicates, with this program.
 fn searching(campaign: &Campaign, program: &Obtained) -> anyhow::Result<String> {
     let is_replicates = |line: &str| line.trim_start().starts_with("replicates");
-    let mut lines: Vec<String> =
-        campaign.plan_text.lines().filter(|line| !is_replicates(line)).map(str::to_owned).collect();
+    let mut lines: Vec<String> = campaign
+        .plan_text
+        .lines()
+        .filter(|line| !is_replicates(line))
+        .map(str::to_owned)
+        .collect();
     let Some(place) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
-        bail!(WrongUsage(format!("{file}: a plan that searches needs a line {WORKLOAD}, where its program is named")));
+        bail!(WrongUsage(format!(
+            "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
+        )));
     };
-    lines.insert(place + 1, format!("binary = {}", quoted(&program.file.display().to_string())));
+    lines.insert(
+        place + 1,
+        format!("binary = {}", quoted(&program.file.display().to_string())),
+    );
     Ok(lines.join("\n") + "\n")
 }
 
 /// A plan of this text in this folder, with more lines at its beginning.
 fn parsed(campaign: &Campaign, folder: &Path, more: &str, text: &str) -> anyhow::Result<Plan> {
-    let text = format!("folder = {}\n{more}{text}", quoted(&folder.display().to_string()));
+    let text = format!(
+        "folder = {}\n{more}{text}",
+        quoted(&folder.display().to_string())
+    );
     let added = 1 + more.lines().count();
     plan::parse(&text, &campaign.plan).map_err(|mut mistakes| {
         // Lines as the plan's own file has them.
-        mistakes.iter_mut().for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
+        mistakes
+            .iter_mut()
+            .for_each(|one| one.line = one.line.and_then(|line| line.checked_sub(added)));
         settings::all(&mistakes).into()
     })
 }
@@ -124,24 +180,42 @@ mod tests {
     use std::path::Path;
 
     fn example() -> Campaign {
-        Campaign::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign")).unwrap()
+        Campaign::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/campaign"))
+            .unwrap()
     }
 
     fn both() -> (Obtained, Obtained) {
-        let of = |file: &str, digest: &str| Obtained { file: file.into(), digest: digest.to_owned() };
+        let of = |file: &str, digest: &str| Obtained {
+            file: file.into(),
+            digest: digest.to_owned(),
+        };
         (of("/old", "0123456789"), of("/new", "89abcdef01"))
     }
 
     #[test]
     fn the_plan_of_a_round_is_the_campaigns_with_two_arms() {
         let (campaign, (baseline, program)) = (example(), both());
-        let plan = legs(&campaign, "2.2.0", 2, (&baseline, &program)).unwrap().remove(0).plan;
+        let plan = legs(&campaign, "2.2.0", 2, (&baseline, &program))
+            .unwrap()
+            .remove(0)
+            .plan;
         let arms: Vec<(&str, &str)> = (plan.arms.iter())
-            .map(|arm| (arm.name.as_str(), arm.binary.as_ref().and_then(|path| path.to_str()).unwrap_or_default()))
+            .map(|arm| {
+                (
+                    arm.name.as_str(),
+                    arm.binary
+                        .as_ref()
+                        .and_then(|path| path.to_str())
+                        .unwrap_or_default(),
+                )
+            })
             .collect();
         assert_eq!(arms, [("baseline 2.1.14", "/old"), ("2.2.0", "/new")]);
         assert_eq!((plan.replicates, plan.order), (3, plan::Order::Abba));
-        assert!(plan.folder.ends_with(format!("{}-01234567-89abcdef/2.2.0-2", &campaign.plan_digest[..8])));
+        assert!(plan.folder.ends_with(format!(
+            "{}-01234567-89abcdef/2.2.0-2",
+            &campaign.plan_digest[..8]
+        )));
     }
 
     #[test]
@@ -149,11 +223,20 @@ mod tests {
         let (mut campaign, (baseline, program)) = (example(), both());
         let mut said = |text: &str| {
             campaign.plan_text = text.to_owned();
-            legs(&campaign, "2.2.0", 1, (&baseline, &program)).err().unwrap().to_string()
+            legs(&campaign, "2.2.0", 1, (&baseline, &program))
+                .err()
+                .unwrap()
+                .to_string()
         };
-        assert!(said("name = \"x\"\n[[arm]]\nname = \"y\"\n").contains("plan.toml: arm: the campaign sets it"));
+        assert!(
+            said("name = \"x\"\n[[arm]]\nname = \"y\"\n")
+                .contains("plan.toml: arm: the campaign sets it")
+        );
         let ordered = said("name = \"x\"\norder = \"shuffle\"\n");
-        assert!(ordered.contains("plan.toml: order: the campaign sets it"), "{ordered}");
+        assert!(
+            ordered.contains("plan.toml: order: the campaign sets it"),
+            "{ordered}"
+        );
         assert!(said("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
         let wrong = said("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
@@ -163,21 +246,35 @@ mod tests {
     fn a_plan_that_searches_is_run_by_turns_with_each_program() {
         let (mut campaign, (baseline, program)) = (example(), both());
         let searching = "[search]\nwhat = \"memory\"\nfrom = \"24G\"\n";
-        campaign.plan_text =
-            campaign.plan_text.replace("[workload]", "replicates = 2\n[workload]").replace("duration = \"2h\"\n", "")
-                + searching;
+        campaign.plan_text = campaign
+            .plan_text
+            .replace("[workload]", "replicates = 2\n[workload]")
+            .replace("duration = \"2h\"\n", "")
+            + searching;
         let legs = legs(&campaign, "2.2.0", 1, (&baseline, &program)).unwrap();
         let shown: Vec<(String, Option<&str>, u32)> = (legs.iter())
             .map(|leg| {
                 (
                     leg.name.clone(),
-                    leg.plan.workload.binary.as_ref().and_then(|path| path.to_str()),
+                    leg.plan
+                        .workload
+                        .binary
+                        .as_ref()
+                        .and_then(|path| path.to_str()),
                     leg.plan.replicates,
                 )
             })
             .collect();
-        let expected = [("1-baseline", "/old"), ("1-release", "/new"), ("2-release", "/new"), ("2-baseline", "/old")];
-        assert_eq!(shown, expected.map(|(name, binary)| (format!("2.2.0-1-{name}"), Some(binary), 1)));
+        let expected = [
+            ("1-baseline", "/old"),
+            ("1-release", "/new"),
+            ("2-release", "/new"),
+            ("2-baseline", "/old"),
+        ];
+        assert_eq!(
+            shown,
+            expected.map(|(name, binary)| (format!("2.2.0-1-{name}"), Some(binary), 1))
+        );
         assert!(legs.iter().all(|leg| leg.plan.folder.ends_with(&leg.name)));
     }
 }

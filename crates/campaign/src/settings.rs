@@ -77,16 +77,19 @@ impl Campaign {
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let folder = std::path::absolute(folder).with_context(|| folder.display().to_string())?;
         let file = folder.join(FILE);
-        let content = std::fs::read_to_string(&file)
-            .with_context(|| format!("{}: a campaign is a folder with this file", file.display()))?;
+        let content = std::fs::read_to_string(&file).with_context(|| {
+            format!("{}: a campaign is a folder with this file", file.display())
+        })?;
         let (campaign, mistakes) = faultline_settings::read(&content, Some(&file), |mut top, m| {
             let campaign = sections(&mut top, &folder, m);
             top.finish(m);
             campaign
         });
-        let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else { bail!(all(&mistakes)) };
-        campaign.plan_text =
-            std::fs::read_to_string(&campaign.plan).with_context(|| campaign.plan.display().to_string())?;
+        let Some(mut campaign) = campaign.filter(|_| mistakes.is_empty()) else {
+            bail!(all(&mistakes))
+        };
+        campaign.plan_text = std::fs::read_to_string(&campaign.plan)
+            .with_context(|| campaign.plan.display().to_string())?;
         campaign.plan_digest = digest(&campaign.plan_text);
         Ok(campaign)
     }
@@ -94,24 +97,43 @@ impl Campaign {
 
 /// All of them, a line each.
 pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
-    WrongUsage(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    WrongUsage(
+        mistakes
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
+    )
 }
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
-    let mut campaign = Campaign { folder: folder.to_owned(), margin: 0.05, ..Campaign::default() };
+    let mut campaign = Campaign {
+        folder: folder.to_owned(),
+        margin: 0.05,
+        ..Campaign::default()
+    };
     campaign.name = top.need("name", m, text).unwrap_or_default();
-    campaign.plan = top.take("plan", m, path).unwrap_or_else(|| folder.join("plan.toml"));
+    campaign.plan = top
+        .take("plan", m, path)
+        .unwrap_or_else(|| folder.join("plan.toml"));
     top.set("margin", &mut campaign.margin, m, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
     });
     if !top.has("baseline") {
-        top.lacks("baseline", "[baseline] is missing: the version that all others are compared with");
+        top.lacks(
+            "baseline",
+            "[baseline] is missing: the version that all others are compared with",
+        );
     }
-    top.table("baseline", m, |t, m| campaign.baseline = program(t, &path, m));
-    top.tables("program", m, |t, m| campaign.programs.push(program(t, &path, m)));
+    top.table("baseline", m, |t, m| {
+        campaign.baseline = program(t, &path, m)
+    });
+    top.tables("program", m, |t, m| {
+        campaign.programs.push(program(t, &path, m))
+    });
     top.table("get", m, |t, m| {
         let command = t.need("command", m, command).unwrap_or_default();
         let program = t.need("program", m, text).unwrap_or_default();
@@ -121,20 +143,34 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
         campaign.watch = Some(Watch {
             range: t.need("range", m, range).unwrap_or(VersionReq::STAR),
             command: t.take("command", m, command),
-            package: t.take("package", m, package).unwrap_or_else(|| "agave-validator".to_owned()),
-            index: t.take("index", m, index).unwrap_or_else(|| "https://index.crates.io".to_owned()),
+            package: t
+                .take("package", m, package)
+                .unwrap_or_else(|| "agave-validator".to_owned()),
+            index: t
+                .take("index", m, index)
+                .unwrap_or_else(|| "https://index.crates.io".to_owned()),
         });
     });
     let mut versions = vec![campaign.baseline.version.as_str()];
     for program in &campaign.programs {
         match versions.contains(&program.version.as_str()) {
-            true => m.push(None, format!("{} is there twice, or is the baseline", program.version)),
+            true => m.push(
+                None,
+                format!("{} is there twice, or is the baseline", program.version),
+            ),
             false => versions.push(&program.version),
         }
     }
-    let named = campaign.programs.iter().chain([&campaign.baseline]).any(|one| one.path.is_none());
+    let named = campaign
+        .programs
+        .iter()
+        .chain([&campaign.baseline])
+        .any(|one| one.path.is_none());
     if campaign.get.is_none() && (named || campaign.watch.is_some()) && m.is_empty() {
-        top.lacks("get", "[get] is missing: a version without `path` has to be built, by its `command`");
+        top.lacks(
+            "get",
+            "[get] is missing: a version without `path` has to be built, by its `command`",
+        );
     }
     campaign
 }
@@ -145,7 +181,9 @@ fn program(
     m: &mut Mistakes<'_>,
 ) -> Program {
     Program {
-        version: t.need("version", m, |v| version(text(v)?)).unwrap_or_default(),
+        version: t
+            .need("version", m, |v| version(text(v)?))
+            .unwrap_or_default(),
         name: t.take("name", m, text).unwrap_or_default(),
         path: t.take("path", m, path),
     }
@@ -161,30 +199,43 @@ pub(crate) fn version(text: String) -> Result<String, String> {
     if begins && text.len() <= 40 && text.chars().all(fit) {
         return Ok(text);
     }
-    Err(format!("{text:?}: a version has up to 40 letters, digits, dots, +, - and _, as in 2.1.14"))
+    Err(format!(
+        "{text:?}: a version has up to 40 letters, digits, dots, +, - and _, as in 2.1.14"
+    ))
 }
 
 fn command(v: &DeValue<'_>) -> Result<Vec<String>, String> {
     let words = several(v, text)?;
-    if words.is_empty() { Err("a program and its arguments are wanted".to_owned()) } else { Ok(words) }
+    if words.is_empty() {
+        Err("a program and its arguments are wanted".to_owned())
+    } else {
+        Ok(words)
+    }
 }
 
 fn range(v: &DeValue<'_>) -> Result<VersionReq, String> {
     let text = text(v)?;
-    VersionReq::parse(&text).map_err(|error| format!("{text:?}: {error}; a range is as in \">=2.1, <3\""))
+    VersionReq::parse(&text)
+        .map_err(|error| format!("{text:?}: {error}; a range is as in \">=2.1, <3\""))
 }
 
 fn package(v: &DeValue<'_>) -> Result<String, String> {
     let text = text(v)?;
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if text.len() > 3 && text.chars().all(fit) { Ok(text) } else { Err(format!("{text:?} is no name of a package")) }
+    if text.len() > 3 && text.chars().all(fit) {
+        Ok(text)
+    } else {
+        Err(format!("{text:?} is no name of a package"))
+    }
 }
 
 fn index(v: &DeValue<'_>) -> Result<String, String> {
     let text = text(v)?;
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(text.trim_end_matches('/').to_owned()),
-        false => Err(format!("{text:?}: an address with http:// or https:// is wanted")),
+        false => Err(format!(
+            "{text:?}: an address with http:// or https:// is wanted"
+        )),
     }
 }
 
@@ -206,20 +257,33 @@ mod tests {
     #[test]
     fn a_campaign_is_read_with_its_defaults() {
         let campaign = read(WHOLE).unwrap();
-        assert_eq!((campaign.margin, campaign.programs[0].name.as_str()), (0.03, "new"));
+        assert_eq!(
+            (campaign.margin, campaign.programs[0].name.as_str()),
+            (0.03, "new")
+        );
         assert_eq!(campaign.baseline.path, Some(campaign.folder.join("a")));
         let watch = campaign.watch.unwrap();
-        assert_eq!((watch.package.as_str(), watch.index.as_str()), ("agave-validator", "https://index.crates.io"));
+        assert_eq!(
+            (watch.package.as_str(), watch.index.as_str()),
+            ("agave-validator", "https://index.crates.io")
+        );
     }
 
     #[test]
     fn every_mistake_is_named_with_its_line() {
-        let said = read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n").unwrap_err();
+        let said =
+            read("name = 'a'\nmargn = 3\n[baseline]\nversion = '../x'\n[watch]\nrange = 'new'\n")
+                .unwrap_err();
         let said = said.to_string();
         for (line, words) in [(2, "margn"), (4, "a version has"), (6, "a range is as in")] {
-            assert!(said.contains(&format!(":{line}: ")) && said.contains(words), "{words}: {said}");
+            assert!(
+                said.contains(&format!(":{line}: ")) && said.contains(words),
+                "{words}: {said}"
+            );
         }
-        let said = read("name = 'a'\n[baseline]\nversion = '1'\n").unwrap_err().to_string();
+        let said = read("name = 'a'\n[baseline]\nversion = '1'\n")
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("[get] is missing"), "{said}");
     }
 }

@@ -41,7 +41,11 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
     }
     let heads = ["VERSION", "STATE", "RUNS", "FROM", "PROGRAM", "NAME"];
     let rows = versions.iter().map(|one| {
-        let digest = one.digest.as_deref().and_then(|digest| digest.get(..12)).unwrap_or("not there yet");
+        let digest = one
+            .digest
+            .as_deref()
+            .and_then(|digest| digest.get(..12))
+            .unwrap_or("not there yet");
         vec![
             one.version.clone(),
             one.state.clone(),
@@ -52,20 +56,42 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
         ]
     });
     let mut said = table(&heads, rows.collect());
-    for (one, why) in versions.iter().filter_map(|one| Some((one, one.trouble.as_ref()?))) {
+    for (one, why) in versions
+        .iter()
+        .filter_map(|one| Some((one, one.trouble.as_ref()?)))
+    {
         said += &format!("{}: {}\n", one.version, clean(why));
     }
     Ok(said)
 }
 
-fn version(campaign: &Campaign, store: &Store, one: &Listed, all: &[Listed]) -> anyhow::Result<Version> {
+fn version(
+    campaign: &Campaign,
+    store: &Store,
+    one: &Listed,
+    all: &[Listed],
+) -> anyhow::Result<Version> {
     let version = &one.program.version;
-    let runs = store.runs()?.iter().filter(|run| run.release == *version && !run.of_baseline).count();
-    let baseline = all.iter().find(|one| one.program.version == campaign.baseline.version);
+    let runs = store
+        .runs()?
+        .iter()
+        .filter(|run| run.release == *version && !run.of_baseline)
+        .count();
+    let baseline = all
+        .iter()
+        .find(|one| one.program.version == campaign.baseline.version);
     let next = match baseline.and_then(|baseline| baseline.digest.clone()) {
         Some(digest) => {
-            let obtained = crate::programs::Obtained { file: Default::default(), digest };
-            work::next_round(campaign, store, version, &work::conditions(campaign, &obtained))?
+            let obtained = crate::programs::Obtained {
+                file: Default::default(),
+                digest,
+            };
+            work::next_round(
+                campaign,
+                store,
+                version,
+                &work::conditions(campaign, &obtained),
+            )?
         }
         None => Some(1),
     };
@@ -95,10 +121,17 @@ fn version(campaign: &Campaign, store: &Store, one: &Listed, all: &[Listed]) -> 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     let named = || out.display().to_string();
-    anyhow::ensure!(out.symlink_metadata().is_err(), "{}: exists already", out.display());
+    anyhow::ensure!(
+        out.symlink_metadata().is_err(),
+        "{}: exists already",
+        out.display()
+    );
     let verdicts = compare::rows(&page::groups(campaign, store)?);
     let runs = store.runs()?;
-    let rows: Vec<_> = runs.iter().flat_map(|run| run.values.iter().map(move |value| (run, value))).collect();
+    let rows: Vec<_> = runs
+        .iter()
+        .flat_map(|run| run.values.iter().map(move |value| (run, value)))
+        .collect();
     let text = |of: &dyn Fn(&crate::store::RunRow) -> Option<String>| {
         Values::Text(rows.iter().map(|(run, _)| of(run)).collect())
     };
@@ -116,7 +149,19 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
     };
     let columns: Vec<(&str, Values)> = vec![
         ("release", text(&|run| Some(run.release.clone()))),
-        ("arm", text(&|run| Some(if run.of_baseline { "baseline" } else { "release" }.to_owned()))),
+        (
+            "arm",
+            text(&|run| {
+                Some(
+                    if run.of_baseline {
+                        "baseline"
+                    } else {
+                        "release"
+                    }
+                    .to_owned(),
+                )
+            }),
+        ),
         ("round", whole(&|run| i64::from(run.round))),
         ("replicate", whole(&|run| i64::from(run.replicate))),
         ("began_unix_ns", whole(&|run| run.began_unix_ns)),
@@ -124,20 +169,52 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
         ("validity", text(&|run| Some(run.validity.clone()))),
         ("machine", text(&|run| Some(run.machine.clone()))),
         ("kernel", text(&|run| Some(run.kernel.clone()))),
-        ("plan_digest", text(&|run| Some(run.conditions.plan_digest.clone()))),
-        ("baseline", text(&|run| Some(run.conditions.baseline.clone()))),
-        ("baseline_digest", text(&|run| Some(run.conditions.baseline_digest.clone()))),
-        ("program_digest", text(&|run| Some(run.program_digest.clone()))),
+        (
+            "plan_digest",
+            text(&|run| Some(run.conditions.plan_digest.clone())),
+        ),
+        (
+            "baseline",
+            text(&|run| Some(run.conditions.baseline.clone())),
+        ),
+        (
+            "baseline_digest",
+            text(&|run| Some(run.conditions.baseline_digest.clone())),
+        ),
+        (
+            "program_digest",
+            text(&|run| Some(run.program_digest.clone())),
+        ),
         ("recording", text(&|run| Some(run.recording.clone()))),
-        ("recording_digest", text(&|run| run.recording_digest.clone())),
-        ("metric", Values::Text(rows.iter().map(|(_, (metric, _))| Some(metric.clone())).collect())),
-        ("value", Values::Real(rows.iter().map(|(_, (_, value))| Some(*value)).collect())),
+        (
+            "recording_digest",
+            text(&|run| run.recording_digest.clone()),
+        ),
+        (
+            "metric",
+            Values::Text(
+                rows.iter()
+                    .map(|(_, (metric, _))| Some(metric.clone()))
+                    .collect(),
+            ),
+        ),
+        (
+            "value",
+            Values::Real(rows.iter().map(|(_, (_, value))| Some(*value)).collect()),
+        ),
         ("verdict", Values::Text(rows.iter().map(verdict).collect())),
     ];
-    let columns: Vec<(String, Values)> = columns.into_iter().map(|(name, values)| (name.to_owned(), values)).collect();
+    let columns: Vec<(String, Values)> = columns
+        .into_iter()
+        .map(|(name, values)| (name.to_owned(), values))
+        .collect();
     let part = Part::create(out).with_context(named)?;
-    write_columns(BufWriter::new(part.file().try_clone().with_context(named)?), "result", &columns)
-        .with_context(named)?;
+    write_columns(
+        BufWriter::new(part.file().try_clone().with_context(named)?),
+        "result",
+        &columns,
+    )
+    .with_context(named)?;
     part.finish(out).with_context(named)?;
     Ok(rows.len())
 }

@@ -156,7 +156,12 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn add(&self, program: &crate::settings::Program, source: &str, unix_ns: i64) -> anyhow::Result<()> {
+    pub(crate) fn add(
+        &self,
+        program: &crate::settings::Program,
+        source: &str,
+        unix_ns: i64,
+    ) -> anyhow::Result<()> {
         let path = program.path.as_ref().map(|path| path.display().to_string());
         self.0.execute(
             "INSERT INTO program VALUES (?1, ?2, ?3, ?4, ?5, 0, NULL, NULL)
@@ -171,7 +176,10 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn remove(&self, version: &str) -> anyhow::Result<()> {
-        self.0.execute("UPDATE program SET removed = 1 WHERE version = ?", [version])?;
+        self.0.execute(
+            "UPDATE program SET removed = 1 WHERE version = ?",
+            [version],
+        )?;
         Ok(())
     }
 
@@ -179,8 +187,14 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn found(&self, version: &str, digest: Option<&str>, trouble: Option<&str>) -> anyhow::Result<()> {
-        let text = "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
+    pub(crate) fn found(
+        &self,
+        version: &str,
+        digest: Option<&str>,
+        trouble: Option<&str>,
+    ) -> anyhow::Result<()> {
+        let text =
+            "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
         self.0.execute(text, params![version, digest, trouble])?;
         Ok(())
     }
@@ -190,7 +204,10 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub(crate) fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
-        self.0.execute("UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2", [version, digest])?;
+        self.0.execute(
+            "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
+            [version, digest],
+        )?;
         Ok(())
     }
 
@@ -226,10 +243,16 @@ impl Store {
             new += added;
             let run = transaction.last_insert_rowid();
             for (metric, value) in row.values.iter().filter(|_| added > 0) {
-                transaction.execute("INSERT INTO value VALUES (?, ?, ?)", params![run, metric, value])?;
+                transaction.execute(
+                    "INSERT INTO value VALUES (?, ?, ?)",
+                    params![run, metric, value],
+                )?;
             }
         }
-        ensure!(new > 0, "{FILE} has the runs of this round already, and yet the round was made");
+        ensure!(
+            new > 0,
+            "{FILE} has the runs of this round already, and yet the round was made"
+        );
         Ok(transaction.commit()?)
     }
 
@@ -241,7 +264,9 @@ impl Store {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
         let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
         let mut runs = rows.collect::<Result<Vec<_>, _>>()?;
-        let mut values = self.0.prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
+        let mut values = self
+            .0
+            .prepare("SELECT metric, value FROM value WHERE run = ? ORDER BY rowid")?;
         for (number, run) in &mut runs {
             let of_run = values.query_map([*number], |row| Ok((row.get(0)?, row.get(1)?)))?;
             run.values = of_run.collect::<Result<_, _>>()?;
@@ -284,15 +309,26 @@ fn prepare(database: &mut Connection) -> anyhow::Result<()> {
     // A row that was committed outlives a power cut.
     database.pragma_update(None, "synchronous", "FULL")?;
     let transaction = database.transaction()?;
-    let tables: i64 = transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let tables: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables == 0 {
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", FORMAT)?;
         transaction.execute_batch(SCHEMA)?;
     }
-    let pragma = |name| transaction.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).optional();
-    ensure!(pragma("application_id")? == Some(APPLICATION.into()), "this is not the database of a campaign");
-    ensure!(pragma("user_version")? == Some(FORMAT), "a newer version of this program has written it");
+    let pragma = |name| {
+        transaction
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .optional()
+    };
+    ensure!(
+        pragma("application_id")? == Some(APPLICATION.into()),
+        "this is not the database of a campaign"
+    );
+    ensure!(
+        pragma("user_version")? == Some(FORMAT),
+        "a newer version of this program has written it"
+    );
     Ok(transaction.commit()?)
 }
 
@@ -346,19 +382,33 @@ mod tests {
     fn what_was_kept_is_read_and_a_round_is_kept_once() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
-        let program = Program { version: "2.1.14".into(), name: "x".into(), path: Some("/a".into()) };
+        let program = Program {
+            version: "2.1.14".into(),
+            name: "x".into(),
+            path: Some("/a".into()),
+        };
         store.add(&program, FROM_COMMAND, 1).unwrap();
         store.found("2.1.14", Some("d"), Some("why")).unwrap();
         store.remove("2.1.14").unwrap();
-        let row = RunRow { values: vec![("replay-p95".into(), 1.5)], outcome: "completed".into(), ..RunRow::default() };
+        let row = RunRow {
+            values: vec![("replay-p95".into(), 1.5)],
+            outcome: "completed".into(),
+            ..RunRow::default()
+        };
         store.add_runs(std::slice::from_ref(&row)).unwrap();
         assert!(store.add_runs(std::slice::from_ref(&row)).is_err());
         store.judge(&[VerdictRow::default()]).unwrap();
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         let listed = store.listed().unwrap();
-        assert_eq!((listed[0].program.clone(), listed[0].removed), (program.clone(), true));
-        assert_eq!((listed[0].digest.as_deref(), listed[0].trouble.as_deref()), (Some("d"), Some("why")));
+        assert_eq!(
+            (listed[0].program.clone(), listed[0].removed),
+            (program.clone(), true)
+        );
+        assert_eq!(
+            (listed[0].digest.as_deref(), listed[0].trouble.as_deref()),
+            (Some("d"), Some("why"))
+        );
         assert_eq!(store.runs().unwrap(), [row]);
         store.add(&program, FROM_WATCH, 2).unwrap();
         assert!(!store.listed().unwrap()[0].removed);
@@ -367,8 +417,14 @@ mod tests {
     #[test]
     fn another_database_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Connection::open(folder.path().join(FILE)).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+        Connection::open(folder.path().join(FILE))
+            .unwrap()
+            .execute_batch("CREATE TABLE x (y)")
+            .unwrap();
         let said = format!("{:#}", Store::open(folder.path()).err().unwrap());
-        assert!(said.contains("results.db: this is not the database of a campaign"), "{said}");
+        assert!(
+            said.contains("results.db: this is not the database of a campaign"),
+            "{said}"
+        );
     }
 }

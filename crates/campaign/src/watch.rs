@@ -44,39 +44,71 @@ pub(crate) fn published(
 
 /// What a command printed, with or without `v`.
 fn words(text: &str) -> Vec<String> {
-    text.split_whitespace().map(|word| word.trim_start_matches('v').to_owned()).collect()
+    text.split_whitespace()
+        .map(|word| word.trim_start_matches('v').to_owned())
+        .collect()
 }
 
 fn matching(watch: &Watch, versions: &[String]) -> Vec<String> {
-    let mut versions: Vec<Version> = versions.iter().filter_map(|version| Version::parse(version).ok()).collect();
+    let mut versions: Vec<Version> = versions
+        .iter()
+        .filter_map(|version| Version::parse(version).ok())
+        .collect();
     versions.retain(|version| watch.range.matches(version));
     versions.sort();
     versions.dedup();
     // What could not be a folder's name is left out.
-    versions.iter().filter_map(|version| settings::version(version.to_string()).ok()).collect()
+    versions
+        .iter()
+        .filter_map(|version| settings::version(version.to_string()).ok())
+        .collect()
 }
 
-fn printed(campaign: &Campaign, command: &[String], signals: &mut Signals) -> anyhow::Result<Option<String>> {
+fn printed(
+    campaign: &Campaign,
+    command: &[String],
+    signals: &mut Signals,
+) -> anyhow::Result<Option<String>> {
     let [path, log] = [PRINTED, SAID].map(|name| campaign.folder.join(name));
     let made = |path: &Path| File::create(path).with_context(|| path.display().to_string());
     let outputs = (&made(&path)?, &made(&log)?);
-    let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else { return Ok(None) };
-    ensure!(status.success(), "[watch] command has failed ({status}): read {}", log.display());
-    std::fs::read_to_string(&path).map(Some).with_context(|| path.display().to_string())
+    let Some(status) = ran(command, &campaign.folder, outputs, Some(LONGEST), signals)? else {
+        return Ok(None);
+    };
+    ensure!(
+        status.success(),
+        "[watch] command has failed ({status}): read {}",
+        log.display()
+    );
+    std::fs::read_to_string(&path)
+        .map(Some)
+        .with_context(|| path.display().to_string())
 }
 
 fn asked(watch: &Watch) -> anyhow::Result<String> {
     let name = watch.package.to_lowercase();
-    let (one, two) = (name.get(..2).unwrap_or_default(), name.get(2..4).unwrap_or_default());
+    let (one, two) = (
+        name.get(..2).unwrap_or_default(),
+        name.get(2..4).unwrap_or_default(),
+    );
     let url = format!("{}/{one}/{two}/{name}", watch.index);
-    let config =
-        Config::builder().timeout_global(Some(PATIENCE)).user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+    let config = Config::builder()
+        .timeout_global(Some(PATIENCE))
+        .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
     let config = match url.starts_with("https:") {
         true => config.tls_config(tls::trusting(None)?).build(),
         false => config.build(),
     };
-    let mut answer = Agent::new_with_config(config).get(&url).call().with_context(|| url.clone())?;
-    answer.body_mut().with_config().limit(LARGEST).read_to_string().with_context(|| url)
+    let mut answer = Agent::new_with_config(config)
+        .get(&url)
+        .call()
+        .with_context(|| url.clone())?;
+    answer
+        .body_mut()
+        .with_config()
+        .limit(LARGEST)
+        .read_to_string()
+        .with_context(|| url)
 }
 
 /// One version in the index.
@@ -91,8 +123,8 @@ struct Entry {
 fn listed(text: &str) -> anyhow::Result<Vec<String>> {
     let mut versions = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        let entry: Entry =
-            serde_json::from_str(line).context("the index has a line that is no version of a package")?;
+        let entry: Entry = serde_json::from_str(line)
+            .context("the index has a line that is no version of a package")?;
         if !entry.yanked {
             versions.push(entry.vers);
         }
@@ -115,7 +147,12 @@ mod tests {
 
     fn watch(index: &str, command: Option<Vec<String>>) -> Watch {
         let range = VersionReq::parse(">=2.1.10").unwrap();
-        Watch { range, command, package: "agave-validator".to_owned(), index: index.to_owned() }
+        Watch {
+            range,
+            command,
+            package: "agave-validator".to_owned(),
+            index: index.to_owned(),
+        }
     }
 
     #[test]
@@ -128,7 +165,12 @@ mod tests {
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
                 let first = lines.next().unwrap().unwrap();
                 while lines.next().is_some_and(|line| !line.unwrap().is_empty()) {}
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{INDEX}", INDEX.len()).unwrap();
+                write!(
+                    stream,
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{INDEX}",
+                    INDEX.len()
+                )
+                .unwrap();
                 first
             });
             let (watch, campaign) = (watch(&address, None), Campaign::default());
@@ -144,10 +186,26 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let said = published(&Campaign::default(), &watch(&address, None), &mut Signals::listen().unwrap());
-        assert!(said.unwrap_err().to_string().contains("/ag/av/agave-validator"));
-        assert!(listed("<html>").unwrap_err().to_string().contains("no version"));
-        let printed = words(&format!("v2.1.14 2.2.0\nlatest 2.2.0 2.2.1-{}\n", "x".repeat(40)));
+        let said = published(
+            &Campaign::default(),
+            &watch(&address, None),
+            &mut Signals::listen().unwrap(),
+        );
+        assert!(
+            said.unwrap_err()
+                .to_string()
+                .contains("/ag/av/agave-validator")
+        );
+        assert!(
+            listed("<html>")
+                .unwrap_err()
+                .to_string()
+                .contains("no version")
+        );
+        let printed = words(&format!(
+            "v2.1.14 2.2.0\nlatest 2.2.0 2.2.1-{}\n",
+            "x".repeat(40)
+        ));
         assert_eq!(matching(&watch("", None), &printed), ["2.1.14", "2.2.0"]);
     }
 }

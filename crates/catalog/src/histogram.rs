@@ -3,12 +3,15 @@
 use crate::NativeBuckets;
 
 /// Upper bounds of time histograms in seconds: 0.1 ms to 10 s, 1-2.5-5 per decade.
-pub static TIME_BOUNDS: [f64; 16] =
-    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub static TIME_BOUNDS: [f64; 16] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0,
+];
 
 /// Upper bounds of the tick's lateness in seconds: the same scale, ending at 1 s, beyond which a tick is missed.
-pub static LATENESS_BOUNDS: [f64; 13] =
-    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0];
+pub static LATENESS_BOUNDS: [f64; 13] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
+];
 
 /// A histogram of seconds with fixed bounds and, beside them, exponential ones. Never falls.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +26,12 @@ pub struct Histogram {
 impl Histogram {
     /// An empty histogram over `bounds`, which ascend.
     pub fn new(bounds: &'static [f64]) -> Self {
-        Histogram { bounds, counts: vec![0; bounds.len() + 1], native: NativeBuckets::new(), sum: 0.0 }
+        Histogram {
+            bounds,
+            counts: vec![0; bounds.len() + 1],
+            native: NativeBuckets::new(),
+            sum: 0.0,
+        }
     }
 
     /// Counts one value; a value that is not finite or is negative is not a duration and is left out.
@@ -68,7 +76,11 @@ impl Histogram {
 
     /// (upper bound, values at or below it that are above the bound before), ascending; the last bound is infinite.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> + '_ {
-        self.bounds.iter().copied().chain(std::iter::once(f64::INFINITY)).zip(self.counts.iter().copied())
+        self.bounds
+            .iter()
+            .copied()
+            .chain(std::iter::once(f64::INFINITY))
+            .zip(self.counts.iter().copied())
     }
 
     /// (upper bound, values at or below it), ascending; the last bound is infinite.
@@ -90,7 +102,12 @@ mod tests {
         histogram.observe(0.001);
         histogram.observe(0.0011);
         histogram.observe(99.0);
-        let at = |bound: f64| histogram.cumulative().find(|(b, _)| *b == bound).map(|(_, n)| n);
+        let at = |bound: f64| {
+            histogram
+                .cumulative()
+                .find(|(b, _)| *b == bound)
+                .map(|(_, n)| n)
+        };
         assert_eq!(at(0.0005), Some(0));
         assert_eq!(at(0.001), Some(1));
         assert_eq!(at(0.0025), Some(2));
@@ -111,8 +128,12 @@ mod tests {
     #[test]
     fn both_kinds_of_buckets_count_the_same_values_after_a_merge_too() {
         let (mut one, mut other) = (Histogram::new(&TIME_BOUNDS), Histogram::new(&TIME_BOUNDS));
-        [0.0, 0.0002, 3.0, -1.0].iter().for_each(|value| one.observe(*value));
-        [0.0002, 99.0, f64::NAN].iter().for_each(|value| other.observe(*value));
+        [0.0, 0.0002, 3.0, -1.0]
+            .iter()
+            .for_each(|value| one.observe(*value));
+        [0.0002, 99.0, f64::NAN]
+            .iter()
+            .for_each(|value| other.observe(*value));
         one.merge(&other);
         let native = one.native().zero_count() + one.native().filled().map(|(_, n)| n).sum::<u64>();
         assert_eq!((native, one.count()), (5, 5));
@@ -124,9 +145,16 @@ mod tests {
 
     #[test]
     fn time_bounds_run_from_a_tenth_of_a_millisecond_to_ten_seconds_in_steps_of_1_2_5_5() {
-        let expected: Vec<f64> =
-            (-4..=0).flat_map(|decade| [1.0, 2.5, 5.0].map(|m| m * 10f64.powi(decade))).chain([10.0]).collect();
+        let expected: Vec<f64> = (-4..=0)
+            .flat_map(|decade| [1.0, 2.5, 5.0].map(|m| m * 10f64.powi(decade)))
+            .chain([10.0])
+            .collect();
         assert_eq!(TIME_BOUNDS.len(), expected.len());
-        assert!(TIME_BOUNDS.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12));
+        assert!(
+            TIME_BOUNDS
+                .iter()
+                .zip(&expected)
+                .all(|(a, b)| (a - b).abs() < 1e-12)
+        );
     }
 }

@@ -88,7 +88,10 @@ mod tests {
         check(["a", "b"]);
         check(["a", "b", "c"]);
         check(["a", "b", "c", "d"]);
-        assert_ne!(Labels::from(["a".into()]), Labels::from(["a".into(), "b".into()]));
+        assert_ne!(
+            Labels::from(["a".into()]),
+            Labels::from(["a".into(), "b".into()])
+        );
         assert_eq!(Labels::default(), Labels::from([]));
     }
 }

@@ -25,7 +25,9 @@ pub static SECTIONS: [&Section; 8] = [
 
 /// Every metric of the product.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    SECTIONS.iter().flat_map(|section| section.metrics.iter().copied())
+    SECTIONS
+        .iter()
+        .flat_map(|section| section.metrics.iter().copied())
 }
 
 #[cfg(test)]
@@ -39,7 +41,9 @@ mod tests {
         let mut seen = HashSet::new();
         for metric in all() {
             assert!(seen.insert(metric.name), "{} twice", metric.name);
-            let prefixed = ["agave_", "faultline_", "process_"].iter().any(|p| metric.name.starts_with(p));
+            let prefixed = ["agave_", "faultline_", "process_"]
+                .iter()
+                .any(|p| metric.name.starts_with(p));
             assert!(prefixed, "{}", metric.name);
         }
     }
@@ -48,13 +52,28 @@ mod tests {
     fn names_end_as_their_kind_and_unit_ask() {
         for metric in all() {
             let total = metric.name.ends_with("_total");
-            assert_eq!(total, metric.kind == Kind::Counter, "{} is a {}", metric.name, metric.kind.word());
-            assert_eq!(metric.name.ends_with("_info"), metric.kind == Kind::Info, "{}", metric.name);
+            assert_eq!(
+                total,
+                metric.kind == Kind::Counter,
+                "{} is a {}",
+                metric.name,
+                metric.kind.word()
+            );
+            assert_eq!(
+                metric.name.ends_with("_info"),
+                metric.kind == Kind::Info,
+                "{}",
+                metric.name
+            );
             let stem = metric.name.trim_end_matches("_total");
             match metric.unit {
                 Unit::Bytes => assert!(stem.ends_with("_bytes"), "{}", metric.name),
                 Unit::Seconds => assert!(stem.ends_with("_seconds"), "{}", metric.name),
-                _ => assert!(!stem.ends_with("_bytes") && !stem.ends_with("_seconds"), "{}", metric.name),
+                _ => assert!(
+                    !stem.ends_with("_bytes") && !stem.ends_with("_seconds"),
+                    "{}",
+                    metric.name
+                ),
             }
         }
     }
@@ -63,7 +82,11 @@ mod tests {
     fn no_label_grows_with_time() {
         for metric in all() {
             for label in metric.labels {
-                assert!(!["pid", "tid", "slot", "epoch"].contains(label), "{} carries {label}", metric.name);
+                assert!(
+                    !["pid", "tid", "slot", "epoch"].contains(label),
+                    "{} carries {label}",
+                    metric.name
+                );
             }
         }
     }
@@ -82,8 +105,17 @@ mod tests {
     #[test]
     fn every_metric_says_what_it_is_and_where_it_comes_from() {
         for metric in all() {
-            assert!(metric.help.ends_with('.') && metric.help.len() > 15, "{}: {}", metric.name, metric.help);
-            assert!(!metric.help.contains(['\\', '"', '\n']), "{}: no encoder escapes a help", metric.name);
+            assert!(
+                metric.help.ends_with('.') && metric.help.len() > 15,
+                "{}: {}",
+                metric.name,
+                metric.help
+            );
+            assert!(
+                !metric.help.contains(['\\', '"', '\n']),
+                "{}: no encoder escapes a help",
+                metric.name
+            );
             assert!(!metric.origin.is_empty(), "{}", metric.name);
         }
     }

@@ -45,7 +45,10 @@ impl NativeBuckets {
     pub const ZERO_THRESHOLD: f64 = ZERO_THRESHOLD;
 
     pub(crate) fn new() -> Self {
-        NativeBuckets { zero: 0, counts: vec![0; (LAST - FIRST + 1) as usize] }
+        NativeBuckets {
+            zero: 0,
+            counts: vec![0; (LAST - FIRST + 1) as usize],
+        }
     }
 
     /// Counts a value that is finite and not negative.
@@ -74,7 +77,9 @@ impl NativeBuckets {
 
     /// (index, values in that bucket alone) of every bucket that is not empty, ascending.
     pub fn filled(&self) -> impl Iterator<Item = (i32, u64)> + '_ {
-        (FIRST..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
+        (FIRST..)
+            .zip(self.counts.iter().copied())
+            .filter(|(_, count)| *count > 0)
     }
 }
 
@@ -102,7 +107,10 @@ mod tests {
     fn a_bucket_ends_at_the_power_of_two_that_its_index_names() {
         for (step, bound) in GROWTH.iter().enumerate() {
             // A power of a root may be rounded twice: compared to the last two digits.
-            assert!((bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0, "2^({step}/8)");
+            assert!(
+                (bound.powi(8) / f64::from(1 << step) - 1.0).abs() < 1e-15 * 8.0,
+                "2^({step}/8)"
+            );
         }
         for power in -13..=6 {
             let bound = f64::from(power).exp2();
@@ -134,8 +142,13 @@ mod tests {
         let mut one = NativeBuckets::new();
         let mut other = NativeBuckets::new();
         [0.0, 0.3, 1.0].iter().for_each(|value| one.observe(*value));
-        [0.0, 1.0, 7.0].iter().for_each(|value| other.observe(*value));
+        [0.0, 1.0, 7.0]
+            .iter()
+            .for_each(|value| other.observe(*value));
         one.merge(&other);
-        assert_eq!((one.zero_count(), one.filled().collect()), filled(&[0.0, 0.3, 1.0, 0.0, 1.0, 7.0]));
+        assert_eq!(
+            (one.zero_count(), one.filled().collect()),
+            filled(&[0.0, 0.3, 1.0, 0.0, 1.0, 7.0])
+        );
     }
 }

@@ -92,8 +92,19 @@ impl Reading {
     /// A reading of `metric`. The number of labels is the metric's own: a mismatch is a mistake in the program, shown by
     /// every test that runs it.
     pub fn new<const N: usize>(metric: &'static Metric, labels: [Text; N], value: Value) -> Self {
-        debug_assert_eq!(metric.labels.len(), N, "{} has the labels {:?}", metric.name, metric.labels);
-        Reading { metric, labels: labels.into(), tags: Box::default(), value }
+        debug_assert_eq!(
+            metric.labels.len(),
+            N,
+            "{} has the labels {:?}",
+            metric.name,
+            metric.labels
+        );
+        Reading {
+            metric,
+            labels: labels.into(),
+            tags: Box::default(),
+            value,
+        }
     }
 
     /// A counter's or gauge's whole number.

@@ -114,7 +114,12 @@ pub enum Status {
 
 impl Status {
     /// Every status.
-    pub const ALL: [Status; 4] = [Status::Absent, Status::Forbidden, Status::Gone, Status::Broken];
+    pub const ALL: [Status; 4] = [
+        Status::Absent,
+        Status::Forbidden,
+        Status::Gone,
+        Status::Broken,
+    ];
 
     /// The label value.
     pub const fn name(self) -> &'static str {
@@ -139,7 +144,10 @@ pub struct Problem {
 impl Problem {
     /// A problem with its description.
     pub fn new(status: Status, what: impl fmt::Display) -> Self {
-        Problem { status, what: what.to_string() }
+        Problem {
+            status,
+            what: what.to_string(),
+        }
     }
 }
 
@@ -169,7 +177,14 @@ pub struct Batch {
 impl Batch {
     /// An empty batch of a source that has not looked yet.
     pub fn empty(source: Source, at: Stamp) -> Self {
-        Batch { source, at, took: Duration::ZERO, readings: Vec::new(), problems: Vec::new(), up: false }
+        Batch {
+            source,
+            at,
+            took: Duration::ZERO,
+            readings: Vec::new(),
+            problems: Vec::new(),
+            up: false,
+        }
     }
 }
 
@@ -195,7 +210,11 @@ impl Tick {
     pub fn number_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
         self.readings()
             .find(|r| {
-                std::ptr::eq(r.metric, metric) && r.labels.iter().map(crate::Text::as_str).eq(labels.iter().copied())
+                std::ptr::eq(r.metric, metric)
+                    && r.labels
+                        .iter()
+                        .map(crate::Text::as_str)
+                        .eq(labels.iter().copied())
             })
             .and_then(|r| r.value.number())
     }

@@ -11,14 +11,33 @@ use std::path::Path;
 
 /// Where packages put what belongs to the programs; `scripts/install` rewrites these for its prefix. `NAME` is the program's.
 const FILES: [(&str, &str); 5] = [
-    ("/etc/faultline/faultlined.toml", "The daemon's configuration, see faultlined.toml(5)."),
-    ("/var/lib/faultlined", "The daemon's recordings, its flight recorder's in flight."),
-    ("/run/faultlined/metrics.sock", "The daemon of this host, for root and the group faultline; also 127.0.0.1:9912."),
-    ("/usr/share/faultlined", "Drop-ins, units for validators, kernel settings, dashboards and alerts."),
-    ("/usr/share/doc/NAME", "README.md, and below docs: installation, operation, metrics, recordings, experiments."),
+    (
+        "/etc/faultline/faultlined.toml",
+        "The daemon's configuration, see faultlined.toml(5).",
+    ),
+    (
+        "/var/lib/faultlined",
+        "The daemon's recordings, its flight recorder's in flight.",
+    ),
+    (
+        "/run/faultlined/metrics.sock",
+        "The daemon of this host, for root and the group faultline; also 127.0.0.1:9912.",
+    ),
+    (
+        "/usr/share/faultlined",
+        "Drop-ins, units for validators, kernel settings, dashboards and alerts.",
+    ),
+    (
+        "/usr/share/doc/NAME",
+        "README.md, and below docs: installation, operation, metrics, recordings, experiments.",
+    ),
 ];
 
-const SHELLS: [(Shell, &str); 3] = [(Shell::Bash, "bash"), (Shell::Zsh, "zsh"), (Shell::Fish, "fish")];
+const SHELLS: [(Shell, &str); 3] = [
+    (Shell::Bash, "bash"),
+    (Shell::Zsh, "zsh"),
+    (Shell::Fish, "fish"),
+];
 
 /// Writes into `folder`, which is made if it is not there: `man/NAME.SECTION`, a page for each subcommand that is not
 /// hidden (`man/NAME-SUBCOMMAND.SECTION`), of which the program's own also says where its files are; and `completions/{bash,zsh,fish}/` with the file names these shells look for.
@@ -45,7 +64,12 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
             Shell::Fish => format!("{name}.fish"),
             _ => name.to_owned(),
         };
-        clap_complete::generate(shell, &mut visible, name, &mut fs::File::create(folder.join(file))?);
+        clap_complete::generate(
+            shell,
+            &mut visible,
+            name,
+            &mut fs::File::create(folder.join(file))?,
+        );
     }
     Ok(())
 }
@@ -83,7 +107,10 @@ fn files(name: &str) -> Roff {
 }
 
 fn page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
-    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
         page(subcommand, section, folder)?;
     }
     let page = Man::new(command.clone()).section(section);
@@ -100,7 +127,12 @@ fn without_hidden(command: &Command) -> Command {
     if let Some(about) = command.get_about() {
         visible = visible.about(about.clone());
     }
-    visible.subcommands(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).map(without_hidden))
+    visible.subcommands(
+        command
+            .get_subcommands()
+            .filter(|subcommand| !subcommand.is_hide_set())
+            .map(without_hidden),
+    )
 }
 
 #[cfg(test)]
@@ -109,16 +141,23 @@ mod tests {
     use clap::{Arg, ArgAction};
 
     fn command() -> Command {
-        Command::new("tool").about("Does things").version("1.2.3").subcommands([
-            Command::new("run").about("Runs").arg(Arg::new("fast").long("fast").action(ArgAction::SetTrue)),
-            Command::new("inner").hide(true),
-            Command::new("group").subcommand(Command::new("deep").about("Is deep")),
-        ])
+        Command::new("tool")
+            .about("Does things")
+            .version("1.2.3")
+            .subcommands([
+                Command::new("run")
+                    .about("Runs")
+                    .arg(Arg::new("fast").long("fast").action(ArgAction::SetTrue)),
+                Command::new("inner").hide(true),
+                Command::new("group").subcommand(Command::new("deep").about("Is deep")),
+            ])
     }
 
     fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -128,11 +167,20 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(command(), "8", folder.path()).unwrap();
         let pages = names(&folder.path().join("man"));
-        assert_eq!(pages, ["tool-group-deep.8", "tool-group.8", "tool-run.8", "tool.8"]);
+        assert_eq!(
+            pages,
+            ["tool-group-deep.8", "tool-group.8", "tool-run.8", "tool.8"]
+        );
         let page = fs::read_to_string(folder.path().join("man/tool-run.8")).unwrap();
-        assert!(page.contains(".TH tool-run 8") && page.contains("fast") && !page.contains("FILES"), "{page}");
+        assert!(
+            page.contains(".TH tool-run 8") && page.contains("fast") && !page.contains("FILES"),
+            "{page}"
+        );
         let own = fs::read_to_string(folder.path().join("man/tool.8")).unwrap();
-        assert!(own.contains("\n.SH FILES\n.TP\n") && own.contains("/usr/share/doc/tool"), "{own}");
+        assert!(
+            own.contains("\n.SH FILES\n.TP\n") && own.contains("/usr/share/doc/tool"),
+            "{own}"
+        );
     }
 
     #[test]
@@ -141,16 +189,27 @@ mod tests {
         write(command(), "1", folder.path()).unwrap();
         for file in ["bash/tool", "zsh/_tool", "fish/tool.fish"] {
             let text = fs::read_to_string(folder.path().join("completions").join(file)).unwrap();
-            assert!(text.contains("fast") && text.contains("deep") && !text.contains("inner"), "{file}: {text}");
+            assert!(
+                text.contains("fast") && text.contains("deep") && !text.contains("inner"),
+                "{file}: {text}"
+            );
         }
     }
 
     #[test]
     fn a_file_s_page_keeps_its_lines_and_nothing_in_them_is_a_command() {
         let folder = tempfile::tempdir().unwrap();
-        write_file_page("tool.toml", "its configuration", ".SH no\n'quoted'\nback\\slash = \"-\"\n", folder.path())
-            .unwrap();
+        write_file_page(
+            "tool.toml",
+            "its configuration",
+            ".SH no\n'quoted'\nback\\slash = \"-\"\n",
+            folder.path(),
+        )
+        .unwrap();
         let page = fs::read_to_string(folder.path().join("man/tool.toml.5")).unwrap();
-        assert!(!page.contains("\n.SH no") && page.contains("back\\\\slash"), "{page}");
+        assert!(
+            !page.contains("\n.SH no") && page.contains("back\\\\slash"),
+            "{page}"
+        );
     }
 }

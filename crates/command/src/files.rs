@@ -28,8 +28,14 @@ impl Part {
             name.push(format!(".{}-{}.part", std::process::id(), tries.start));
             let part = PathBuf::from(name);
             match File::create_new(&part) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
-                made => return Ok(Part { file: made?, path: Some(part) }),
+                Err(error)
+                    if error.kind() == io::ErrorKind::AlreadyExists && tries.next().is_some() => {}
+                made => {
+                    return Ok(Part {
+                        file: made?,
+                        path: Some(part),
+                    });
+                }
             }
         }
     }
@@ -67,9 +73,13 @@ impl Drop for Part {
 pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         if folder != out && folder.is_symlink() {
-            bail!("{} is a symbolic link: remove it, or choose another folder with --out", folder.display());
+            bail!(
+                "{} is a symbolic link: remove it, or choose another folder with --out",
+                folder.display()
+            );
         }
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
     }
     let write = || {
         if !force {
@@ -80,14 +90,19 @@ pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<(
         part.finish(path)
     };
     match write() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => bail!(is_there(path)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => {
+            bail!(is_there(path))
+        }
         other => other.with_context(|| format!("cannot write {}", path.display())),
     }
 }
 
 /// Says that a file of a report is there already.
 pub fn is_there(path: &Path) -> String {
-    format!("{} is there already: choose another folder with --out, or overwrite with --force", path.display())
+    format!(
+        "{} is there already: choose another folder with --out, or overwrite with --force",
+        path.display()
+    )
 }
 
 #[cfg(test)]
@@ -101,16 +116,25 @@ mod tests {
         let (other, path) = (folder.path().join("other"), folder.path().join("page"));
         fs::write(&other, "precious").unwrap();
         symlink(&other, &path).unwrap();
-        let said = put(folder.path(), &path, "new", false).unwrap_err().to_string();
+        let said = put(folder.path(), &path, "new", false)
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("is there already"), "{said}");
         put(folder.path(), &path, "new", true).unwrap();
         assert_eq!(
-            (fs::read_to_string(&other).unwrap(), fs::read_to_string(&path).unwrap()),
+            (
+                fs::read_to_string(&other).unwrap(),
+                fs::read_to_string(&path).unwrap()
+            ),
             ("precious".into(), "new".into())
         );
         assert!(!path.is_symlink());
         put(folder.path(), &path, "newer", true).unwrap();
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "something was left behind");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            2,
+            "something was left behind"
+        );
     }
 
     #[test]
@@ -122,8 +146,13 @@ mod tests {
         put(&out, &out.join("page"), "x", false).unwrap();
         symlink(folder.path(), out.join("tables")).unwrap();
         for force in [false, true] {
-            let said = put(&out, &out.join("tables/x.csv"), "x", force).unwrap_err().to_string();
-            assert!(said.contains("tables is a symbolic link: remove it"), "{said}");
+            let said = put(&out, &out.join("tables/x.csv"), "x", force)
+                .unwrap_err()
+                .to_string();
+            assert!(
+                said.contains("tables is a symbolic link: remove it"),
+                "{said}"
+            );
         }
         assert!(!folder.path().join("x.csv").exists());
         symlink(folder.path().join("nowhere"), out.join("dangling")).unwrap();

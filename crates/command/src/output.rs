@@ -14,8 +14,13 @@ use std::io::{ErrorKind, Write};
 /// It cannot be written, but for a pipe whose reader has gone.
 pub fn print(answer: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
-    match out.write_all(lines(answer).as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("standard output"),
+    match out
+        .write_all(lines(answer).as_bytes())
+        .and_then(|()| out.flush())
+    {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("standard output")
+        }
         _ => Ok(()),
     }
 }
@@ -35,7 +40,10 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     // They can only be within strings.
     for letter in serde_json::to_string(value)?.chars() {
         match is_unfit(letter) || (letter.is_whitespace() && letter != ' ') {
-            true => letter.encode_utf16(&mut [0; 2]).iter().for_each(|unit| line += &format!("\\u{unit:04x}")),
+            true => letter
+                .encode_utf16(&mut [0; 2])
+                .iter()
+                .for_each(|unit| line += &format!("\\u{unit:04x}")),
             false => line.push(letter),
         }
     }
@@ -56,7 +64,10 @@ mod tests {
     #[test]
     fn lines_stay_lines_and_nothing_in_them_steers_the_terminal() {
         let said = lines(&format!("one\n{EVIL}\n"));
-        assert_eq!(said, "one\na[U+001B][2J[U+009B]1m[U+202E]b [U+E0001]  c \u{5d0}ü\n");
+        assert_eq!(
+            said,
+            "one\na[U+001B][2J[U+009B]1m[U+202E]b [U+E0001]  c \u{5d0}ü\n"
+        );
     }
 
     #[test]
@@ -64,6 +75,9 @@ mod tests {
         let line = json(&[EVIL]).unwrap();
         assert_eq!(serde_json::from_str::<[String; 1]>(&line).unwrap(), [EVIL]);
         assert_eq!(lines(&line), line);
-        assert!(line.contains("\\u202e") && line.contains("\u{5d0}"), "{line}");
+        assert!(
+            line.contains("\\u202e") && line.contains("\u{5d0}"),
+            "{line}"
+        );
     }
 }

@@ -27,7 +27,13 @@ impl Progress {
     pub fn new(total: u64, unit: &'static str) -> Self {
         let begun = clock::uptime();
         let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
-        Progress { unit, total, begun, next: begun + LINES, bar }
+        Progress {
+            unit,
+            total,
+            begun,
+            next: begun + LINES,
+            bar,
+        }
     }
 
     /// So many are done. `more` is what else to say.
@@ -41,7 +47,11 @@ impl Progress {
                 let now = clock::uptime();
                 if now >= self.next {
                     self.next = now + LINES;
-                    say(&line((done, self.total, self.unit), now.saturating_sub(self.begun), more));
+                    say(&line(
+                        (done, self.total, self.unit),
+                        now.saturating_sub(self.begun),
+                        more,
+                    ));
                 }
             }
         }
@@ -57,9 +67,9 @@ impl Drop for Progress {
 fn bar(total: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(HERTZ));
     // Only a template that is wrong is refused; then the bar looks as it does without one.
-    if let Ok(style) =
-        ProgressStyle::with_template(&format!("[{{bar:24}}] {{pos}}/{{len}} {unit}, {{eta}} left{{msg}}"))
-    {
+    if let Ok(style) = ProgressStyle::with_template(&format!(
+        "[{{bar:24}}] {{pos}}/{{len}} {unit}, {{eta}} left{{msg}}"
+    )) {
         bar.set_style(style.progress_chars("=> "));
     }
     bar.tick();
@@ -69,7 +79,11 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
 fn line((done, total, unit): (u64, u64, &str), spent: Duration, more: &str) -> String {
     let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
     let left = Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), time);
-    format!("{} of {} {unit}, {left} left{more}", count(done), count(total))
+    format!(
+        "{} of {} {unit}, {left} left{more}",
+        count(done),
+        count(total)
+    )
 }
 
 #[cfg(test)]
@@ -79,7 +93,10 @@ mod tests {
     #[test]
     fn the_time_left_is_that_of_what_is_left() {
         let spent = Duration::from_secs(30);
-        assert_eq!(line((1_000, 4_000, "slots"), spent, ", 64 MiB"), "1,000 of 4,000 slots, 1 min 30 s left, 64 MiB");
+        assert_eq!(
+            line((1_000, 4_000, "slots"), spent, ", 64 MiB"),
+            "1,000 of 4,000 slots, 1 min 30 s left, 64 MiB"
+        );
         assert_eq!(line((4, 4, "sizes"), spent, ""), "4 of 4 sizes, 0 ms left");
         assert!(line((0, u64::MAX, "slots"), spent, "").ends_with("left"));
     }

@@ -55,7 +55,9 @@ impl Trouble {
     /// With how often it was tried.
     fn after(self, tries: u32) -> Self {
         match self {
-            Trouble::Failed(what) if tries > 1 => Trouble::Failed(format!("{what} (tried {tries} times)")),
+            Trouble::Failed(what) if tries > 1 => {
+                Trouble::Failed(format!("{what} (tried {tries} times)"))
+            }
             other => other,
         }
     }
@@ -112,7 +114,8 @@ impl Rpc {
     /// # Errors
     /// The address is none of HTTP; certificates cannot be read.
     pub fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
-        let host = host(url).context("the address of the node must begin with http:// or https://")?;
+        let host =
+            host(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
@@ -128,19 +131,33 @@ impl Rpc {
             false => config.build(),
         };
         let agent = Agent::new_with_config(config);
-        Ok(Rpc { agent, url: url.to_owned(), host, tries, requests: AtomicU64::new(0), bytes: AtomicU64::new(0) })
+        Ok(Rpc {
+            agent,
+            url: url.to_owned(),
+            host,
+            tries,
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        })
     }
 
     /// Requests sent and bytes read so far, after decompression.
     pub fn spent(&self) -> (u64, u64) {
-        (self.requests.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+        (
+            self.requests.load(Ordering::Relaxed),
+            self.bytes.load(Ordering::Relaxed),
+        )
     }
 
     /// Calls a method, again and again where that may help; `None` if its result is null.
     ///
     /// # Errors
     /// The last [`Trouble`].
-    pub fn ask<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
+    pub fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Option<T>, Trouble> {
         self.ask_until(method, params, || false)
     }
 
@@ -168,7 +185,9 @@ impl Rpc {
                     }
                     Err(asked) => {
                         let asked = faultline_text::time(asked);
-                        return Err(Trouble::Failed(format!("{trouble}, and wants no request for {asked}")));
+                        return Err(Trouble::Failed(format!(
+                            "{trouble}, and wants no request for {asked}"
+                        )));
                     }
                 },
             }
@@ -179,24 +198,45 @@ impl Rpc {
 
     fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Tried<Option<T>> {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
-        let body = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        let body =
+            json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         let failed = |what: String| Trouble::Failed(format!("{method} at {}: {what}", self.host));
-        let sent = self.agent.post(&self.url).header("Content-Type", "application/json").send(body);
+        let sent = self
+            .agent
+            .post(&self.url)
+            .header("Content-Type", "application/json")
+            .send(body);
         let mut response = match sent {
             Ok(response) => response,
             Err(error) => return Tried::Again(failed(in_words(&error, self.tries.patience)), None),
         };
         let status = response.status().as_u16();
         if matches!(status, 408 | 429 | 500..=599) {
-            let header = response.headers().get("retry-after").and_then(|value| value.to_str().ok());
-            let asked = header.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-            return Tried::Again(failed(format!("the node answers with HTTP status {status}")), asked);
+            let header = response
+                .headers()
+                .get("retry-after")
+                .and_then(|value| value.to_str().ok());
+            let asked = header
+                .and_then(|text| text.trim().parse().ok())
+                .map(Duration::from_secs);
+            return Tried::Again(
+                failed(format!("the node answers with HTTP status {status}")),
+                asked,
+            );
         }
         let mut text = Vec::new();
         // Bounded behind the decompression.
-        match response.body_mut().as_reader().take(MOST_BYTES + 1).read_to_end(&mut text) {
+        match response
+            .body_mut()
+            .as_reader()
+            .take(MOST_BYTES + 1)
+            .read_to_end(&mut text)
+        {
             Ok(_) if text.len() as u64 > MOST_BYTES => {
-                return Tried::Never(failed(format!("an answer of more than {}", faultline_text::size(MOST_BYTES))));
+                return Tried::Never(failed(format!(
+                    "an answer of more than {}",
+                    faultline_text::size(MOST_BYTES)
+                )));
             }
             Ok(_) => {}
             Err(_) => return Tried::Again(failed("the answer breaks off".to_owned()), None),
@@ -204,10 +244,13 @@ impl Rpc {
         self.bytes.fetch_add(text.len() as u64, Ordering::Relaxed);
         match serde_json::from_slice::<Envelope<T>>(&text) {
             Ok(envelope) => opened(envelope, id, method),
-            Err(_) if !(200..300).contains(&status) => {
-                Tried::Never(failed(format!("the node answers with HTTP status {status}")))
-            }
-            Err(error) => Tried::Again(failed(format!("the answer is not as expected: {error}")), None),
+            Err(_) if !(200..300).contains(&status) => Tried::Never(failed(format!(
+                "the node answers with HTTP status {status}"
+            ))),
+            Err(error) => Tried::Again(
+                failed(format!("the answer is not as expected: {error}")),
+                None,
+            ),
         }
     }
 }
@@ -238,10 +281,16 @@ fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
     if let Some(Refusal { code, message }) = envelope.error {
         let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
         let trouble = Trouble::Refused { code, message };
-        return if FOR_NOW.contains(&code) { Tried::Again(trouble, None) } else { Tried::Never(trouble) };
+        return if FOR_NOW.contains(&code) {
+            Tried::Again(trouble, None)
+        } else {
+            Tried::Never(trouble)
+        };
     }
     if envelope.id != Some(json!(id)) {
-        return Tried::Never(Trouble::Failed(format!("{method}: the answer is to another question")));
+        return Tried::Never(Trouble::Failed(format!(
+            "{method}: the answer is to another question"
+        )));
     }
     Tried::Answer(envelope.result)
 }
@@ -254,7 +303,11 @@ fn host(url: &str) -> Option<String> {
         "https" => 443,
         _ => return None,
     };
-    Some(format!("{}:{}", faultline_text::clean(uri.host()?), uri.port_u16().unwrap_or(usual)))
+    Some(format!(
+        "{}:{}",
+        faultline_text::clean(uri.host()?),
+        uri.port_u16().unwrap_or(usual)
+    ))
 }
 
 /// Without the address.
@@ -266,7 +319,9 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
         ureq::Error::HostNotFound => "no host of this name".to_owned(),
         ureq::Error::Io(error) => error.to_string(),
-        ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        ureq::Error::Protocol(_) => {
+            "it speaks no HTTP here; if it speaks TLS, write https://".to_owned()
+        }
         _ => "the request failed".to_owned(),
     }
 }
@@ -282,26 +337,58 @@ mod tests {
         assert_eq!(pause(Some(seconds(0)), seconds(4)), Ok(seconds(4)));
         assert_eq!(pause(Some(seconds(30)), seconds(4)), Ok(seconds(30)));
         assert_eq!(pause(None, seconds(90)), Ok(LONGEST_WAIT));
-        assert_eq!(pause(Some(seconds(3600)), seconds(4)), Err(seconds(3600)), "asked earlier, it refuses again");
+        assert_eq!(
+            pause(Some(seconds(3600)), seconds(4)),
+            Err(seconds(3600)),
+            "asked earlier, it refuses again"
+        );
     }
 
     #[test]
     fn a_refused_connection_names_host_and_port_and_nothing_else_of_the_address() {
-        let quick = Tries { most: 3, first_wait: Duration::from_millis(1), patience: Duration::from_secs(120) };
+        let quick = Tries {
+            most: 3,
+            first_wait: Duration::from_millis(1),
+            patience: Duration::from_secs(120),
+        };
         // Nothing listens on a port that was just given back.
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        for secret in ["user:SECRET@127.0.0.1:PORT/", "127.0.0.1:PORT/SECRET/", "127.0.0.1:PORT/?api-key=SECRET"] {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        for secret in [
+            "user:SECRET@127.0.0.1:PORT/",
+            "127.0.0.1:PORT/SECRET/",
+            "127.0.0.1:PORT/?api-key=SECRET",
+        ] {
             let url = format!("http://{}", secret.replace("PORT", &port.to_string()));
             let rpc = Rpc::new(&url, None, quick).unwrap();
-            let said = rpc.ask::<u64>("getSlot", &json!([])).unwrap_err().to_string();
-            assert!(said.contains(&format!("getSlot at 127.0.0.1:{port}: ")) && said.contains("refused"), "{said}");
-            assert!(!said.contains("SECRET") && said.ends_with("(tried 3 times)"), "{said}");
+            let said = rpc
+                .ask::<u64>("getSlot", &json!([]))
+                .unwrap_err()
+                .to_string();
+            assert!(
+                said.contains(&format!("getSlot at 127.0.0.1:{port}: "))
+                    && said.contains("refused"),
+                "{said}"
+            );
+            assert!(
+                !said.contains("SECRET") && said.ends_with("(tried 3 times)"),
+                "{said}"
+            );
         }
-        assert_eq!(host("https://rpc.example.org/SECRET").as_deref(), Some("rpc.example.org:443"));
+        assert_eq!(
+            host("https://rpc.example.org/SECRET").as_deref(),
+            Some("rpc.example.org:443")
+        );
         assert_eq!(host("http://[::1]?key=SECRET").as_deref(), Some("[::1]:80"));
         for bad in ["ftp://SECRET", "SECRET", "http://", "https://SECRET SECRET"] {
             let said = Rpc::new(bad, None, quick).unwrap_err().to_string();
-            assert!(said.contains("http://") && !said.contains("SECRET"), "{bad}: {said}");
+            assert!(
+                said.contains("http://") && !said.contains("SECRET"),
+                "{bad}: {said}"
+            );
         }
     }
 }

@@ -54,7 +54,12 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
-        Ok(Signals(SignalDelivery::with_pipe(read, write, WithOrigin::default(), HEARD)?))
+        Ok(Signals(SignalDelivery::with_pipe(
+            read,
+            write,
+            WithOrigin::default(),
+            HEARD,
+        )?))
     }
 
     /// Hears no more: from now on, and for good, a signal to end ends this process, as if none had ever been heard.
@@ -74,8 +79,15 @@ impl Signals {
     ///
     /// # Errors
     /// The system cannot wait.
-    pub fn wait(&mut self, also: Option<BorrowedFd<'_>>, timeout: Duration) -> io::Result<Vec<Heard>> {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(timeout.subsec_nanos()) };
+    pub fn wait(
+        &mut self,
+        also: Option<BorrowedFd<'_>>,
+        timeout: Duration,
+    ) -> io::Result<Vec<Heard>> {
+        let timeout = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
         let read = self.0.get_read();
         let mut polled = vec![PollFd::new(read, PollFlags::IN)];
         polled.extend(also.map(|also| PollFd::from_borrowed_fd(also, PollFlags::IN)));
@@ -85,8 +97,18 @@ impl Signals {
         }
         // What wakes the poll has no content.
         let mut woken = [0; 64];
-        while self.0.get_read_mut().read(&mut woken).is_ok_and(|read| read > 0) {}
+        while self
+            .0
+            .get_read_mut()
+            .read(&mut woken)
+            .is_ok_and(|read| read > 0)
+        {}
         let came = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
-        Ok(came.map(|origin| Heard { number: origin.signal, from_terminal: origin.cause == Cause::Kernel }).collect())
+        Ok(came
+            .map(|origin| Heard {
+                number: origin.signal,
+                from_terminal: origin.cause == Cause::Kernel,
+            })
+            .collect())
     }
 }

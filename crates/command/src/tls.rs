@@ -14,7 +14,9 @@ pub fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
         Some(file) => {
             let named = || format!("--ca {}", file.display());
             let pem = std::fs::read(file).with_context(named)?;
-            let items: Vec<PemItem<'static>> = parse_pem(&pem).collect::<Result<_, _>>().with_context(named)?;
+            let items: Vec<PemItem<'static>> = parse_pem(&pem)
+                .collect::<Result<_, _>>()
+                .with_context(named)?;
             let certificates = items.into_iter().filter_map(|item| match item {
                 PemItem::Certificate(certificate) => Some(certificate),
                 _ => None,
@@ -23,10 +25,16 @@ pub fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
         }
         None => {
             let system = rustls_native_certs::load_native_certs().certs;
-            system.iter().map(|der| Certificate::from_der(der).to_owned()).collect()
+            system
+                .iter()
+                .map(|der| Certificate::from_der(der).to_owned())
+                .collect()
         }
     };
-    anyhow::ensure!(!roots.is_empty(), "no certificate to trust: name a PEM file with --ca");
+    anyhow::ensure!(
+        !roots.is_empty(),
+        "no certificate to trust: name a PEM file with --ca"
+    );
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))

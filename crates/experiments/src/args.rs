@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 /// `experiment`.
 #[derive(Debug, Args)]
-#[command(after_help = "Exit codes: 0 finished, 1 failed, refused or stopped, 64 wrong usage or a plan with errors.")]
+#[command(
+    after_help = "Exit codes: 0 finished, 1 failed, refused or stopped, 64 wrong usage or a plan with errors."
+)]
 pub struct ExperimentArgs {
     /// What to do.
     #[command(subcommand)]

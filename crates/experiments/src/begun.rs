@@ -27,17 +27,29 @@ pub fn find(path: &Path) -> anyhow::Result<Folder> {
 pub fn begun(folder: &Folder) -> anyhow::Result<(Plan, JournalState)> {
     let standing = JournalState::of(&journal::read(&folder.journal())?);
     let begun = standing.begun.as_ref().with_context(|| {
-        format!("{}: nothing was begun here: use `faultline experiment run`", folder.path().display())
+        format!(
+            "{}: nothing was begun here: use `faultline experiment run`",
+            folder.path().display()
+        )
     })?;
     let copy = folder.plan();
     let text = std::fs::read_to_string(&copy).with_context(|| copy.display().to_string())?;
     if folder::digest(&text) != begun.plan {
-        bail!("{}: this is not the plan that the experiment was begun with any more: put it back", copy.display());
+        bail!(
+            "{}: this is not the plan that the experiment was begun with any more: put it back",
+            copy.display()
+        );
     }
     let plan = plan::parse(&text, &begun.file).map_err(|mistakes| {
         let said: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
         WrongUsage(said.join("\n"))
     })?;
     // It may have been moved, with everything in it.
-    Ok((Plan { folder: folder.path().to_owned(), ..plan }, standing))
+    Ok((
+        Plan {
+            folder: folder.path().to_owned(),
+            ..plan
+        },
+        standing,
+    ))
 }

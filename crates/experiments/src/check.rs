@@ -47,7 +47,11 @@ struct Findings(Vec<Finding>);
 
 impl Findings {
     fn add(&mut self, severity: Severity, what: impl Into<String>, remedy: impl Into<String>) {
-        self.0.push(Finding { severity, what: what.into(), remedy: remedy.into() });
+        self.0.push(Finding {
+            severity,
+            what: what.into(),
+            remedy: remedy.into(),
+        });
     }
 
     fn refuse(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
@@ -94,7 +98,11 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 /// The host as it is now. What may pass until a run begins is only warned of.
 fn host(facts: &HostFacts, found: &mut Findings) {
     for remark in &facts.host {
-        let severity = if remark.passes { remark.severity.min(Severity::Warn) } else { remark.severity };
+        let severity = if remark.passes {
+            remark.severity.min(Severity::Warn)
+        } else {
+            remark.severity
+        };
         found.add(
             severity,
             format!("the host, now: {}", remark.what),
@@ -124,12 +132,25 @@ fn tip(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 fn twins(plan: &Plan, found: &mut Findings) {
     let names = |text: &String| text.contains("{arm}");
     let workload = &plan.workload;
-    if workload.command.iter().chain(workload.environment.values()).any(names) {
+    if workload
+        .command
+        .iter()
+        .chain(workload.environment.values())
+        .any(names)
+    {
         return;
     }
-    let bare = |arm: &Arm| Arm { name: String::new(), ..arm.clone() };
+    let bare = |arm: &Arm| Arm {
+        name: String::new(),
+        ..arm.clone()
+    };
     for (index, arm) in plan.arms.iter().enumerate() {
-        if let Some(twin) = plan.arms.iter().take(index).find(|other| bare(other) == bare(arm)) {
+        if let Some(twin) = plan
+            .arms
+            .iter()
+            .take(index)
+            .find(|other| bare(other) == bare(arm))
+        {
             found.warn(
                 format!("arms {:?} and {:?} set the same: what they differ by is chance", twin.name, arm.name),
                 "leave one out, unless to see that chance, or a script that asks for FAULTLINE_ARM, is why both are there",
@@ -141,7 +162,11 @@ fn twins(plan: &Plan, found: &mut Findings) {
 /// What the plan can show at all.
 fn design(plan: &Plan, found: &mut Findings) {
     if plan.replicates < 3 && plan.search.is_none() {
-        let runs = if plan.replicates == 1 { "a single run".to_owned() } else { format!("{} runs", plan.replicates) };
+        let runs = if plan.replicates == 1 {
+            "a single run".to_owned()
+        } else {
+            format!("{} runs", plan.replicates)
+        };
         found.warn(
             format!("{runs} of each arm can be described, but not tested against one another"),
             "replicates = 3 or more",
@@ -164,7 +189,10 @@ fn design(plan: &Plan, found: &mut Findings) {
         return;
     }
     if plan.arms.len() < 2 {
-        found.remark("there is one arm, so nothing is compared", "name a second arm, or read it as a description");
+        found.remark(
+            "there is one arm, so nothing is compared",
+            "name a second arm, or read it as a description",
+        );
         return;
     }
     let turns = plan.arms.len() as u32;

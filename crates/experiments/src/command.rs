@@ -50,7 +50,9 @@ pub fn run(args: &ExperimentArgs) -> anyhow::Result<u8> {
 }
 
 fn init(args: &InitArgs) -> anyhow::Result<u8> {
-    let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     for folder in &args.folders {
         // One that is not there yet is nobody's.
         let _held = match folder.is_dir() {
@@ -96,7 +98,11 @@ fn begin(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
 pub fn advance(plan: Plan, which: Launching, i_vote: bool) -> anyhow::Result<Over> {
     let folder = Folder::new(&plan.folder);
     let journal = folder.journal();
-    let lines = if journal.exists() { journal::read(&journal)? } else { Vec::new() };
+    let lines = if journal.exists() {
+        journal::read(&journal)?
+    } else {
+        Vec::new()
+    };
     if JournalState::of(&lines).begun.is_none() {
         return begin(plan, which, i_vote);
     }
@@ -112,7 +118,9 @@ fn make_way(folder: &Folder) -> anyhow::Result<()> {
     }
     if JournalState::of(&journal::read(&path)?).begun.is_some() {
         let folder = folder.path().display();
-        bail!("{folder} already has an experiment: `faultline experiment resume {folder}` continues it");
+        bail!(
+            "{folder} already has an experiment: `faultline experiment resume {folder}` continues it"
+        );
     }
     std::fs::remove_file(&path).with_context(|| path.display().to_string())
 }
@@ -148,7 +156,11 @@ fn go_on(plan: Plan, standing: &JournalState) -> anyhow::Result<Over> {
         return Ok(Over::Finished);
     }
     let _folders = lock::folders(&plan)?;
-    let name = standing.begun.as_ref().map(|begun| begun.launcher.clone()).unwrap_or_default();
+    let name = standing
+        .begun
+        .as_ref()
+        .map(|begun| begun.launcher.clone())
+        .unwrap_or_default();
     let mut world = Real::new(launcher::named(&name)?)?;
     Runner::resume(plan, &mut world)?.run()
 }
@@ -169,27 +181,50 @@ fn stop(args: &StopArgs) -> anyhow::Result<u8> {
     let path = folder.lock();
     if let Holder::Somebody(pid) = lock::holder(&path)? {
         let pid = pid.and_then(|pid| Pid::from_raw(pid.cast_signed()));
-        let pid = pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
+        let pid =
+            pid.with_context(|| format!("{}: its holder has not said its number", path.display()))?;
         let process = pidfd_open(pid, PidfdFlags::empty());
         // Only while the lock is held is this still its holder's number.
         if let (Ok(process), Holder::Somebody(_)) = (process, lock::holder(&path)?) {
-            pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
-            say(&format!("process {} was asked to stop; it ends what runs first", pid.as_raw_nonzero()));
+            pidfd_send_signal(&process, Signal::TERM)
+                .with_context(|| format!("process {}", pid.as_raw_nonzero()))?;
+            say(&format!(
+                "process {} was asked to stop; it ends what runs first",
+                pid.as_raw_nonzero()
+            ));
         }
         stop::wait(&path)?;
     }
     // A runner that was killed leaves what it ran.
     let _lock = Lock::take(&path)?;
-    let name = standing.begun.map(|begun| begun.launcher).unwrap_or_default();
+    let name = standing
+        .begun
+        .map(|begun| begun.launcher)
+        .unwrap_or_default();
     let swept = launcher::named(&name)?.sweep(&folder.scope(&plan.name), SWEEP_GRACE)?;
-    swept.iter().for_each(|name| say(&format!("{name} was left behind, and has been ended")));
+    swept
+        .iter()
+        .for_each(|name| say(&format!("{name} was left behind, and has been ended")));
     if let Err(error) = targets::empty(&targets::file(&plan, &folder)) {
-        say(&format!("warning: the targets file still lists a recorder: {error:#}"));
+        say(&format!(
+            "warning: the targets file still lists a recorder: {error:#}"
+        ));
     }
     // It may have come to its end meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let (next, shown) = if finished { ("report", "shows its results") } else { ("resume", "continues") };
-    let over = if finished { "the experiment is finished; " } else { "" };
-    say(&format!("nothing runs; {over}`faultline experiment {next} {}` {shown}", folder.path().display()));
+    let (next, shown) = if finished {
+        ("report", "shows its results")
+    } else {
+        ("resume", "continues")
+    };
+    let over = if finished {
+        "the experiment is finished; "
+    } else {
+        ""
+    };
+    say(&format!(
+        "nothing runs; {over}`faultline experiment {next} {}` {shown}",
+        folder.path().display()
+    ));
     Ok(0)
 }

@@ -75,19 +75,31 @@ impl Folder {
     /// What the groups of the experiment are named after: its name, and the folder, so that two never share one.
     pub fn scope(&self, name: &str) -> String {
         let digest = hexadecimal(&Sha256::digest(self.0.as_os_str().as_bytes()));
-        let name: String = name.chars().map(|c| if c == '-' { '_' } else { c }).collect();
+        let name: String = name
+            .chars()
+            .map(|c| if c == '-' { '_' } else { c })
+            .collect();
         format!("{name}_{}", digest.get(..8).unwrap_or(&digest))
     }
 }
 
 /// What one attempt at a run is called within its experiment: `003-512G-r2/a1`.
 pub fn name_of(run: &Scheduled, attempt: u32) -> String {
-    format!("{:03}-{}-r{}/a{attempt}", run.run, in_a_path(&run.arm), run.replicate)
+    format!(
+        "{:03}-{}-r{}/a{attempt}",
+        run.run,
+        in_a_path(&run.arm),
+        run.replicate
+    )
 }
 
 /// The group of one part of an attempt at a run.
 pub fn group(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
-    GroupName { scope: scope.to_owned(), run: format!("r{run:03}_a{attempt}"), part: part.to_owned() }
+    GroupName {
+        scope: scope.to_owned(),
+        run: format!("r{run:03}_a{attempt}"),
+        part: part.to_owned(),
+    }
 }
 
 /// SHA-256 of a plan's text.
@@ -101,7 +113,13 @@ fn hexadecimal(bytes: &[u8]) -> String {
 
 /// An arm's name as a part of a path.
 fn in_a_path(name: &str) -> String {
-    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    let safe = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') {
+            c
+        } else {
+            '_'
+        }
+    };
     name.chars().map(safe).take(LONGEST).collect()
 }
 
@@ -111,17 +129,29 @@ mod tests {
 
     #[test]
     fn runs_have_folders_that_tell_what_they_are_and_are_safe() {
-        let run =
-            Scheduled { run: 3, arm: "../512 G/ü".to_owned(), replicate: 2, lane: "a".to_owned(), second: false };
+        let run = Scheduled {
+            run: 3,
+            arm: "../512 G/ü".to_owned(),
+            replicate: 2,
+            lane: "a".to_owned(),
+            second: false,
+        };
         let folder = Folder::new(Path::new("/x"));
-        assert_eq!(folder.recording(&run, 4), Path::new("/x/runs/003-.._512_G__-r2/a4/run.fltl"));
+        assert_eq!(
+            folder.recording(&run, 4),
+            Path::new("/x/runs/003-.._512_G__-r2/a4/run.fltl")
+        );
     }
 
     #[test]
     fn groups_of_two_folders_never_share_a_scope_and_have_no_dash() {
         let scopes = ["/x", "/y"].map(|path| Folder::new(Path::new(path)).scope("ram-mainnet"));
         assert_ne!(scopes[0], scopes[1]);
-        assert!(scopes[0].starts_with("ram_mainnet_") && scopes[0].len() == 20, "{}", scopes[0]);
+        assert!(
+            scopes[0].starts_with("ram_mainnet_") && scopes[0].len() == 20,
+            "{}",
+            scopes[0]
+        );
         assert_eq!(group("s", 12, 1, "validator").run, "r012_a1");
     }
 }

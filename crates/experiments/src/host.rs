@@ -37,15 +37,22 @@ pub(crate) struct HostSnapshot {
 
 /// What there is to say against a run now, but for other load and what is left of earlier runs.
 pub(crate) fn host_now(plan: &Plan) -> Vec<Remark> {
-    remarks(&plan.host, &look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()))
+    remarks(
+        &plan.host,
+        &look(plan, &HostRoot::default(), &plan.folder, None, Vec::new()),
+    )
 }
 
 /// The folders that a run in this lane fills.
 pub(crate) fn folders_of(lane: &Lane) -> impl Iterator<Item = &Path> {
-    [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|path| path.as_path())
+    [
+        Some(&lane.ledger),
+        lane.accounts.as_ref(),
+        lane.snapshots.as_ref(),
+    ]
+    .into_iter()
+    .flatten()
+    .map(|path| path.as_path())
 }
 
 /// Looks at the host.
@@ -60,21 +67,41 @@ pub(crate) fn look(
     paths.extend(plan.lanes.iter().flat_map(folders_of));
     let mut state = host::look(root, &paths, &is_validator);
     count_what_is_cleared(plan, root, &mut state.disks);
-    let used = plan.lanes.iter().flat_map(folders_of).flat_map(|folder| folders::users(root, folder));
-    HostSnapshot { state, busy, groups, users: used.map(|user| user.to_string()).collect() }
+    let used = plan
+        .lanes
+        .iter()
+        .flat_map(folders_of)
+        .flat_map(|folder| folders::users(root, folder));
+    HostSnapshot {
+        state,
+        busy,
+        groups,
+        users: used.map(|user| user.to_string()).collect(),
+    }
 }
 
 /// What is cleared before a run is free then. That takes a walk over all files, hence only where it may matter.
 fn count_what_is_cleared(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
-    let short = |disk: &Disk| disk.free.is_some_and(|free| free < plan.host.free_disk.bound);
+    let short = |disk: &Disk| {
+        disk.free
+            .is_some_and(|free| free < plan.host.free_disk.bound)
+    };
     let looks = plan.begin != Begin::AsIs && plan.host.free_disk.severity != Severity::Ignore;
     if !looks || !disks.iter().any(short) {
         return;
     }
     for folder in plan.lanes.iter().flat_map(folders_of) {
-        let device = disks.iter().find(|disk| disk.path == folder).and_then(|disk| disk.device);
-        let Ok(would) = folders::would_clear(folder, root) else { continue };
-        for disk in disks.iter_mut().filter(|disk| device.is_some() && disk.device == device) {
+        let device = disks
+            .iter()
+            .find(|disk| disk.path == folder)
+            .and_then(|disk| disk.device);
+        let Ok(would) = folders::would_clear(folder, root) else {
+            continue;
+        };
+        for disk in disks
+            .iter_mut()
+            .filter(|disk| device.is_some() && disk.device == device)
+        {
             disk.free = disk.free.map(|free| free.saturating_add(would.bytes));
         }
     }
@@ -89,34 +116,72 @@ fn is_validator(name: &str) -> bool {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
     let mut all = Vec::new();
-    let mut say = |severity: Severity, passes: bool, what: String| all.push(Remark { severity, passes, what });
+    let mut say = |severity: Severity, passes: bool, what: String| {
+        all.push(Remark {
+            severity,
+            passes,
+            what,
+        })
+    };
     if let Some(busy) = seen.busy.filter(|busy| *busy > rules.busy_cpus.bound) {
-        say(rules.busy_cpus.severity, true, format!("{busy:.1} CPUs are busy with something else: end it"));
+        say(
+            rules.busy_cpus.severity,
+            true,
+            format!("{busy:.1} CPUs are busy with something else: end it"),
+        );
     }
     for disk in &seen.state.disks {
         if let Some(free) = disk.free.filter(|free| *free < rules.free_disk.bound) {
-            let what = format!("{} has only {} free: free space", disk.path.display(), bytes(free));
+            let what = format!(
+                "{} has only {} free: free space",
+                disk.path.display(),
+                bytes(free)
+            );
             say(rules.free_disk.severity, false, what);
         }
     }
     if let Some(swap) = seen.state.swap_total.filter(|swap| *swap > 0) {
-        say(rules.swap, false, format!("swap is on ({}): `swapoff -a` ends it", bytes(swap)));
+        say(
+            rules.swap,
+            false,
+            format!("swap is on ({}): `swapoff -a` ends it", bytes(swap)),
+        );
     }
     if seen.state.huge_pages.as_deref() == Some("always") {
-        say(rules.huge_pages, false, "transparent huge pages are `always`: choose `madvise`".to_owned());
+        say(
+            rules.huge_pages,
+            false,
+            "transparent huge pages are `always`: choose `madvise`".to_owned(),
+        );
     }
-    if let Some(governor) = seen.state.governors.iter().find(|governor| *governor != "performance") {
-        say(rules.governor, false, format!("the CPU governor is `{governor}`: choose `performance`"));
+    if let Some(governor) = seen
+        .state
+        .governors
+        .iter()
+        .find(|governor| *governor != "performance")
+    {
+        say(
+            rules.governor,
+            false,
+            format!("the CPU governor is `{governor}`: choose `performance`"),
+        );
     }
     for group in &seen.groups {
-        say(rules.leftovers, true, format!("{group} is left of an earlier run: `faultline experiment stop` ends it"));
+        say(
+            rules.leftovers,
+            true,
+            format!("{group} is left of an earlier run: `faultline experiment stop` ends it"),
+        );
     }
     for user in &seen.users {
         say(rules.leftovers, true, format!("{user}: end it"));
     }
     // It is another one's, and may be meant to run, as a cluster of one's own does.
     for other in seen.state.running.iter().filter(|_| seen.users.is_empty()) {
-        let what = format!("another validator runs: process {} ({})", other.pid, other.name);
+        let what = format!(
+            "another validator runs: process {} ({})",
+            other.pid, other.name
+        );
         say(rules.leftovers.min(Severity::Warn), false, what);
     }
     all
@@ -130,7 +195,14 @@ mod tests {
 
     #[test]
     fn every_validator_is_known_by_the_name_that_the_kernel_cuts() {
-        for name in ["agave-validator", "solana-validato", "solana-test-val", "jito-validator", "fdctl", "firedancer"] {
+        for name in [
+            "agave-validator",
+            "solana-validato",
+            "solana-test-val",
+            "jito-validator",
+            "fdctl",
+            "firedancer",
+        ] {
             assert!(is_validator(name), "{name}");
         }
         assert!(!is_validator("agave-valid") && !is_validator("bash") && !is_validator(""));
@@ -150,14 +222,25 @@ mod tests {
         };
         let free = |how: &str| -> Vec<u64> {
             let plan = crate::plan::parse(&text(how), &folder.path().join("plan.toml")).unwrap();
-            let disk =
-                |path: &Path, device| Disk { path: path.into(), device: Some(device), size: None, free: Some(7) };
-            let mut disks = [disk(&plan.folder, 1), disk(&ledger, 1), disk(Path::new("/other"), 2)];
+            let disk = |path: &Path, device| Disk {
+                path: path.into(),
+                device: Some(device),
+                size: None,
+                free: Some(7),
+            };
+            let mut disks = [
+                disk(&plan.folder, 1),
+                disk(&ledger, 1),
+                disk(Path::new("/other"), 2),
+            ];
             count_what_is_cleared(&plan, &HostRoot::default(), &mut disks);
             disks.iter().filter_map(|disk| disk.free).collect()
         };
         let with = free("download");
-        assert!(with[0] == with[1] && with[0] >= 3 << 20 && with[2] == 7, "{with:?}");
+        assert!(
+            with[0] == with[1] && with[0] >= 3 << 20 && with[2] == 7,
+            "{with:?}"
+        );
         assert_eq!(free("as-is"), [7; 3]);
     }
 
@@ -167,16 +250,37 @@ mod tests {
         let rules = HostRules {
             cool_down: Duration::ZERO,
             patience: Duration::ZERO,
-            busy_cpus: Rule { bound: 1.0, severity },
-            free_disk: Rule { bound: 900 << 30, severity },
+            busy_cpus: Rule {
+                bound: 1.0,
+                severity,
+            },
+            free_disk: Rule {
+                bound: 900 << 30,
+                severity,
+            },
             swap: severity,
             huge_pages: severity,
             governor: severity,
             leftovers: severity,
         };
-        let disk = Disk { path: "/l".into(), device: None, size: None, free: Some(26 << 30) };
-        let state = HostState { disks: vec![disk], ..HostState::default() };
-        let found = remarks(&rules, &HostSnapshot { state, busy: Some(2.0), ..HostSnapshot::default() });
+        let disk = Disk {
+            path: "/l".into(),
+            device: None,
+            size: None,
+            free: Some(26 << 30),
+        };
+        let state = HostState {
+            disks: vec![disk],
+            ..HostState::default()
+        };
+        let found = remarks(
+            &rules,
+            &HostSnapshot {
+                state,
+                busy: Some(2.0),
+                ..HostSnapshot::default()
+            },
+        );
         let passes: Vec<bool> = found.iter().map(|remark| remark.passes).collect();
         assert_eq!(passes, [true, false], "{found:?}");
     }

@@ -35,7 +35,10 @@ const DAEMONISED: &str = "its command ended with exit code 0 while what it had s
 
 /// Whether the kernel killed something of the group for lack of memory. A shell may outlive the child that was killed.
 pub fn killed_for_memory(evidence: &Evidence) -> bool {
-    evidence.memory_events.get("oom_kill").is_some_and(|kills| *kills > 0)
+    evidence
+        .memory_events
+        .get("oom_kill")
+        .is_some_and(|kills| *kills > 0)
         || evidence.result.as_deref() == Some(OOM_KILL)
 }
 
@@ -60,22 +63,33 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
     }
     // What was tried was hardly the validator's own end.
     if facts.left && kind == Kind::Validator && facts.after.end == Some(End::Code(0)) {
-        return (Outcome::Failed { why: DAEMONISED.to_owned() }, notes);
+        return (
+            Outcome::Failed {
+                why: DAEMONISED.to_owned(),
+            },
+            notes,
+        );
     }
     if facts.left {
-        notes.push("its first process ended and left others running, which were ended as well".to_owned());
+        notes.push(
+            "its first process ended and left others running, which were ended as well".to_owned(),
+        );
     }
     let outcome = match facts.after.end {
         Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
         Some(End::Code(code)) => {
             if code > SHELL_SIGNAL {
                 let signal = code - SHELL_SIGNAL;
-                notes.push(format!("a shell says {code} when signal {signal} has ended its child"));
+                notes.push(format!(
+                    "a shell says {code} when signal {signal} has ended its child"
+                ));
             }
             Outcome::Exited { code }
         }
         Some(End::Signal(signal)) => Outcome::Killed { signal },
-        None => Outcome::Failed { why: "it is gone, and the system does not say how it ended".to_owned() },
+        None => Outcome::Failed {
+            why: "it is gone, and the system does not say how it ended".to_owned(),
+        },
     };
     (outcome, notes)
 }
@@ -84,7 +98,10 @@ fn ended_by_us(kind: Kind, stop: &Stop, why: Why) -> Outcome {
     match (why, kind) {
         (Why::TimeUp, Kind::Validator) => Outcome::Completed,
         (Why::TimeUp, Kind::Replay) => Outcome::Failed {
-            why: format!("its work was not done within {}: give it a longer `stop.duration`", time(stop.duration)),
+            why: format!(
+                "its work was not done within {}: give it a longer `stop.duration`",
+                time(stop.duration)
+            ),
         },
         (Why::NeverExecuted, _) => Outcome::NeverExecuted,
         (Why::NoProgress, _) => Outcome::NoProgress,

@@ -34,8 +34,11 @@ impl Lock {
     /// Another runner has it, or the file cannot be made.
     pub fn take(path: &Path) -> anyhow::Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
-        let held =
-            |who| format!("this experiment is being run already{who}; `faultline experiment stop {folder}` stops it");
+        let held = |who| {
+            format!(
+                "this experiment is being run already{who}; `faultline experiment stop {folder}` stops it"
+            )
+        };
         Self::take_or(path, held)
     }
 
@@ -48,8 +51,13 @@ impl Lock {
         // What is in it belongs to its holder until the lock is ours.
         // Nor is it another file, to which a link leads.
         let flags = OFlags::NOFOLLOW.bits().cast_signed();
-        let open =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).custom_flags(flags).open(path);
+        let open = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(flags)
+            .open(path);
         let mut file = open.with_context(said)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -59,7 +67,9 @@ impl Lock {
             }
             Err(error) => return Err(error).with_context(said),
         }
-        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(said)?;
+        file.set_len(0)
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .with_context(said)?;
         Ok(Lock(file))
     }
 }
@@ -71,12 +81,18 @@ impl Lock {
 /// Another experiment has one of them, or it is not there.
 pub fn folders(plan: &Plan) -> anyhow::Result<Vec<Hold>> {
     let root = HostRoot::default();
-    let work = plan.lanes.iter().flat_map(folders_of).map(|folder| (folder, Purpose::Work));
+    let work = plan
+        .lanes
+        .iter()
+        .flat_map(folders_of)
+        .map(|folder| (folder, Purpose::Work));
     let source = match &plan.begin {
         Begin::Restore { from } => Some((from.as_path(), Purpose::Source)),
         _ => None,
     };
-    work.chain(source).map(|(folder, purpose)| Ok(hold(folder, purpose, &root)?)).collect()
+    work.chain(source)
+        .map(|(folder, purpose)| Ok(hold(folder, purpose, &root)?))
+        .collect()
 }
 
 /// Who holds the lock now.
@@ -103,7 +119,12 @@ pub fn stands_still(pid: u32) -> bool {
 }
 
 fn number(path: &Path) -> Option<u32> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok().filter(|pid| *pid > 0)
+    std::fs::read_to_string(path)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .filter(|pid| *pid > 0)
 }
 
 #[cfg(test)]
@@ -118,7 +139,12 @@ mod tests {
         let lock = Lock::take(&path).unwrap();
         let own = std::process::id();
         assert_eq!(holder(&path).unwrap(), Holder::Somebody(Some(own)));
-        assert!(Lock::take(&path).unwrap_err().to_string().contains(&format!("process {own}")));
+        assert!(
+            Lock::take(&path)
+                .unwrap_err()
+                .to_string()
+                .contains(&format!("process {own}"))
+        );
         drop(lock);
         assert_eq!(holder(&path).unwrap(), Holder::Nobody);
         assert!(Lock::take(&path).is_ok());

@@ -54,7 +54,9 @@ impl std::fmt::Display for Outcome {
             Outcome::Completed => f.write_str("completed"),
             Outcome::OutOfMemory => f.write_str("OOM-killed"),
             Outcome::Exited { code } => write!(f, "ended by itself with exit code {code}"),
-            Outcome::Killed { signal } => write!(f, "killed by signal {signal}, which did not come from here"),
+            Outcome::Killed { signal } => {
+                write!(f, "killed by signal {signal}, which did not come from here")
+            }
             Outcome::NeverExecuted => f.write_str("never executed a transaction"),
             Outcome::NoProgress => f.write_str("made no progress any more"),
             Outcome::NotAtTip => f.write_str("was not at the tip in time"),

@@ -83,7 +83,10 @@ impl Search {
         let references = 2 + (trials + confirmed) / 3;
         let dwell = self.settle.saturating_add(self.dwell);
         let each = dwell.saturating_mul(trials + references);
-        dwell.saturating_add(self.dwell).saturating_mul(confirmed).saturating_add(each)
+        dwell
+            .saturating_add(self.dwell)
+            .saturating_mul(confirmed)
+            .saturating_add(each)
     }
 }
 

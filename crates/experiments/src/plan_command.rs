@@ -35,11 +35,18 @@ pub fn read(file: &Path) -> anyhow::Result<Plan> {
 ///
 /// # Errors
 /// [`WrongUsage`] for a plan with mistakes.
-pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> anyhow::Result<(String, u8)> {
+pub fn plan(
+    args: &PlanArgs,
+    launcher: Result<LauncherFacts, String>,
+) -> anyhow::Result<(String, u8)> {
     let plan = read(&args.plan)?;
     let facts = check::gather(&plan, launcher);
     let outlook = Outlook::new(&plan, &facts, args.i_vote);
-    let said = if args.json { json(&outlook)? } else { text::page(&outlook) };
+    let said = if args.json {
+        json(&outlook)?
+    } else {
+        text::page(&outlook)
+    };
     Ok((said, u8::from(!outlook.may_run)))
 }
 
@@ -140,8 +147,14 @@ impl Outlook {
             name: plan.name.clone(),
             plan: plan.file.clone(),
             folder: plan.folder.clone(),
-            launcher: facts.launcher.as_ref().ok().map(|launcher| launcher.name.clone()),
-            may_run: findings.iter().all(|finding| finding.severity < Severity::Refuse),
+            launcher: facts
+                .launcher
+                .as_ref()
+                .ok()
+                .map(|launcher| launcher.name.clone()),
+            may_run: findings
+                .iter()
+                .all(|finding| finding.severity < Severity::Refuse),
             search: plan.search.as_ref().map(SearchOutlook::new),
             arms: plan.arms.iter().map(ArmOutlook::new).collect(),
             estimate: estimate(plan, turns.len()),

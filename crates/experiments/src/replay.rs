@@ -46,9 +46,9 @@ fn log(path: &Path) -> io::Result<Log> {
     loop {
         match file.read(&mut chunk) {
             Ok(0) => break,
-            Ok(count) => {
-                splitter.feed(chunk.get(..count).unwrap_or_default(), |line| log.take(line.unwrap_or_default()))
-            }
+            Ok(count) => splitter.feed(chunk.get(..count).unwrap_or_default(), |line| {
+                log.take(line.unwrap_or_default())
+            }),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -70,7 +70,9 @@ struct Log {
 
 impl Log {
     fn take(&mut self, line: &[u8]) {
-        let Ok(line) = std::str::from_utf8(line) else { return };
+        let Ok(line) = std::str::from_utf8(line) else {
+            return;
+        };
         let line = LogLine::parse(line);
         if let Some(frozen) = line.frozen() {
             let slot = ReplayedSlot {
@@ -110,7 +112,9 @@ impl Log {
             self.replayed.left_out += 1;
             return;
         }
-        let elapsed = before.zip(at).map(|(before, at)| at.saturating_sub(before) as f64 / 1e6);
+        let elapsed = before
+            .zip(at)
+            .map(|(before, at)| at.saturating_sub(before) as f64 / 1e6);
         self.places.insert(slot.slot, slots.len());
         slots.push(ReplayedSlot {
             frozen_unix_ns: at.unwrap_or_default(),
@@ -127,12 +131,20 @@ impl Log {
         if counts.evictions.is_some_and(|evictions| evictions > 0) {
             seen.water_level_evicting = seen.water_level_evicting.max(level);
         }
-        seen.insertions = seen.insertions.saturating_add(counts.insertions.unwrap_or_default());
-        seen.evictions = seen.evictions.saturating_add(counts.evictions.unwrap_or_default());
+        seen.insertions = seen
+            .insertions
+            .saturating_add(counts.insertions.unwrap_or_default());
+        seen.evictions = seen
+            .evictions
+            .saturating_add(counts.evictions.unwrap_or_default());
         let place = counts.slot.and_then(|slot| self.places.get(&slot));
-        let Some(slot) = place.and_then(|place| self.replayed.slots.get_mut(*place)) else { return };
+        let Some(slot) = place.and_then(|place| self.replayed.slots.get_mut(*place)) else {
+            return;
+        };
         let add = |sum: &mut Option<u64>, more: Option<u64>| {
-            *sum = more.map(|more| sum.unwrap_or_default().saturating_add(more)).or(*sum);
+            *sum = more
+                .map(|more| sum.unwrap_or_default().saturating_add(more))
+                .or(*sum);
         };
         add(&mut slot.misses, counts.misses);
         add(&mut slot.reloads, counts.reloads);
@@ -143,16 +155,29 @@ impl Log {
 
 /// FNV-1a: to compare hashes of banks, which are hashes already.
 fn fingerprint(hash: &str) -> u64 {
-    hash.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    hash.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// The slots of a replay as CSV: a line each, an empty field where nothing is known.
 pub fn csv(replayed: &Replayed) -> String {
     let mut text = String::from("slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n");
     for slot in &replayed.slots {
-        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let elapsed = slot.elapsed_ms.map(|ms| format!("{ms:.6}")).unwrap_or_default();
-        let counts = [slot.signatures, slot.misses, slot.reloads, slot.evictions, slot.insertions].map(number);
+        let number =
+            |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let elapsed = slot
+            .elapsed_ms
+            .map(|ms| format!("{ms:.6}"))
+            .unwrap_or_default();
+        let counts = [
+            slot.signatures,
+            slot.misses,
+            slot.reloads,
+            slot.evictions,
+            slot.insertions,
+        ]
+        .map(number);
         text.push_str(&format!("{},{elapsed},{}\n", slot.slot, counts.join(",")));
     }
     text

@@ -60,7 +60,10 @@ impl Counted<'_> {
     /// `512G, run 2`.
     pub(crate) fn name(&self) -> String {
         let twin = if self.scheduled.second { " (A/A)" } else { "" };
-        format!("{}{twin}, run {}", self.scheduled.arm, self.scheduled.replicate)
+        format!(
+            "{}{twin}, run {}",
+            self.scheduled.arm, self.scheduled.replicate
+        )
     }
 }
 
@@ -73,14 +76,29 @@ pub fn report_command(args: &ExperimentReportArgs) -> anyhow::Result<String> {
     let (report, slots) = experiment.report()?;
     // The experiment's own folder for it has nothing else in it.
     let force = args.force || args.out.is_none();
-    let out: PathBuf = args.out.clone().unwrap_or_else(|| experiment.folder.path().join(REPORT));
+    let out: PathBuf = args
+        .out
+        .clone()
+        .unwrap_or_else(|| experiment.folder.path().join(REPORT));
     let written = render::write(&report, &out, force)?;
-    if !out.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("html")) {
+    if !out
+        .extension()
+        .is_some_and(|ending| ending.eq_ignore_ascii_case("html"))
+    {
         for (name, text) in slots {
-            put(&out, &out.join(SLOTS).join(format!("{name}.csv")), &text, force)?;
+            put(
+                &out,
+                &out.join(SLOTS).join(format!("{name}.csv")),
+                &text,
+                force,
+            )?;
         }
     }
-    Ok(format!("{}\n{}\n", clean(&report.verdict.headline), written.page.display()))
+    Ok(format!(
+        "{}\n{}\n",
+        clean(&report.verdict.headline),
+        written.page.display()
+    ))
 }
 
 impl Experiment {
@@ -92,18 +110,35 @@ impl Experiment {
         let folder = super::begun::find(path)?;
         let lines = journal::read(&folder.journal())?;
         let standing = JournalState::of(&lines);
-        let file = standing.begun.as_ref().map_or_else(|| folder.plan(), |begun| begun.file.clone());
-        let text = fs::read_to_string(folder.plan()).with_context(|| folder.plan().display().to_string())?;
+        let file = standing
+            .begun
+            .as_ref()
+            .map_or_else(|| folder.plan(), |begun| begun.file.clone());
+        let text = fs::read_to_string(folder.plan())
+            .with_context(|| folder.plan().display().to_string())?;
         let plan = plan::parse(&text, &file).map_err(|mistakes| all(&folder.plan(), &mistakes))?;
-        Ok(Experiment { folder, plan, standing })
+        Ok(Experiment {
+            folder,
+            plan,
+            standing,
+        })
     }
 
     /// Runs that count, in the order of the schedule.
     pub fn counted(&self) -> Vec<Counted<'_>> {
         let counted = self.standing.counted().into_iter();
-        let turn = |scheduled: &Scheduled| self.standing.turn_of(scheduled.run).map_or(0, |turn| turn.number);
+        let turn = |scheduled: &Scheduled| {
+            self.standing
+                .turn_of(scheduled.run)
+                .map_or(0, |turn| turn.number)
+        };
         counted
-            .map(|(scheduled, attempt, ending)| Counted { turn: turn(scheduled), scheduled, attempt, ending })
+            .map(|(scheduled, attempt, ending)| Counted {
+                turn: turn(scheduled),
+                scheduled,
+                attempt,
+                ending,
+            })
             .collect()
     }
 
@@ -135,10 +170,17 @@ impl Experiment {
         let name = self.plan.report.primary.as_deref().unwrap_or(DEFAULT);
         let primary = report::scalar(name).ok_or_else(|| {
             let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-            anyhow!("primary = {name:?} in the plan's [report]: no such metric; there are {}", known.join(", "))
+            anyhow!(
+                "primary = {name:?} in the plan's [report]: no such metric; there are {}",
+                known.join(", ")
+            )
         })?;
         let margin = self.plan.report.margin.unwrap_or(Options::default().margin);
-        Ok(Options { primary, margin, ..Options::default() })
+        Ok(Options {
+            primary,
+            margin,
+            ..Options::default()
+        })
     }
 
     /// Where the recording of a run is.
@@ -148,8 +190,15 @@ impl Experiment {
 
     /// What a run has searched and found; `None` without a search.
     pub fn searched(&self, one: &Counted<'_>) -> Option<&Answer> {
-        let newest = self.standing.newest(self.standing.turn_of(one.scheduled.run)?)?;
-        newest.runs.get(&one.scheduled.run)?.searched.answer.as_ref()
+        let newest = self
+            .standing
+            .newest(self.standing.turn_of(one.scheduled.run)?)?;
+        newest
+            .runs
+            .get(&one.scheduled.run)?
+            .searched
+            .answer
+            .as_ref()
     }
 
     /// A run as reports see it; `None` if its recording cannot be read.
@@ -162,7 +211,10 @@ impl Experiment {
     /// The name of a run's folder.
     fn name(&self, one: &Counted<'_>) -> String {
         let folder = self.folder.run(one.scheduled, one.attempt);
-        let name = folder.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+        let name = folder
+            .parent()
+            .and_then(Path::file_name)
+            .map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| format!("{:03}", one.scheduled.run))
     }
 
@@ -175,16 +227,31 @@ impl Experiment {
         });
         run.predict_cache(&path);
         if self.plan.workload.kind == Kind::Replay {
-            let log = self.folder.run(one.scheduled, one.attempt).join(super::folder::OUTPUT);
+            let log = self
+                .folder
+                .run(one.scheduled, one.attempt)
+                .join(super::folder::OUTPUT);
             match replay::read(&log) {
                 Ok(replayed) => run.replayed = replayed,
-                Err(error) => unread.push(format!("run {}: {}: {error}", one.scheduled.run, log.display())),
+                Err(error) => unread.push(format!(
+                    "run {}: {}: {error}",
+                    one.scheduled.run,
+                    log.display()
+                )),
             }
         }
         // The recordings of all runs have one name.
-        run.file = path.strip_prefix(self.folder.path()).unwrap_or(&path).display().to_string();
+        run.file = path
+            .strip_prefix(self.folder.path())
+            .unwrap_or(&path)
+            .display()
+            .to_string();
         run.labels = labels(&self.plan.name, one, run.labels);
-        let arm = self.plan.arms.iter().find(|arm| arm.name == one.scheduled.arm);
+        let arm = self
+            .plan
+            .arms
+            .iter()
+            .find(|arm| arm.name == one.scheduled.arm);
         run.told = Some(told::told(one.ending, arm, self.plan.workload.kind));
         run
     }
@@ -202,7 +269,9 @@ fn labels(name: &str, one: &Counted<'_>, recorded: Vec<(String, String)>) -> Vec
     if one.scheduled.second {
         labels.push(("second".to_owned(), "1".to_owned()));
     }
-    let more = recorded.into_iter().filter(|(key, _)| key != "second" && !labels.iter().any(|(known, _)| known == key));
+    let more = recorded
+        .into_iter()
+        .filter(|(key, _)| key != "second" && !labels.iter().any(|(known, _)| known == key));
     let more: Vec<(String, String)> = more.collect();
     labels.extend(more);
     labels

@@ -77,7 +77,14 @@ impl<'w> Runner<'w> {
         let journal = Journal::create(&folder.journal())?;
         let (name, launcher) = (plan.name.clone(), world.launcher().name().to_owned());
         let (file, seed) = (plan.file.clone(), plan.seed);
-        let planned = Entry::Planned { name, plan: folder::digest(&plan.text), file, seed, launcher, turns };
+        let planned = Entry::Planned {
+            name,
+            plan: folder::digest(&plan.text),
+            file,
+            seed,
+            launcher,
+            turns,
+        };
         let mut runner = Runner::new(plan, folder, journal, world);
         runner.write(planned)?;
         Ok(runner)
@@ -92,7 +99,10 @@ impl<'w> Runner<'w> {
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, world);
         runner.standing = JournalState::of(&lines);
-        let ends = lines.iter().rev().find(|line| matches!(line.entry, Entry::RunEnded { .. }));
+        let ends = lines
+            .iter()
+            .rev()
+            .find(|line| matches!(line.entry, Entry::RunEnded { .. }));
         if let Some(last) = ends {
             let now = runner.world.now();
             let ago = u64::try_from(now.unix_ns.saturating_sub(last.unix_ns)).unwrap_or(0);
@@ -121,18 +131,25 @@ impl<'w> Runner<'w> {
     /// The journal cannot be written, or what an earlier runner left cannot be ended. What runs is ended then, and the
     /// experiment can be resumed.
     pub fn run(mut self) -> anyhow::Result<Over> {
-        self.write(Entry::Runner { pid: std::process::id(), boot: self.world.boot() })?;
+        self.write(Entry::Runner {
+            pid: std::process::id(),
+            boot: self.world.boot(),
+        })?;
         self.tidy_up()?;
         // Of a runner that was killed.
         self.announce();
         while let Some(next) = self.standing.next() {
             let (turn, attempt, failed) = (next.turn.clone(), next.attempt, next.failed);
             if failed >= self.plan.attempts {
-                return self.stop(gave_up(&turn, failed, &self.standing)).map(Over::GaveUp);
+                return self
+                    .stop(gave_up(&turn, failed, &self.standing))
+                    .map(Over::GaveUp);
             }
             match self.turn(&turn, attempt) {
                 Ok(()) | Err(Halt::Failed { .. }) => {}
-                Err(Halt::Asked(why) | Halt::NoRoom(why)) => return self.stop(why).map(Over::Stopped),
+                Err(Halt::Asked(why) | Halt::NoRoom(why)) => {
+                    return self.stop(why).map(Over::Stopped);
+                }
                 Err(Halt::Journal(error)) => return Err(self.cannot_write(error)),
             }
         }
@@ -145,10 +162,18 @@ impl<'w> Runner<'w> {
     /// Ends what an earlier runner left, and says that its runs were cut off.
     fn tidy_up(&mut self) -> anyhow::Result<()> {
         let swept = self.world.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        let open: Vec<(u32, u32)> = self.standing.unended().iter().map(|(run, attempt)| (run.run, *attempt)).collect();
+        let open: Vec<(u32, u32)> = self
+            .standing
+            .unended()
+            .iter()
+            .map(|(run, attempt)| (run.run, *attempt))
+            .collect();
         for (run, attempt) in open {
             let why = "its runner was killed, or the host went down".to_owned();
-            let notes = swept.iter().map(|name| format!("left behind and ended: {name}")).collect();
+            let notes = swept
+                .iter()
+                .map(|name| format!("left behind and ended: {name}"))
+                .collect();
             let ending = Ending {
                 outcome: Outcome::Interrupted { why },
                 validity: Validity::Valid,
@@ -156,8 +181,13 @@ impl<'w> Runner<'w> {
                 notes,
                 stopped_unix_ns: None,
             };
-            self.world.tell(&format!("run {run} was cut off and will be repeated"));
-            self.write(Entry::RunEnded { run, attempt, ending: Box::new(ending) })?;
+            self.world
+                .tell(&format!("run {run} was cut off and will be repeated"));
+            self.write(Entry::RunEnded {
+                run,
+                attempt,
+                ending: Box::new(ending),
+            })?;
         }
         Ok(())
     }
@@ -167,7 +197,9 @@ impl<'w> Runner<'w> {
         let file = targets::file(&self.plan, &self.folder);
         let all: Vec<Target> = self.told.values().cloned().collect();
         if let Err(error) = self.world.announce(&file, &all) {
-            self.world.tell(&format!("warning: the targets file for Prometheus cannot be written: {error:#}"));
+            self.world.tell(&format!(
+                "warning: the targets file for Prometheus cannot be written: {error:#}"
+            ));
         }
     }
 
@@ -186,24 +218,48 @@ impl<'w> Runner<'w> {
     }
 
     fn cannot_write(&self, error: anyhow::Error) -> anyhow::Error {
-        let hint =
-            if journal::is_full(&error) { "free space on the disk of the experiment's folder, then " } else { "" };
-        error.context(format!("the experiment has stopped; {hint}{}", self.how_to_resume()))
+        let hint = if journal::is_full(&error) {
+            "free space on the disk of the experiment's folder, then "
+        } else {
+            ""
+        };
+        error.context(format!(
+            "the experiment has stopped; {hint}{}",
+            self.how_to_resume()
+        ))
     }
 
     fn how_to_resume(&self) -> String {
-        format!("`faultline experiment resume {}` continues", self.folder.path().display())
+        format!(
+            "`faultline experiment resume {}` continues",
+            self.folder.path().display()
+        )
     }
 }
 
 fn gave_up(turn: &Turn, failed: u32, standing: &JournalState) -> String {
     let newest = standing.newest(turn);
-    let mut ends = newest.into_iter().flat_map(|newest| newest.runs.values()).filter_map(|run| run.ended.as_ref());
+    let mut ends = newest
+        .into_iter()
+        .flat_map(|newest| newest.runs.values())
+        .filter_map(|run| run.ended.as_ref());
     let why = ends.find_map(|(ending, _)| match &ending.outcome {
         Outcome::Failed { why } => Some(why.as_str()),
         _ => None,
     });
-    let runs: Vec<String> = turn.runs.iter().map(|run| format!("{} ({})", run.run, run.arm)).collect();
-    let times = if failed == 1 { "once".to_owned() } else { format!("{failed} times") };
-    format!("run {} failed {times}, the last time because {}", runs.join(", "), why.unwrap_or("it was interrupted"))
+    let runs: Vec<String> = turn
+        .runs
+        .iter()
+        .map(|run| format!("{} ({})", run.run, run.arm))
+        .collect();
+    let times = if failed == 1 {
+        "once".to_owned()
+    } else {
+        format!("{failed} times")
+    };
+    format!(
+        "run {} failed {times}, the last time because {}",
+        runs.join(", "),
+        why.unwrap_or("it was interrupted")
+    )
 }

@@ -36,27 +36,42 @@ pub struct Scheduled {
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0..;
     let turns: Vec<Vec<Scheduled>> = match plan.concurrent {
-        Some(concurrent) => {
-            (0..plan.replicates).map(|replicate| together(plan, concurrent.twice, replicate, &mut run)).collect()
-        }
+        Some(concurrent) => (0..plan.replicates)
+            .map(|replicate| together(plan, concurrent.twice, replicate, &mut run))
+            .collect(),
         None => {
-            let lane = plan.lanes.first().map(|lane| lane.name.clone()).unwrap_or_default();
+            let lane = plan
+                .lanes
+                .first()
+                .map(|lane| lane.name.clone())
+                .unwrap_or_default();
             let alone = |(arm, replicate): (usize, u32)| {
                 let (run, lane) = (run.next()? + 1, lane.clone());
                 let arm = plan.arms.get(arm)?.name.clone();
-                Some(vec![Scheduled { run, arm, replicate: replicate + 1, lane, second: false }])
+                Some(vec![Scheduled {
+                    run,
+                    arm,
+                    replicate: replicate + 1,
+                    lane,
+                    second: false,
+                }])
             };
             one_by_one(plan).into_iter().filter_map(alone).collect()
         }
     };
-    (1..).zip(turns).map(|(number, runs)| Turn { number, runs }).collect()
+    (1..)
+        .zip(turns)
+        .map(|(number, runs)| Turn { number, runs })
+        .collect()
 }
 
 /// Arms and replicates, both from 0 on, in the order in which they are run.
 fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     let arms = plan.arms.len();
     if plan.order == Order::Sequential {
-        return (0..arms).flat_map(|arm| (0..plan.replicates).map(move |replicate| (arm, replicate))).collect();
+        return (0..arms)
+            .flat_map(|arm| (0..plan.replicates).map(move |replicate| (arm, replicate)))
+            .collect();
     }
     let mut random = SplitMix64(plan.seed);
     let mut all = Vec::new();
@@ -75,15 +90,29 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 
 /// All arms at once, and one of them twice. In each turn every arm is one lane further, so that lanes cancel out; the runs
 /// stand in the order of their lanes, so that the order in which they are started does as well.
-fn together(plan: &Plan, twice: usize, replicate: u32, run: &mut impl Iterator<Item = u32>) -> Vec<Scheduled> {
+fn together(
+    plan: &Plan,
+    twice: usize,
+    replicate: u32,
+    run: &mut impl Iterator<Item = u32>,
+) -> Vec<Scheduled> {
     let mut sits: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     sits.push((twice, true));
     let lanes = sits.len();
     sits.rotate_right(replicate as usize % lanes);
-    let sat = sits.into_iter().zip(&plan.lanes).filter_map(|((arm, second), lane)| {
-        let arm = plan.arms.get(arm)?.name.clone();
-        Some(Scheduled { run: run.next()? + 1, arm, replicate: replicate + 1, lane: lane.name.clone(), second })
-    });
+    let sat = sits
+        .into_iter()
+        .zip(&plan.lanes)
+        .filter_map(|((arm, second), lane)| {
+            let arm = plan.arms.get(arm)?.name.clone();
+            Some(Scheduled {
+                run: run.next()? + 1,
+                arm,
+                replicate: replicate + 1,
+                lane: lane.name.clone(),
+                second,
+            })
+        });
     sat.collect()
 }
 

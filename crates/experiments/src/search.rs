@@ -94,7 +94,11 @@ impl Machine {
     /// write into a full group fails, as with cgroup version 1, where a validator ends itself then. `None` for rules that no
     /// plan can have.
     pub fn new(rules: Search, at_tip: u64, hard: bool) -> Option<Self> {
-        let wanted = Wanted { from: rules.from as f64, width: rules.width, most: DWELLS };
+        let wanted = Wanted {
+            from: rules.from as f64,
+            width: rules.width,
+            most: DWELLS,
+        };
         Some(Machine {
             staircase: Staircase::new(wanted)?,
             approach: Approach::new(rules.settle),
@@ -153,9 +157,17 @@ impl Machine {
         };
         let headroom = aim.headroom().filter(|_| self.approach.limit().is_some())?;
         let (_, evidence) = dwell.verdict(self.at_tip, &self.references, Some(ENDED));
-        let evidence = Box::new(Evidence { why: vec![ENDED.to_owned()], ..evidence });
+        let evidence = Box::new(Evidence {
+            why: vec![ENDED.to_owned()],
+            ..evidence
+        });
         let confirms = matches!(aim, Aim::Confirm { .. });
-        Some(Line::Dwell { headroom: Some(headroom), confirms, verdict: Verdict::Failed, evidence })
+        Some(Line::Dwell {
+            headroom: Some(headroom),
+            confirms,
+            verdict: Verdict::Failed,
+            evidence,
+        })
     }
 
     fn starting(&mut self, since: Option<Duration>, reading: &Reading, acts: &mut Vec<Act>) {
@@ -174,10 +186,11 @@ impl Machine {
     fn recovering(&mut self, since: Duration, reading: &Reading, acts: &mut Vec<Act>) {
         let waited = reading.at.saturating_sub(since);
         let patience = ((self.rules.settle + self.rules.dwell) * PATIENCE).max(RECOVERED);
-        let calm = self
-            .references
-            .refaults()
-            .is_none_or(|usual| self.approach.refaults().is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE));
+        let calm = self.references.refaults().is_none_or(|usual| {
+            self.approach
+                .refaults()
+                .is_some_and(|now| now <= usual * REFAULTS + REFAULTS_MORE)
+        });
         if waited >= self.rules.settle && self.is_near(reading) && calm {
             self.next(reading, acts);
         } else if waited > patience && self.is_near(reading) {
@@ -185,7 +198,10 @@ impl Machine {
             self.again = Some(Aim::Reference);
             self.next(reading, acts);
         } else if waited > patience {
-            let why = format!("it has not recovered without a limit for {}", faultline_text::time(waited));
+            let why = format!(
+                "it has not recovered without a limit for {}",
+                faultline_text::time(waited)
+            );
             self.end(Outcome::Inconclusive { why }, acts);
         } else {
             self.stage = Stage::Recovering(since);
@@ -206,12 +222,16 @@ impl Machine {
         let waited = reading.at.saturating_sub(since);
         let full = match (self.approach.limit(), reading.memory) {
             (None, _) => true,
-            (Some(limit), Some(memory)) => memory as f64 >= FULL * limit as f64 && !self.approach.is_exceeded(reading),
+            (Some(limit), Some(memory)) => {
+                memory as f64 >= FULL * limit as f64 && !self.approach.is_exceeded(reading)
+            }
             (Some(_), None) => false,
         };
         let settled = waited >= self.rules.settle;
         // On the way down it waits for nothing but the next step.
-        let still = reading.at.saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
+        let still = reading
+            .at
+            .saturating_sub(self.approach.lowered().unwrap_or(since).max(since));
         let patient = still < self.rules.settle * PATIENCE;
         if settled && there && full && self.is_near(reading) {
             self.dwell(aim, reading);
@@ -221,12 +241,23 @@ impl Machine {
             // A group that never fills its limit, or a tip that others are behind of as well.
             self.dwell(aim, reading);
         } else {
-            self.conclude(aim, dwell, Some("it fell behind on the way to its limit"), reading, acts);
+            self.conclude(
+                aim,
+                dwell,
+                Some("it fell behind on the way to its limit"),
+                reading,
+                acts,
+            );
         }
     }
 
     fn dwell(&mut self, aim: Aim, reading: &Reading) {
-        let length = self.rules.dwell * if matches!(aim, Aim::Confirm { .. }) { 2 } else { 1 };
+        let length = self.rules.dwell
+            * if matches!(aim, Aim::Confirm { .. }) {
+                2
+            } else {
+                1
+            };
         self.stage = Stage::Dwelling(aim, Dwell::begin(reading, length));
     }
 
@@ -261,7 +292,10 @@ impl Machine {
         if let Some(danger) = danger {
             self.approach.lift(acts);
             if limited {
-                acts.push(Act::Line(Line::Limit { headroom: None, why: danger.to_owned() }));
+                acts.push(Act::Line(Line::Limit {
+                    headroom: None,
+                    why: danger.to_owned(),
+                }));
             }
         }
         let (verdict, evidence) = match aim {
@@ -272,11 +306,18 @@ impl Machine {
             self.references.take(&evidence);
         }
         let confirms = matches!(aim, Aim::Confirm { .. });
-        let line = Line::Dwell { headroom: aim.headroom(), confirms, verdict, evidence: Box::new(evidence) };
+        let line = Line::Dwell {
+            headroom: aim.headroom(),
+            confirms,
+            verdict,
+            evidence: Box::new(evidence),
+        };
         acts.push(Act::Line(line));
         self.count(aim, verdict);
         if self.voids >= VOIDS {
-            let why = format!("{VOIDS} dwells in a row show nothing: the host or the cluster disturbed them");
+            let why = format!(
+                "{VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
+            );
             return self.end(Outcome::Inconclusive { why }, acts);
         }
         if verdict == Verdict::KeptUp
@@ -301,18 +342,26 @@ impl Machine {
         match aim {
             Aim::Reference => self.since_reference = 0,
             Aim::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
-            Aim::Confirm { headroom, high } => self.staircase.confirm(headroom as f64, high, kept_up),
+            Aim::Confirm { headroom, high } => {
+                self.staircase.confirm(headroom as f64, high, kept_up)
+            }
         }
     }
 
     /// Begins the next dwell, or ends the search.
     fn next(&mut self, reading: &Reading, acts: &mut Vec<Act>) {
         let floor = self.floor();
-        let aim = match self.again.take().filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor)) {
+        let aim = match self
+            .again
+            .take()
+            .filter(|aim| aim.headroom().is_none_or(|headroom| headroom > floor))
+        {
             Some(aim) => aim,
             None => match self.choose(reading, acts) {
                 Err(outcome) => return self.end(outcome, acts),
-                Ok(_) if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => Aim::Reference,
+                Ok(_) if self.references.len() < REFERENCES || self.since_reference >= BETWEEN => {
+                    Aim::Reference
+                }
                 Ok(aim) => aim,
             },
         };
@@ -327,8 +376,15 @@ impl Machine {
             // It has been without a limit, and near the tip, for long enough.
             None => return self.dwell(aim, reading),
             headroom => {
-                let why = if matches!(aim, Aim::Confirm { .. }) { "to confirm" } else { "to try" };
-                acts.push(Act::Line(Line::Limit { headroom, why: why.to_owned() }));
+                let why = if matches!(aim, Aim::Confirm { .. }) {
+                    "to confirm"
+                } else {
+                    "to try"
+                };
+                acts.push(Act::Line(Line::Limit {
+                    headroom,
+                    why: why.to_owned(),
+                }));
             }
         }
         self.stage = Stage::Approaching(aim, reading.at, Dwell::begin(reading, self.rules.dwell));
@@ -340,19 +396,36 @@ impl Machine {
         loop {
             let aim = match self.staircase.next_trial() {
                 Next::Try(headroom) => Aim::Probe(page(headroom as u64)),
-                Next::Confirm { h, high } => Aim::Confirm { headroom: page(h as u64), high },
-                Next::Over(staircase::Outcome::Found(interval)) => return Err(Outcome::found(&interval)),
+                Next::Confirm { h, high } => Aim::Confirm {
+                    headroom: page(h as u64),
+                    high,
+                },
+                Next::Over(staircase::Outcome::Found(interval)) => {
+                    return Err(Outcome::found(&interval));
+                }
                 Next::Over(staircase::Outcome::Noisy) => return Err(Outcome::Noisy),
                 Next::Over(staircase::Outcome::AboveStart) => return Err(Outcome::AboveStart),
                 Next::Over(staircase::Outcome::NeverFailed { lowest }) => {
-                    return Err(Outcome::NeverFailed { lowest: page(lowest as u64) });
+                    return Err(Outcome::NeverFailed {
+                        lowest: page(lowest as u64),
+                    });
                 }
             };
-            let Aim::Confirm { headroom, high: false } = aim else { return Ok(aim) };
+            let Aim::Confirm {
+                headroom,
+                high: false,
+            } = aim
+            else {
+                return Ok(aim);
+            };
             if headroom > floor {
                 return Ok(aim);
             }
-            acts.push(Act::Line(Line::untried(headroom, floor / 2, reading.unreclaimable)));
+            acts.push(Act::Line(Line::untried(
+                headroom,
+                floor / 2,
+                reading.unreclaimable,
+            )));
             self.count(aim, Verdict::Failed);
         }
     }
@@ -360,17 +433,26 @@ impl Machine {
     /// No headroom up to here is tried under a hard limit: the limit would be lifted when memory rises so again, if that is in
     /// time, and what is full by then cannot write.
     fn floor(&self) -> u64 {
-        if self.hard { self.approach.burst().saturating_mul(2) } else { 0 }
+        if self.hard {
+            self.approach.burst().saturating_mul(2)
+        } else {
+            0
+        }
     }
 
     /// Whether it is as near to the tip as without a limit.
     fn is_near(&self, reading: &Reading) -> bool {
-        reading.behind.is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
+        reading
+            .behind
+            .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
     }
 
     fn lift(&mut self, why: &str, acts: &mut Vec<Act>) {
         if self.approach.limit().is_some() {
-            acts.push(Act::Line(Line::Limit { headroom: None, why: why.to_owned() }));
+            acts.push(Act::Line(Line::Limit {
+                headroom: None,
+                why: why.to_owned(),
+            }));
         }
         self.approach.lift(acts);
     }
@@ -378,8 +460,17 @@ impl Machine {
     fn end(&mut self, outcome: Outcome, acts: &mut Vec<Act>) {
         self.lift("the search is over", acts);
         self.stage = Stage::Over;
-        let confirmed = self.staircase.confirmed().map(|ends| ends.at(|bytes| page(bytes as u64)));
-        let answer = Answer::new(outcome, confirmed, self.start, &self.growth, self.rules.horizon);
+        let confirmed = self
+            .staircase
+            .confirmed()
+            .map(|ends| ends.at(|bytes| page(bytes as u64)));
+        let answer = Answer::new(
+            outcome,
+            confirmed,
+            self.start,
+            &self.growth,
+            self.rules.horizon,
+        );
         acts.push(Act::Over(Box::new(answer)));
     }
 }

@@ -102,19 +102,31 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find(&args.experiment)?;
     let (plan, standing) = begun(&folder)?;
     let holder = lock::holder(&folder.lock())?;
-    let now = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     let mut status = Status::of(&plan, &standing, &folder, holder, now);
     if let State::Running { pid: Some(pid) } = status.state
         && lock::stands_still(pid)
     {
         (status.state, status.seconds_left) = (State::Suspended { pid }, None);
     }
-    if args.json { Ok(json(&status)?) } else { Ok(text::page(&status, now)) }
+    if args.json {
+        Ok(json(&status)?)
+    } else {
+        Ok(text::page(&status, now))
+    }
 }
 
 impl Status {
     /// Of an experiment whose lock has this holder, at this time since 1970.
-    pub fn of(plan: &Plan, standing: &JournalState, folder: &Folder, holder: Holder, now: Duration) -> Self {
+    pub fn of(
+        plan: &Plan,
+        standing: &JournalState,
+        folder: &Folder,
+        holder: Holder,
+        now: Duration,
+    ) -> Self {
         let state = match (holder, &standing.stopped) {
             (Holder::Somebody(pid), _) => State::Running { pid },
             _ if standing.finished => State::Finished,
@@ -125,14 +137,28 @@ impl Status {
         let mut runs = Vec::new();
         for turn in &standing.turns {
             for scheduled in &turn.runs {
-                runs.push(run(plan, standing, folder, (turn, scheduled), alive.then_some(now)));
+                runs.push(run(
+                    plan,
+                    standing,
+                    folder,
+                    (turn, scheduled),
+                    alive.then_some(now),
+                ));
             }
         }
         let left = alive.then(|| left(plan, standing, now));
-        let (turns, done) = (standing.turns.len(), standing.turns.iter().filter(|turn| standing.is_done(turn)).count());
+        let (turns, done) = (
+            standing.turns.len(),
+            standing
+                .turns
+                .iter()
+                .filter(|turn| standing.is_done(turn))
+                .count(),
+        );
         let usual = usual(plan, standing).as_secs_f64().max(f64::MIN_POSITIVE);
-        let current =
-            current(standing, now).filter(|_| alive).map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
+        let current = current(standing, now)
+            .filter(|_| alive)
+            .map_or(0.0, |(_, age)| (age.as_secs_f64() / usual).min(0.99));
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
@@ -170,7 +196,12 @@ fn run(
         step: now.and(steps.last()).map(|(step, _)| *step),
         course,
         search: plan.search.as_ref().zip(tried).map(|(rules, tried)| {
-            SearchStatus::of(rules, &tried.searched, standing.searches_cut_off(scheduled.run), now)
+            SearchStatus::of(
+                rules,
+                &tried.searched,
+                standing.searches_cut_off(scheduled.run),
+                now,
+            )
         }),
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
         validity: ended.map(|(ending, _)| ending.validity.clone()),
@@ -188,10 +219,20 @@ fn course(
     (began_unix_ns, now): (i64, Duration),
 ) -> String {
     // The time since 1970 never jumps enough to matter here.
-    let at = |unix_ns: i64| Now { uptime: since_1970(unix_ns), unix_ns };
-    let mut watch = Watch::begin(plan, plan.recorder.interval.unwrap_or(USUAL_INTERVAL), at(began_unix_ns));
+    let at = |unix_ns: i64| Now {
+        uptime: since_1970(unix_ns),
+        unix_ns,
+    };
+    let mut watch = Watch::begin(
+        plan,
+        plan.recorder.interval.unwrap_or(USUAL_INTERVAL),
+        at(began_unix_ns),
+    );
     let seen = progress(&folder.recording(scheduled, newest.number)).ok();
-    watch.look(at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)), seen.as_ref());
+    watch.look(
+        at(i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)),
+        seen.as_ref(),
+    );
     watch.course()
 }
 
@@ -203,7 +244,8 @@ fn since_1970(unix_ns: i64) -> Duration {
 fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> {
     let turn = standing.turns.iter().find(|turn| !standing.is_done(turn))?;
     let newest = standing.newest(turn)?;
-    let over = newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
+    let over =
+        newest.runs.len() == turn.runs.len() && newest.runs.values().all(|run| run.ended.is_some());
     (!over).then(|| (turn, now.saturating_sub(since_1970(newest.unix_ns))))
 }
 
@@ -211,11 +253,19 @@ fn current(standing: &JournalState, now: Duration) -> Option<(&Turn, Duration)> 
 fn usual(plan: &Plan, standing: &JournalState) -> Duration {
     let length = |turn: &&Turn| {
         let newest = standing.newest(turn)?;
-        let end = newest.runs.values().filter_map(|run| Some(run.ended.as_ref()?.1)).max()?;
+        let end = newest
+            .runs
+            .values()
+            .filter_map(|run| Some(run.ended.as_ref()?.1))
+            .max()?;
         Some(since_1970(end).saturating_sub(since_1970(newest.unix_ns)))
     };
-    let lengths: Vec<Duration> =
-        standing.turns.iter().filter(|turn| standing.is_done(turn)).filter_map(|t| length(&t)).collect();
+    let lengths: Vec<Duration> = standing
+        .turns
+        .iter()
+        .filter(|turn| standing.is_done(turn))
+        .filter_map(|t| length(&t))
+        .collect();
     match u32::try_from(lengths.len()) {
         Ok(many) if many > 0 => lengths.iter().sum::<Duration>() / many,
         _ => plan.host.cool_down.saturating_add(plan.stop.duration),
@@ -224,7 +274,11 @@ fn usual(plan: &Plan, standing: &JournalState) -> Duration {
 
 /// How long the turns that are not done take.
 fn left(plan: &Plan, standing: &JournalState, now: Duration) -> Duration {
-    let open = standing.turns.iter().filter(|turn| !standing.is_done(turn)).count();
+    let open = standing
+        .turns
+        .iter()
+        .filter(|turn| !standing.is_done(turn))
+        .count();
     let all = usual(plan, standing).saturating_mul(u32::try_from(open).unwrap_or(u32::MAX));
     all.saturating_sub(current(standing, now).map_or(Duration::ZERO, |(_, age)| age))
 }

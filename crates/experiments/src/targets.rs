@@ -30,14 +30,24 @@ impl Target {
     /// `instance` is of this attempt alone: ports come again. So is `run` among the runs of an arm, or two would be added up.
     pub fn new(experiment: &str, run: &Scheduled, attempt: u32, address: String) -> Self {
         let second = if run.second { ", second" } else { "" };
-        let again = if attempt > 1 { format!(", attempt {attempt}") } else { String::new() };
+        let again = if attempt > 1 {
+            format!(", attempt {attempt}")
+        } else {
+            String::new()
+        };
         let labels = BTreeMap::from([
-            ("instance", format!("{experiment}/{}", folder::name_of(run, attempt))),
+            (
+                "instance",
+                format!("{experiment}/{}", folder::name_of(run, attempt)),
+            ),
             ("experiment", experiment.to_owned()),
             ("arm", run.arm.clone()),
             ("run", format!("{}{second}{again}", run.replicate)),
         ]);
-        Target { targets: [address], labels }
+        Target {
+            targets: [address],
+            labels,
+        }
     }
 }
 
@@ -51,7 +61,8 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     let put = || {
         // Its name ends otherwise than files that a Prometheus reads.
         let new = Part::create(file)?;
-        new.file().set_permissions(fs::Permissions::from_mode(MODE))?;
+        new.file()
+            .set_permissions(fs::Permissions::from_mode(MODE))?;
         new.file().write_all(text.as_bytes())?;
         new.finish(file)
     };
@@ -63,12 +74,19 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
 /// # Errors
 /// It cannot be written.
 pub fn empty(file: &Path) -> anyhow::Result<()> {
-    if file.exists() { write(file, &[]) } else { Ok(()) }
+    if file.exists() {
+        write(file, &[])
+    } else {
+        Ok(())
+    }
 }
 
 /// The file of an experiment.
 pub fn file(plan: &Plan, folder: &Folder) -> PathBuf {
-    plan.recorder.targets.clone().unwrap_or_else(|| folder.targets())
+    plan.recorder
+        .targets
+        .clone()
+        .unwrap_or_else(|| folder.targets())
 }
 
 #[cfg(test)]
@@ -77,7 +95,13 @@ mod tests {
     use serde_json::{Value, json};
 
     fn run(second: bool) -> Scheduled {
-        Scheduled { run: 3, arm: "512 \"G\"".to_owned(), replicate: 2, lane: "main".to_owned(), second }
+        Scheduled {
+            run: 3,
+            arm: "512 \"G\"".to_owned(),
+            replicate: 2,
+            lane: "main".to_owned(),
+            second,
+        }
     }
 
     fn read(file: &Path) -> Value {
@@ -89,27 +113,55 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("targets.json");
         empty(&file).unwrap();
-        assert!(!file.exists(), "nothing was said, and nothing is to be taken back");
-        write(&file, &[Target::new("ram", &run(false), 1, "127.0.0.1:4711".to_owned())]).unwrap();
-        let labels =
-            json!({ "instance": "ram/003-512__G_-r2/a1", "experiment": "ram", "arm": "512 \"G\"", "run": "2" });
-        assert_eq!(read(&file), json!([{ "targets": ["127.0.0.1:4711"], "labels": labels }]));
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o644);
+        assert!(
+            !file.exists(),
+            "nothing was said, and nothing is to be taken back"
+        );
+        write(
+            &file,
+            &[Target::new(
+                "ram",
+                &run(false),
+                1,
+                "127.0.0.1:4711".to_owned(),
+            )],
+        )
+        .unwrap();
+        let labels = json!({ "instance": "ram/003-512__G_-r2/a1", "experiment": "ram", "arm": "512 \"G\"", "run": "2" });
+        assert_eq!(
+            read(&file),
+            json!([{ "targets": ["127.0.0.1:4711"], "labels": labels }])
+        );
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o644
+        );
         empty(&file).unwrap();
         assert_eq!(read(&file), json!([]));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "nothing is left beside it"
+        );
     }
 
     #[test]
     fn no_two_recorders_of_an_experiment_have_the_same_labels() {
-        let told = [(false, 1), (true, 1), (false, 2), (true, 2)]
-            .map(|(second, attempt)| Target::new("x", &run(second), attempt, String::new()).labels["run"].clone());
-        assert_eq!(told, ["2", "2, second", "2, attempt 2", "2, second, attempt 2"]);
+        let told = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
+            Target::new("x", &run(second), attempt, String::new()).labels["run"].clone()
+        });
+        assert_eq!(
+            told,
+            ["2", "2, second", "2, attempt 2", "2, second, attempt 2"]
+        );
     }
 
     #[test]
     fn a_folder_that_cannot_be_written_to_is_named() {
         let error = write(Path::new("/nonexistent/targets.json"), &[]).unwrap_err();
-        assert!(format!("{error:#}").contains("/nonexistent/targets.json"), "{error:#}");
+        assert!(
+            format!("{error:#}").contains("/nonexistent/targets.json"),
+            "{error:#}"
+        );
     }
 }

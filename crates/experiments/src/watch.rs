@@ -95,7 +95,10 @@ impl Watch {
             self.take(now, seen);
         }
         // One whose time is up may have to wait for others of its turn: then nobody stands still.
-        if let Some(due) = self.counted_from().and_then(|from| from.checked_add(self.rules.duration)) {
+        if let Some(due) = self
+            .counted_from()
+            .and_then(|from| from.checked_add(self.rules.duration))
+        {
             self.late = self.late.max(now.uptime.saturating_sub(due.max(before)));
         }
         self.decide(now.uptime)
@@ -108,11 +111,19 @@ impl Watch {
 
     fn take(&mut self, now: Now, seen: &Progress) {
         if let (None, Some(first)) = (self.executing, seen.first_transaction_unix_ns) {
-            let age = Duration::from_nanos(u64::try_from(now.unix_ns.saturating_sub(first)).unwrap_or(0));
-            let age = if age > LATE_POINT { Duration::ZERO } else { age };
+            let age =
+                Duration::from_nanos(u64::try_from(now.unix_ns.saturating_sub(first)).unwrap_or(0));
+            let age = if age > LATE_POINT {
+                Duration::ZERO
+            } else {
+                age
+            };
             self.executing = Some(now.uptime.saturating_sub(age).max(self.began.uptime));
         }
-        if let Some(slot) = seen.newest_slot.filter(|slot| self.slot.is_none_or(|(newest, _)| *slot > newest)) {
+        if let Some(slot) = seen
+            .newest_slot
+            .filter(|slot| self.slot.is_none_or(|(newest, _)| *slot > newest))
+        {
             self.slot = Some((slot, now.uptime));
         }
         self.at_tip |= seen.at_tip;
@@ -126,19 +137,30 @@ impl Watch {
 
     fn decide(&self, now: Duration) -> Option<Why> {
         let since = |from: Duration| now.saturating_sub(from);
-        let over = |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
-        if !self.searches && self.counted_from().is_some_and(|from| since(from) >= self.rules.duration) {
+        let over =
+            |from: Duration, most: Option<Duration>| most.is_some_and(|most| since(from) >= most);
+        if !self.searches
+            && self
+                .counted_from()
+                .is_some_and(|from| since(from) >= self.rules.duration)
+        {
             return Some(Why::TimeUp);
         }
         if self.kind == Kind::Replay || self.unheard() >= self.stale {
             return None;
         }
         match self.executing {
-            None if over(self.began.uptime, self.rules.first_transaction_within) => return Some(Why::NeverExecuted),
-            Some(first) if !self.at_tip && over(first, self.rules.at_tip_within) => return Some(Why::NotAtTip),
+            None if over(self.began.uptime, self.rules.first_transaction_within) => {
+                return Some(Why::NeverExecuted);
+            }
+            Some(first) if !self.at_tip && over(first, self.rules.at_tip_within) => {
+                return Some(Why::NotAtTip);
+            }
             _ => {}
         }
-        self.slot.filter(|(_, at)| over(*at, self.rules.no_progress_for)).map(|_| Why::NoProgress)
+        self.slot
+            .filter(|(_, at)| over(*at, self.rules.no_progress_for))
+            .map(|_| Why::NoProgress)
     }
 
     /// From when its length is counted, if that moment has come.
@@ -163,12 +185,15 @@ impl Watch {
 
     /// Since when the recording has not grown.
     fn unheard(&self) -> Duration {
-        self.latest.saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
+        self.latest
+            .saturating_sub(self.tick.map_or(self.began.uptime, |(_, at)| at))
     }
 
     /// How far it has come, in words: `42 % of 12 h 0 min, at_tip, slot 1234`.
     pub fn course(&self) -> String {
-        let share = self.counted_from().map(|from| self.latest.saturating_sub(from).as_secs_f64());
+        let share = self
+            .counted_from()
+            .map(|from| self.latest.saturating_sub(from).as_secs_f64());
         let whole = self.rules.duration.as_secs_f64().max(f64::MIN_POSITIVE);
         let counted = match share {
             Some(seconds) => {

@@ -92,7 +92,9 @@ impl Follower {
             held: Vec::new(),
             named: None,
             marks: VecDeque::new(),
-            first: fs::metadata(path).ok().map(|metadata| FileId::of(&metadata)),
+            first: fs::metadata(path)
+                .ok()
+                .map(|metadata| FileId::of(&metadata)),
             nameless: None,
             buffer: vec![0; CHUNK_BYTES],
         };
@@ -149,9 +151,15 @@ impl Follower {
                 let since = *self.nameless.get_or_insert(now.uptime);
                 let path = self.path.display();
                 if self.held.is_empty() && self.marks.is_empty() {
-                    Some(Problem::new(Status::Absent, format!("{path} does not exist yet")))
+                    Some(Problem::new(
+                        Status::Absent,
+                        format!("{path} does not exist yet"),
+                    ))
                 } else if now.uptime.saturating_sub(since) >= NAMELESS {
-                    Some(Problem::new(Status::Gone, format!("{path} was there and is no more")))
+                    Some(Problem::new(
+                        Status::Gone,
+                        format!("{path} was there and is no more"),
+                    ))
                 } else {
                     None
                 }
@@ -170,14 +178,22 @@ impl Follower {
         }
         // Without O_NONBLOCK, a pipe put there since would block until somebody writes to it.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(&self.path)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&self.path)?;
         let metadata = regular(file.metadata()?)?;
         let id = FileId::of(&metadata);
         if self.held.iter().any(|file| file.id == id) {
             return Ok(id);
         }
-        let offset = if at_start { metadata.len() } else { self.beginning(&file, &metadata, now) };
-        self.held.push(Followed::from(file, id, offset, now.uptime)?);
+        let offset = if at_start {
+            metadata.len()
+        } else {
+            self.beginning(&file, &metadata, now)
+        };
+        self.held
+            .push(Followed::from(file, id, offset, now.uptime)?);
         Ok(id)
     }
 
@@ -185,18 +201,34 @@ impl Follower {
     fn beginning(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
         let id = FileId::of(metadata);
         let current = self.held.iter().map(Followed::mark);
-        let known = self.marks.iter().cloned().chain(current).filter(|mark| mark.fits(id, file));
+        let known = self
+            .marks
+            .iter()
+            .cloned()
+            .chain(current)
+            .filter(|mark| mark.fits(id, file));
         if let Some(offset) = known.map(|mark| mark.offset).max() {
             return offset;
         }
-        if self.is_history(metadata, now) { metadata.len() } else { 0 }
+        if self.is_history(metadata, now) {
+            metadata.len()
+        } else {
+            0
+        }
     }
 
     /// Whether the file was there before the daemon. By its age, so that a wall clock set back makes no file old.
     fn is_history(&self, metadata: &Metadata, now: Stamp) -> bool {
-        match metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()) {
+        match metadata
+            .created()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        {
             Some(birth) => now.unix.saturating_sub(birth) > now.since(self.began) + BIRTH_MARGIN,
-            None => self.first == Some(FileId::of(metadata)) && self.marks.iter().all(|mark| !mark.is_of(metadata)),
+            None => {
+                self.first == Some(FileId::of(metadata))
+                    && self.marks.iter().all(|mark| !mark.is_of(metadata))
+            }
         }
     }
 
@@ -207,21 +239,32 @@ impl Follower {
     }
 
     fn let_go_of_old(&mut self, now: Stamp) {
-        let successor = self.held.iter().any(|file| Some(file.id) == self.named && file.has_data());
-        let mut old: Vec<&Followed> = self.held.iter().filter(|file| Some(file.id) != self.named).collect();
+        let successor = self
+            .held
+            .iter()
+            .any(|file| Some(file.id) == self.named && file.has_data());
+        let mut old: Vec<&Followed> = self
+            .held
+            .iter()
+            .filter(|file| Some(file.id) != self.named)
+            .collect();
         // With too many, those that were quiet longest go first: the validator writes to one of them at most.
         old.sort_by_key(|file| file.stirred);
         let surplus = self.held.len().saturating_sub(MOST_FILES);
         let done = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.stirred);
-            *index < surplus || (successor && quiet >= QUIET) || (quiet >= UNLINKED_QUIET && file.is_unlinked())
+            *index < surplus
+                || (successor && quiet >= QUIET)
+                || (quiet >= UNLINKED_QUIET && file.is_unlinked())
         });
         let done: Vec<FileId> = done.map(|(_, file)| file.id).collect();
         done.into_iter().for_each(|id| self.let_go(id, now));
     }
 
     fn let_go(&mut self, id: FileId, now: Stamp) {
-        let Some(at) = self.held.iter().position(|file| file.id == id) else { return };
+        let Some(at) = self.held.iter().position(|file| file.id == id) else {
+            return;
+        };
         let mut file = self.held.remove(at);
         self.records.stretch(now, |stretch| file.end(stretch));
         self.marks.push_back(file.mark());
@@ -232,7 +275,12 @@ impl Follower {
 }
 
 /// Reads one file up to its end, or for so long that it is the others' turn.
-fn read(file: &mut Followed, buffer: &mut [u8], records: &mut Records, now: Stamp) -> io::Result<Left> {
+fn read(
+    file: &mut Followed,
+    buffer: &mut [u8],
+    records: &mut Records,
+    now: Stamp,
+) -> io::Result<Left> {
     for _ in 0..CHUNKS_PER_LOOK {
         match file.read(buffer)? {
             Found::End => return Ok(Left::Nothing),
@@ -250,7 +298,11 @@ fn regular(metadata: Metadata) -> io::Result<Metadata> {
     if metadata.is_file() {
         return Ok(metadata);
     }
-    let what = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
+    let what = if metadata.is_dir() {
+        "a directory"
+    } else {
+        "a pipe, socket or device"
+    };
     Err(io::Error::other(format!("{what}, not a file")))
 }
 

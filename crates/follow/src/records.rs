@@ -25,14 +25,19 @@ pub struct Records {
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Records").field("view", &self.view).finish_non_exhaustive()
+        f.debug_struct("Records")
+            .field("view", &self.view)
+            .finish_non_exhaustive()
     }
 }
 
 impl Records {
     /// The way to this inlet, with a view of its own.
     pub fn new(inlet: Box<dyn Inlet>) -> Self {
-        Records { inlet, view: View::default() }
+        Records {
+            inlet,
+            view: View::default(),
+        }
     }
 
     /// What others see of it.
@@ -43,7 +48,13 @@ impl Records {
     /// One stretch of the log, read at `now`: what `give` gives is committed together.
     pub fn stretch(&mut self, now: Stamp, give: impl FnOnce(&mut Stretch<'_>)) {
         self.inlet.begin(now);
-        let mut stretch = Stretch { inlet: self.inlet.as_mut(), view: &self.view, now, records: 0, bad: 0 };
+        let mut stretch = Stretch {
+            inlet: self.inlet.as_mut(),
+            view: &self.view,
+            now,
+            records: 0,
+            bad: 0,
+        };
         give(&mut stretch);
         let (records, bad) = (stretch.records, stretch.bad);
         self.inlet.commit(now);
@@ -86,7 +97,10 @@ impl Stretch<'_> {
         self.records += 1;
         self.inlet.record(&record);
         if let Some(progress) = LogLine::parse(&record).progress() {
-            self.view.tell(StartStep { at: self.now, progress });
+            self.view.tell(StartStep {
+                at: self.now,
+                progress,
+            });
         }
     }
 }

@@ -56,7 +56,11 @@ impl View {
     pub fn status(&self) -> LogStatus {
         let (up, problem, last_line) = {
             let state = self.lock();
-            (state.looked && state.problem.is_none(), state.problem.clone(), state.last_line)
+            (
+                state.looked && state.problem.is_none(),
+                state.problem.clone(),
+                state.last_line,
+            )
         };
         LogStatus {
             up,
@@ -81,14 +85,18 @@ impl View {
         state.problem.clone_from(&problem);
         drop(state);
         match problem {
-            Some(problem) if changed => tracing::warn!(%problem, "the validator's log cannot be read"),
+            Some(problem) if changed => {
+                tracing::warn!(%problem, "the validator's log cannot be read")
+            }
             None if changed => tracing::info!("the validator's log is being read"),
             _ => {}
         }
     }
 
     pub(crate) fn read(&self, bytes: usize) {
-        self.0.bytes.fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.0
+            .bytes
+            .fetch_add(u64::try_from(bytes).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn count(&self, records: u64, bad: u64, now: Stamp) {

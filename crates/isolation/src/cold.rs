@@ -47,7 +47,8 @@ impl Residency {
     /// What is in memory, in bytes.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        self.resident.saturating_mul(rustix::param::page_size() as u64)
+        self.resident
+            .saturating_mul(rustix::param::page_size() as u64)
     }
 }
 
@@ -65,9 +66,12 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
         files(&folder, &mut |found| {
             match found {
                 Found::File(file, stat, path) => {
-                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed).map_err(|errno| failed(&path, errno))?;
+                    rustix::fs::fadvise(file, 0, None, Advice::DontNeed)
+                        .map_err(|errno| failed(&path, errno))?;
                     dropped.files += 1;
-                    dropped.bytes = dropped.bytes.saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
+                    dropped.bytes = dropped
+                        .bytes
+                        .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
                 Found::Left(path, why) => dropped.left.push(KeptEntry { path, why }),
             }
@@ -84,7 +88,10 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
 /// It is not there or cannot be read.
 pub fn warm_file(path: &Path) -> Result<u64, Error> {
     let read = || std::io::copy(&mut std::fs::File::open(path)?, &mut std::io::sink());
-    read().map_err(|source| Error::File { path: path.to_owned(), source })
+    read().map_err(|source| Error::File {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Writes what is dirty, and asks the kernel to forget every page and every name of the whole host: other programs get
@@ -96,7 +103,8 @@ pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
     rustix::fs::sync();
     let path = root.procfs.join("sys/vm/drop_caches");
     let file = std::fs::OpenOptions::new().write(true).open(&path);
-    file.and_then(|mut file| file.write_all(b"3\n")).map_err(|source| Error::File { path, source })
+    file.and_then(|mut file| file.write_all(b"3\n"))
+        .map_err(|source| Error::File { path, source })
 }
 
 /// Looks which pages of the regular files below these folders are in memory, and brings none in. Links are followed at the
@@ -116,11 +124,17 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     for folder in folders {
         let Some(folder) = top(folder)? else { continue };
         files(&folder, &mut |seen| {
-            let Found::File(_, stat, path) = seen else { return Ok(()) };
+            let Found::File(_, stat, path) = seen else {
+                return Ok(());
+            };
             let length = u64::try_from(stat.st_size).unwrap_or(0).min(on_disk(stat));
             found.pages = found.pages.saturating_add(length.div_ceil(page));
             asked += 1;
-            if batch.add(path) { count(&mut found, &mut batch) } else { Ok(()) }
+            if batch.add(path) {
+                count(&mut found, &mut batch)
+            } else {
+                Ok(())
+            }
         })?;
     }
     count(&mut found, &mut batch)?;
@@ -133,6 +147,9 @@ fn top(folder: &Path) -> Result<Option<Folder>, Error> {
     match folder.canonicalize() {
         Ok(real) => Folder::open(&real).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(Error::File { path: folder.to_owned(), source }),
+        Err(source) => Err(Error::File {
+            path: folder.to_owned(),
+            source,
+        }),
     }
 }

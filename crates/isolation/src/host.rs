@@ -80,13 +80,18 @@ pub struct CpuUse {
 #[must_use]
 pub fn look(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) -> HostState {
     let hardware = Hardware::read(root);
-    let memory = root.read_proc("meminfo", faultline_kernel::parse::meminfo::parse).unwrap_or_default();
+    let memory = root
+        .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
+        .unwrap_or_default();
     let mut state = HostState {
         boot_id: boot_id(root),
         memory_total: memory.total,
         memory_available: memory.available,
         swap_total: memory.swap_total,
-        swap_used: memory.swap_total.zip(memory.swap_free).map(|(total, free)| total.saturating_sub(free)),
+        swap_used: memory
+            .swap_total
+            .zip(memory.swap_free)
+            .map(|(total, free)| total.saturating_sub(free)),
         huge_pages: hardware.memory.huge_pages,
         governors: hardware.processors.governors,
         cpus: hardware.processors.threads,
@@ -105,8 +110,9 @@ pub fn look(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) 
 /// Which start of the machine this is; another one after each.
 #[must_use]
 pub fn boot_id(root: &HostRoot) -> Option<String> {
-    let text =
-        root.read_proc("sys/kernel/random/boot_id", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
+    let text = root.read_proc("sys/kernel/random/boot_id", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    });
     text.ok().filter(|text| !text.is_empty())
 }
 
@@ -114,9 +120,14 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
 #[must_use]
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
     let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks;
-    let a_second = HostConstants::read(root).ok()?.clock_ticks_per_second.max(1);
+    let a_second = HostConstants::read(root)
+        .ok()?
+        .clock_ticks_per_second
+        .max(1);
     let part = Duration::from_millis((ticks % a_second).saturating_mul(1000) / a_second);
-    Some(CpuUse { busy: Duration::from_secs(ticks / a_second) + part })
+    Some(CpuUse {
+        busy: Duration::from_secs(ticks / a_second) + part,
+    })
 }
 
 impl CpuUse {
@@ -134,14 +145,23 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
     let mut pids = root.pids().map_err(|error| error.to_string())?;
     pids.sort_unstable();
     let look = |pid: u32| {
-        let stat = root.read_proc(&format!("{pid}/stat"), pid_stat::parse).ok()?;
+        let stat = root
+            .read_proc(&format!("{pid}/stat"), pid_stat::parse)
+            .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
         if stat.state == pid_stat::State::Zombie || !is_sought(&name) {
             return None;
         }
-        let arguments = root.read_proc(&format!("{pid}/cmdline"), pid_cmdline::parse).ok();
-        let line = |all: Vec<std::ffi::OsString>| all.join(" ".as_ref()).to_string_lossy().into_owned();
-        Some(Running { pid, name, command: arguments.filter(|all| !all.is_empty()).map(line) })
+        let arguments = root
+            .read_proc(&format!("{pid}/cmdline"), pid_cmdline::parse)
+            .ok();
+        let line =
+            |all: Vec<std::ffi::OsString>| all.join(" ".as_ref()).to_string_lossy().into_owned();
+        Some(Running {
+            pid,
+            name,
+            command: arguments.filter(|all| !all.is_empty()).map(line),
+        })
     };
     Ok(pids.into_iter().filter_map(look).collect())
 }
@@ -149,16 +169,34 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
 fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let told = |resource: &str| {
-        let told = root.read_proc(&format!("pressure/{resource}"), pressure::parse).ok()?;
-        Some((resource.to_owned(), Stalled { some_us: micros(told.some), full_us: told.full.map(micros) }))
+        let told = root
+            .read_proc(&format!("pressure/{resource}"), pressure::parse)
+            .ok()?;
+        Some((
+            resource.to_owned(),
+            Stalled {
+                some_us: micros(told.some),
+                full_us: told.full.map(micros),
+            },
+        ))
     };
-    ["cpu", "memory", "io"].into_iter().filter_map(told).collect()
+    ["cpu", "memory", "io"]
+        .into_iter()
+        .filter_map(told)
+        .collect()
 }
 
 /// Of the path, or of the folder above it that is there already.
 fn disk(path: &Path) -> Disk {
-    let mut disk = Disk { path: path.to_owned(), device: None, size: None, free: None };
-    let Some(there) = path.ancestors().find(|above| above.exists()) else { return disk };
+    let mut disk = Disk {
+        path: path.to_owned(),
+        device: None,
+        size: None,
+        free: None,
+    };
+    let Some(there) = path.ancestors().find(|above| above.exists()) else {
+        return disk;
+    };
     disk.device = rustix::fs::stat(there).ok().map(|stat| stat.st_dev);
     if let Ok(told) = rustix::fs::statvfs(there) {
         disk.size = told.f_blocks.checked_mul(told.f_frsize);

@@ -286,10 +286,17 @@ impl GroupName {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let fits = |part: &&String| {
             !part.is_empty()
-                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+                && part
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
         };
-        match [&self.scope, &self.run, &self.part].into_iter().find(|part| !fits(part)) {
-            Some(part) => Err(Error::Refused(format!("{part:?} is no name of a group: write a-z, 0-9 and _"))),
+        match [&self.scope, &self.run, &self.part]
+            .into_iter()
+            .find(|part| !fits(part))
+        {
+            Some(part) => Err(Error::Refused(format!(
+                "{part:?} is no name of a group: write a-z, 0-9 and _"
+            ))),
             None => Ok(()),
         }
     }

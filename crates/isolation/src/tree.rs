@@ -14,10 +14,16 @@ pub(crate) const DEEPEST: usize = 64;
 /// Why something is left alone that [`Entered::Elsewhere`] was said of.
 pub(crate) const ELSEWHERE: &str = "another file system, or mounted here";
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Without waiting: a FIFO may have been put where a file was.
-const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::CLOEXEC);
 
 /// An open folder.
 #[derive(Debug)]
@@ -43,12 +49,19 @@ impl Folder {
     /// # Errors
     /// There is none, or it is a symbolic link.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty()).and_then(|fd| Folder::new(fd, path.to_owned())) {
+        match rustix::fs::openat(CWD, path, FOLDER, Mode::empty())
+            .and_then(|fd| Folder::new(fd, path.to_owned()))
+        {
             Ok(folder) => Ok(folder),
             Err(Errno::LOOP | Errno::NOTDIR) if is_link(path) => {
-                let leads = path.canonicalize().map(|to| format!(": name {} instead", to.display()));
+                let leads = path
+                    .canonicalize()
+                    .map(|to| format!(": name {} instead", to.display()));
                 let leads = leads.unwrap_or_default();
-                Err(Error::Refused(format!("{} is a symbolic link, which is not followed{leads}", path.display())))
+                Err(Error::Refused(format!(
+                    "{} is a symbolic link, which is not followed{leads}",
+                    path.display()
+                )))
             }
             Err(errno) => Err(failed(path, errno)),
         }
@@ -56,7 +69,12 @@ impl Folder {
 
     fn new(fd: OwnedFd, path: PathBuf) -> Result<Self, Errno> {
         let stat = rustix::fs::fstat(&fd)?;
-        Ok(Folder { fd, path, device: stat.st_dev, inode: stat.st_ino })
+        Ok(Folder {
+            fd,
+            path,
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
     }
 
     /// Its path, for people; the descriptor is what is used.
@@ -119,8 +137,13 @@ impl Folder {
             Entered::Elsewhere => return Ok(Entered::Elsewhere),
             Entered::Changed => return Ok(Entered::Changed),
         };
-        let folder = Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
-        Ok(if folder.device == self.device { Entered::Open(folder) } else { Entered::Elsewhere })
+        let folder =
+            Folder::new(fd, self.join(name)).map_err(|errno| failed(&self.join(name), errno))?;
+        Ok(if folder.device == self.device {
+            Entered::Open(folder)
+        } else {
+            Entered::Elsewhere
+        })
     }
 
     /// A regular file, to be read.
@@ -134,7 +157,11 @@ impl Folder {
             Entered::Changed => return Ok(Entered::Changed),
         };
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(&self.join(name), errno))?;
-        Ok(if kind(&stat) == FileType::RegularFile { Entered::Open((fd, stat)) } else { Entered::Changed })
+        Ok(if kind(&stat) == FileType::RegularFile {
+            Entered::Open((fd, stat))
+        } else {
+            Entered::Changed
+        })
     }
 
     fn reach(&self, name: &CStr, flags: OFlags) -> Result<Entered<OwnedFd>, Error> {
@@ -142,7 +169,9 @@ impl Folder {
         let opened = match rustix::fs::openat2(&self.fd, name, flags, Mode::empty(), within) {
             // Before Linux 5.6, and where a filter of system calls does not know it. Then a second mount of the same file
             // system is not told from a folder.
-            Err(Errno::NOSYS | Errno::PERM) => rustix::fs::openat(&self.fd, name, flags, Mode::empty()),
+            Err(Errno::NOSYS | Errno::PERM) => {
+                rustix::fs::openat(&self.fd, name, flags, Mode::empty())
+            }
             opened => opened,
         };
         match opened {
@@ -158,7 +187,10 @@ impl Folder {
 ///
 /// # Errors
 /// The file system or `see` refuses.
-pub(crate) fn files(folder: &Folder, see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>) -> Result<(), Error> {
+pub(crate) fn files(
+    folder: &Folder,
+    see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     below(folder, 0, see)
 }
 
@@ -170,11 +202,19 @@ pub(crate) enum Found<'a> {
     Left(PathBuf, &'static str),
 }
 
-fn below(folder: &Folder, depth: usize, see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>) -> Result<(), Error> {
+fn below(
+    folder: &Folder,
+    depth: usize,
+    see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
+) -> Result<(), Error> {
     for name in folder.names()? {
-        let Some(stat) = folder.stat(&name)? else { continue };
+        let Some(stat) = folder.stat(&name)? else {
+            continue;
+        };
         match kind(&stat) {
-            FileType::Directory if depth >= DEEPEST => see(Found::Left(folder.join(&name), "nested too deep"))?,
+            FileType::Directory if depth >= DEEPEST => {
+                see(Found::Left(folder.join(&name), "nested too deep"))?
+            }
             FileType::Directory => match folder.enter(&name)? {
                 Entered::Open(inside) => below(&inside, depth + 1, see)?,
                 Entered::Elsewhere => see(Found::Left(folder.join(&name), ELSEWHERE))?,
@@ -197,7 +237,9 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
 
 /// Bytes on disk.
 pub(crate) fn on_disk(stat: &Stat) -> u64 {
-    u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512)
+    u64::try_from(stat.st_blocks)
+        .unwrap_or(0)
+        .saturating_mul(512)
 }
 
 /// Bytes on disk, shared evenly among the names of a file.
@@ -210,7 +252,10 @@ pub(crate) fn os(name: &CStr) -> &OsStr {
 }
 
 pub(crate) fn failed(path: &Path, errno: Errno) -> Error {
-    Error::File { path: path.to_owned(), source: errno.into() }
+    Error::File {
+        path: path.to_owned(),
+        source: errno.into(),
+    }
 }
 
 fn is_link(path: &Path) -> bool {

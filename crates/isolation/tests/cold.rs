@@ -36,14 +36,19 @@ fn ledger() -> Option<tempfile::TempDir> {
     let file = fs::File::open(&probe).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    let told = Command::new("fincore").args(["--noheadings", "--output", "PAGES"]).arg(probe).output();
+    let told = Command::new("fincore")
+        .args(["--noheadings", "--output", "PAGES"])
+        .arg(probe)
+        .output();
     match told.map(|told| String::from_utf8_lossy(&told.stdout).trim().to_owned()) {
         Ok(pages) if pages == "0" => {
             cold::drop_files(&[folder.path()]).unwrap();
             Some(folder)
         }
         Ok(pages) => {
-            eprintln!("SKIPPED: this file system keeps everything in the page cache ({pages} pages)");
+            eprintln!(
+                "SKIPPED: this file system keeps everything in the page cache ({pages} pages)"
+            );
             None
         }
         Err(error) => {
@@ -64,7 +69,12 @@ fn fill(folder: &Path) {
 
 fn read(folder: &Path) {
     assert!(
-        Command::new("sh").args(["-c", "cat \"$1\"/*/* > /dev/null", "sh"]).arg(folder).status().unwrap().success()
+        Command::new("sh")
+            .args(["-c", "cat \"$1\"/*/* > /dev/null", "sh"])
+            .arg(folder)
+            .status()
+            .unwrap()
+            .success()
     );
 }
 
@@ -72,14 +82,26 @@ fn read(folder: &Path) {
 fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
     let Some(folder) = ledger() else { return };
     let look = || cold::residency(&[folder.path()]).unwrap();
-    let all = cold::Residency { files: FILES, gone: 0, pages: PAGES, resident: PAGES };
+    let all = cold::Residency {
+        files: FILES,
+        gone: 0,
+        pages: PAGES,
+        resident: PAGES,
+    };
     eventually_seeing(LEFT_ALONE_WITHIN, "what was read is in memory", || {
         read(folder.path());
         let found = look();
-        if found == all { Ok(()) } else { Err(format!("{found:?}")) }
+        if found == all {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     });
     let dropped = cold::drop_files(&[folder.path()]).unwrap();
-    assert_eq!((dropped.files, dropped.bytes, dropped.left), (FILES, FILES * EACH, Vec::new()));
+    assert_eq!(
+        (dropped.files, dropped.bytes, dropped.left),
+        (FILES, FILES * EACH, Vec::new())
+    );
     for _ in 0..3 {
         assert_eq!(look(), cold::Residency { resident: 0, ..all });
     }
@@ -92,13 +114,21 @@ fn what_is_dropped_is_not_in_memory_and_looking_does_not_bring_it_back() {
 #[test]
 fn part_of_a_file_in_memory_is_part_of_its_pages() {
     let Some(folder) = ledger() else { return };
-    eventually_seeing(LEFT_ALONE_WITHIN, "ten pages and a few beside them are in memory", || {
-        let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
-        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
-        file.read_exact(&mut [0; 10 * 4096]).unwrap();
-        let found = cold::residency(&[folder.path()]).unwrap();
-        if (10..64).contains(&found.resident) { Ok(()) } else { Err(format!("{found:?}")) }
-    });
+    eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "ten pages and a few beside them are in memory",
+        || {
+            let mut file = fs::File::open(folder.path().join("0/0")).unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).unwrap();
+            file.read_exact(&mut [0; 10 * 4096]).unwrap();
+            let found = cold::residency(&[folder.path()]).unwrap();
+            if (10..64).contains(&found.resident) {
+                Ok(())
+            } else {
+                Err(format!("{found:?}"))
+            }
+        },
+    );
 }
 
 #[test]
@@ -108,11 +138,20 @@ fn a_page_that_is_mapped_and_used_stays_and_is_told() {
     fs::copy("/bin/cat", &program).unwrap();
     // Another test that starts a program just now may hold the copy open for writing until it has.
     let mut running = eventually(Duration::from_secs(20), "the copy is a program", || {
-        Command::new(&program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()
+        Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()
     });
     // A program that has answered has its pages mapped; one that was started only may not have read the first.
     running.stdin.as_mut().unwrap().write_all(b"!").unwrap();
-    running.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+    running
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut [0])
+        .unwrap();
     cold::drop_files(&[folder.path()]).unwrap();
     let found = cold::residency(&[folder.path()]).unwrap();
     running.kill().unwrap();
@@ -131,19 +170,37 @@ fn links_are_followed_at_the_top_only_and_what_is_not_there_is_nothing() {
         read(folder.path());
         cold::drop_files(&[beside.path()]).unwrap();
         let found = cold::residency(&[folder.path()]).unwrap();
-        if found.resident == PAGES { Ok(()) } else { Err(format!("{found:?}")) }
+        if found.resident == PAGES {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     });
-    assert_eq!(cold::residency(&[beside.path()]).unwrap(), cold::Residency::default());
+    assert_eq!(
+        cold::residency(&[beside.path()]).unwrap(),
+        cold::Residency::default()
+    );
     cold::drop_files(&[&beside.path().join("ledger")]).unwrap();
     assert_eq!(cold::residency(&[folder.path()]).unwrap().resident, 0);
-    assert_eq!(cold::drop_files(&[Path::new("/no/such/folder")]).unwrap(), cold::Dropped::default());
-    assert_eq!(cold::residency(&[Path::new("/no/such/folder")]).unwrap().share(), None);
+    assert_eq!(
+        cold::drop_files(&[Path::new("/no/such/folder")]).unwrap(),
+        cold::Dropped::default()
+    );
+    assert_eq!(
+        cold::residency(&[Path::new("/no/such/folder")])
+            .unwrap()
+            .share(),
+        None
+    );
 }
 
 #[test]
 fn a_hole_has_no_page_to_be_in_memory() {
     let Some(folder) = ledger() else { return };
-    fs::File::create(folder.path().join("hole")).unwrap().set_len(1 << 30).unwrap();
+    fs::File::create(folder.path().join("hole"))
+        .unwrap()
+        .set_len(1 << 30)
+        .unwrap();
     let found = cold::residency(&[folder.path()]).unwrap();
     assert_eq!((found.files, found.pages), (FILES + 1, PAGES));
 }
@@ -170,11 +227,18 @@ struct Group {
 impl Group {
     fn new(name: &str) -> Option<Self> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
-        let (top, cache) = if v1.is_dir() { (v1, "cache ") } else { (Path::new("/sys/fs/cgroup"), "file ") };
+        let (top, cache) = if v1.is_dir() {
+            (v1, "cache ")
+        } else {
+            (Path::new("/sys/fs/cgroup"), "file ")
+        };
         // A group that is still being removed keeps its name.
         static GROUPS: AtomicU32 = AtomicU32::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
-        let folder = top.join(format!("faultline_test_cold_{name}_{}_{number}", std::process::id()));
+        let folder = top.join(format!(
+            "faultline_test_cold_{name}_{}_{number}",
+            std::process::id()
+        ));
         let made = fs::create_dir(&folder).is_ok();
         let group = Group { folder, cache };
         if made && group.stat().is_some() {
@@ -186,14 +250,20 @@ impl Group {
 
     fn stat(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join("memory.stat")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok())
     }
 
     /// Reads all files from inside of a group; the page cache charged to it, in bytes.
     fn charged(name: &str, ledger: &Path) -> Option<u64> {
         let group = Group::new(name)?;
         let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
-        let status = Command::new("sh").args(["-c", script, "sh"]).arg(&group.folder).arg(ledger).status().unwrap();
+        let status = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(&group.folder)
+            .arg(ledger)
+            .status()
+            .unwrap();
         assert!(status.success());
         group.stat()
     }
@@ -206,7 +276,8 @@ impl Drop for Group {
 }
 
 #[test]
-fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_only_if_the_cache_was_dropped() {
+fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_only_if_the_cache_was_dropped()
+ {
     let Some(kept) = ledger() else { return };
     let scene = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
     let ledger = scene.path().join("ledger");
@@ -215,7 +286,9 @@ fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_onl
     let restored = || {
         // What a test beside this one starts has all that is open here, until it executes its program.
         eventually_seeing(LEFT_ALONE_WITHIN, "a ledger that nobody has open", || {
-            folders::clear(&ledger, &HostRoot::default()).map(drop).map_err(|error| error.to_string())
+            folders::clear(&ledger, &HostRoot::default())
+                .map(drop)
+                .map_err(|error| error.to_string())
         });
         folders::restore(kept.path(), &ledger, None, None).unwrap();
     };
@@ -229,23 +302,39 @@ fn the_same_reader_is_charged_the_same_after_a_restore_and_after_another_arm_onl
         return;
     }
     restored();
-    let after_restore = eventually_seeing(LEFT_ALONE_WITHIN, "two cold arms are charged the same", || {
-        cool();
-        let after_restore = Group::charged("first", &ledger).unwrap();
-        // Another arm has used the same files, and they are cold again.
-        cool();
-        let after_another = Group::charged("second", &ledger).unwrap();
-        let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
-        let told = format!("{after_restore} and {after_another} of {}", FILES * EACH);
-        if same && after_restore >= FILES * EACH { Ok(after_restore) } else { Err(told) }
-    });
+    let after_restore = eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "two cold arms are charged the same",
+        || {
+            cool();
+            let after_restore = Group::charged("first", &ledger).unwrap();
+            // Another arm has used the same files, and they are cold again.
+            cool();
+            let after_another = Group::charged("second", &ledger).unwrap();
+            let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
+            let told = format!("{after_restore} and {after_another} of {}", FILES * EACH);
+            if same && after_restore >= FILES * EACH {
+                Ok(after_restore)
+            } else {
+                Err(told)
+            }
+        },
+    );
 
     // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
-    eventually_seeing(LEFT_ALONE_WITHIN, "two warm arms are charged little", || {
-        let warm_after_arm = Group::charged("third", &ledger).unwrap();
-        restored();
-        let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
-        let most = warm_after_arm.max(warm_after_restore);
-        if most * 2 < after_restore { Ok(()) } else { Err(format!("{most} instead of {after_restore}")) }
-    });
+    eventually_seeing(
+        LEFT_ALONE_WITHIN,
+        "two warm arms are charged little",
+        || {
+            let warm_after_arm = Group::charged("third", &ledger).unwrap();
+            restored();
+            let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+            let most = warm_after_arm.max(warm_after_restore);
+            if most * 2 < after_restore {
+                Ok(())
+            } else {
+                Err(format!("{most} instead of {after_restore}"))
+            }
+        },
+    );
 }

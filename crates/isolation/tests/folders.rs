@@ -6,7 +6,10 @@
     clippy::panic,
     reason = "a test that cannot prepare its scene fails"
 )]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts programs and threads itself"
+)]
 
 #[path = "support/mount.rs"]
 mod mount;
@@ -42,22 +45,32 @@ enum Turn {
 }
 
 /// A folder with two marked ones, `ledger` and `snapshots`, and an `outside`, which nobody may touch.
-struct Scene(tempfile::TempDir, #[expect(dead_code, reason = "held")] Turn);
+struct Scene(
+    tempfile::TempDir,
+    #[expect(dead_code, reason = "held")] Turn,
+);
 
 impl Scene {
     fn new() -> Self {
-        Scene::at(Turn::Shared(STARTS.read().unwrap_or_else(PoisonError::into_inner)))
+        Scene::at(Turn::Shared(
+            STARTS.read().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 
     /// For a test that mounts something.
     fn alone() -> Self {
-        Scene::at(Turn::Alone(STARTS.write().unwrap_or_else(PoisonError::into_inner)))
+        Scene::at(Turn::Alone(
+            STARTS.write().unwrap_or_else(PoisonError::into_inner),
+        ))
     }
 
     fn at(turn: Turn) -> Self {
         let scene = Scene(tempfile::tempdir().unwrap(), turn);
         for name in ["ledger", "snapshots"] {
-            assert_eq!(folders::init(&scene.path(name), NOW).unwrap(), folders::Init::Made);
+            assert_eq!(
+                folders::init(&scene.path(name), NOW).unwrap(),
+                folders::Init::Made
+            );
         }
         fs::create_dir_all(scene.path("outside/deep")).unwrap();
         fs::write(scene.path("outside/file"), "precious").unwrap();
@@ -78,8 +91,14 @@ impl Scene {
     }
 
     fn outside_is_untouched(&self) {
-        assert_eq!(fs::read_to_string(self.path("outside/file")).unwrap(), "precious");
-        assert_eq!(fs::read_to_string(self.path("outside/deep/file")).unwrap(), "precious too");
+        assert_eq!(
+            fs::read_to_string(self.path("outside/file")).unwrap(),
+            "precious"
+        );
+        assert_eq!(
+            fs::read_to_string(self.path("outside/deep/file")).unwrap(),
+            "precious too"
+        );
     }
 
     fn clear(&self) -> Result<folders::Cleared, faultline_isolation::Error> {
@@ -99,7 +118,12 @@ fn seen(folder: &Path) -> BTreeMap<String, String> {
     while let Some(next) = waiting.pop() {
         for entry in fs::read_dir(next).unwrap() {
             let path = entry.unwrap().path();
-            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            let name = path
+                .strip_prefix(folder)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
             let meta = fs::symlink_metadata(&path).unwrap();
             let what = if meta.is_dir() {
                 waiting.push(path.clone());

@@ -29,7 +29,10 @@ fn main() {
     process(&format!("{} threads", tids.len()));
     threads(&tids, false);
     threads(&tids, true);
-    *park.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
+    *park
+        .0
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner) = true;
     park.1.notify_all();
     for worker in workers {
         drop(worker.join());
@@ -38,23 +41,43 @@ fn main() {
 
 fn parked(park: &Arc<(Mutex<bool>, Condvar)>, n: usize) -> std::thread::JoinHandle<()> {
     let park = Arc::clone(park);
-    let builder = std::thread::Builder::new().name(format!("solPool{n:04}")).stack_size(64 * 1024);
+    let builder = std::thread::Builder::new()
+        .name(format!("solPool{n:04}"))
+        .stack_size(64 * 1024);
     let spawned = builder.spawn(move || {
-        let guard = park.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let guard = park
+            .0
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         drop(park.1.wait_while(guard, |over| !*over));
     });
     spawned.expect("a thread")
 }
 
 fn tids() -> Vec<u32> {
-    let names = std::fs::read_dir("/proc/self/task").expect("the threads").flatten();
-    names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    let names = std::fs::read_dir("/proc/self/task")
+        .expect("the threads")
+        .flatten();
+    names
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
 }
 
 fn process(size: &str) {
-    let names = ["stat", "status", "io", "oom_score", "oom_score_adj", "limits"];
-    let bare: Vec<File> = names.iter().map(|name| open(&format!("/proc/self/{name}"))).collect();
-    let mut files = ProcessFiles::open(&HostRoot::default(), std::process::id()).expect("this process");
+    let names = [
+        "stat",
+        "status",
+        "io",
+        "oom_score",
+        "oom_score_adj",
+        "limits",
+    ];
+    let bare: Vec<File> = names
+        .iter()
+        .map(|name| open(&format!("/proc/self/{name}")))
+        .collect();
+    let mut files =
+        ProcessFiles::open(&HostRoot::default(), std::process::id()).expect("this process");
     let mut buffer = Vec::new();
     let folder = open("/proc/self");
     let sides = compare(
@@ -68,20 +91,45 @@ fn process(size: &str) {
             assert!(sample.stat.is_ok());
         },
     );
-    report(&format!("process sample, {size}, 6 files and the fd count"), sides, Some(PROCESS_BUDGET));
+    report(
+        &format!("process sample, {size}, 6 files and the fd count"),
+        sides,
+        Some(PROCESS_BUDGET),
+    );
 }
 
 fn threads(tids: &[u32], with_switches: bool) {
-    let names: &[&str] = if with_switches { &["stat", "schedstat", "status"] } else { &["stat", "schedstat"] };
+    let names: &[&str] = if with_switches {
+        &["stat", "schedstat", "status"]
+    } else {
+        &["stat", "schedstat"]
+    };
     let bare: Vec<File> = tids
         .iter()
-        .flat_map(|tid| names.iter().map(move |name| open(&format!("/proc/self/task/{tid}/{name}"))))
+        .flat_map(|tid| {
+            names
+                .iter()
+                .map(move |name| open(&format!("/proc/self/task/{tid}/{name}")))
+        })
         .collect();
-    for (how, descriptors, budget) in [("held", 100_000, Some(THREADS_BUDGET)), ("opened each time", 0, None)] {
-        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), descriptors).expect("this process");
-        let mut sample = || assert_eq!(threads.sample(with_switches).expect("the threads").len(), tids.len());
+    for (how, descriptors, budget) in [
+        ("held", 100_000, Some(THREADS_BUDGET)),
+        ("opened each time", 0, None),
+    ] {
+        let mut threads = Threads::open(&HostRoot::default(), std::process::id(), descriptors)
+            .expect("this process");
+        let mut sample = || {
+            assert_eq!(
+                threads.sample(with_switches).expect("the threads").len(),
+                tids.len()
+            )
+        };
         let sides = compare(60, || read_all(&bare), &mut sample);
-        report(&format!("threads sample, {}, {how}", names.join(" + ")), sides, budget);
+        report(
+            &format!("threads sample, {}, {how}", names.join(" + ")),
+            sides,
+            budget,
+        );
     }
 }
 
@@ -125,5 +173,9 @@ fn report(what: &str, [bare, ours]: [Vec<f64>; 2], budget: Option<f64>) {
     };
     println!("{what}");
     println!("  bare {:9.1} / {:9.1}", bare[0], median(&bare));
-    println!("  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict}", ours[0], median(&ours));
+    println!(
+        "  ours {:9.1} / {:9.1}   ratio {ratio:.2}, {verdict}",
+        ours[0],
+        median(&ours)
+    );
 }

@@ -41,32 +41,54 @@ pub fn under(root: &HostRoot, mount: &Mount, most: usize) -> Vec<BlockDevice> {
 /// The folder of the device in sysfs. File systems with several devices (btrfs) have no numbers of one, but a name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     if mount.device.major != 0 {
-        return root.sysfs.join(format!("dev/block/{}", mount.device)).canonicalize().ok();
+        return root
+            .sysfs
+            .join(format!("dev/block/{}", mount.device))
+            .canonicalize()
+            .ok();
     }
     let name = Path::new(&mount.source).strip_prefix("/dev").ok()?;
     if let Ok(mapped) = name.strip_prefix("mapper") {
         let blocks = root.list_sys("block").ok()?;
         let is_it = |block: &String| {
-            text(&root.sysfs.join("block").join(block).join("dm/name")).is_some_and(|name| Path::new(&name) == mapped)
+            text(&root.sysfs.join("block").join(block).join("dm/name"))
+                .is_some_and(|name| Path::new(&name) == mapped)
         };
         let block = blocks.into_iter().find(is_it)?;
         return root.sysfs.join("block").join(block).canonicalize().ok();
     }
-    root.sysfs.join("class/block").join(name).canonicalize().ok()
+    root.sysfs
+        .join("class/block")
+        .join(name)
+        .canonicalize()
+        .ok()
 }
 
 fn add(folder: &Path, found: &mut Vec<BlockDevice>, most: usize, level: u32) {
-    let whole = if folder.join("partition").exists() { folder.parent().unwrap_or(folder) } else { folder };
-    let Some(device) = describe(whole) else { return };
+    let whole = if folder.join("partition").exists() {
+        folder.parent().unwrap_or(folder)
+    } else {
+        folder
+    };
+    let Some(device) = describe(whole) else {
+        return;
+    };
     if found.len() >= most || found.iter().any(|known| known.device == device.device) {
         return;
     }
     found.push(device);
-    let below = std::fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten();
-    let mut below: Vec<PathBuf> = below.filter_map(|entry| entry.path().canonicalize().ok()).collect();
+    let below = std::fs::read_dir(whole.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut below: Vec<PathBuf> = below
+        .filter_map(|entry| entry.path().canonicalize().ok())
+        .collect();
     below.sort_unstable();
     if level < MOST_LEVELS {
-        below.iter().for_each(|member| add(member, found, most, level + 1));
+        below
+            .iter()
+            .for_each(|member| add(member, found, most, level + 1));
     }
 }
 
@@ -99,17 +121,28 @@ fn kind(folder: &Path, name: &str) -> String {
 
 /// `0x01 0x03`: the worse of two kinds of cells, in tenths; 0 is "not known", 11 "beyond its life". UFS has them apart.
 fn worn(folder: &Path) -> Option<u64> {
-    let of_both = |letter| text(&folder.join(format!("device/health_descriptor/life_time_estimation_{letter}")));
+    let of_both = |letter| {
+        text(&folder.join(format!(
+            "device/health_descriptor/life_time_estimation_{letter}"
+        )))
+    };
     let told = match text(&folder.join("device/life_time")) {
         Some(told) => told,
         None => format!("{} {}", of_both('a')?, of_both('b')?),
     };
-    let tenths = told.split_whitespace().filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
-    tenths.max().filter(|worst| (1..=11).contains(worst)).map(|worst| worst.min(10))
+    let tenths = told
+        .split_whitespace()
+        .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
+    tenths
+        .max()
+        .filter(|worst| (1..=11).contains(worst))
+        .map(|worst| worst.min(10))
 }
 
 fn text(file: &Path) -> Option<String> {
-    let text = read(file, |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()))?;
+    let text = read(file, |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    })?;
     (!text.is_empty()).then_some(text)
 }
 

@@ -37,7 +37,10 @@ impl Speed {
     /// Looks at every processor, up to six small files of each: not for a tick.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
-        let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
+        let is_cpu = |name: &String| {
+            name.strip_prefix("cpu")
+                .is_some_and(|n| n.parse::<u32>().is_ok())
+        };
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
         let mut speed = Speed::default();
         let mut rates = Vec::new();
@@ -48,10 +51,17 @@ impl Speed {
             let one = |relative: &str| root.read_sys(&file(relative), number::parse).ok();
             rates.extend(one("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
             let line = |text: &[u8]| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned());
-            speed.governors.extend(root.read_sys(&file("cpufreq/scaling_governor"), line));
-            let Some(count) = one("thermal_throttle/core_throttle_count") else { continue };
+            speed
+                .governors
+                .extend(root.read_sys(&file("cpufreq/scaling_governor"), line));
+            let Some(count) = one("thermal_throttle/core_throttle_count") else {
+                continue;
+            };
             let package = one("topology/physical_package_id");
-            keep_largest(cores.entry((package, one("topology/core_id"))).or_default(), count);
+            keep_largest(
+                cores.entry((package, one("topology/core_id"))).or_default(),
+                count,
+            );
             if let Some(count) = one("thermal_throttle/package_throttle_count") {
                 keep_largest(packages.entry(package).or_default(), count);
             }
@@ -69,8 +79,14 @@ fn keep_largest(known: &mut u64, count: u64) {
 
 fn spread(rates: &[f64]) -> Option<Spread> {
     let first = *rates.first()?;
-    let (min, max) = rates.iter().fold((first, first), |(min, max), rate| (rate.min(min), rate.max(max)));
-    Some(Spread { min, mean: rates.iter().sum::<f64>() / rates.len() as f64, max })
+    let (min, max) = rates.iter().fold((first, first), |(min, max), rate| {
+        (rate.min(min), rate.max(max))
+    });
+    Some(Spread {
+        min,
+        mean: rates.iter().sum::<f64>() / rates.len() as f64,
+        max,
+    })
 }
 
 #[cfg(test)]
@@ -81,13 +97,18 @@ mod tests {
     fn host(cpus: &[(&str, &str, u64, u64)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (at, (governor, khz, core, throttles)) in cpus.iter().enumerate() {
-            let cpu = folder.path().join(format!("sys/devices/system/cpu/cpu{at}"));
+            let cpu = folder
+                .path()
+                .join(format!("sys/devices/system/cpu/cpu{at}"));
             let files = [
                 ("cpufreq/scaling_governor", (*governor).to_owned()),
                 ("cpufreq/scaling_cur_freq", (*khz).to_owned()),
                 ("topology/core_id", core.to_string()),
                 ("topology/physical_package_id", "0".to_owned()),
-                ("thermal_throttle/core_throttle_count", throttles.to_string()),
+                (
+                    "thermal_throttle/core_throttle_count",
+                    throttles.to_string(),
+                ),
                 ("thermal_throttle/package_throttle_count", "9".to_owned()),
             ];
             for (name, text) in files {
@@ -102,18 +123,41 @@ mod tests {
 
     #[test]
     fn rates_are_spread_over_all_and_what_siblings_share_is_counted_once() {
-        let folder =
-            host(&[("performance", "3000000", 0, 5), ("performance", "2000000", 0, 5), ("powersave", "1000000", 1, 2)]);
+        let folder = host(&[
+            ("performance", "3000000", 0, 5),
+            ("performance", "2000000", 0, 5),
+            ("powersave", "1000000", 1, 2),
+        ]);
         let speed = Speed::read(&HostRoot::below(folder.path()));
-        assert_eq!(speed.hertz, Some(Spread { min: 1e9, mean: 2e9, max: 3e9 }));
-        assert_eq!(speed.governors.iter().map(String::as_str).collect::<Vec<_>>(), ["performance", "powersave"]);
-        assert_eq!((speed.core_throttles, speed.package_throttles), (Some(7), Some(9)));
+        assert_eq!(
+            speed.hertz,
+            Some(Spread {
+                min: 1e9,
+                mean: 2e9,
+                max: 3e9
+            })
+        );
+        assert_eq!(
+            speed
+                .governors
+                .iter()
+                .map(String::as_str)
+                .collect::<Vec<_>>(),
+            ["performance", "powersave"]
+        );
+        assert_eq!(
+            (speed.core_throttles, speed.package_throttles),
+            (Some(7), Some(9))
+        );
     }
 
     #[test]
     fn a_machine_that_says_nothing_has_nothing_and_no_zeros() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(Speed::read(&HostRoot::below(folder.path())), Speed::default());
+        assert_eq!(
+            Speed::read(&HostRoot::below(folder.path())),
+            Speed::default()
+        );
         let unknown = host(&[("performance", "<unknown>", 0, 0)]);
         assert_eq!(Speed::read(&HostRoot::below(unknown.path())).hertz, None);
     }

@@ -106,32 +106,46 @@ impl ReadError {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::Absent { path, .. } | Self::Forbidden { path } | Self::Gone { path } | Self::Broken { path, .. } => {
-                path
-            }
+            Self::Absent { path, .. }
+            | Self::Forbidden { path }
+            | Self::Gone { path }
+            | Self::Broken { path, .. } => path,
         }
     }
 
     pub(crate) fn absent(path: impl Into<Arc<Path>>, why: &'static str) -> Self {
-        Self::Absent { path: path.into(), why }
+        Self::Absent {
+            path: path.into(),
+            why,
+        }
     }
 
     /// Sorts a failed system call. `owner_is_there` is asked only where the number alone cannot tell a file that never
     /// was from one that vanished with its process or cgroup.
-    pub(crate) fn from_errno(errno: Errno, path: &Arc<Path>, owner_is_there: impl FnOnce() -> bool) -> Self {
+    pub(crate) fn from_errno(
+        errno: Errno,
+        path: &Arc<Path>,
+        owner_is_there: impl FnOnce() -> bool,
+    ) -> Self {
         let path = Arc::clone(path);
         match errno {
             Errno::SRCH => Self::Gone { path },
             Errno::NOENT | Errno::NODEV | Errno::NOTDIR => {
                 if owner_is_there() {
-                    Self::Absent { path, why: "no such file" }
+                    Self::Absent {
+                        path,
+                        why: "no such file",
+                    }
                 } else {
                     Self::Gone { path }
                 }
             }
             Errno::ACCESS | Errno::PERM => Self::Forbidden { path },
             // Pressure files of a kernel started with psi=0 exist, but answer with this.
-            Errno::OPNOTSUPP => Self::Absent { path, why: "disabled in this kernel" },
+            Errno::OPNOTSUPP => Self::Absent {
+                path,
+                why: "disabled in this kernel",
+            },
             other => Self::Broken {
                 path,
                 line: 0,
@@ -158,13 +172,25 @@ impl ParseError {
     pub(crate) fn new(line: usize, text: &[u8], what: &'static str) -> Self {
         // Four bytes are the longest character; cutting first keeps a huge line from being copied.
         let head = text.get(..QUOTED_CHARS * 4).unwrap_or(text);
-        Self { line, text: String::from_utf8_lossy(head).chars().take(QUOTED_CHARS).collect(), what }
+        Self {
+            line,
+            text: String::from_utf8_lossy(head)
+                .chars()
+                .take(QUOTED_CHARS)
+                .collect(),
+            what,
+        }
     }
 
     /// The same error, naming the file.
     #[must_use]
     pub fn at(self, path: impl Into<Arc<Path>>) -> ReadError {
-        ReadError::Broken { path: path.into(), line: self.line, text: self.text, what: Cow::Borrowed(self.what) }
+        ReadError::Broken {
+            path: path.into(),
+            line: self.line,
+            text: self.text,
+            what: Cow::Borrowed(self.what),
+        }
     }
 }
 
@@ -173,7 +199,10 @@ mod tests {
     use super::*;
 
     fn kind_of(errno: Errno, owner_is_there: bool) -> ErrorKind {
-        ReadError::from_errno(errno, &Arc::from(Path::new("/proc/1/io")), || owner_is_there).kind()
+        ReadError::from_errno(errno, &Arc::from(Path::new("/proc/1/io")), || {
+            owner_is_there
+        })
+        .kind()
     }
 
     #[test]
@@ -204,7 +233,10 @@ mod tests {
     #[test]
     fn a_broken_file_is_reported_with_path_line_text_and_expectation() {
         let error = ParseError::new(2, b"pgfault x", "a number").at(Path::new("/proc/vmstat"));
-        assert_eq!(error.to_string(), r#"/proc/vmstat:2: a number: "pgfault x""#);
+        assert_eq!(
+            error.to_string(),
+            r#"/proc/vmstat:2: a number: "pgfault x""#
+        );
         assert_eq!(error.path(), Path::new("/proc/vmstat"));
     }
 }

@@ -35,7 +35,9 @@ impl Owner {
     pub(crate) fn is_there(&self) -> bool {
         match self {
             Self::Host => true,
-            Self::Process(folder) => rustix::fs::statat(folder, "stat", rustix::fs::AtFlags::empty()).is_ok(),
+            Self::Process(folder) => {
+                rustix::fs::statat(folder, "stat", rustix::fs::AtFlags::empty()).is_ok()
+            }
             Self::Folder(path) => rustix::fs::stat(&**path).is_ok(),
         }
     }
@@ -43,9 +45,12 @@ impl Owner {
     /// `path` is the whole path; of a process only the last part is used, below its descriptor.
     fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
         match self {
-            Self::Process(folder) => {
-                rustix::fs::openat(folder, path.file_name().ok_or(Errno::NOENT)?, READ_FILE, Mode::empty())
-            }
+            Self::Process(folder) => rustix::fs::openat(
+                folder,
+                path.file_name().ok_or(Errno::NOENT)?,
+                READ_FILE,
+                Mode::empty(),
+            ),
             Self::Host | Self::Folder(_) => rustix::fs::openat(CWD, path, READ_FILE, Mode::empty()),
         }
     }
@@ -75,7 +80,12 @@ pub struct HeldFile {
 impl HeldFile {
     pub(crate) fn open(owner: Owner, path: Arc<Path>, records: Records) -> Result<Self, ReadError> {
         match owner.open(&path) {
-            Ok(fd) => Ok(Self { fd, path, owner, records }),
+            Ok(fd) => Ok(Self {
+                fd,
+                path,
+                owner,
+                records,
+            }),
             Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.is_there())),
         }
     }
@@ -95,11 +105,13 @@ impl HeldFile {
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], ReadError> {
         match read_whole(&self.fd, self.records, buffer) {
             // Some files of a process that is just ending are empty instead of failing.
-            Ok(()) if buffer.is_empty() && !self.owner.is_there() => {
-                Err(ReadError::Gone { path: Arc::clone(&self.path) })
-            }
+            Ok(()) if buffer.is_empty() && !self.owner.is_there() => Err(ReadError::Gone {
+                path: Arc::clone(&self.path),
+            }),
             Ok(()) => Ok(buffer),
-            Err(errno) => Err(ReadError::from_errno(errno, &self.path, || self.owner.is_there())),
+            Err(errno) => Err(ReadError::from_errno(errno, &self.path, || {
+                self.owner.is_there()
+            })),
         }
     }
 
@@ -117,7 +129,11 @@ impl HeldFile {
 }
 
 /// Reads from the beginning to the end into `buffer`, which is emptied first.
-pub(crate) fn read_whole(fd: &OwnedFd, records: Records, buffer: &mut Vec<u8>) -> Result<(), Errno> {
+pub(crate) fn read_whole(
+    fd: &OwnedFd,
+    records: Records,
+    buffer: &mut Vec<u8>,
+) -> Result<(), Errno> {
     buffer.clear();
     buffer.reserve(FIRST_ROOM);
     loop {
@@ -153,7 +169,12 @@ pub(crate) struct Slot {
 
 impl Slot {
     pub(crate) fn new(owner: Owner, path: impl Into<Arc<Path>>, records: Records) -> Self {
-        Self { owner, path: path.into(), records, held: None }
+        Self {
+            owner,
+            path: path.into(),
+            records,
+            held: None,
+        }
     }
 
     pub(crate) fn path(&self) -> &Arc<Path> {

@@ -25,13 +25,23 @@ impl Mounts {
     /// When one of them cannot be read; `Absent` or `Gone` if the process has ended.
     pub fn read(root: &HostRoot, pid: Option<u32>) -> Result<Self, ReadError> {
         let of = |process: &str| root.read_proc(&format!("{process}/mountinfo"), mountinfo::parse);
-        let process = pid.map(|pid| of(&pid.to_string())).transpose()?.unwrap_or_default();
-        Ok(Mounts { process, own: of("self")? })
+        let process = pid
+            .map(|pid| of(&pid.to_string()))
+            .transpose()?
+            .unwrap_or_default();
+        Ok(Mounts {
+            process,
+            own: of("self")?,
+        })
     }
 
     /// Those that a path of the process is looked for among.
     fn named(&self) -> &[Mount] {
-        if self.process.is_empty() { &self.own } else { &self.process }
+        if self.process.is_empty() {
+            &self.own
+        } else {
+            &self.process
+        }
     }
 }
 
@@ -76,15 +86,30 @@ pub enum Unknown {
 ///
 /// # Errors
 /// It is on no known mount, or its name alone does not tell on which.
-pub fn holding(root: &HostRoot, pid: Option<u32>, folder: &Path, mounts: &Mounts) -> Result<FileSystem, Unknown> {
+pub fn holding(
+    root: &HostRoot,
+    pid: Option<u32>,
+    folder: &Path,
+    mounts: &Mounts,
+) -> Result<FileSystem, Unknown> {
     let of = |process: &str| root.procfs.join(process).join("root");
-    let known = |mount, opened| Ok(FileSystem { mount, of_process: !mounts.process.is_empty(), room: room(&opened) });
-    let theirs = pid.map_or(Err(Unknown::Absent), |pid| reach(&of(&pid.to_string()), folder, &mounts.process));
+    let known = |mount, opened| {
+        Ok(FileSystem {
+            mount,
+            of_process: !mounts.process.is_empty(),
+            room: room(&opened),
+        })
+    };
+    let theirs = pid.map_or(Err(Unknown::Absent), |pid| {
+        reach(&of(&pid.to_string()), folder, &mounts.process)
+    });
     if let Ok((mount, opened)) = theirs {
         return known(mount, opened);
     }
     let own = reach(&of("self"), folder, &mounts.own);
-    let denied = [&theirs, &own].into_iter().any(|way| matches!(way, Err(Unknown::Forbidden)));
+    let denied = [&theirs, &own]
+        .into_iter()
+        .any(|way| matches!(way, Err(Unknown::Forbidden)));
     if let Ok((own, opened)) = own
         && let Some(mount) = same(&own, folder, mounts)
     {
@@ -109,15 +134,28 @@ pub fn place_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Op
         return Some(theirs);
     }
     let own = place(&of("self"), folder, &mounts.own).filter(|own| own.room.is_some());
-    let own = own.and_then(|own| Some(Place { mount: same(&own.mount, folder, mounts)?, room: own.room }));
+    let own = own.and_then(|own| {
+        Some(Place {
+            mount: same(&own.mount, folder, mounts)?,
+            room: own.room,
+        })
+    });
     Some(own.unwrap_or(theirs))
 }
 
 fn reach(root: &Path, folder: &Path, mounts: &[Mount]) -> Result<(Mount, OwnedFd), Unknown> {
     let top = enter(root).map_err(|_| Unknown::Absent)?;
-    let why = |error| if error == Errno::ACCESS { Unknown::Forbidden } else { Unknown::Absent };
+    let why = |error| {
+        if error == Errno::ACCESS {
+            Unknown::Forbidden
+        } else {
+            Unknown::Absent
+        }
+    };
     let opened = open_below(&top, folder).map_err(why)?;
-    let mount = mount_of(&opened, mounts).or_else(|| mountinfo::holding(mounts, folder)).ok_or(Unknown::Absent)?;
+    let mount = mount_of(&opened, mounts)
+        .or_else(|| mountinfo::holding(mounts, folder))
+        .ok_or(Unknown::Absent)?;
     Ok((mount.clone(), opened))
 }
 
@@ -134,7 +172,9 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     }
     // Behind a link it is not the one of that name.
     let same = |mount: &&Mount| mount.device == own.device;
-    let mount = Some(named).filter(same).or_else(|| mounts.process.iter().find(same))?;
+    let mount = Some(named)
+        .filter(same)
+        .or_else(|| mounts.process.iter().find(same))?;
     Some(newer(mount, own))
 }
 
@@ -154,7 +194,10 @@ fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedF
 
 /// The process's mount, which may have ended with it, and the options that its file system has now.
 fn newer(mount: &Mount, own: &Mount) -> Mount {
-    Mount { super_options: own.super_options.clone(), ..mount.clone() }
+    Mount {
+        super_options: own.super_options.clone(),
+        ..mount.clone()
+    }
 }
 
 fn room(folder: &OwnedFd) -> Option<Room> {
@@ -177,8 +220,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let found = holding(&root, Some(std::process::id()), folder.path(), &mounts).unwrap();
         let told = rustix::fs::statvfs(folder.path()).unwrap();
-        assert_eq!(found.room.map(|room| room.size), Some(told.f_blocks * told.f_frsize));
-        assert_eq!(Some(&found.mount), mountinfo::holding(&mounts.own, folder.path()));
+        assert_eq!(
+            found.room.map(|room| room.size),
+            Some(told.f_blocks * told.f_frsize)
+        );
+        assert_eq!(
+            Some(&found.mount),
+            mountinfo::holding(&mounts.own, folder.path())
+        );
         assert!(!found.mount.is_read_only());
     }
 
@@ -187,9 +236,15 @@ mod tests {
         let root = HostRoot::default();
         let own = Mounts::read(&root, None).unwrap().own;
         // Numbers of mounts in another namespace are others.
-        let process =
-            own.iter().cloned().map(|mount| Mount { id: mount.id + 10_000, parent: mount.parent + 10_000, ..mount });
-        let mounts = Mounts { process: process.collect(), own };
+        let process = own.iter().cloned().map(|mount| Mount {
+            id: mount.id + 10_000,
+            parent: mount.parent + 10_000,
+            ..mount
+        });
+        let mounts = Mounts {
+            process: process.collect(),
+            own,
+        };
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("real")).unwrap();
         let link = folder.path().join("ledger");
@@ -206,46 +261,86 @@ mod tests {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let own = Mounts::read(&root, None).unwrap().own;
         // As under PrivateMounts=, where this process has the same mounts under other numbers.
-        let process =
-            own.iter().cloned().map(|mount| Mount { id: mount.id + 10_000, parent: mount.parent + 10_000, ..mount });
-        let mounts = Mounts { process: process.collect(), own };
+        let process = own.iter().cloned().map(|mount| Mount {
+            id: mount.id + 10_000,
+            parent: mount.parent + 10_000,
+            ..mount
+        });
+        let mounts = Mounts {
+            process: process.collect(),
+            own,
+        };
         // No process has this number.
         let found = place_of(&root, u32::MAX, folder.path(), &mounts).unwrap();
         assert!(found.mount.id > 10_000, "{found:?}");
         let told = rustix::fs::statvfs(folder.path()).unwrap();
-        assert_eq!(found.room.map(|(size, _)| size), Some(told.f_blocks * told.f_frsize));
+        assert_eq!(
+            found.room.map(|(size, _)| size),
+            Some(told.f_blocks * told.f_frsize)
+        );
         let nowhere = folder.path().join("not/made/yet");
         let found = place_of(&root, u32::MAX, &nowhere, &mounts).unwrap();
-        assert!(found.mount.id > 10_000 && found.room.is_none(), "by its name: {found:?}");
+        assert!(
+            found.mount.id > 10_000 && found.room.is_none(),
+            "by its name: {found:?}"
+        );
     }
 
     #[test]
     fn a_folder_on_no_mount_is_nowhere() {
         let root = HostRoot::default();
         let nowhere = |folder| holding(&root, None, Path::new(folder), &Mounts::default());
-        assert_eq!([nowhere("/no/such/folder"), nowhere("ledger")], [const { Err(Unknown::Absent) }; 2]);
+        assert_eq!(
+            [nowhere("/no/such/folder"), nowhere("ledger")],
+            [const { Err(Unknown::Absent) }; 2]
+        );
     }
 
     /// What this process sees as `own`, and the mounts of a process of which one has other options.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
         let own = Mounts::read(&HostRoot::default(), None).unwrap().own;
         let device = mountinfo::holding(&own, folder).unwrap().device;
-        let change = |mount: Mount| if mount.device == device { change(mount) } else { mount };
-        Mounts { process: own.clone(), own: own.into_iter().map(change).collect() }
+        let change = |mount: Mount| {
+            if mount.device == device {
+                change(mount)
+            } else {
+                mount
+            }
+        };
+        Mounts {
+            process: own.clone(),
+            own: own.into_iter().map(change).collect(),
+        }
     }
 
     #[test]
     fn a_process_that_has_ended_keeps_its_mount_and_this_processes_options_are_not_its() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         // As under ProtectSystem=strict: this process cannot write, the one that ended could.
-        let mut mounts = seen(folder.path(), |mount| Mount { options: "ro,relatime".into(), ..mount });
+        let mut mounts = seen(folder.path(), |mount| Mount {
+            options: "ro,relatime".into(),
+            ..mount
+        });
         let found = holding(&root, None, folder.path(), &mounts).unwrap();
         assert!(found.of_process && !found.mount.is_read_only(), "{found:?}");
         mounts.process.clear();
-        assert!(!holding(&root, None, folder.path(), &mounts).unwrap().of_process, "nothing is known of a process");
+        assert!(
+            !holding(&root, None, folder.path(), &mounts)
+                .unwrap()
+                .of_process,
+            "nothing is known of a process"
+        );
         // The kernel made the file system read-only, for all, and the process ended of it.
-        let mounts = seen(folder.path(), |mount| Mount { super_options: "rw,emergency_ro".into(), ..mount });
-        assert!(holding(&root, None, folder.path(), &mounts).unwrap().mount.is_read_only());
+        let mounts = seen(folder.path(), |mount| Mount {
+            super_options: "rw,emergency_ro".into(),
+            ..mount
+        });
+        assert!(
+            holding(&root, None, folder.path(), &mounts)
+                .unwrap()
+                .mount
+                .is_read_only()
+        );
     }
 
     #[test]
@@ -253,29 +348,51 @@ mod tests {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let mut mounts = seen(folder.path(), |mount| mount);
         // In the process's container a file system that this process does not see lies over the folder.
-        let above = mountinfo::holding(&mounts.process, folder.path()).unwrap().clone();
-        let device = crate::parse::cgroup_io::Device { major: 4_000, minor: 1 };
-        let over = Mount { id: 99_999, parent: above.id, device, mount_point: folder.path().to_owned(), ..above };
+        let above = mountinfo::holding(&mounts.process, folder.path())
+            .unwrap()
+            .clone();
+        let device = crate::parse::cgroup_io::Device {
+            major: 4_000,
+            minor: 1,
+        };
+        let over = Mount {
+            id: 99_999,
+            parent: above.id,
+            device,
+            mount_point: folder.path().to_owned(),
+            ..above
+        };
         mounts.process.push(over);
-        assert_eq!(holding(&root, None, folder.path(), &mounts), Err(Unknown::Absent));
+        assert_eq!(
+            holding(&root, None, folder.path(), &mounts),
+            Err(Unknown::Absent)
+        );
     }
 
     #[test]
     fn what_may_not_be_searched_is_not_guessed() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, mounts) = (folder.path().to_owned(), Mounts::read(&HostRoot::default(), None).unwrap());
+        let (path, mounts) = (
+            folder.path().to_owned(),
+            Mounts::read(&HostRoot::default(), None).unwrap(),
+        );
         std::fs::create_dir(path.join("ledger")).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000))
+            .unwrap();
         let other = move || {
             // Of this thread alone: root may search everything.
             if rustix::process::geteuid().is_root() {
                 rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
             }
-            let ask =
-                |folder: &Path| holding(&HostRoot::default(), None, folder, &mounts).map(|found| found.of_process);
+            let ask = |folder: &Path| {
+                holding(&HostRoot::default(), None, folder, &mounts).map(|found| found.of_process)
+            };
             (ask(&path.join("ledger")), ask(&path), ask(Path::new("/")))
         };
-        #[expect(clippy::disallowed_methods, reason = "another user for the time of this test")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "another user for the time of this test"
+        )]
         let found = std::thread::spawn(other).join().unwrap();
         assert_eq!(found, (Err(Unknown::Forbidden), Ok(false), Ok(false)));
     }

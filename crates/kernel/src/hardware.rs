@@ -60,7 +60,10 @@ impl Hardware {
     /// Looks at everything.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
-        let mut look = Look { root, problems: Vec::new() };
+        let mut look = Look {
+            root,
+            problems: Vec::new(),
+        };
         let mut found = Self {
             name: look.proc("sys/kernel/hostname", line),
             system: system(&mut look),
@@ -69,12 +72,19 @@ impl Hardware {
             processors: cpu::read(&mut look),
             memory: memory::read(&mut look),
             disks: disks::read(&mut look),
-            mounts: look.proc("self/mountinfo", mountinfo::parse).unwrap_or_default(),
+            mounts: look
+                .proc("self/mountinfo", mountinfo::parse)
+                .unwrap_or_default(),
             interfaces: network::read(&mut look),
             cgroup: None,
             pressure: pressure(&look),
-            task_delayacct: look.proc("sys/kernel/task_delayacct", number::parse).map(|value| value != 0),
-            clock_source: look.sys("devices/system/clocksource/clocksource0/current_clocksource", choice::parse),
+            task_delayacct: look
+                .proc("sys/kernel/task_delayacct", number::parse)
+                .map(|value| value != 0),
+            clock_source: look.sys(
+                "devices/system/clocksource/clocksource0/current_clocksource",
+                choice::parse,
+            ),
             clock_synchronised: synchronised(root).then_some(true),
             problems: look.problems,
         };
@@ -91,11 +101,19 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    fn proc<T>(&mut self, relative: &str, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {
+    fn proc<T>(
+        &mut self,
+        relative: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Option<T> {
         self.take(self.root.read_proc(relative, parse))
     }
 
-    fn sys<T>(&mut self, relative: &str, parse: impl FnOnce(&[u8]) -> Result<T, ParseError>) -> Option<T> {
+    fn sys<T>(
+        &mut self,
+        relative: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
+    ) -> Option<T> {
         self.take(self.root.read_sys(relative, parse))
     }
 
@@ -128,15 +146,24 @@ fn line(text: &[u8]) -> Result<String, ParseError> {
 /// Of the first process, whose root is the host's, else of this reader.
 fn system(look: &mut Look<'_>) -> Option<String> {
     let of = |process: &str| {
-        let places = ["etc/os-release", "usr/lib/os-release"].map(|place| format!("{process}/root/{place}"));
-        places.iter().find_map(|place| look.root.read_proc(place, os_release::parse).ok().flatten())
+        let places =
+            ["etc/os-release", "usr/lib/os-release"].map(|place| format!("{process}/root/{place}"));
+        places
+            .iter()
+            .find_map(|place| look.root.read_proc(place, os_release::parse).ok().flatten())
     };
     of("1").or_else(|| of("self"))
 }
 
 fn synchronised(root: &HostRoot) -> bool {
-    let mark = |process: &str| root.procfs.join(process).join("root/run/systemd/timesync/synchronized");
-    ["1", "self"].iter().any(|process| rustix::fs::stat(mark(process)).is_ok())
+    let mark = |process: &str| {
+        root.procfs
+            .join(process)
+            .join("root/run/systemd/timesync/synchronized")
+    };
+    ["1", "self"]
+        .iter()
+        .any(|process| rustix::fs::stat(mark(process)).is_ok())
 }
 
 /// The file is there and answers `EOPNOTSUPP` on a kernel with PSI switched off.

@@ -24,7 +24,11 @@ pub struct HostRoot {
 
 impl Default for HostRoot {
     fn default() -> Self {
-        Self { procfs: "/proc".into(), sysfs: "/sys".into(), cgroup: "/sys/fs/cgroup".into() }
+        Self {
+            procfs: "/proc".into(),
+            sysfs: "/sys".into(),
+            cgroup: "/sys/fs/cgroup".into(),
+        }
     }
 }
 
@@ -32,7 +36,11 @@ impl HostRoot {
     /// A host whose `proc`, `sys` and `sys/fs/cgroup` are below one folder.
     #[must_use]
     pub fn below(folder: &Path) -> Self {
-        Self { procfs: folder.join("proc"), sysfs: folder.join("sys"), cgroup: folder.join("sys/fs/cgroup") }
+        Self {
+            procfs: folder.join("proc"),
+            sysfs: folder.join("sys"),
+            cgroup: folder.join("sys/fs/cgroup"),
+        }
     }
 
     /// Opens a file of the host below `procfs`, such as `sys/vm/max_map_count`, to be read again and again.
@@ -40,7 +48,11 @@ impl HostRoot {
     /// # Errors
     /// `Absent`, `Forbidden` or `Broken`; never `Gone`, as the host does not vanish.
     pub fn hold_proc(&self, relative: &str) -> Result<HeldFile, ReadError> {
-        HeldFile::open(Owner::Host, Arc::from(self.procfs.join(relative)), Records::Many)
+        HeldFile::open(
+            Owner::Host,
+            Arc::from(self.procfs.join(relative)),
+            Records::Many,
+        )
     }
 
     /// Opens a file of the host below `procfs` that the kernel gives in one piece, such as `meminfo`: one read tells all
@@ -49,7 +61,11 @@ impl HostRoot {
     /// # Errors
     /// As [`hold_proc`](Self::hold_proc).
     pub fn hold_proc_piece(&self, relative: &str) -> Result<HeldFile, ReadError> {
-        HeldFile::open(Owner::Host, Arc::from(self.procfs.join(relative)), Records::One)
+        HeldFile::open(
+            Owner::Host,
+            Arc::from(self.procfs.join(relative)),
+            Records::One,
+        )
     }
 
     /// Reads a file of the host below `procfs` once.
@@ -73,7 +89,12 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, ReadError> {
-        HeldFile::open(Owner::Host, Arc::from(self.sysfs.join(relative)), Records::Many)?.parse(&mut Vec::new(), parse)
+        HeldFile::open(
+            Owner::Host,
+            Arc::from(self.sysfs.join(relative)),
+            Records::Many,
+        )?
+        .parse(&mut Vec::new(), parse)
     }
 
     /// The names in a folder below `sysfs`, in alphabetical order; those that are not UTF-8 are left out.
@@ -82,7 +103,10 @@ impl HostRoot {
     /// When the folder cannot be listed; `Absent` if there is none.
     pub fn list_sys(&self, relative: &str) -> Result<Vec<String>, ReadError> {
         let path = self.sysfs.join(relative);
-        let mut names: Vec<String> = list(&path)?.into_iter().filter_map(|name| name.into_string().ok()).collect();
+        let mut names: Vec<String> = list(&path)?
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .collect();
         names.sort_unstable();
         Ok(names)
     }
@@ -93,7 +117,10 @@ impl HostRoot {
     /// When `procfs` itself cannot be listed.
     pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
         let names = list(&self.procfs)?;
-        Ok(names.iter().filter_map(|name| name.to_str()?.parse::<u32>().ok()).collect())
+        Ok(names
+            .iter()
+            .filter_map(|name| name.to_str()?.parse::<u32>().ok())
+            .collect())
     }
 
     /// When the machine started, in seconds since 1970 by the wall clock (`btime` of `/proc/stat`). It moves when the
@@ -119,7 +146,8 @@ impl HostRoot {
     /// # Errors
     /// As [`read_proc`](Self::read_proc); `Absent` on older kernels and on those built without delay accounting.
     pub fn task_delayacct(&self) -> Result<bool, ReadError> {
-        self.read_proc("sys/kernel/task_delayacct", parse::number::parse).map(|value| value != 0)
+        self.read_proc("sys/kernel/task_delayacct", parse::number::parse)
+            .map(|value| value != 0)
     }
 }
 
@@ -128,7 +156,10 @@ fn list(folder: &Path) -> Result<Vec<OsString>, ReadError> {
         let errno = rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::IO);
         ReadError::from_errno(errno, &Arc::from(folder), || true)
     };
-    std::fs::read_dir(folder).map_err(wrap)?.map(|entry| Ok(entry.map_err(wrap)?.file_name())).collect()
+    std::fs::read_dir(folder)
+        .map_err(wrap)?
+        .map(|entry| Ok(entry.map_err(wrap)?.file_name()))
+        .collect()
 }
 
 /// What is needed to turn the kernel's units into ours.
@@ -148,8 +179,9 @@ impl HostConstants {
     /// # Errors
     /// When `{procfs}/sys/kernel/osrelease` cannot be read.
     pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
-        let kernel_release =
-            root.read_proc("sys/kernel/osrelease", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()))?;
+        let kernel_release = root.read_proc("sys/kernel/osrelease", |text| {
+            Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+        })?;
         Ok(Self {
             page_size: rustix::param::page_size() as u64,
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use crate::parse::mountinfo::{self, Mount};
 
 /// File systems whose server may keep a question waiting for ever.
-const REMOTE: [&str; 9] = ["9p", "afs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3", "virtiofs"];
+const REMOTE: [&str; 9] = [
+    "9p", "afs", "ceph", "cifs", "fuse", "nfs", "nfs4", "smb3", "virtiofs",
+];
 
 /// Links on the way to one folder, as many as the kernel follows.
 const MOST_LINKS: u32 = 40;
@@ -35,16 +37,34 @@ pub struct Place {
 pub fn place(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Place> {
     let by_name = mountinfo::holding(mounts, path)?;
     // To open a folder on another machine is to ask that machine.
-    let opened = if is_remote(by_name) { None } else { enter(root).and_then(|top| open_below(&top, path)).ok() };
-    let Some(folder) = opened else { return Some(Place { mount: by_name.clone(), room: None }) };
+    let opened = if is_remote(by_name) {
+        None
+    } else {
+        enter(root).and_then(|top| open_below(&top, path)).ok()
+    };
+    let Some(folder) = opened else {
+        return Some(Place {
+            mount: by_name.clone(),
+            room: None,
+        });
+    };
     let mount = mount_of(&folder, mounts).unwrap_or(by_name);
-    Some(Place { mount: mount.clone(), room: if is_remote(mount) { None } else { room(&folder) } })
+    Some(Place {
+        mount: mount.clone(),
+        room: if is_remote(mount) {
+            None
+        } else {
+            room(&folder)
+        },
+    })
 }
 
 /// The mount that an open folder lies on (Linux 5.8).
 pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let told = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
-    let id = told.filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0)?.stx_mnt_id;
+    let id = told
+        .filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0)?
+        .stx_mnt_id;
     mounts.iter().find(|mount| mount.id == id)
 }
 
@@ -54,7 +74,12 @@ fn is_remote(mount: &Mount) -> bool {
 
 /// Opens the root of a process, for which the right to trace it is needed.
 pub(crate) fn enter(root: &Path) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY, Mode::empty())
+    rustix::fs::openat(
+        CWD,
+        root,
+        OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY,
+        Mode::empty(),
+    )
 }
 
 /// Opens what `path` leads to, with links followed as if `top` were the root, whoever changes folders meanwhile. By openat2
@@ -68,7 +93,13 @@ pub(crate) fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<Owned
 }
 
 fn open_at_once(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::openat2(top, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::IN_ROOT)
+    rustix::fs::openat2(
+        top,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::IN_ROOT,
+    )
 }
 
 /// No name is opened through a link: the text of each link is walked from where it leads to. `..` is the folder that was
@@ -86,7 +117,8 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
             Component::ParentDir => drop(entered.pop()),
             Component::Normal(name) => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let next = rustix::fs::openat(entered.last().unwrap_or(top), name, flags, Mode::empty())?;
+                let next =
+                    rustix::fs::openat(entered.last().unwrap_or(top), name, flags, Mode::empty())?;
                 match FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) {
                     FileType::Symlink if links < MOST_LINKS => {
                         links += 1;
@@ -104,12 +136,18 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
         }
         ahead = rest;
     }
-    entered.pop().map_or_else(|| rustix::fs::openat(top, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()), Ok)
+    entered.pop().map_or_else(
+        || rustix::fs::openat(top, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()),
+        Ok,
+    )
 }
 
 fn room(folder: &OwnedFd) -> Option<(u64, u64)> {
     let told = rustix::fs::fstatvfs(folder).ok()?;
-    Some((told.f_blocks.checked_mul(told.f_frsize)?, told.f_bavail.checked_mul(told.f_frsize)?))
+    Some((
+        told.f_blocks.checked_mul(told.f_frsize)?,
+        told.f_bavail.checked_mul(told.f_frsize)?,
+    ))
 }
 
 #[cfg(test)]
@@ -141,7 +179,9 @@ mod tests {
 
     #[test]
     fn a_link_is_followed_inside_of_the_given_root_and_the_room_is_told() {
-        let own = crate::HostRoot::default().read_proc("self/mountinfo", mountinfo::parse).unwrap();
+        let own = crate::HostRoot::default()
+            .read_proc("self/mountinfo", mountinfo::parse)
+            .unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
         // Absolute: it leads to a place below the given root, not below this test's.
@@ -149,7 +189,12 @@ mod tests {
         let found = place(folder.path(), Path::new("/ledger"), &own).unwrap();
         let expected = place(Path::new("/"), folder.path(), &own).unwrap();
         assert_eq!(found.mount, expected.mount);
-        assert!(found.room.is_some_and(|(size, free)| size > 0 && free <= size), "{found:?}");
+        assert!(
+            found
+                .room
+                .is_some_and(|(size, free)| size > 0 && free <= size),
+            "{found:?}"
+        );
     }
 
     /// Both ways to open a path, and what they lead to.
@@ -184,15 +229,41 @@ mod tests {
             eprintln!("skipped: no openat2 here");
             return;
         }
-        let there =
-            ["/", ".", "a", "/a/b", "absolute", "relative", "chain", "a/b/back", "to_file", "/..", "../a", "a/../../a"];
+        let there = [
+            "/",
+            ".",
+            "a",
+            "/a/b",
+            "absolute",
+            "relative",
+            "chain",
+            "a/b/back",
+            "to_file",
+            "/..",
+            "../a",
+            "a/../../a",
+        ];
         for path in there {
             let [kernels, steps] = both(&top, path);
-            assert!(kernels.is_ok() && kernels == steps, "{path}: {kernels:?}, {steps:?}");
+            assert!(
+                kernels.is_ok() && kernels == steps,
+                "{path}: {kernels:?}, {steps:?}"
+            );
         }
-        for path in ["up", "/../outside", "loop", "nowhere", "a/file/x", "to_file/..", "not/there"] {
+        for path in [
+            "up",
+            "/../outside",
+            "loop",
+            "nowhere",
+            "a/file/x",
+            "to_file/..",
+            "not/there",
+        ] {
             let [kernels, steps] = both(&top, path);
-            assert!(kernels.is_err() && kernels == steps, "{path}: {kernels:?}, {steps:?}");
+            assert!(
+                kernels.is_err() && kernels == steps,
+                "{path}: {kernels:?}, {steps:?}"
+            );
         }
     }
 
@@ -208,6 +279,10 @@ mod tests {
         let links = |many| std::iter::repeat_n("here", many).collect::<std::path::PathBuf>();
         let opened = [40, 41].map(|many| open_by_steps(&top, &links(many)).err());
         assert_eq!(opened, [None, Some(Errno::LOOP)]);
-        assert_eq!(open_at_once(&top, &links(41)).err(), Some(Errno::LOOP), "as many as the kernel follows");
+        assert_eq!(
+            open_at_once(&top, &links(41)).err(),
+            Some(Errno::LOOP),
+            "as many as the kernel follows"
+        );
     }
 }

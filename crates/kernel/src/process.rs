@@ -10,7 +10,9 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file::{Owner, Records, Slot};
-use crate::parse::{mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status};
+use crate::parse::{
+    mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status,
+};
 use crate::{HostRoot, ReadError};
 
 /// A process for good: numbers are used again, a number with its start is not.
@@ -81,7 +83,13 @@ impl ProcessFiles {
     /// `Gone` when there is no such process (or `hidepid` hides it); any error of `stat`.
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
         let (folder, path) = open_folder(root, pid)?;
-        let slot = |name: &str| Slot::new(Owner::Process(Arc::clone(&folder)), path.join(name), Records::One);
+        let slot = |name: &str| {
+            Slot::new(
+                Owner::Process(Arc::clone(&folder)),
+                path.join(name),
+                Records::One,
+            )
+        };
         let mut stat = slot("stat");
         let start_ticks = stat.parse(&mut Vec::new(), pid_stat::parse)?.start_ticks;
         Ok(Self {
@@ -139,7 +147,10 @@ impl ProcessFiles {
     ///
     /// # Errors
     /// As the `max_fds` of a sample.
-    pub fn max_fds(&mut self, buffer: &mut Vec<u8>) -> Result<pid_limits::OpenFilesLimit, ReadError> {
+    pub fn max_fds(
+        &mut self,
+        buffer: &mut Vec<u8>,
+    ) -> Result<pid_limits::OpenFilesLimit, ReadError> {
         self.limits.parse(buffer, pid_limits::parse)
     }
 
@@ -148,7 +159,8 @@ impl ProcessFiles {
     /// # Errors
     /// As any file of the process.
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
-        self.once("cmdline").parse(&mut Vec::new(), pid_cmdline::parse)
+        self.once("cmdline")
+            .parse(&mut Vec::new(), pid_cmdline::parse)
     }
 
     /// The program's file; ends in ` (deleted)` after it was replaced on disk.
@@ -167,7 +179,12 @@ impl ProcessFiles {
     /// # Errors
     /// As [`exe`](Self::exe).
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
-        match rustix::fs::openat(&*self.folder, "exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+        match rustix::fs::openat(
+            &*self.folder,
+            "exe",
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
             Ok(file) => Ok(file.into()),
             Err(errno) => Err(self.error(errno, &Arc::from(self.path.join("exe")))),
         }
@@ -177,8 +194,12 @@ impl ProcessFiles {
     ///
     /// # Errors
     /// As any file of the process; `Forbidden` to other users.
-    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<pid_environ::Environment, ReadError> {
-        self.once("environ").parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
+    pub fn environment(
+        &self,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Result<pid_environ::Environment, ReadError> {
+        self.once("environ")
+            .parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
     }
 
     /// What is mounted for it.
@@ -186,7 +207,8 @@ impl ProcessFiles {
     /// # Errors
     /// As any file of the process.
     pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
-        self.once("mountinfo").parse(&mut Vec::new(), mountinfo::parse)
+        self.once("mountinfo")
+            .parse(&mut Vec::new(), mountinfo::parse)
     }
 
     /// All its limits.
@@ -194,18 +216,25 @@ impl ProcessFiles {
     /// # Errors
     /// As any file of the process.
     pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
-        self.once("limits").parse(&mut Vec::new(), pid_limits::parse_all)
+        self.once("limits")
+            .parse(&mut Vec::new(), pid_limits::parse_all)
     }
 
     /// A file that is not worth keeping open.
     fn once(&self, name: &str) -> Slot {
-        Slot::new(Owner::Process(Arc::clone(&self.folder)), self.path.join(name), Records::Many)
+        Slot::new(
+            Owner::Process(Arc::clone(&self.folder)),
+            self.path.join(name),
+            Records::Many,
+        )
     }
 
     /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
     fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
         match stat.state {
-            pid_stat::State::Dead => Err(ReadError::Gone { path: Arc::clone(self.stat.path()) }),
+            pid_stat::State::Dead => Err(ReadError::Gone {
+                path: Arc::clone(self.stat.path()),
+            }),
             _ => Ok(stat),
         }
     }
@@ -223,7 +252,9 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || Owner::Process(Arc::clone(&self.folder)).is_there())
+        ReadError::from_errno(errno, path, || {
+            Owner::Process(Arc::clone(&self.folder)).is_there()
+        })
     }
 }
 

@@ -28,7 +28,9 @@ impl Comm {
     /// The name as the kernel gave it; any bytes but NUL.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..usize::from(self.len)).unwrap_or(&self.bytes)
+        self.bytes
+            .get(..usize::from(self.len))
+            .unwrap_or(&self.bytes)
     }
 
     /// The name as text; borrowed unless it is not UTF-8.
@@ -72,7 +74,10 @@ impl<'a> Line<'a> {
 
 /// The lines of a text that are not empty.
 pub(crate) fn lines(text: &[u8]) -> Lines<'_> {
-    Lines { rest: text, number: 0 }
+    Lines {
+        rest: text,
+        number: 0,
+    }
 }
 
 pub(crate) struct Lines<'a> {
@@ -90,7 +95,10 @@ impl<'a> Iterator for Lines<'a> {
             self.rest = rest.get(1..).unwrap_or_default();
             self.number += 1;
             if !text.is_empty() {
-                return Some(Line { text, number: self.number });
+                return Some(Line {
+                    text,
+                    number: self.number,
+                });
             }
         }
         None
@@ -99,7 +107,8 @@ impl<'a> Iterator for Lines<'a> {
 
 /// The parts of a line between spaces and tabs.
 pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&b| b == b' ' || b == b'\t').filter(|word| !word.is_empty())
+    text.split(|&b| b == b' ' || b == b'\t')
+        .filter(|word| !word.is_empty())
 }
 
 /// A decimal number and nothing else.
@@ -153,7 +162,15 @@ pub(crate) fn fill<T: Default>(
         }
         empty = false;
     }
-    if empty { Err(ParseError::new(1, text, "expected lines of keys and values")) } else { Ok(facts) }
+    if empty {
+        Err(ParseError::new(
+            1,
+            text,
+            "expected lines of keys and values",
+        ))
+    } else {
+        Ok(facts)
+    }
 }
 
 /// The only number of a file.
@@ -167,7 +184,9 @@ mod tests {
 
     #[test]
     fn empty_lines_are_passed_over_and_counted() {
-        let list: Vec<_> = lines(b"a\n\nb\nc").map(|line| (line.number, line.text)).collect();
+        let list: Vec<_> = lines(b"a\n\nb\nc")
+            .map(|line| (line.number, line.text))
+            .collect();
         assert_eq!(list, [(1, &b"a"[..]), (3, b"b"), (4, b"c")]);
         assert_eq!(lines(b"").count() + lines(b"\n\n").count(), 0);
     }
@@ -200,7 +219,10 @@ mod tests {
     #[test]
     fn a_name_is_kept_inline_and_cut_at_fifteen_bytes() {
         assert_eq!(Comm::new(b"solReplayStage").to_string(), "solReplayStage");
-        assert_eq!(Comm::new(b"kworker/u8:2-events_unbound").as_bytes(), b"kworker/u8:2-ev");
+        assert_eq!(
+            Comm::new(b"kworker/u8:2-events_unbound").as_bytes(),
+            b"kworker/u8:2-ev"
+        );
         assert_eq!(size_of::<Comm>(), 16);
     }
 }

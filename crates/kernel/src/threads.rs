@@ -116,7 +116,10 @@ impl Threads {
     /// `Gone` when there is no such process.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self, ReadError> {
         let (process, path) = open_folder(root, pid)?;
-        let (owner, path) = (Owner::Process(Arc::clone(&process)), Arc::from(path.join("task")));
+        let (owner, path) = (
+            Owner::Process(Arc::clone(&process)),
+            Arc::from(path.join("task")),
+        );
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(&*process, "task", flags, Mode::empty())
             .map_err(|errno| ReadError::from_errno(errno, &path, || owner.is_there()))?;
@@ -157,7 +160,14 @@ impl Threads {
         self.samples.clear();
         let before = self.known.len();
         let mut failure = None;
-        let Self { folder, spare, known, buffer, samples, .. } = self;
+        let Self {
+            folder,
+            spare,
+            known,
+            buffer,
+            samples,
+            ..
+        } = self;
         known.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
@@ -174,7 +184,9 @@ impl Threads {
         });
         match failure {
             None => Ok(self.known.len() == before),
-            Some((tid, Failed::Parse(name, error))) => Err(error.at(self.path.join(format!("{tid}/{name}")))),
+            Some((tid, Failed::Parse(name, error))) => {
+                Err(error.at(self.path.join(format!("{tid}/{name}"))))
+            }
             Some((_, Failed::Read(errno))) => Err(self.error(errno)),
             Some((_, Failed::Ended)) => Err(self.error(Errno::SRCH)),
         }
@@ -182,7 +194,8 @@ impl Threads {
 
     /// Whether the kernel counts as many threads as are known. The link count of the folder is two more.
     fn still_the_same(&self) -> Result<bool, Errno> {
-        let links = usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
+        let links =
+            usize::try_from(rustix::fs::fstat(&self.folder)?.st_nlink).unwrap_or(usize::MAX);
         Ok(!self.known.is_empty() && links.checked_sub(2) == Some(self.known.len()))
     }
 
@@ -195,7 +208,11 @@ impl Threads {
                 self.spare += ended.held.map_or(0, |_| DESCRIPTORS_EACH);
             }
             let known = before.next_if(|thread| thread.tid == tid);
-            let mut thread = known.unwrap_or(Known { tid, held: None, last: None });
+            let mut thread = known.unwrap_or(Known {
+                tid,
+                held: None,
+                last: None,
+            });
             if thread.held.is_none() && self.spare >= DESCRIPTORS_EACH {
                 // A thread that ended since is found out when it is read.
                 thread.held = Held::open(&self.folder, tid).ok();
@@ -213,7 +230,12 @@ impl Threads {
 }
 
 impl Known {
-    fn read(&mut self, folder: &OwnedFd, with_switches: bool, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
+    fn read(
+        &mut self,
+        folder: &OwnedFd,
+        with_switches: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadSample, Failed> {
         let tid = self.tid;
         let Some(held) = &self.held else {
             return Held::open(folder, tid)?.read(folder, tid, &mut None, with_switches, buffer);
@@ -261,25 +283,43 @@ impl Held {
         let idle = last.filter(|last| !ran(&last.schedstat));
         let mut sample = match idle {
             Some(last) => last.sample,
-            None => self.sample(tid, schedstat.map(|schedstat| schedstat.run_queue_delay), buffer)?,
+            None => self.sample(
+                tid,
+                schedstat.map(|schedstat| schedstat.run_queue_delay),
+                buffer,
+            )?,
         };
         let mut switches = last.and_then(|last| last.switches);
         if with_switches {
-            let known = switches.filter(|(before, _)| !ran(before)).map(|(_, switches)| switches);
+            let known = switches
+                .filter(|(before, _)| !ran(before))
+                .map(|(_, switches)| switches);
             let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
             [sample.voluntary_switches, sample.involuntary_switches] = now;
             switches = schedstat.map(|schedstat| (schedstat, now));
         }
-        let without = ThreadSample { voluntary_switches: None, involuntary_switches: None, ..sample };
-        *last = schedstat.map(|schedstat| Last { schedstat, sample: without, switches });
+        let without = ThreadSample {
+            voluntary_switches: None,
+            involuntary_switches: None,
+            ..sample
+        };
+        *last = schedstat.map(|schedstat| Last {
+            schedstat,
+            sample: without,
+            switches,
+        });
         Ok(sample)
     }
 
     /// `None` in a kernel without it.
     fn schedstat(&self, buffer: &mut Vec<u8>) -> Result<Option<Schedstat>, Failed> {
-        let Some(fd) = &self.schedstat else { return Ok(None) };
+        let Some(fd) = &self.schedstat else {
+            return Ok(None);
+        };
         read_whole(fd, Records::One, buffer)?;
-        pid_schedstat::parse(buffer).map(Some).map_err(|error| Failed::Parse("schedstat", error))
+        pid_schedstat::parse(buffer)
+            .map(Some)
+            .map_err(|error| Failed::Parse("schedstat", error))
     }
 
     fn sample(
@@ -311,7 +351,11 @@ impl Held {
 
 /// From `status`, which is not held: it is read rarely.
 fn read_switches(folder: &OwnedFd, tid: u32, buffer: &mut Vec<u8>) -> Result<Switches, Failed> {
-    read_whole(&list::Name::new(tid).open(folder, "status")?, Records::One, buffer)?;
+    read_whole(
+        &list::Name::new(tid).open(folder, "status")?,
+        Records::One,
+        buffer,
+    )?;
     pid_status::switches(buffer).map_err(|error| Failed::Parse("status", error))
 }
 

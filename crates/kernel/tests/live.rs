@@ -9,13 +9,17 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use faultline_kernel::{
-    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadError, Threads, locate,
+    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadError,
+    Threads, locate,
 };
 
 /// Descriptors for all threads there are.
 const HELD: usize = 10_000;
 
-#[expect(clippy::disallowed_methods, reason = "a process of the test's own to be read and killed")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a process of the test's own to be read and killed"
+)]
 fn sleeper() -> Child {
     Command::new("sleep").arg("600").spawn().unwrap()
 }
@@ -41,10 +45,12 @@ impl Waiting {
         for _ in 0..count {
             let (end, wait) = mpsc::channel::<()>();
             let (started, has_started) = mpsc::channel();
-            let thread = std::thread::Builder::new().name("waiting) (x".into()).spawn(move || {
-                started.send(()).unwrap();
-                assert!(wait.recv().is_err());
-            });
+            let thread = std::thread::Builder::new()
+                .name("waiting) (x".into())
+                .spawn(move || {
+                    started.send(()).unwrap();
+                    assert!(wait.recv().is_err());
+                });
             has_started.recv().unwrap();
             self.ends.push((end, thread.unwrap()));
         }
@@ -61,7 +67,11 @@ impl Waiting {
 
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
     let sample = threads.sample(false).unwrap();
-    sample.iter().filter(|thread| thread.comm.as_bytes() == b"waiting) (x").map(|thread| thread.tid).collect()
+    sample
+        .iter()
+        .filter(|thread| thread.comm.as_bytes() == b"waiting) (x")
+        .map(|thread| thread.tid)
+        .collect()
 }
 
 #[test]
@@ -82,20 +92,33 @@ fn the_live_process_round_trips() {
     assert!((-1000..=1000).contains(&first.oom_score_adj.unwrap()));
     let second = files.sample(&mut buffer);
     assert!(second.stat.unwrap().minflt >= stat.minflt);
-    assert!(second.io.unwrap().syscr > first.io.unwrap().syscr, "reading is itself counted");
-    assert!(files.cmdline().unwrap()[0].to_str().unwrap().contains("live"));
+    assert!(
+        second.io.unwrap().syscr > first.io.unwrap().syscr,
+        "reading is itself counted"
+    );
+    assert!(
+        files.cmdline().unwrap()[0]
+            .to_str()
+            .unwrap()
+            .contains("live")
+    );
     assert_eq!(files.exe().unwrap(), std::env::current_exe().unwrap());
 }
 
 #[test]
 fn the_live_host_answers_in_every_file() {
     let root = HostRoot::default();
-    let memory = root.read_proc("meminfo", faultline_kernel::parse::meminfo::parse).unwrap();
+    let memory = root
+        .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
+        .unwrap();
     let host = HostFiles::new(&root).sample(&mut Vec::new());
     assert!(memory.total.unwrap() > memory.free.unwrap());
     let vmstat = host.vmstat.unwrap();
     assert!(vmstat.pgfault.unwrap() >= vmstat.pgmajfault.unwrap());
-    assert!(vmstat.oom_kill.is_some(), "the file is larger than what one read gives");
+    assert!(
+        vmstat.oom_kill.is_some(),
+        "the file is larger than what one read gives"
+    );
     assert!(host.max_map_count.unwrap() > 0);
     let constants = HostConstants::read(&root).unwrap();
     assert!(constants.page_size >= 4096 && constants.clock_ticks_per_second > 0);
@@ -109,7 +132,11 @@ fn open_descriptors_are_counted_without_listing() {
     let child = sleeper();
     let root = HostRoot::default();
     let mut files = ProcessFiles::open(&root, child.id()).unwrap();
-    let listed = || std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap().count() as u64;
+    let listed = || {
+        std::fs::read_dir(format!("/proc/{}/fd", child.id()))
+            .unwrap()
+            .count() as u64
+    };
     // A program that is just being loaded opens and closes its libraries.
     let agreed = (0..100_000).any(|_| match files.sample(&mut Vec::new()).open_fds {
         Ok(counted) => counted == listed(),
@@ -166,30 +193,46 @@ fn threads_that_come_and_go_are_followed_with_and_without_held_descriptors() {
 fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
-    let sum: u64 = threads.sample(false).unwrap().iter().map(|thread| thread.minflt).sum();
-    let process = ProcessFiles::open(&root, std::process::id()).unwrap().sample(&mut Vec::new());
+    let sum: u64 = threads
+        .sample(false)
+        .unwrap()
+        .iter()
+        .map(|thread| thread.minflt)
+        .sum();
+    let process = ProcessFiles::open(&root, std::process::id())
+        .unwrap()
+        .sample(&mut Vec::new());
     assert!(sum > 0 && sum <= process.stat.unwrap().minflt);
 }
 
 /// The text of a thread of this process: field 10 of `stat` and the first kind of context switches.
 fn faults_and_switches(tid: u32) -> (u64, u64) {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
+    let read =
+        |file: &str| std::fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
     let (stat, status) = (read("stat"), read("status"));
     let fields = stat.rsplit_once(')').unwrap().1;
-    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
-    (fields.split_whitespace().nth(7).unwrap().parse().unwrap(), switches.trim().parse().unwrap())
+    let switches = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+        .unwrap();
+    (
+        fields.split_whitespace().nth(7).unwrap().parse().unwrap(),
+        switches.trim().parse().unwrap(),
+    )
 }
 
 #[test]
 fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_right() {
     let (work, works) = mpsc::channel::<usize>();
     let (done, is_done) = mpsc::channel::<()>();
-    let thread = std::thread::Builder::new().name("faulting".into()).spawn(move || {
-        for pages in works {
-            drop(std::hint::black_box(vec![1_u8; pages * 4096]));
-            done.send(()).unwrap();
-        }
-    });
+    let thread = std::thread::Builder::new()
+        .name("faulting".into())
+        .spawn(move || {
+            for pages in works {
+                drop(std::hint::black_box(vec![1_u8; pages * 4096]));
+                done.send(()).unwrap();
+            }
+        });
     let mut threads = Threads::open(&HostRoot::default(), std::process::id(), HELD).unwrap();
     for pages in [0, 1, 0, 0, 5_000, 0, 20_000, 1] {
         if pages > 0 {
@@ -198,9 +241,14 @@ fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_r
         }
         // It may still be on its way to sleep; then it counts a switch between the two readings.
         let agreed = (0..100_000).any(|_| {
-            let sample = threads.sample(true).unwrap().iter().find(|thread| thread.comm.as_bytes() == b"faulting");
+            let sample = threads
+                .sample(true)
+                .unwrap()
+                .iter()
+                .find(|thread| thread.comm.as_bytes() == b"faulting");
             sample.is_some_and(|thread| {
-                (thread.minflt, thread.voluntary_switches.unwrap()) == faults_and_switches(thread.tid)
+                (thread.minflt, thread.voluntary_switches.unwrap())
+                    == faults_and_switches(thread.tid)
             })
         });
         assert!(agreed, "{pages} pages");
@@ -228,10 +276,17 @@ struct V1Cgroup {
 
 impl V1Cgroup {
     fn new(name: &str) -> Option<Self> {
-        let folder = PathBuf::from(format!("/sys/fs/cgroup/memory/{name}-{}", std::process::id()));
+        let folder = PathBuf::from(format!(
+            "/sys/fs/cgroup/memory/{name}-{}",
+            std::process::id()
+        ));
         std::fs::create_dir(&folder).ok()?;
         let cgroup = Self { folder };
-        cgroup.folder.join("memory.limit_in_bytes").exists().then_some(cgroup)
+        cgroup
+            .folder
+            .join("memory.limit_in_bytes")
+            .exists()
+            .then_some(cgroup)
     }
 
     fn write(&self, file: &str, text: &str) {
@@ -251,7 +306,9 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
         eprintln!("skipped: no v1 memory cgroup can be made here");
         return;
     };
-    let inner = V1Cgroup { folder: outer.folder.join("inner") };
+    let inner = V1Cgroup {
+        folder: outer.folder.join("inner"),
+    };
     std::fs::create_dir(&inner.folder).unwrap();
     outer.write("memory.limit_in_bytes", "64M");
     let child = sleeper();
@@ -262,18 +319,33 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let (mut files, mut buffer) = (CgroupFiles::new(&places), Vec::new());
     let sample = files.sample(&mut buffer);
     assert_eq!(sample.memory_max, Ok(Limit::Max));
-    assert!(sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok());
+    assert!(
+        sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok()
+    );
     assert_eq!(sample.memory_events.as_ref().unwrap().oom_kill, Some(0));
     let limit = files.effective_limit(&sample, &mut buffer).unwrap();
     let limiting = limit.limiting.unwrap();
-    assert_eq!((limit.limit, limiting.levels_up), (Limit::Bytes(64 << 20), 1));
+    assert_eq!(
+        (limit.limit, limiting.levels_up),
+        (Limit::Bytes(64 << 20), 1)
+    );
     assert_eq!(*limiting.folder, *outer.folder);
 
     end(child);
     std::fs::remove_dir(&inner.folder).unwrap();
-    assert_eq!(files.sample(&mut buffer).memory_usage.unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(
+        files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
+        ErrorKind::Gone
+    );
     std::fs::create_dir(&inner.folder).unwrap();
     let sample = files.sample(&mut buffer);
-    assert_eq!(sample.memory_usage, Ok(0), "the new cgroup is found under the same path");
-    assert_eq!(files.effective_limit(&sample, &mut buffer).unwrap().limit, Limit::Bytes(64 << 20));
+    assert_eq!(
+        sample.memory_usage,
+        Ok(0),
+        "the new cgroup is found under the same path"
+    );
+    assert_eq!(
+        files.effective_limit(&sample, &mut buffer).unwrap().limit,
+        Limit::Bytes(64 << 20)
+    );
 }

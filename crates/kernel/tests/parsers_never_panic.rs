@@ -1,9 +1,10 @@
 //! The kernel's text is input: whatever it is, a parser answers with a value or an error.
 
 use faultline_kernel::parse::{
-    boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice, cpu_stat, cpu_times,
-    cpuinfo, diskstats, locks, meminfo, mountinfo, net_dev, number, os_release, pid_cgroup, pid_cmdline, pid_environ,
-    pid_io, pid_limits, pid_schedstat, pid_stat, pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
+    boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice,
+    cpu_stat, cpu_times, cpuinfo, diskstats, locks, meminfo, mountinfo, net_dev, number,
+    os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat, pid_stat,
+    pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
 };
 use proptest::prelude::*;
 

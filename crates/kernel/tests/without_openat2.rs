@@ -1,8 +1,14 @@
 //! Where folders lie and how full they are, while openat2 is answered as if the kernel did not have it: by strace, as systemd's
 //! `RestrictSUIDSGID=` does it.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts itself again under strace")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts itself again under strace"
+)]
 
 use faultline_kernel::filesystem::{self, Mounts};
 use faultline_kernel::{HostRoot, place};
@@ -17,17 +23,32 @@ const INJECT: [&str; 2] = ["-e", "inject=openat2:error=ENOSYS"];
 fn folders_behind_links_are_found_without_openat2() {
     let strace = || {
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=openat2"]).args(INJECT).stdin(Stdio::null());
+        strace
+            .args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=openat2"])
+            .args(INJECT)
+            .stdin(Stdio::null());
         strace
     };
-    if !strace().arg("true").stderr(Stdio::null()).status().is_ok_and(|status| status.success()) {
+    if !strace()
+        .arg("true")
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
         eprintln!("SKIPPED: strace (Debian package strace) is missing or may not trace here");
         return;
     }
     let this = std::env::current_exe().unwrap();
-    let output = strace().arg(this).args(["--exact", "looks_without_openat2", "--ignored"]).output().unwrap();
+    let output = strace()
+        .arg(this)
+        .args(["--exact", "looks_without_openat2", "--ignored"])
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -36,7 +57,9 @@ fn looks_without_openat2() {
     let asked = rustix::fs::openat2(CWD, "/", OFlags::PATH, Mode::empty(), ResolveFlags::IN_ROOT);
     assert_eq!(asked.err(), Some(Errno::NOSYS), "strace answers");
     let (host, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
-    let size = rustix::fs::statvfs(folder.path()).map(|told| told.f_blocks * told.f_frsize).unwrap();
+    let size = rustix::fs::statvfs(folder.path())
+        .map(|told| told.f_blocks * told.f_frsize)
+        .unwrap();
     std::fs::create_dir(folder.path().join("data")).unwrap();
     // Absolute: in the root of a process it leads to a folder below that.
     std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();

@@ -1,7 +1,10 @@
 //! An independent reader must find the same in the same text: of what procfs-core reads for the parsers one that only
 //! splits texts, of what they read by themselves procfs-core.
 
-#![expect(clippy::unwrap_used, reason = "a witness that cannot read fails its test")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a witness that cannot read fails its test"
+)]
 
 use std::collections::BTreeSet;
 
@@ -23,9 +26,18 @@ fn live(path: &str) -> String {
 
 /// The number behind a key, whatever stands between them, in bytes if it is one of kilobytes.
 fn find(text: &str, key: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(key))?;
+    let line = text
+        .lines()
+        .find(|line| line.split([':', ' ']).next() == Some(key))?;
     let unit = if line.ends_with(" kB") { 1024 } else { 1 };
-    Some(line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * unit)
+    Some(
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            * unit,
+    )
 }
 
 #[test]
@@ -34,13 +46,23 @@ fn both_read_the_same_stat() {
         let ours = parse::pid_stat::parse(text.as_bytes()).unwrap();
         let (head, tail) = text.trim_end().rsplit_once(") ").unwrap();
         let (pid, name) = head.split_once(" (").unwrap();
-        assert_eq!((ours.pid, ours.comm.to_string().as_str()), (pid.parse().unwrap(), name));
+        assert_eq!(
+            (ours.pid, ours.comm.to_string().as_str()),
+            (pid.parse().unwrap(), name)
+        );
         let fields: Vec<&str> = tail.split(' ').collect();
         let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
         // The main thread of a test may be waiting for the others.
-        let state = if fields[0] == "S" { State::Sleeping } else { State::Running };
+        let state = if fields[0] == "S" {
+            State::Sleeping
+        } else {
+            State::Running
+        };
         assert_eq!((ours.state, "RS".contains(fields[0])), (state, true));
-        assert_eq!((u64::from(ours.ppid), ours.exiting), (field(4), field(9) & 4 != 0));
+        assert_eq!(
+            (u64::from(ours.ppid), ours.exiting),
+            (field(4), field(9) & 4 != 0)
+        );
         assert_eq!((ours.minflt, ours.majflt), (field(10), field(12)));
         assert_eq!((ours.utime_ticks, ours.stime_ticks), (field(14), field(15)));
         assert_eq!((ours.num_threads, ours.start_ticks), (field(20), field(22)));
@@ -52,18 +74,41 @@ fn both_read_the_same_stat() {
 #[test]
 fn both_read_the_same_status() {
     // A kernel thread's has no memory.
-    for text in [STATUS, &live("/proc/self/status"), &live("/proc/1/status"), &live("/proc/2/status")] {
+    for text in [
+        STATUS,
+        &live("/proc/self/status"),
+        &live("/proc/1/status"),
+        &live("/proc/2/status"),
+    ] {
         let ours = parse::pid_status::parse(text.as_bytes()).unwrap();
         assert_eq!(ours.rss_anon, find(text, "RssAnon"));
         assert_eq!(ours.rss_file, find(text, "RssFile"));
         assert_eq!(ours.rss_shmem, find(text, "RssShmem"));
-        assert_eq!((ours.vm_swap, ours.vm_pte), (find(text, "VmSwap"), find(text, "VmPTE")));
-        assert_eq!((ours.vm_size, ours.vm_rss), (find(text, "VmSize"), find(text, "VmRSS")));
-        assert_eq!((ours.vm_hwm, ours.hugetlb_pages), (find(text, "VmHWM"), find(text, "HugetlbPages")));
-        assert_eq!((ours.threads, ours.uid.map(u64::from)), (find(text, "Threads"), find(text, "Uid")));
-        let innermost = text.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
-        assert_eq!(ours.innermost_pid.map(|pid| pid.to_string()).as_deref(), innermost);
-        let switches = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|key| find(text, key));
+        assert_eq!(
+            (ours.vm_swap, ours.vm_pte),
+            (find(text, "VmSwap"), find(text, "VmPTE"))
+        );
+        assert_eq!(
+            (ours.vm_size, ours.vm_rss),
+            (find(text, "VmSize"), find(text, "VmRSS"))
+        );
+        assert_eq!(
+            (ours.vm_hwm, ours.hugetlb_pages),
+            (find(text, "VmHWM"), find(text, "HugetlbPages"))
+        );
+        assert_eq!(
+            (ours.threads, ours.uid.map(u64::from)),
+            (find(text, "Threads"), find(text, "Uid"))
+        );
+        let innermost = text
+            .lines()
+            .find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
+        assert_eq!(
+            ours.innermost_pid.map(|pid| pid.to_string()).as_deref(),
+            innermost
+        );
+        let switches =
+            ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|key| find(text, key));
         assert_eq!(parse::pid_status::switches(text.as_bytes()), Ok(switches));
     }
 }
@@ -73,10 +118,22 @@ fn both_read_the_same_io() {
     let text = live("/proc/self/io");
     let ours = parse::pid_io::parse(text.as_bytes()).unwrap();
     assert!(ours.rchar > Some(0));
-    assert_eq!((ours.rchar, ours.wchar), (find(&text, "rchar"), find(&text, "wchar")));
-    assert_eq!((ours.read_bytes, ours.write_bytes), (find(&text, "read_bytes"), find(&text, "write_bytes")));
-    assert_eq!((ours.syscr, ours.syscw), (find(&text, "syscr"), find(&text, "syscw")));
-    assert_eq!(ours.cancelled_write_bytes, find(&text, "cancelled_write_bytes"));
+    assert_eq!(
+        (ours.rchar, ours.wchar),
+        (find(&text, "rchar"), find(&text, "wchar"))
+    );
+    assert_eq!(
+        (ours.read_bytes, ours.write_bytes),
+        (find(&text, "read_bytes"), find(&text, "write_bytes"))
+    );
+    assert_eq!(
+        (ours.syscr, ours.syscw),
+        (find(&text, "syscr"), find(&text, "syscw"))
+    );
+    assert_eq!(
+        ours.cancelled_write_bytes,
+        find(&text, "cancelled_write_bytes")
+    );
 }
 
 #[test]
@@ -85,11 +142,18 @@ fn both_read_the_same_limits() {
         // The kernel pads name and limits to columns.
         let limits = text.lines().skip(1).map(|line| {
             let value = |column: &str| column.trim().parse::<u64>().ok();
-            (line[4..25].trim().to_owned(), value(&line[26..46]), value(&line[47..67]))
+            (
+                line[4..25].trim().to_owned(),
+                value(&line[26..46]),
+                value(&line[47..67]),
+            )
         });
         let theirs: Vec<_> = limits.collect();
         let ours = parse::pid_limits::parse_all(text.as_bytes()).unwrap();
-        let ours: Vec<_> = ours.into_iter().map(|limit| (limit.name, limit.soft, limit.hard)).collect();
+        let ours: Vec<_> = ours
+            .into_iter()
+            .map(|limit| (limit.name, limit.soft, limit.hard))
+            .collect();
         assert_eq!(ours, theirs);
         let files = parse::pid_limits::parse(text.as_bytes()).unwrap();
         assert!(theirs.contains(&("open files".to_owned(), files.soft, files.hard)));
@@ -101,13 +165,34 @@ fn both_read_the_same_memory_of_the_host() {
     for text in [MEMINFO, &live("/proc/meminfo")] {
         let ours = parse::meminfo::parse(text.as_bytes()).unwrap();
         assert!(ours.total > Some(0));
-        assert_eq!((ours.total, ours.free), (find(text, "MemTotal"), find(text, "MemFree")));
-        assert_eq!((ours.available, ours.cached), (find(text, "MemAvailable"), find(text, "Cached")));
-        assert_eq!((ours.buffers, ours.swap_cached), (find(text, "Buffers"), find(text, "SwapCached")));
-        assert_eq!((ours.dirty, ours.writeback), (find(text, "Dirty"), find(text, "Writeback")));
-        assert_eq!((ours.anon_pages, ours.mapped), (find(text, "AnonPages"), find(text, "Mapped")));
-        assert_eq!((ours.shmem, ours.page_tables), (find(text, "Shmem"), find(text, "PageTables")));
-        assert_eq!((ours.swap_total, ours.swap_free), (find(text, "SwapTotal"), find(text, "SwapFree")));
+        assert_eq!(
+            (ours.total, ours.free),
+            (find(text, "MemTotal"), find(text, "MemFree"))
+        );
+        assert_eq!(
+            (ours.available, ours.cached),
+            (find(text, "MemAvailable"), find(text, "Cached"))
+        );
+        assert_eq!(
+            (ours.buffers, ours.swap_cached),
+            (find(text, "Buffers"), find(text, "SwapCached"))
+        );
+        assert_eq!(
+            (ours.dirty, ours.writeback),
+            (find(text, "Dirty"), find(text, "Writeback"))
+        );
+        assert_eq!(
+            (ours.anon_pages, ours.mapped),
+            (find(text, "AnonPages"), find(text, "Mapped"))
+        );
+        assert_eq!(
+            (ours.shmem, ours.page_tables),
+            (find(text, "Shmem"), find(text, "PageTables"))
+        );
+        assert_eq!(
+            (ours.swap_total, ours.swap_free),
+            (find(text, "SwapTotal"), find(text, "SwapFree"))
+        );
         assert_eq!(
             (ours.slab_reclaimable, ours.slab_unreclaimable),
             (find(text, "SReclaimable"), find(text, "SUnreclaim"))
@@ -120,8 +205,14 @@ fn both_read_the_same_counters_of_the_host() {
     for text in [VMSTAT, &live("/proc/vmstat")] {
         let ours = parse::vmstat::parse(text.as_bytes()).unwrap();
         assert!(ours.pgfault > Some(0));
-        assert_eq!((ours.pgfault, ours.pgmajfault), (find(text, "pgfault"), find(text, "pgmajfault")));
-        assert_eq!((ours.pswpin, ours.pswpout), (find(text, "pswpin"), find(text, "pswpout")));
+        assert_eq!(
+            (ours.pgfault, ours.pgmajfault),
+            (find(text, "pgfault"), find(text, "pgmajfault"))
+        );
+        assert_eq!(
+            (ours.pswpin, ours.pswpout),
+            (find(text, "pswpin"), find(text, "pswpout"))
+        );
         assert_eq!(ours.oom_kill, find(text, "oom_kill"));
         assert_eq!(
             (ours.pgscan_kswapd, ours.pgscan_direct),
@@ -131,17 +222,32 @@ fn both_read_the_same_counters_of_the_host() {
             (ours.pgsteal_kswapd, ours.pgsteal_direct),
             (find(text, "pgsteal_kswapd"), find(text, "pgsteal_direct"))
         );
-        assert_eq!(ours.workingset_refault_anon, find(text, "workingset_refault_anon"));
-        assert_eq!(ours.workingset_refault_file, find(text, "workingset_refault_file"));
+        assert_eq!(
+            ours.workingset_refault_anon,
+            find(text, "workingset_refault_anon")
+        );
+        assert_eq!(
+            ours.workingset_refault_file,
+            find(text, "workingset_refault_file")
+        );
     }
 }
 
 #[test]
 fn both_read_the_same_pressure() {
     let ours = parse::pressure::parse(PRESSURE.as_bytes()).unwrap();
-    let total = |line: &str| line.rsplit_once("total=").unwrap().1.parse::<u128>().unwrap();
+    let total = |line: &str| {
+        line.rsplit_once("total=")
+            .unwrap()
+            .1
+            .parse::<u128>()
+            .unwrap()
+    };
     let theirs: Vec<u128> = PRESSURE.lines().map(total).collect();
-    assert_eq!([ours.some.as_micros(), ours.full.unwrap().as_micros()], theirs[..]);
+    assert_eq!(
+        [ours.some.as_micros(), ours.full.unwrap().as_micros()],
+        theirs[..]
+    );
 }
 
 #[test]
@@ -151,9 +257,22 @@ fn both_read_the_same_mounts() {
     assert_eq!(ours.len(), theirs.0.len());
     for (ours, theirs) in ours.iter().zip(&theirs.0) {
         assert_eq!(ours.mount_point, theirs.mount_point);
-        assert_eq!((ours.root.to_str().unwrap(), &ours.fs_type), (theirs.root.as_str(), &theirs.fs_type));
-        assert!(theirs.super_options.keys().all(|option| ours.super_options.contains(option.as_str())));
-        assert!(theirs.mount_options.keys().all(|option| ours.options.contains(option.as_str())));
+        assert_eq!(
+            (ours.root.to_str().unwrap(), &ours.fs_type),
+            (theirs.root.as_str(), &theirs.fs_type)
+        );
+        assert!(
+            theirs
+                .super_options
+                .keys()
+                .all(|option| ours.super_options.contains(option.as_str()))
+        );
+        assert!(
+            theirs
+                .mount_options
+                .keys()
+                .all(|option| ours.options.contains(option.as_str()))
+        );
         let numbers = (theirs.mnt_id.cast_unsigned(), theirs.pid.cast_unsigned());
         assert_eq!((ours.id, ours.parent), (numbers.0.into(), numbers.1.into()));
         assert_eq!(
@@ -169,24 +288,35 @@ fn both_find_the_same_processors() {
     let ours = parse::cpuinfo::parse(text.as_bytes()).unwrap();
     let values = |key: &str| -> Vec<String> {
         let value = |line: &str| {
-            line.split_once(':').filter(|(its, _)| its.trim() == key).map(|(_, value)| value.trim().to_owned())
+            line.split_once(':')
+                .filter(|(its, _)| its.trim() == key)
+                .map(|(_, value)| value.trim().to_owned())
         };
         text.lines().filter_map(value).collect()
     };
     let models = values("model name");
-    assert_eq!((ours.threads, ours.model.as_ref()), (values("processor").len() as u64, models.first()));
+    assert_eq!(
+        (ours.threads, ours.model.as_ref()),
+        (values("processor").len() as u64, models.first())
+    );
     let sockets: BTreeSet<String> = values("physical id").into_iter().collect();
     assert_eq!(ours.sockets.unwrap_or_default(), sockets.len() as u64);
 }
 
 #[test]
 fn both_read_the_same_cgroups() {
-    for text in ["4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n", &live("/proc/self/cgroup")] {
+    for text in [
+        "4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n",
+        &live("/proc/self/cgroup"),
+    ] {
         let ours = parse::pid_cgroup::parse(text.as_bytes()).unwrap();
         assert_eq!(ours.len(), text.lines().count());
         for (ours, line) in ours.iter().zip(text.lines()) {
             let fields: Vec<&str> = line.splitn(3, ':').collect();
-            assert_eq!((ours.controllers.join(",").as_str(), ours.path.as_str()), (fields[1], fields[2]));
+            assert_eq!(
+                (ours.controllers.join(",").as_str(), ours.path.as_str()),
+                (fields[1], fields[2])
+            );
             assert_eq!(ours.unified, line.starts_with("0::"));
         }
     }
@@ -194,28 +324,45 @@ fn both_read_the_same_cgroups() {
 
 #[test]
 fn both_read_the_same_locks() {
-    let text =
-        "1: POSIX  ADVISORY  WRITE 4822 fe:00:9977988 0 EOF\n2: FLOCK  ADVISORY  WRITE 4822 103:02:9977980 0 EOF\n";
+    let text = "1: POSIX  ADVISORY  WRITE 4822 fe:00:9977988 0 EOF\n2: FLOCK  ADVISORY  WRITE 4822 103:02:9977980 0 EOF\n";
     let locks = parse::locks::parse(text.as_bytes()).unwrap();
     assert_eq!(locks.len(), 2);
     for (lock, line) in locks.iter().zip(text.lines()) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let file = format!("{:02x}:{:02x}:{}", lock.devmaj, lock.devmin, lock.inode);
-        assert_eq!((lock.lock_type.as_str(), file.as_str()), (words[1], words[5]));
-        assert_eq!(lock.pid.map(|pid| pid.to_string()).as_deref(), Some(words[4]));
+        assert_eq!(
+            (lock.lock_type.as_str(), file.as_str()),
+            (words[1], words[5])
+        );
+        assert_eq!(
+            lock.pid.map(|pid| pid.to_string()).as_deref(),
+            Some(words[4])
+        );
     }
 }
 
 #[test]
 fn both_read_the_same_host_stat() {
     let text = live("/proc/stat");
-    assert_eq!(parse::boot_time::parse(text.as_bytes()).ok(), find(&text, "btime"));
+    assert_eq!(
+        parse::boot_time::parse(text.as_bytes()).ok(),
+        find(&text, "btime")
+    );
     let times = parse::cpu_times::parse(text.as_bytes()).unwrap();
-    let ticks: Vec<u64> =
-        text.lines().next().unwrap().split_whitespace().skip(1).map(|word| word.parse().unwrap()).collect();
+    let ticks: Vec<u64> = text
+        .lines()
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .map(|word| word.parse().unwrap())
+        .collect();
     assert_eq!(
         (times.busy_ticks, times.stolen_ticks),
-        (ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6], ticks[7])
+        (
+            ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6],
+            ticks[7]
+        )
     );
 }
 
@@ -223,6 +370,16 @@ fn both_read_the_same_host_stat() {
 fn both_read_the_same_schedstat() {
     let text = live("/proc/self/schedstat");
     let ours = parse::pid_schedstat::parse(text.as_bytes()).unwrap();
-    let numbers: Vec<u128> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
-    assert_eq!([ours.on_cpu.as_nanos(), ours.run_queue_delay.as_nanos(), ours.timeslices.into()], numbers[..]);
+    let numbers: Vec<u128> = text
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    assert_eq!(
+        [
+            ours.on_cpu.as_nanos(),
+            ours.run_queue_delay.as_nanos(),
+            ours.timeslices.into()
+        ],
+        numbers[..]
+    );
 }

@@ -81,7 +81,11 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE")]
     pub faultlined: Option<PathBuf>,
     /// Arguments of `faultlined once`.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARG"
+    )]
     pub arguments: Vec<OsString>,
 }
 

@@ -2,7 +2,9 @@
 
 use super::exec_shim;
 use crate::args::RecordArgs;
-use crate::recorder::{Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USAGE, Whom};
+use crate::recorder::{
+    Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USAGE, Whom,
+};
 use anyhow::{Context, anyhow, bail};
 use faultline_command::args::WrongUsage;
 use faultline_command::signals::Signals;
@@ -28,7 +30,12 @@ impl Daemon {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(super) fn start(program: &Path, args: &RecordArgs, out: &Path, pid: Pid) -> anyhow::Result<Daemon> {
+    pub(super) fn start(
+        program: &Path,
+        args: &RecordArgs,
+        out: &Path,
+        pid: Pid,
+    ) -> anyhow::Result<Daemon> {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready = ReadyFile::of(out)?;
         let pid = pid.as_raw_nonzero().get().unsigned_abs();
@@ -44,28 +51,53 @@ impl Daemon {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log.to_write()?);
-        let child = command.spawn().with_context(|| program.display().to_string())?;
-        Ok(Daemon { child, log, ready, pid, ended: None })
+        let child = command
+            .spawn()
+            .with_context(|| program.display().to_string())?;
+        Ok(Daemon {
+            child,
+            log,
+            ready,
+            pid,
+            ended: None,
+        })
     }
 
     /// Waits until it listens and follows the process.
     ///
     /// # Errors
     /// It ended (with [`WrongUsage`] if it says so), it takes too long, or a signal asks this program to end.
-    pub(super) fn wait_until_following(&mut self, signals: &mut Signals) -> anyhow::Result<Addresses> {
+    pub(super) fn wait_until_following(
+        &mut self,
+        signals: &mut Signals,
+    ) -> anyhow::Result<Addresses> {
         for _ in 0..LOOKS_TO_START {
             if let Some(ready) = self.ready.read()?.filter(|ready| ready.follows(self.pid)) {
                 return Ok(ready.addresses());
             }
             if let Some(status) = self.ended()? {
-                let words = format!("{PROGRAM} ended ({status}) before it recorded:\n{}", self.log.tail());
-                return Err(if status.code() == Some(USAGE) { WrongUsage(words).into() } else { anyhow!(words) });
+                let words = format!(
+                    "{PROGRAM} ended ({status}) before it recorded:\n{}",
+                    self.log.tail()
+                );
+                return Err(if status.code() == Some(USAGE) {
+                    WrongUsage(words).into()
+                } else {
+                    anyhow!(words)
+                });
             }
-            if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
+            if signals
+                .wait(None, LOOK)?
+                .iter()
+                .any(|signal| signal.asks_to_end())
+            {
                 bail!("stopped by a signal before the recording began");
             }
         }
-        bail!("{PROGRAM} does not follow the process after half a minute:\n{}", self.log.tail())
+        bail!(
+            "{PROGRAM} does not follow the process after half a minute:\n{}",
+            self.log.tail()
+        )
     }
 
     /// How it ended; `None` while it runs.

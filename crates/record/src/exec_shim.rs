@@ -32,7 +32,9 @@ const OPEN: &[u8] = b"open";
 
 /// The text that opens a gate, with variables for the environment.
 pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
-    let pairs = variables.iter().flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
+    let pairs = variables
+        .iter()
+        .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"]);
     pairs.chain([OPEN]).flatten().copied().collect()
 }
 
@@ -43,7 +45,10 @@ pub(super) fn held(
     gate: Option<&Path>,
 ) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("this program's own file is not known")?;
-    #[expect(clippy::disallowed_methods, reason = "with `become_it`, where the lab starts programs")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "with `become_it`, where the lab starts programs"
+    )]
     let mut command = Command::new(own);
     command.args(["hold", "--parent", &std::process::id().to_string()]);
     if let Some(gate) = gate {
@@ -58,9 +63,16 @@ pub(super) fn held(
 /// # Errors
 /// It cannot be started, or has not ended after some ten seconds, and is ended.
 pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
-    #[expect(clippy::disallowed_methods, reason = "with `held` and `become_it`, where the lab starts programs")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "with `held` and `become_it`, where the lab starts programs"
+    )]
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn()?;
     for _ in 0..LOOKS_FOR_ANSWER {
         if let Some(status) = child.try_wait()? {
@@ -68,13 +80,19 @@ pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, Str
             if let Some(pipe) = &mut child.stderr {
                 pipe.take(LONGEST_ANSWER).read_to_end(&mut words)?;
             }
-            return Ok((status.success(), String::from_utf8_lossy(&words).into_owned()));
+            return Ok((
+                status.success(),
+                String::from_utf8_lossy(&words).into_owned(),
+            ));
         }
         std::thread::sleep(LOOK);
     }
     child.kill()?;
     child.wait()?;
-    Err(std::io::Error::new(ErrorKind::TimedOut, "it has not answered after ten seconds"))
+    Err(std::io::Error::new(
+        ErrorKind::TimedOut,
+        "it has not answered after ten seconds",
+    ))
 }
 
 /// Runs a program to its end, however long it takes, in a process group of its own; its first process ends with this one. Its
@@ -92,19 +110,34 @@ pub fn ran(
 ) -> anyhow::Result<Option<ExitStatus>> {
     let (program, arguments) = words.split_first().context("a command without a program")?;
     let mut command = held(Path::new(program), arguments, None)?;
-    command.current_dir(folder).stdin(Stdio::null()).process_group(0);
-    let mut child = command.stdout(output.try_clone()?).stderr(errors.try_clone()?).spawn()?;
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .process_group(0);
+    let mut child = command
+        .stdout(output.try_clone()?)
+        .stderr(errors.try_clone()?)
+        .spawn()?;
     let began = clock::uptime();
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
         let late = patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
-        if late.is_some() || signals.wait(None, LOOK)?.iter().any(|heard| heard.stops().is_some()) {
+        if late.is_some()
+            || signals
+                .wait(None, LOOK)?
+                .iter()
+                .any(|heard| heard.stops().is_some())
+        {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL));
             child.wait()?;
-            ensure!(late.is_none(), "{program} has not ended after {} s", late.unwrap_or_default().as_secs());
+            ensure!(
+                late.is_none(),
+                "{program} has not ended after {} s",
+                late.unwrap_or_default().as_secs()
+            );
             return Ok(None);
         }
     }
@@ -135,29 +168,38 @@ pub fn hold(args: &HoldArgs) -> u8 {
 /// There is no `faultlined`.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
-    let command: Vec<OsString> =
-        [program.into_os_string(), "once".into()].into_iter().chain(args.arguments.iter().cloned()).collect();
+    let command: Vec<OsString> = [program.into_os_string(), "once".into()]
+        .into_iter()
+        .chain(args.arguments.iter().cloned())
+        .collect();
     Ok(become_it(&command, Vec::new()))
 }
 
 /// Ties this process's life to its parent's; `false` if that one is gone, or is another one.
 fn ends_with(parent: i32) -> bool {
     // A parent that ended before that line has left this process to another one.
-    set_parent_process_death_signal(Some(Signal::TERM)).is_ok() && getppid().map(Pid::as_raw_pid) == Some(parent)
+    set_parent_process_death_signal(Some(Signal::TERM)).is_ok()
+        && getppid().map(Pid::as_raw_pid) == Some(parent)
 }
 
 /// Keeps this process, and what it becomes and starts, to these CPUs.
 fn keep_to(cpus: &faultline_isolation::CpuSet) -> rustix::io::Result<()> {
     let mut set = CpuSet::new();
     let known = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
-    cpus.numbers().iter().filter_map(|cpu| usize::try_from(*cpu).ok().filter(known)).for_each(|cpu| set.set(cpu));
+    cpus.numbers()
+        .iter()
+        .filter_map(|cpu| usize::try_from(*cpu).ok().filter(known))
+        .for_each(|cpu| set.set(cpu));
     sched_setaffinity(None, &set)
 }
 
 /// The variables, or `None` if the gate was never opened.
 fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
-    std::fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
+    std::fs::File::open(gate)
+        .ok()?
+        .read_to_end(&mut text)
+        .ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
     if parts.pop() != Some(OPEN) {
         return None;
@@ -172,8 +214,13 @@ fn wait_at(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 fn become_it(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
-    let Some((program, arguments)) = words.split_first() else { return GIVEN_UP };
-    #[expect(clippy::disallowed_methods, reason = "with `held`, where the lab starts programs")]
+    let Some((program, arguments)) = words.split_first() else {
+        return GIVEN_UP;
+    };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "with `held`, where the lab starts programs"
+    )]
     let mut command = Command::new(program);
     command.args(arguments);
     for (name, value) in &variables {
@@ -181,7 +228,11 @@ fn become_it(words: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 {
     }
     let error = command.exec();
     say(&format!("{}: {error}", PathBuf::from(program).display()));
-    if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_RUN }
+    if error.kind() == ErrorKind::NotFound {
+        NOT_FOUND
+    } else {
+        NOT_RUN
+    }
 }
 
 #[cfg(test)]
@@ -196,7 +247,10 @@ mod tests {
 
     #[test]
     fn what_opens_the_gate_arrives_behind_it() {
-        let variables = [("A".to_owned(), "b=c,d".to_owned()), ("E".to_owned(), String::new())];
+        let variables = [
+            ("A".to_owned(), "b=c,d".to_owned()),
+            ("E".to_owned(), String::new()),
+        ];
         let arrived = waited(&opening(&variables)).unwrap();
         let told = variables.map(|(name, value)| (name.into_bytes(), value.into_bytes()));
         assert_eq!(arrived, told);

@@ -24,7 +24,11 @@ pub(super) fn wait_for_process(
         if progress(out).is_ok_and(|progress| progress.process) || daemon.ended()?.is_some() {
             break;
         }
-        if signals.wait(None, LOOK)?.iter().any(|signal| signal.asks_to_end()) {
+        if signals
+            .wait(None, LOOK)?
+            .iter()
+            .any(|signal| signal.asks_to_end())
+        {
             bail!("stopped by a signal before the command began");
         }
     }
@@ -57,12 +61,26 @@ pub(super) fn wait_for_exit(
 /// There is no recording that can be read.
 pub(super) fn summary(out: &Path) -> anyhow::Result<String> {
     let info = Recording::open(out)?.info()?;
-    let ticks = info.tables.iter().find(|table| table.name == "tick").map_or(0, |table| table.rows);
-    let nanos = info.first_tick.zip(info.last_tick).and_then(|(first, last)| {
-        // A wall clock may be set while it is recorded.
-        let monotonic = (first.session == last.session).then(|| last.uptime_ns.saturating_sub(first.uptime_ns));
-        u64::try_from(monotonic.unwrap_or_else(|| last.unix_ns.saturating_sub(first.unix_ns))).ok()
-    });
+    let ticks = info
+        .tables
+        .iter()
+        .find(|table| table.name == "tick")
+        .map_or(0, |table| table.rows);
+    let nanos = info
+        .first_tick
+        .zip(info.last_tick)
+        .and_then(|(first, last)| {
+            // A wall clock may be set while it is recorded.
+            let monotonic = (first.session == last.session)
+                .then(|| last.uptime_ns.saturating_sub(first.uptime_ns));
+            u64::try_from(monotonic.unwrap_or_else(|| last.unix_ns.saturating_sub(first.unix_ns)))
+                .ok()
+        });
     let nanos = nanos.unwrap_or(0);
-    Ok(format!("{}: {} ticks over {}", out.display(), count(ticks), time(Duration::from_nanos(nanos))))
+    Ok(format!(
+        "{}: {} ticks over {}",
+        out.display(),
+        count(ticks),
+        time(Duration::from_nanos(nanos))
+    ))
 }

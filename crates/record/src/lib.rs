@@ -39,17 +39,35 @@ pub fn run(args: &RecordArgs, now: SystemTime) -> anyhow::Result<u8> {
         None => usual_name(args, now),
     };
     if out.symlink_metadata().is_ok() {
-        anyhow::bail!("{}: exists already; give another name, or remove it first", out.display());
+        anyhow::bail!(
+            "{}: exists already; give another name, or remove it first",
+            out.display()
+        );
     }
-    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
-        let words = format!("--out {}: there is no folder {}", out.display(), folder.display());
+    if let Some(folder) = out
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+    {
+        let words = format!(
+            "--out {}: there is no folder {}",
+            out.display(),
+            folder.display()
+        );
         return Err(WrongUsage(words).into());
     }
     if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
-        say(&format!("{}: there is no such program", Path::new(program).display()));
+        say(&format!(
+            "{}: there is no such program",
+            Path::new(program).display()
+        ));
         return Ok(exec_shim::NOT_FOUND);
     }
-    let job = Job { args, program, out, signals: Signals::listen().context("signals cannot be heard")? };
+    let job = Job {
+        args,
+        program,
+        out,
+        signals: Signals::listen().context("signals cannot be heard")?,
+    };
     match args.pid.and_then(Pid::from_raw) {
         Some(pid) => job.attach(pid),
         None => job.wrap(),
@@ -69,7 +87,10 @@ impl Job<'_> {
         let mut command = Wrapped::start(&self.args.command)?;
         let mut daemon = Daemon::start(&self.program, self.args, &self.out, command.pid())?;
         let addresses = daemon.wait_until_following(&mut self.signals)?;
-        self.announce(&addresses, &format!("{} (process {})", command.name(), command.pid()));
+        self.announce(
+            &addresses,
+            &format!("{} (process {})", command.name(), command.pid()),
+        );
         let variables = if self.args.no_metrics {
             Vec::new()
         } else {
@@ -110,7 +131,11 @@ impl Job<'_> {
             if has_ended(&process) || heard.iter().any(|signal: &Heard| signal.asks_to_end()) {
                 break;
             }
-            anyhow::ensure!(daemon.ended()?.is_none(), "faultlined has ended:\n{}", daemon.tail());
+            anyhow::ensure!(
+                daemon.ended()?.is_none(),
+                "faultlined has ended:\n{}",
+                daemon.tail()
+            );
             look_after(&mut daemon, &mut complained);
         }
         let ended = has_ended(&process);
@@ -129,22 +154,29 @@ impl Job<'_> {
     /// Where things are, for people.
     fn announce(&self, addresses: &Addresses, process: &str) {
         say(&format!("recording {process} into {}", self.out.display()));
-        say(&format!("metrics and a page at http://{}", addresses.metrics));
-        let Some(ingest) = &addresses.ingest else { return };
+        say(&format!(
+            "metrics and a page at http://{}",
+            addresses.metrics
+        ));
+        let Some(ingest) = &addresses.ingest else {
+            return;
+        };
         let value = metrics_config(ingest);
         match (self.args.pid, std::env::var(recorder::METRICS_CONFIG)) {
-            (Some(_), _) => {
-                say(&format!("a validator's datapoints come here with {}=\"{value}\"", recorder::METRICS_CONFIG))
-            }
+            (Some(_), _) => say(&format!(
+                "a validator's datapoints come here with {}=\"{value}\"",
+                recorder::METRICS_CONFIG
+            )),
             (None, Err(_)) if !self.args.no_metrics => {}
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
                 "{} is set to {:?} and stays so: the command's datapoints are not recorded",
                 recorder::METRICS_CONFIG,
                 wrapped::without_password(&set),
             )),
-            (None, _) => {
-                say(&format!("no datapoints: they would come here with {}=\"{value}\"", recorder::METRICS_CONFIG))
-            }
+            (None, _) => say(&format!(
+                "no datapoints: they would come here with {}=\"{value}\"",
+                recorder::METRICS_CONFIG
+            )),
         }
     }
 
@@ -173,7 +205,10 @@ fn look_after(daemon: &mut Daemon, complained: &mut bool) {
     }
     if let (false, Ok(Some(status))) = (*complained, daemon.ended()) {
         *complained = true;
-        say(&format!("faultlined ended ({status}); the command continues without it:\n{}", daemon.tail()));
+        say(&format!(
+            "faultlined ended ({status}); the command continues without it:\n{}",
+            daemon.tail()
+        ));
     }
 }
 
@@ -193,12 +228,21 @@ fn has_ended(process: &OwnedFd) -> bool {
 
 /// `NAME-20260131T235959Z.fltl`.
 fn usual_name(args: &RecordArgs, now: SystemTime) -> PathBuf {
-    let program = args.command.first().and_then(|program| Path::new(program).file_name());
+    let program = args
+        .command
+        .first()
+        .and_then(|program| Path::new(program).file_name());
     let name = match (program, args.pid) {
         (Some(program), _) => program.to_string_lossy().into_owned(),
         (None, Some(pid)) => format!("pid-{pid}"),
         (None, None) => "run".to_owned(),
     };
-    let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    format!("{name}-{}.fltl", faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))).into()
+    let since = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!(
+        "{name}-{}.fltl",
+        faultline_text::stamp(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+    )
+    .into()
 }

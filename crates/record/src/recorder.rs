@@ -77,12 +77,18 @@ impl Task<'_> {
             Whom::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
         }
         if let Some(entries) = self.cache_entries {
-            all.extend(["--program-cache-entries".into(), OsString::from(entries.to_string())]);
+            all.extend([
+                "--program-cache-entries".into(),
+                OsString::from(entries.to_string()),
+            ]);
         }
         all.extend([OsString::from("--record"), self.out.into()]);
         all.extend([OsString::from("--ready-file"), ready::name(self.out).into()]);
         if let Some(interval) = self.interval {
-            all.extend(["--interval".into(), OsString::from(format!("{}ms", interval.as_millis()))]);
+            all.extend([
+                "--interval".into(),
+                OsString::from(format!("{}ms", interval.as_millis())),
+            ]);
         }
         for (key, value) in self.labels {
             all.extend(["--label".into(), OsString::from(format!("{key}={value}"))]);
@@ -106,12 +112,20 @@ pub struct Addresses {
 /// There is none; `option` is what it can be named with.
 pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
-        anyhow::ensure!(given.is_file(), "{option} {}: there is no such file", given.display());
+        anyhow::ensure!(
+            given.is_file(),
+            "{option} {}: there is no such file",
+            given.display()
+        );
         // Without a folder it would be looked for in PATH.
         return std::path::absolute(given).with_context(|| given.display().to_string());
     }
-    let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let found = beside.filter(|file| file.is_file()).or_else(|| in_path(PROGRAM));
+    let beside = std::env::current_exe()
+        .ok()
+        .and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let found = beside
+        .filter(|file| file.is_file())
+        .or_else(|| in_path(PROGRAM));
     found.with_context(|| {
         format!("{PROGRAM} is neither in the folder of this program nor in PATH: set it with {option} FILE")
     })
@@ -120,7 +134,9 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
 /// The first file of this name in `PATH`.
 pub fn in_path(name: impl AsRef<Path>) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(&name)).find(|file| file.is_file())
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(&name))
+        .find(|file| file.is_file())
 }
 
 /// What a validator must be told to push to `ingest`.
@@ -130,8 +146,15 @@ pub fn metrics_config(ingest: &str) -> String {
 
 /// `SOLANA_METRICS_CONFIG` for a validator whose environment `variable` looks into, with the exception from a proxy if
 /// it has one; nothing if it is set there already, or the daemon takes no pushes.
-pub fn metrics_variables(addresses: &Addresses, variable: impl Fn(&str) -> Option<String>) -> Vec<(String, String)> {
-    let Some(ingest) = addresses.ingest.as_deref().filter(|_| variable(METRICS_CONFIG).is_none()) else {
+pub fn metrics_variables(
+    addresses: &Addresses,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Vec<(String, String)> {
+    let Some(ingest) = addresses
+        .ingest
+        .as_deref()
+        .filter(|_| variable(METRICS_CONFIG).is_none())
+    else {
         return Vec::new();
     };
     let mut all = vec![(METRICS_CONFIG.to_owned(), metrics_config(ingest))];
@@ -154,7 +177,11 @@ pub fn with_its_words(end: End, complaint: &str) -> String {
         End::Code(code) => format!("with exit code {code}"),
         End::Signal(signal) => format!("by signal {signal}"),
     };
-    if complaint.is_empty() { format!(", {how}") } else { format!(", {how}: {complaint}") }
+    if complaint.is_empty() {
+        format!(", {how}")
+    } else {
+        format!(", {how}: {complaint}")
+    }
 }
 
 /// How far a recording has come; nothing, too, of what is no recording (yet).
@@ -174,21 +201,42 @@ mod tests {
     #[test]
     fn the_usual_interval_is_the_daemons_default() {
         let default = include_str!("../../../daemon/src/config/default.toml");
-        let sampling =
-            default.split("[sampling]").nth(1).unwrap().lines().find_map(|line| line.strip_prefix("interval = "));
-        assert_eq!(faultline_text::parse_time(sampling.unwrap().trim_matches('"')), Ok(USUAL_INTERVAL));
+        let sampling = default
+            .split("[sampling]")
+            .nth(1)
+            .unwrap()
+            .lines()
+            .find_map(|line| line.strip_prefix("interval = "));
+        assert_eq!(
+            faultline_text::parse_time(sampling.unwrap().trim_matches('"')),
+            Ok(USUAL_INTERVAL)
+        );
     }
 
     #[test]
     fn exceptions_from_a_proxy_are_added_to() {
-        let addresses = Addresses { metrics: String::new(), ingest: Some("127.0.0.1:5".to_owned()) };
+        let addresses = Addresses {
+            metrics: String::new(),
+            ingest: Some("127.0.0.1:5".to_owned()),
+        };
         let of = |set: &[(&str, &str)]| {
-            let set: Vec<(String, String)> = set.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-            metrics_variables(&addresses, |name| Some(set.iter().find(|(known, _)| known == name)?.1.clone()))
+            let set: Vec<(String, String)> = set
+                .iter()
+                .map(|(a, b)| ((*a).to_owned(), (*b).to_owned()))
+                .collect();
+            metrics_variables(&addresses, |name| {
+                Some(set.iter().find(|(known, _)| known == name)?.1.clone())
+            })
         };
         assert_eq!(of(&[]).len(), 1);
-        assert_eq!(of(&[("http_proxy", "p")])[1], ("no_proxy".to_owned(), "127.0.0.1".to_owned()));
-        assert_eq!(of(&[("http_proxy", "p"), ("no_proxy", "a,b")])[1].1, "a,b,127.0.0.1");
+        assert_eq!(
+            of(&[("http_proxy", "p")])[1],
+            ("no_proxy".to_owned(), "127.0.0.1".to_owned())
+        );
+        assert_eq!(
+            of(&[("http_proxy", "p"), ("no_proxy", "a,b")])[1].1,
+            "a,b,127.0.0.1"
+        );
         assert_eq!(of(&[(METRICS_CONFIG, "host=elsewhere")]), []);
     }
 
@@ -199,8 +247,20 @@ mod tests {
         let interval = Some(Duration::from_millis(100));
         let whom = Whom::Ledger("/mnt/ledger".into());
         let cache_entries = Some(1024);
-        let task = Task { whom, out, cache_entries, labels: &labels, interval, config: None, free_ports: true };
-        let said: Vec<String> = task.arguments().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let task = Task {
+            whom,
+            out,
+            cache_entries,
+            labels: &labels,
+            interval,
+            config: None,
+            free_ports: true,
+        };
+        let said: Vec<String> = task
+            .arguments()
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let expected = "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --ledger /mnt/ledger \
                         --program-cache-entries 1024 --record /o/run.fltl --ready-file /o/run.fltl.ready \
                         --interval 100ms --label arm=a b";

@@ -34,8 +34,18 @@ impl Wrapped {
         let path = format!("/proc/{}/fd/{}", std::process::id(), far_end.as_raw_fd());
         let child = exec_shim::held(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
         let child = child.with_context(|| program.to_string_lossy().into_owned())?;
-        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy().into_owned();
-        Ok(Wrapped { child, name, gate: Some(gate.into()), _far_end: far_end, ended: None })
+        let name = Path::new(program)
+            .file_name()
+            .unwrap_or(program)
+            .to_string_lossy()
+            .into_owned();
+        Ok(Wrapped {
+            child,
+            name,
+            gate: Some(gate.into()),
+            _far_end: far_end,
+            ended: None,
+        })
     }
 
     /// Its number, from now to its end.
@@ -53,8 +63,11 @@ impl Wrapped {
     /// # Errors
     /// It has been killed in the meantime.
     pub(super) fn go(&mut self, variables: &[(String, String)]) -> anyhow::Result<()> {
-        let Some(mut gate) = self.gate.take() else { return Ok(()) };
-        gate.write_all(&exec_shim::opening(variables)).context("the command cannot be started")
+        let Some(mut gate) = self.gate.take() else {
+            return Ok(());
+        };
+        gate.write_all(&exec_shim::opening(variables))
+            .context("the command cannot be started")
     }
 
     /// Its exit code as shells tell it, once it has ended.
@@ -70,7 +83,11 @@ impl Wrapped {
 
     /// Passes a signal on, unless the terminal has sent it to the command as well.
     pub(super) fn pass_on(&self, signal: Heard) {
-        if let (false, None, Some(number)) = (signal.from_terminal, self.ended, Signal::from_named_raw(signal.number)) {
+        if let (false, None, Some(number)) = (
+            signal.from_terminal,
+            self.ended,
+            Signal::from_named_raw(signal.number),
+        ) {
             // It may have ended in this moment, which is what most signals want.
             let _ = kill_process(self.pid(), number);
         }
@@ -90,13 +107,22 @@ impl Drop for Wrapped {
 
 /// The code, or 128 + N if signal N ended it.
 fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    let code = status
+        .code()
+        .or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(u8::MAX)
 }
 
 /// `host=...,db=...,u=...,p=...` without what follows `p=`.
 pub(super) fn without_password(config: &str) -> String {
-    let hidden = config.split(',').map(|pair| if pair.starts_with("p=") { "p=..." } else { pair });
+    let hidden = config.split(',').map(|pair| {
+        if pair.starts_with("p=") {
+            "p=..."
+        } else {
+            pair
+        }
+    });
     hidden.collect::<Vec<_>>().join(",")
 }
 
@@ -112,6 +138,9 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        assert_eq!(without_password("host=http://h:1,db=d,u=u,p=secret"), "host=http://h:1,db=d,u=u,p=...");
+        assert_eq!(
+            without_password("host=http://h:1,db=d,u=u,p=secret"),
+            "host=http://h:1,db=d,u=u,p=..."
+        );
     }
 }

@@ -6,7 +6,11 @@
 //! ```
 //!
 //! `--cache` below 640 entries makes the program cache thrash; `--squeeze` above 1 makes the validator fault.
-#![allow(clippy::indexing_slicing, clippy::expect_used, reason = "a tool for tests: what cannot go on ends it")]
+#![allow(
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "a tool for tests: what cannot go on ends it"
+)]
 
 #[path = "twelve_hours/day.rs"]
 mod day;
@@ -44,13 +48,19 @@ fn main() -> ExitCode {
 }
 
 fn order(mut words: impl Iterator<Item = String>) -> Option<Order> {
-    let mut order = Order { file: PathBuf::new(), arm: Arm::default(), finish: true };
+    let mut order = Order {
+        file: PathBuf::new(),
+        arm: Arm::default(),
+        finish: true,
+    };
     while let Some(word) = words.next() {
         match word.as_str() {
             "--unfinished" => order.finish = false,
             "--arm" => {
                 let pair = words.next()?;
-                let (key, value) = pair.split_once('=').map_or(("arm", pair.as_str()), |pair| pair);
+                let (key, value) = pair
+                    .split_once('=')
+                    .map_or(("arm", pair.as_str()), |pair| pair);
                 order.arm.labels.push((key.to_owned(), value.to_owned()));
             }
             "--cache" => order.arm.cache = words.next()?.parse().ok()?,
@@ -77,16 +87,26 @@ fn write(order: &Order) -> Result<(), Error> {
         if let Some(process) = &second.process {
             writer.process(process)?;
         }
-        second.events.iter().try_for_each(|event| writer.event(event))?;
+        second
+            .events
+            .iter()
+            .try_for_each(|event| writer.event(event))?;
         if let Some(tick) = &second.tick {
             writer.tick(tick)?;
         }
-        second.points.iter().try_for_each(|point| writer.point(point))?;
+        second
+            .points
+            .iter()
+            .try_for_each(|point| writer.point(point))?;
         writer.commit()?;
         seconds += 1;
         if seconds.is_multiple_of(60) {
             writer.checkpoint()?;
         }
     }
-    if order.finish { writer.finish(day.ended()) } else { Ok(()) }
+    if order.finish {
+        writer.finish(day.ended())
+    } else {
+        Ok(())
+    }
 }

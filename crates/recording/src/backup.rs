@@ -37,17 +37,26 @@ pub fn backup_with(
             let result = steps.step(STEP_PAGES).at(to)?;
             let state = steps.progress();
             let count = |n: i32| u64::try_from(n).unwrap_or(0);
-            progress(count(state.pagecount - state.remaining), count(state.pagecount));
+            progress(
+                count(state.pagecount - state.remaining),
+                count(state.pagecount),
+            );
             match result {
                 StepResult::Done => break,
-                StepResult::Busy | StepResult::Locked => return Err(Error::InUse { path: to.to_owned() }),
+                StepResult::Busy | StepResult::Locked => {
+                    return Err(Error::InUse {
+                        path: to.to_owned(),
+                    });
+                }
                 _ => {}
             }
         }
     }
     drop(source);
-    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(())).at(to)?;
+    copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
+        .at(to)?;
     end(&copy, meta).at(to)?;
-    copy.close().map_err(|(_, error)| Error::sqlite(to, error))?;
+    copy.close()
+        .map_err(|(_, error)| Error::sqlite(to, error))?;
     part.publish()
 }

@@ -35,13 +35,17 @@ pub enum Error {
         found: String,
     },
     /// The writer was stopped before the first row.
-    #[error("{path}: nothing was recorded: the writer was stopped while it made the file; remove it")]
+    #[error(
+        "{path}: nothing was recorded: the writer was stopped while it made the file; remove it"
+    )]
     Empty {
         /// Which file.
         path: PathBuf,
     },
     /// A later version of faultline wrote it.
-    #[error("{path}: format {found}, and this version reads up to format {known}; use a newer faultline")]
+    #[error(
+        "{path}: format {found}, and this version reads up to format {known}; use a newer faultline"
+    )]
     Newer {
         /// Which file.
         path: PathBuf,
@@ -63,7 +67,9 @@ pub enum Error {
         want: u64,
     },
     /// The file's pages contradict each other.
-    #[error("{path}: damaged: {what}; copy it again, or save what is left with `faultline info --salvage`")]
+    #[error(
+        "{path}: damaged: {what}; copy it again, or save what is left with `faultline info --salvage`"
+    )]
     Damaged {
         /// Which file.
         path: PathBuf,
@@ -87,7 +93,9 @@ pub enum Error {
         what: String,
     },
     /// A recording of another run.
-    #[error("{path}: was recorded with the labels {found}, not {wanted}; give another name, or the same labels")]
+    #[error(
+        "{path}: was recorded with the labels {found}, not {wanted}; give another name, or the same labels"
+    )]
     OtherLabels {
         /// Which file.
         path: PathBuf,
@@ -103,7 +111,9 @@ pub enum Error {
         path: PathBuf,
     },
     /// Readers kept the log from being taken in, so that a second file stays beside the recording.
-    #[error("{path}: complete, but another program is reading it, so its -wal file remains; move both files together")]
+    #[error(
+        "{path}: complete, but another program is reading it, so its -wal file remains; move both files together"
+    )]
     BeingRead {
         /// Which file.
         path: PathBuf,
@@ -171,7 +181,10 @@ impl Error {
     }
 
     pub(crate) fn refused(path: &Path, what: impl Into<String>) -> Self {
-        Error::Refused { path: path.to_owned(), what: what.into() }
+        Error::Refused {
+            path: path.to_owned(),
+            what: what.into(),
+        }
     }
 
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
@@ -188,22 +201,31 @@ impl Error {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
         // The log's index could not grow: it has nothing but room to want.
-        if source.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE) {
+        if source
+            .sqlite_error()
+            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+        {
             return Error::Full { path };
         }
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full { path },
-            Some(ErrorCode::DatabaseCorrupt) => Error::Damaged { path, what: source.to_string() },
+            Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {
+                path,
+                what: source.to_string(),
+            },
             // Only readers have limits of length and of work.
-            Some(ErrorCode::TooBig) => {
-                Error::Refused { path, what: "one of its values is longer than any of a recording".into() }
-            }
-            Some(ErrorCode::OperationInterrupted) => {
-                Error::Refused { path, what: "it takes more work to read than a recording of its size".into() }
-            }
-            Some(ErrorCode::NotADatabase) => {
-                Error::NotARecording { path, found: "no SQLite database, or the beginning of one is damaged".into() }
-            }
+            Some(ErrorCode::TooBig) => Error::Refused {
+                path,
+                what: "one of its values is longer than any of a recording".into(),
+            },
+            Some(ErrorCode::OperationInterrupted) => Error::Refused {
+                path,
+                what: "it takes more work to read than a recording of its size".into(),
+            },
+            Some(ErrorCode::NotADatabase) => Error::NotARecording {
+                path,
+                found: "no SQLite database, or the beginning of one is damaged".into(),
+            },
             _ => Error::Sqlite { path, source },
         }
     }

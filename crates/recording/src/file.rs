@@ -69,7 +69,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     // Absolute, as SQLite takes a name that begins with `file:` for an address.
     let absolute = std::path::absolute(path).at(path)?;
     check_kind(&absolute, path)?;
-    let conn = Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
+    let conn =
+        Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
     guarded::distrust(&conn).at(path)?;
     Ok(conn)
 }
@@ -83,16 +84,22 @@ fn check_kind(absolute: &Path, path: &Path) -> Result<(), Error> {
     let mut address = String::from("file:");
     for byte in absolute.as_os_str().as_bytes() {
         match byte {
-            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => address.push(char::from(*byte)),
+            b'/' | b'.' | b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                address.push(char::from(*byte))
+            }
             _ => address.push_str(&format!("%{byte:02x}")),
         }
     }
     address.push_str("?immutable=1");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
     let conn = Connection::open_with_flags(address, flags).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
     // With a log or a journal, that tells: a recording may be only there yet.
-    let more = BESIDE.iter().any(|suffix| length(&beside(absolute, suffix)) > 0);
+    let more = BESIDE
+        .iter()
+        .any(|suffix| length(&beside(absolute, suffix)) > 0);
     if more || application == Ok(APPLICATION_ID) {
         return Ok(());
     }
@@ -110,33 +117,61 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
 
 /// Fails unless the database is a recording of a format that this version knows.
 pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<(), Error> {
-    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0)).at(path);
+    let number = |pragma: &str| {
+        conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0))
+            .at(path)
+    };
     let application = number("application_id")?;
     if application != APPLICATION_ID {
         if number("page_count")? == 0 {
             // SQLite takes a file of a few bytes for an empty one; it may be anybody's.
             let found = "too short for an SQLite database".to_owned();
             let (empty, path) = (length(&opened(conn, path)) == 0, path.to_owned());
-            return Err(if empty { Error::Empty { path } } else { Error::NotARecording { path, found } });
+            return Err(if empty {
+                Error::Empty { path }
+            } else {
+                Error::NotARecording { path, found }
+            });
         }
         let found = format!("another program's SQLite database (application id {application:#x})");
-        return Err(Error::NotARecording { path: path.to_owned(), found });
+        return Err(Error::NotARecording {
+            path: path.to_owned(),
+            found,
+        });
     }
     let found = number("user_version")?;
     if found > FORMAT {
-        return Err(Error::Newer { path: path.to_owned(), found, known: FORMAT });
+        return Err(Error::Newer {
+            path: path.to_owned(),
+            found,
+            known: FORMAT,
+        });
     }
     if found < 1 {
         let found = format!("format {found}");
-        return Err(Error::NotARecording { path: path.to_owned(), found });
+        return Err(Error::NotARecording {
+            path: path.to_owned(),
+            found,
+        });
     }
     Ok(())
 }
 
 /// The columns as a list for SELECT; NULL for one that the file does not have.
-pub(crate) fn list<'a>(present: &Present, table: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let has = |name: &str| present.get(table).is_some_and(|columns| columns.contains(name));
-    names.map(|name| if has(name) { name } else { "NULL" }).collect::<Vec<_>>().join(", ")
+pub(crate) fn list<'a>(
+    present: &Present,
+    table: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> String {
+    let has = |name: &str| {
+        present
+            .get(table)
+            .is_some_and(|columns| columns.contains(name))
+    };
+    names
+        .map(|name| if has(name) { name } else { "NULL" })
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Nanoseconds since 1970; beyond the year 2262 the last one that fits.
@@ -160,9 +195,14 @@ impl Part {
     /// Fails if there is a file of that name already.
     pub(crate) fn new(path: &Path) -> Result<Part, Error> {
         if path.exists() {
-            return Err(Error::Exists { path: path.to_owned() });
+            return Err(Error::Exists {
+                path: path.to_owned(),
+            });
         }
-        let part = Part { whole: path.to_owned(), part: beside(path, ".part") };
+        let part = Part {
+            whole: path.to_owned(),
+            part: beside(path, ".part"),
+        };
         // What an earlier attempt left that was killed.
         part.remove();
         Ok(part)
@@ -175,16 +215,25 @@ impl Part {
 
     /// Makes it durable, then gives it its name; never in place of another file.
     pub(crate) fn publish(self) -> Result<(), Error> {
-        std::fs::File::open(&self.part).and_then(|file| file.sync_all()).at(&self.part)?;
+        std::fs::File::open(&self.part)
+            .and_then(|file| file.sync_all())
+            .at(&self.part)?;
         match std::fs::hard_link(&self.part, &self.whole) {
             // A file system without hard links.
-            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() => {
+            Err(error)
+                if error.kind() != std::io::ErrorKind::AlreadyExists && !self.whole.exists() =>
+            {
                 std::fs::rename(&self.part, &self.whole).at(&self.whole)?;
             }
             other => other.at(&self.whole)?,
         }
-        let folder = self.whole.parent().filter(|folder| !folder.as_os_str().is_empty());
-        std::fs::File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all()).at(&self.whole)
+        let folder = self
+            .whole
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        std::fs::File::open(folder.unwrap_or(Path::new(".")))
+            .and_then(|folder| folder.sync_all())
+            .at(&self.whole)
     }
 
     fn remove(&self) {

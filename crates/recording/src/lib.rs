@@ -21,10 +21,13 @@ pub use backup::{backup, backup_with};
 pub use error::Error;
 pub use merge::{Merged, merge};
 pub use reader::{
-    Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress, Recording, Row,
-    SeriesRow, SessionRow, TableInfo, TickRow,
+    Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress,
+    Recording, Row, SeriesRow, SessionRow, TableInfo, TickRow,
 };
 pub use rows::{Event, EventKind, NewProcess, NewSession, Opening};
 pub use salvage::{Salvaged, SalvagedTable, salvage};
-pub use schema::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint, Table};
+pub use schema::{
+    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+    Table,
+};
 pub use writer::Writer;

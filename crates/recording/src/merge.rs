@@ -41,15 +41,22 @@ struct Piece {
 /// [`Error::Unmergeable`] if there are fewer than two or two overlap in time, [`Error::OtherLabels`] if they are of
 /// different runs, and everything that opening can say.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
-    let mut pieces = from.iter().map(|path| piece(path)).collect::<Result<Vec<_>, Error>>()?;
+    let mut pieces = from
+        .iter()
+        .map(|path| piece(path))
+        .collect::<Result<Vec<_>, Error>>()?;
     pieces.sort_by_key(|piece| piece.began);
     check(&pieces, to)?;
     let part = Part::new(to)?;
     File::create_new(part.path()).at(part.path())?;
     let conn = file::open_to_write(part.path())?;
-    let labels = pieces.first().map(|piece| piece.recording.labels().iter().cloned().collect()).unwrap_or_default();
+    let labels = pieces
+        .first()
+        .map(|piece| piece.recording.labels().iter().cloned().collect())
+        .unwrap_or_default();
     make_tables(&conn, &labels).at(to)?;
-    conn.execute_batch("PRAGMA synchronous = OFF; BEGIN").at(to)?;
+    conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
+        .at(to)?;
     let mut gaps = Vec::new();
     let mut before: Option<Duration> = None;
     for piece in &pieces {
@@ -63,19 +70,35 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
     }
     conn.execute_batch("COMMIT").at(to)?;
     let names: Vec<String> = pieces.iter().map(|piece| name(&piece.recording)).collect();
-    end(&conn, &[("merged_from", &serde_json::Value::from(names).to_string())]).at(to)?;
+    end(
+        &conn,
+        &[("merged_from", &serde_json::Value::from(names).to_string())],
+    )
+    .at(to)?;
     let count = |table: &str| -> rusqlite::Result<u64> {
-        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+            row.get(0)
+        })?;
         Ok(u64::try_from(rows).unwrap_or(0))
     };
-    let merged = Merged { sessions: count("session").at(to)?, ticks: count("tick").at(to)?, gaps };
-    conn.close().map_err(|(_, error)| Error::sqlite(to, error))?;
+    let merged = Merged {
+        sessions: count("session").at(to)?,
+        ticks: count("tick").at(to)?,
+        gaps,
+    };
+    conn.close()
+        .map_err(|(_, error)| Error::sqlite(to, error))?;
     part.publish()?;
     Ok(merged)
 }
 
 fn name(recording: &Recording) -> String {
-    recording.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
+    recording
+        .path()
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn piece(path: &Path) -> Result<Piece, Error> {
@@ -83,35 +106,64 @@ fn piece(path: &Path) -> Result<Piece, Error> {
     let sessions = recording.sessions()?;
     let last_tick = recording.number("SELECT max(unix_ns) FROM tick")?;
     let (Some(first), Some(last)) = (sessions.first(), sessions.last()) else {
-        return Err(Error::Unmergeable { path: path.to_owned(), why: "it has no session".into() });
+        return Err(Error::Unmergeable {
+            path: path.to_owned(),
+            why: "it has no session".into(),
+        });
     };
-    let ended = last.ended.unwrap_or(last.started).max(last_tick.map_or(Duration::ZERO, duration));
-    Ok(Piece { began: first.started, ended, recording })
+    let ended = last
+        .ended
+        .unwrap_or(last.started)
+        .max(last_tick.map_or(Duration::ZERO, duration));
+    Ok(Piece {
+        began: first.started,
+        ended,
+        recording,
+    })
 }
 
 fn check(pieces: &[Piece], to: &Path) -> Result<(), Error> {
     if pieces.len() < 2 {
-        return Err(Error::Unmergeable { path: to.to_owned(), why: "it takes two recordings or more".into() });
+        return Err(Error::Unmergeable {
+            path: to.to_owned(),
+            why: "it takes two recordings or more".into(),
+        });
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
         let words = |piece: &Piece| {
-            let pairs = piece.recording.labels().iter().map(|(key, value)| format!("{key}={value}"));
+            let pairs = piece
+                .recording
+                .labels()
+                .iter()
+                .map(|(key, value)| format!("{key}={value}"));
             pairs.collect::<Vec<_>>().join(", ")
         };
         let whole = |piece: &Piece| std::fs::canonicalize(piece.recording.path()).ok();
         if whole(earlier).is_some() && whole(earlier) == whole(later) {
             let path = later.recording.path().to_owned();
-            return Err(Error::Unmergeable { path, why: "it is given twice".into() });
+            return Err(Error::Unmergeable {
+                path,
+                why: "it is given twice".into(),
+            });
         }
         if earlier.recording.labels() != later.recording.labels() {
             let path = later.recording.path().to_owned();
-            return Err(Error::OtherLabels { path, found: words(later), wanted: words(earlier) });
+            return Err(Error::OtherLabels {
+                path,
+                found: words(later),
+                wanted: words(earlier),
+            });
         }
         if later.began < earlier.ended {
-            let why =
-                format!("it overlaps with {} in time, so that they are no parts of one run", name(&earlier.recording));
-            return Err(Error::Unmergeable { path: later.recording.path().to_owned(), why });
+            let why = format!(
+                "it overlaps with {} in time, so that they are no parts of one run",
+                name(&earlier.recording)
+            );
+            return Err(Error::Unmergeable {
+                path: later.recording.path().to_owned(),
+                why,
+            });
         }
     }
     Ok(())
@@ -129,7 +181,11 @@ struct Offsets {
 impl Offsets {
     fn after(conn: &Connection) -> rusqlite::Result<Offsets> {
         let highest = |table: &str| {
-            conn.query_row(&format!("SELECT coalesce(max(id), 0) FROM {table}"), [], |row| row.get::<_, i64>(0))
+            conn.query_row(
+                &format!("SELECT coalesce(max(id), 0) FROM {table}"),
+                [],
+                |row| row.get::<_, i64>(0),
+            )
         };
         Ok(Offsets {
             session: highest("session")?,
@@ -146,17 +202,24 @@ type Names = HashMap<(Role, i64), i64>;
 fn add(conn: &Connection, piece: &Piece, offsets: Offsets, to: &Path) -> Result<(), Error> {
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
-        let mut insert = conn.prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1)).at(to)?;
+        let mut insert = conn
+            .prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1))
+            .at(to)?;
         piece.recording.rows(table.name, CHUNK, |rows| {
             for row in rows {
                 if let Some(role) = names_of(table) {
                     add_name(conn, table, role, row, &mut names).at(to)?;
                     continue;
                 }
-                let values = row.iter().zip(&table.columns).map(|(cell, column)| match cell {
-                    Cell::Integer(id) => Cell::Integer(renumber(column.role, *id, offsets, &names)),
-                    other => other.clone(),
-                });
+                let values = row
+                    .iter()
+                    .zip(&table.columns)
+                    .map(|(cell, column)| match cell {
+                        Cell::Integer(id) => {
+                            Cell::Integer(renumber(column.role, *id, offsets, &names))
+                        }
+                        other => other.clone(),
+                    });
                 insert.execute(rusqlite::params_from_iter(values)).at(to)?;
             }
             Ok::<(), Error>(())
@@ -183,13 +246,29 @@ fn names_of(table: &TableSpec) -> Option<Role> {
 }
 
 /// A name keeps the id that it has in the result, or gets the next.
-fn add_name(conn: &Connection, table: &TableSpec, role: Role, row: &[Cell], names: &mut Names) -> rusqlite::Result<()> {
-    let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else { return Ok(()) };
-    let columns: Vec<&str> = table.columns.iter().skip(1).map(|column| column.name).collect();
+fn add_name(
+    conn: &Connection,
+    table: &TableSpec,
+    role: Role,
+    row: &[Cell],
+    names: &mut Names,
+) -> rusqlite::Result<()> {
+    let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else {
+        return Ok(());
+    };
+    let columns: Vec<&str> = table
+        .columns
+        .iter()
+        .skip(1)
+        .map(|column| column.name)
+        .collect();
     let (list, places) = (columns.join(","), vec!["?"; columns.len()].join(","));
     let find = format!("SELECT id FROM {} WHERE ({list}) = ({places})", table.name);
     let parameters = || rusqlite::params_from_iter(parts);
-    let found = conn.prepare_cached(&find)?.query_row(parameters(), |row| row.get(0)).optional()?;
+    let found = conn
+        .prepare_cached(&find)?
+        .query_row(parameters(), |row| row.get(0))
+        .optional()?;
     let id = match found {
         Some(id) => id,
         None => {
@@ -208,5 +287,14 @@ fn gap(conn: &Connection, session: i64, from: Duration, to: Duration) -> rusqlit
         "from_unix_ns": nanos(from), "to_unix_ns": nanos(to), "seconds": to.saturating_sub(from).as_secs_f64(), "reason": "merge",
     });
     let sql = "INSERT INTO event(session, unix_ns, uptime_ns, kind, process, detail) VALUES(?,?,0,?,NULL,?)";
-    conn.execute(sql, params![session, nanos(to), EventKind::Gap.name(), detail.to_string()]).map(|_| ())
+    conn.execute(
+        sql,
+        params![
+            session,
+            nanos(to),
+            EventKind::Gap.name(),
+            detail.to_string()
+        ],
+    )
+    .map(|_| ())
 }

@@ -13,7 +13,9 @@ pub use info::Info;
 pub use live::Live;
 pub use progress::Progress;
 pub(crate) use rows::read_labels;
-pub use types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
+pub use types::{
+    Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
+};
 
 use crate::error::Error;
 use crate::file::{Guarded, Present};
@@ -45,7 +47,13 @@ impl Recording {
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let (conn, present, copied) = open::open(path)?;
         let labels = read_labels(&conn, path)?;
-        Ok(Recording { conn, _copied: copied, path: path.to_owned(), labels, present })
+        Ok(Recording {
+            conn,
+            _copied: copied,
+            path: path.to_owned(),
+            labels,
+            present,
+        })
     }
 
     /// The file.

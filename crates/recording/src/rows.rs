@@ -103,6 +103,9 @@ kinds! {
 impl EventKind {
     /// The kind with this word; `None` if there is none.
     pub fn parse(word: &str) -> Option<Self> {
-        EventKind::ALL.iter().copied().find(|kind| kind.name() == word)
+        EventKind::ALL
+            .iter()
+            .copied()
+            .find(|kind| kind.name() == word)
     }
 }

@@ -60,7 +60,11 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let part = Part::new(to)?;
     check_room(from, to)?;
     // Where a log lies beside it, the log is taken in: by a copy.
-    let merged = if has_log(from) { Some(merged(from, to)?) } else { None };
+    let merged = if has_log(from) {
+        Some(merged(from, to)?)
+    } else {
+        None
+    };
     let source = merged.as_ref().map_or(from, Part::path);
     check_format(from, &file::header(source).at(from)?)?;
     let mut pages = Pages::open(source)?;
@@ -69,7 +73,9 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let saved = file::open_to_write(part.path())?;
     make_tables(&saved, &BTreeMap::new()).at(to)?;
     let layout = Layout::read(&mut pages, &saved).at(to)?;
-    saved.execute_batch("PRAGMA synchronous = OFF; BEGIN").at(to)?;
+    saved
+        .execute_batch("PRAGMA synchronous = OFF; BEGIN")
+        .at(to)?;
     for table in TABLES.iter() {
         scan::table(&mut pages, &layout, &saved, table, to)?;
     }
@@ -81,48 +87,82 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     }
     let tables = TABLES.iter().map(|table| {
         let kept = rows(&saved, table.name).at(to)?;
-        let lost = counted.as_ref().and_then(|counted| counted.get(table.name)).map(|had| had.saturating_sub(kept));
-        Ok(SalvagedTable { name: table.name, kept, lost })
+        let lost = counted
+            .as_ref()
+            .and_then(|counted| counted.get(table.name))
+            .map(|had| had.saturating_sub(kept));
+        Ok(SalvagedTable {
+            name: table.name,
+            kept,
+            lost,
+        })
     });
-    let salvaged = Salvaged { tables: tables.collect::<Result<_, Error>>()? };
+    let salvaged = Salvaged {
+        tables: tables.collect::<Result<_, Error>>()?,
+    };
     let name = from.file_name().unwrap_or_default().to_string_lossy();
     end(&saved, &[("salvaged_from", &name)]).at(to)?;
-    saved.close().map_err(|(_, error)| Error::sqlite(to, error))?;
+    saved
+        .close()
+        .map_err(|(_, error)| Error::sqlite(to, error))?;
     part.publish()?;
     Ok(salvaged)
 }
 
 fn no_beginning(from: &Path) -> Error {
-    let what = "the beginning of the file is missing, and the rest cannot be interpreted without it".to_owned();
-    Error::Lost { path: from.to_owned(), what }
+    let what =
+        "the beginning of the file is missing, and the rest cannot be interpreted without it"
+            .to_owned();
+    Error::Lost {
+        path: from.to_owned(),
+        what,
+    }
 }
 
 fn check_is_database(from: &Path, header: &[u8; HEADER]) -> Result<(), Error> {
     let path = || from.to_owned();
     if !from.is_file() {
-        return Err(Error::NotARecording { path: path(), found: "a folder or a device".into() });
+        return Err(Error::NotARecording {
+            path: path(),
+            found: "a folder or a device".into(),
+        });
     }
     if length(from) == 0 {
         return Err(Error::Empty { path: path() });
     }
     let magic = b"SQLite format 3\0";
-    if length(from) < HEADER as u64 && length(from) >= magic.len() as u64 && header.starts_with(magic) {
+    if length(from) < HEADER as u64
+        && length(from) >= magic.len() as u64
+        && header.starts_with(magic)
+    {
         return Err(no_beginning(from));
     }
     if !header.starts_with(magic) {
-        return Err(Error::NotARecording { path: path(), found: "no SQLite database".into() });
+        return Err(Error::NotARecording {
+            path: path(),
+            found: "no SQLite database".into(),
+        });
     }
     Ok(())
 }
 
 fn check_format(from: &Path, header: &[u8; HEADER]) -> Result<(), Error> {
     let path = || from.to_owned();
-    let number = |at: usize| i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let number = |at: usize| {
+        i32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     if number(68) != APPLICATION_ID {
-        return Err(Error::NotARecording { path: path(), found: "another program's SQLite database".into() });
+        return Err(Error::NotARecording {
+            path: path(),
+            found: "another program's SQLite database".into(),
+        });
     }
     if number(60) > FORMAT {
-        return Err(Error::Newer { path: path(), found: number(60), known: FORMAT });
+        return Err(Error::Newer {
+            path: path(),
+            found: number(60),
+            known: FORMAT,
+        });
     }
     Ok(())
 }
@@ -133,13 +173,23 @@ fn has_log(from: &Path) -> bool {
 
 /// Fails if the result could find no room.
 fn check_room(from: &Path, to: &Path) -> Result<(), Error> {
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let room = rustix::fs::statvfs(folder).map_err(std::io::Error::from).at(folder)?;
-    let logs: u64 = LOGS.iter().map(|suffix| length(&beside(from, suffix))).sum();
+    let folder = to
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let room = rustix::fs::statvfs(folder)
+        .map_err(std::io::Error::from)
+        .at(folder)?;
+    let logs: u64 = LOGS
+        .iter()
+        .map(|suffix| length(&beside(from, suffix)))
+        .sum();
     let whole = length(from) + logs;
     let wanted = if logs > 0 { 2 * whole + logs } else { whole };
     if room.f_bavail.saturating_mul(room.f_frsize) < wanted {
-        return Err(Error::Full { path: to.to_owned() });
+        return Err(Error::Full {
+            path: to.to_owned(),
+        });
     }
     Ok(())
 }
@@ -170,7 +220,9 @@ fn merged(from: &Path, to: &Path) -> Result<Part, Error> {
     }
     // What cannot be taken in is lost: the rest is not.
     if let Ok(guarded) = file::open_to_recover(part.path(), from) {
-        let _ = guarded.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        let _ = guarded
+            .connection()
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     }
     Ok(part)
 }
@@ -178,20 +230,30 @@ fn merged(from: &Path, to: &Path) -> Result<Part, Error> {
 /// How many rows the writer had counted.
 fn counted(conn: &Connection) -> Option<BTreeMap<String, u64>> {
     let sql = "SELECT value FROM meta WHERE key = 'rows'";
-    let text: String = conn.query_row(sql, [], |row| row.get(0)).optional().ok()??;
+    let text: String = conn
+        .query_row(sql, [], |row| row.get(0))
+        .optional()
+        .ok()??;
     serde_json::from_str(&text).ok()
 }
 
 fn rows(conn: &Connection, table: &str) -> rusqlite::Result<u64> {
-    let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+    let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| {
+        row.get(0)
+    })?;
     Ok(u64::try_from(rows).unwrap_or(0))
 }
 
 /// Removes rows that point at a tick which is lost.
 fn drop_orphans(conn: &Connection) -> rusqlite::Result<()> {
-    let of_tick = |table: &&TableSpec| table.name != "tick" && table.columns.iter().any(|c| c.role == Role::Tick);
+    let of_tick = |table: &&TableSpec| {
+        table.name != "tick" && table.columns.iter().any(|c| c.role == Role::Tick)
+    };
     for table in TABLES.iter().filter(of_tick) {
-        let sql = format!("DELETE FROM {} WHERE tick NOT NULL AND tick NOT IN (SELECT id FROM tick)", table.name);
+        let sql = format!(
+            "DELETE FROM {} WHERE tick NOT NULL AND tick NOT IN (SELECT id FROM tick)",
+            table.name
+        );
         conn.execute(&sql, [])?;
     }
     Ok(())

@@ -7,11 +7,15 @@ mod sql;
 
 pub use fixed::Role;
 pub(crate) use points::PointTable;
-pub use points::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+pub use points::{
+    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+};
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{daemon as d, pools as q, process as p, resources as r, validator as v, votes as w};
+use faultline_catalog::metrics::{
+    daemon as d, pools as q, process as p, resources as r, validator as v, votes as w,
+};
 
 /// SQLite's `application_id` of a recording: "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
@@ -71,7 +75,13 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order of the file.
-    pub const ALL: [Table; 5] = [Table::Process, Table::Cgroup, Table::Host, Table::Validator, Table::Daemon];
+    pub const ALL: [Table; 5] = [
+        Table::Process,
+        Table::Cgroup,
+        Table::Host,
+        Table::Validator,
+        Table::Daemon,
+    ];
 
     /// The table's name in the file.
     pub const fn name(self) -> &'static str {
@@ -90,7 +100,9 @@ impl Table {
             Table::Process => "The followed process, from /proc.",
             Table::Cgroup => "Its cgroup.",
             Table::Host => "The machine around it.",
-            Table::Validator => "What the validator says of itself: sums and levels as the daemon exports them.",
+            Table::Validator => {
+                "What the validator says of itself: sums and levels as the daemon exports them."
+            }
             Table::Daemon => "The daemon itself: what it costs and what it could not see.",
         }
     }
@@ -115,7 +127,10 @@ impl Table {
 /// The table and column that hold the series `metric{labels}`; `None` if it is kept elsewhere or not at all.
 pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
     let find = |table: Table| {
-        let column = table.columns().iter().find(|c| c.metric.name == metric.name && c.labels == labels);
+        let column = table
+            .columns()
+            .iter()
+            .find(|c| c.metric.name == metric.name && c.labels == labels);
         column.map(|column| (table, column))
     };
     Table::ALL.into_iter().find_map(find)
@@ -123,13 +138,48 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
 
 /// The columns of `pool_sample`: (name, metric, labels after the pool's own, kind).
 pub(crate) static POOL: [Column; 7] = [
-    Column { name: "threads", metric: &q::THREADS, labels: &[], kind: Kind::Integer },
-    Column { name: "major_faults", metric: &q::PAGE_FAULTS, labels: &["major"], kind: Kind::Integer },
-    Column { name: "minor_faults", metric: &q::PAGE_FAULTS, labels: &["minor"], kind: Kind::Integer },
-    Column { name: "cpu_user_seconds", metric: &q::CPU, labels: &["user"], kind: Kind::Real },
-    Column { name: "cpu_system_seconds", metric: &q::CPU, labels: &["system"], kind: Kind::Real },
-    Column { name: "run_queue_seconds", metric: &q::RUN_QUEUE, labels: &[], kind: Kind::Real },
-    Column { name: "block_io_delay_seconds", metric: &q::BLOCK_IO_DELAY, labels: &[], kind: Kind::Real },
+    Column {
+        name: "threads",
+        metric: &q::THREADS,
+        labels: &[],
+        kind: Kind::Integer,
+    },
+    Column {
+        name: "major_faults",
+        metric: &q::PAGE_FAULTS,
+        labels: &["major"],
+        kind: Kind::Integer,
+    },
+    Column {
+        name: "minor_faults",
+        metric: &q::PAGE_FAULTS,
+        labels: &["minor"],
+        kind: Kind::Integer,
+    },
+    Column {
+        name: "cpu_user_seconds",
+        metric: &q::CPU,
+        labels: &["user"],
+        kind: Kind::Real,
+    },
+    Column {
+        name: "cpu_system_seconds",
+        metric: &q::CPU,
+        labels: &["system"],
+        kind: Kind::Real,
+    },
+    Column {
+        name: "run_queue_seconds",
+        metric: &q::RUN_QUEUE,
+        labels: &[],
+        kind: Kind::Real,
+    },
+    Column {
+        name: "block_io_delay_seconds",
+        metric: &q::BLOCK_IO_DELAY,
+        labels: &[],
+        kind: Kind::Real,
+    },
 ];
 
 /// The columns of `device_sample`, likewise.
@@ -182,9 +232,11 @@ pub static SERIES: &[&Metric] = &[
     &d::FLIGHT_FAILURES,
 ];
 
-const NOT_OF_A_RUN: &str = "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
+const NOT_OF_A_RUN: &str =
+    "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
 
-const OF_THE_HOST: &str = "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept";
+const OF_THE_HOST: &str =
+    "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept";
 
 /// Metrics that are not recorded as such, and why nothing is lost.
 pub static ELSEWHERE: &[(&Metric, &str)] = &[
@@ -192,13 +244,31 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&p::TARGET_INFO, "in process.manifest"),
     (&p::START_TIME, "process.started_unix_ns"),
     (&v::PHASE, "tick.phase"),
-    (&v::PHASE_SECONDS, "the ticks' phases and times, and what came after an unknown phase, add up to it"),
-    (&v::CACHE_EVICTION_PASSES, "evict_passes of every cache_times_point"),
-    (&v::CACHE_EVICTION_TIME, "evict_us of every cache_times_point"),
-    (&v::CACHE_EVICTION_EXAMINED, "evict_examined of every cache_times_point"),
-    (&v::CACHE_TIME, "program_cache_us of every replay_slot_point"),
+    (
+        &v::PHASE_SECONDS,
+        "the ticks' phases and times, and what came after an unknown phase, add up to it",
+    ),
+    (
+        &v::CACHE_EVICTION_PASSES,
+        "evict_passes of every cache_times_point",
+    ),
+    (
+        &v::CACHE_EVICTION_TIME,
+        "evict_us of every cache_times_point",
+    ),
+    (
+        &v::CACHE_EVICTION_EXAMINED,
+        "evict_examined of every cache_times_point",
+    ),
+    (
+        &v::CACHE_TIME,
+        "program_cache_us of every replay_slot_point",
+    ),
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
-    (&v::PROBE_TIME, "not kept: it is a probe of the node, not of the run"),
+    (
+        &v::PROBE_TIME,
+        "not kept: it is a probe of the node, not of the run",
+    ),
     (&v::PROBE_FAILURES, "not kept, as agave_rpc_probe_seconds"),
     (&w::NEXT_LEADER_SLOT, NOT_OF_A_RUN),
     (&w::RESTART_WINDOW, NOT_OF_A_RUN),
@@ -235,8 +305,14 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&d::BUILD_INFO, "session.version"),
     (&d::DEMO, "in session.manifest"),
     (&d::MARKS, "events of kind mark, with their names"),
-    (&d::SOURCE_LAST_SUCCESS, "known from the ticks at which the source was up"),
-    (&d::LATENESS, "tick.uptime_ns against tick.number times session.interval_ns"),
+    (
+        &d::SOURCE_LAST_SUCCESS,
+        "known from the ticks at which the source was up",
+    ),
+    (
+        &d::LATENESS,
+        "tick.uptime_ns against tick.number times session.interval_ns",
+    ),
     (&d::SELF_START_TIME, "session.started_unix_ns"),
     (&d::SELF_MAX_FDS, "in session.manifest"),
 ];

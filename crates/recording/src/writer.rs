@@ -105,7 +105,10 @@ impl Writer {
     /// Ticks and events from here on belong to this process.
     pub fn process(&mut self, process: &NewProcess) -> Result<(), Error> {
         self.samples.restart();
-        self.following = Some(Following { process: process.clone(), id: None });
+        self.following = Some(Following {
+            process: process.clone(),
+            id: None,
+        });
         self.write(|_| Ok(()))
     }
 
@@ -117,7 +120,9 @@ impl Writer {
         self.write(|writer| {
             if let Some(id) = writer.process_id() {
                 let sql = "UPDATE process SET manifest = ?2 WHERE id = ?1";
-                writer.conn.execute(sql, params![id, manifest.to_string()])?;
+                writer
+                    .conn
+                    .execute(sql, params![id, manifest.to_string()])?;
             }
             Ok(())
         })
@@ -193,7 +198,10 @@ impl Writer {
 
     /// The file may not grow beyond this; then writing fails with [`Error::Full`] until something is pruned.
     pub fn limit(&mut self, bytes: u64) -> Result<(), Error> {
-        let size: i64 = self.conn.pragma_query_value(None, "page_size", |row| row.get(0)).at(&self.path)?;
+        let size: i64 = self
+            .conn
+            .pragma_query_value(None, "page_size", |row| row.get(0))
+            .at(&self.path)?;
         let pages = i64::try_from(bytes).unwrap_or(i64::MAX) / size.max(1);
         let sql = format!("PRAGMA max_page_count = {pages}");
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
@@ -207,7 +215,11 @@ impl Writer {
         self.take_in_log("PASSIVE")?;
         let log = file::length(&file::beside(&self.path, "-wal"));
         if log > LONG_LOG {
-            let patience = if log > VERY_LONG_LOG { WAIT_FOR_READERS } else { Duration::ZERO };
+            let patience = if log > VERY_LONG_LOG {
+                WAIT_FOR_READERS
+            } else {
+                Duration::ZERO
+            };
             self.conn.busy_timeout(patience).at(&self.path)?;
             let cut = self.take_in_log("TRUNCATE");
             self.conn.busy_timeout(file::PATIENCE).at(&self.path)?;
@@ -224,7 +236,10 @@ impl Writer {
     pub fn finish(mut self, ended: Stamp) -> Result<(), Error> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";
-            writer.conn.execute(sql, params![writer.session, nanos(ended.unix)]).map(|_| ())
+            writer
+                .conn
+                .execute(sql, params![writer.session, nanos(ended.unix)])
+                .map(|_| ())
         })?;
         self.note_counts()?;
         self.commit()?;
@@ -242,18 +257,39 @@ impl Writer {
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.failed { Err(Error::RollBackFirst { path: self.path.clone() }) } else { Ok(()) }
+        if self.failed {
+            Err(Error::RollBackFirst {
+                path: self.path.clone(),
+            })
+        } else {
+            Ok(())
+        }
     }
 
     fn begin(&mut self) -> rusqlite::Result<()> {
         if self.conn.is_autocommit() {
             self.conn.execute_batch("BEGIN IMMEDIATE")?;
         }
-        let Some(Following { process, id: id @ None }) = &mut self.following else { return Ok(()) };
+        let Some(Following {
+            process,
+            id: id @ None,
+        }) = &mut self.following
+        else {
+            return Ok(());
+        };
         let sql = "INSERT INTO process(session, pid, started_unix_ns, seen_unix_ns, manifest) VALUES(?,?,?,?,?)";
         let started = process.started_unix.map(nanos);
         let manifest = process.manifest.to_string();
-        self.conn.execute(sql, params![self.session, process.pid, started, nanos(process.seen.unix), manifest])?;
+        self.conn.execute(
+            sql,
+            params![
+                self.session,
+                process.pid,
+                started,
+                nanos(process.seen.unix),
+                manifest
+            ],
+        )?;
         let row = self.conn.last_insert_rowid();
         *id = Some(row);
         self.now.process = Some(row);
@@ -276,13 +312,22 @@ impl Writer {
         let (unix, uptime) = (nanos(tick.at.unix), nanos(tick.at.uptime));
         let number = i64::try_from(tick.number).unwrap_or(i64::MAX);
         let mut row = self.conn.prepare_cached(sql)?;
-        row.execute(params![id, self.session, number, unix, uptime, self.process_id(), phase(tick)])?;
+        row.execute(params![
+            id,
+            self.session,
+            number,
+            unix,
+            uptime,
+            self.process_id(),
+            phase(tick)
+        ])?;
         drop(row);
         self.now.next_tick += 1;
         let before: u64 = self.now.counts.values().sum();
         *self.now.counts.entry("tick").or_default() += 1;
         let fresh = self.samples.fresh(tick);
-        self.samples.write(&self.conn, id, tick, &fresh, &mut self.now.counts)?;
+        self.samples
+            .write(&self.conn, id, tick, &fresh, &mut self.now.counts)?;
         self.rows += self.now.counts.values().sum::<u64>() - before;
         self.write_problems(id, tick, &fresh)
     }
@@ -291,17 +336,27 @@ impl Writer {
     /// have several batches in a tick.
     fn write_problems(&mut self, id: i64, tick: &Tick, fresh: &Fresh) -> rusqlite::Result<()> {
         let mut rows = 0;
-        for source in Source::ALL.into_iter().filter(|source| fresh.get(*source as usize) == Some(&true)) {
+        for source in Source::ALL
+            .into_iter()
+            .filter(|source| fresh.get(*source as usize) == Some(&true))
+        {
             let of_it = tick.batches.iter().filter(|batch| batch.source == source);
             let problems: Vec<&Problem> = of_it.flat_map(|batch| &batch.problems).collect();
-            let Some(told) = self.told.get_mut(source as usize) else { continue };
+            let Some(told) = self.told.get_mut(source as usize) else {
+                continue;
+            };
             if told.problems.iter().eq(problems.iter().copied()) && !told.doubted {
                 continue;
             }
             let sql = "INSERT INTO problem(tick, source, status, what) VALUES(?,?,?,?)";
             let mut row = self.conn.prepare_cached(sql)?;
             for problem in &problems {
-                row.execute(params![id, source.name(), problem.status.name(), problem.what])?;
+                row.execute(params![
+                    id,
+                    source.name(),
+                    problem.status.name(),
+                    problem.what
+                ])?;
                 rows += 1;
             }
             if problems.is_empty() {
@@ -348,7 +403,11 @@ impl Writer {
         self.write(|writer| {
             let sql = "INSERT INTO meta(key, value) VALUES('rows', ?1)
                        ON CONFLICT(key) DO UPDATE SET value = excluded.value";
-            writer.conn.prepare_cached(sql)?.execute([counts]).map(|_| ())
+            writer
+                .conn
+                .prepare_cached(sql)?
+                .execute([counts])
+                .map(|_| ())
         })
     }
 }

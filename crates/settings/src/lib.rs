@@ -30,15 +30,24 @@ pub struct Mistake {
 impl Mistake {
     /// Of no line of a file.
     pub fn new(what: impl Into<String>) -> Self {
-        Mistake { file: None, line: None, what: what.into() }
+        Mistake {
+            file: None,
+            line: None,
+            what: what.into(),
+        }
     }
 
     /// Whether the value of `key`, such as `metrics.listen`, is what is wrong, or the key itself is written wrongly.
     pub fn is_about(&self, key: &str) -> bool {
-        let named = self.what.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let named = self
+            .what
+            .strip_prefix(key)
+            .is_some_and(|rest| rest.starts_with(':'));
         let meant = key.rsplit_once('.').is_some_and(|(table, leaf)| {
             let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
-            self.what.strip_prefix(table).is_some_and(|rest| rest.starts_with('.') && rest.ends_with(&hint))
+            self.what
+                .strip_prefix(table)
+                .is_some_and(|rest| rest.starts_with('.') && rest.ends_with(&hint))
         });
         named || meant
     }
@@ -80,7 +89,11 @@ fn read_lines<T>(
     sections: impl FnOnce(Table<'_>, &mut Mistakes<'_>) -> T,
 ) -> (Option<T>, Vec<Mistake>) {
     let (top, errors) = DeTable::parse_recoverable(text);
-    let mut m = Mistakes { file, text, found: Vec::new() };
+    let mut m = Mistakes {
+        file,
+        text,
+        found: Vec::new(),
+    };
     m.syntax(&errors, shown);
     if !m.is_empty() {
         return (None, m.in_order());
@@ -100,12 +113,20 @@ pub struct Mistakes<'a> {
 impl Mistakes<'_> {
     /// At a line, if it is known.
     pub fn push(&mut self, line: Option<usize>, what: impl Into<String>) {
-        self.found.push(Mistake { file: self.file.map(Path::to_owned), line, what: what.into() });
+        self.found.push(Mistake {
+            file: self.file.map(Path::to_owned),
+            line,
+            what: what.into(),
+        });
     }
 
     /// The line of a byte offset.
     pub fn line(&self, offset: usize) -> Option<usize> {
-        Some(self.text.get(..offset).map_or(1, |before| before.matches('\n').count() + 1))
+        Some(
+            self.text
+                .get(..offset)
+                .map_or(1, |before| before.matches('\n').count() + 1),
+        )
     }
 
     /// Whether there is none.
@@ -127,19 +148,35 @@ impl Mistakes<'_> {
     /// Mistakes of the language, one a line, with the line. Where something is never closed, whatever follows looks wrong: then
     /// only the first is told. Whether the line is `shown` as well.
     fn syntax(&mut self, errors: &[toml::de::Error], shown: bool) {
-        let unclosed = errors.iter().any(|error| error.message().contains("unclosed"));
+        let unclosed = errors
+            .iter()
+            .any(|error| error.message().contains("unclosed"));
         let mut told = BTreeSet::new();
         let mut errors: Vec<_> = errors.iter().collect();
         errors.sort_by_key(|error| error.span().map(|span| span.start));
-        for error in errors.iter().take(if unclosed { 1 } else { MOST_OF_SYNTAX }) {
+        for error in errors
+            .iter()
+            .take(if unclosed { 1 } else { MOST_OF_SYNTAX })
+        {
             let line = error.span().and_then(|span| self.line(span.start));
             if !told.insert(line) {
                 continue;
             }
-            let written = line.and_then(|line| self.text.lines().nth(line.checked_sub(1)?)).unwrap_or_default().trim();
+            let written = line
+                .and_then(|line| self.text.lines().nth(line.checked_sub(1)?))
+                .unwrap_or_default()
+                .trim();
             let written: String = written.chars().take(LONGEST_SHOWN).collect();
-            let written = if shown { format!(": `{written}`") } else { String::new() };
-            let before = if unclosed { "; a bracket, brace or quote before it may lack its end" } else { "" };
+            let written = if shown {
+                format!(": `{written}`")
+            } else {
+                String::new()
+            };
+            let before = if unclosed {
+                "; a bracket, brace or quote before it may lack its end"
+            } else {
+                ""
+            };
             self.push(line, format!("{}{written}{before}", error.message()));
         }
     }

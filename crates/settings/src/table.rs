@@ -29,17 +29,31 @@ pub struct Table<'a> {
 impl<'a> Table<'a> {
     /// The file's top.
     pub(crate) fn top(entries: &'a DeTable<'a>) -> Self {
-        Table { path: String::new(), offset: 0, entries, known: Vec::new(), absent: Vec::new() }
+        Table {
+            path: String::new(),
+            offset: 0,
+            entries,
+            known: Vec::new(),
+            absent: Vec::new(),
+        }
     }
 
     /// Its line.
     pub fn line(&self, m: &Mistakes<'_>) -> Option<usize> {
-        m.line(self.entries.keys().map(|key| key.span().start).min().unwrap_or(self.offset))
+        m.line(
+            self.entries
+                .keys()
+                .map(|key| key.span().start)
+                .min()
+                .unwrap_or(self.offset),
+        )
     }
 
     /// The line of one of its keys.
     pub fn line_of(&self, key: &str, m: &Mistakes<'_>) -> Option<usize> {
-        self.entries.get_key_value(key).and_then(|(key, _)| m.line(key.span().start))
+        self.entries
+            .get_key_value(key)
+            .and_then(|(key, _)| m.line(key.span().start))
     }
 
     /// Whether the table has `key`.
@@ -58,7 +72,11 @@ impl<'a> Table<'a> {
     }
 
     fn name(&self, key: &str) -> String {
-        if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
+        if self.path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.path)
+        }
     }
 
     /// The value of `key`, which is known from now on.
@@ -95,7 +113,15 @@ impl<'a> Table<'a> {
         if !self.has(key) {
             self.lacks(key, format!("{} is missing", self.name(key)));
         }
-        self.take(key, m, |value| read(value).map_err(|what| if what == EMPTY { NEEDED.to_owned() } else { what }))
+        self.take(key, m, |value| {
+            read(value).map_err(|what| {
+                if what == EMPTY {
+                    NEEDED.to_owned()
+                } else {
+                    what
+                }
+            })
+        })
     }
 
     /// Reports that `key` is missing, unless a key that is there was probably meant to be it: that one is told instead.
@@ -137,7 +163,14 @@ impl<'a> Table<'a> {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let line = m.line(entry.span().start);
-            m.push(line, format!("{}: an array of tables is wanted, not {}", self.name(key), kind(entry.get_ref())));
+            m.push(
+                line,
+                format!(
+                    "{}: an array of tables is wanted, not {}",
+                    self.name(key),
+                    kind(entry.get_ref())
+                ),
+            );
             return;
         };
         for item in items.iter() {
@@ -155,13 +188,22 @@ impl<'a> Table<'a> {
         let (path, offset) = (self.name(key), entry.span().start);
         match entry.get_ref() {
             DeValue::Table(entries) => {
-                let mut table = Table { path, offset, entries, known: Vec::new(), absent: Vec::new() };
+                let mut table = Table {
+                    path,
+                    offset,
+                    entries,
+                    known: Vec::new(),
+                    absent: Vec::new(),
+                };
                 read(&mut table, m);
                 table.finish(m);
             }
             other => {
                 let line = m.line(offset);
-                m.push(line, format!("{path}: a table is wanted, not {}", kind(other)));
+                m.push(
+                    line,
+                    format!("{path}: a table is wanted, not {}", kind(other)),
+                );
             }
         }
     }
@@ -173,10 +215,19 @@ impl<'a> Table<'a> {
         m: &mut Mistakes<'_>,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
     ) -> Vec<T> {
-        let Some(entry) = self.entry(key) else { return Vec::new() };
+        let Some(entry) = self.entry(key) else {
+            return Vec::new();
+        };
         let DeValue::Table(entries) = entry.get_ref() else {
             let line = m.line(entry.span().start);
-            m.push(line, format!("{}: a table is wanted, not {}", self.name(key), kind(entry.get_ref())));
+            m.push(
+                line,
+                format!(
+                    "{}: a table is wanted, not {}",
+                    self.name(key),
+                    kind(entry.get_ref())
+                ),
+            );
             return Vec::new();
         };
         let mut entries: Vec<_> = entries.iter().collect();
@@ -187,7 +238,10 @@ impl<'a> Table<'a> {
                 Ok(value) => values.push(value),
                 Err(wanted) => {
                     let line = m.line(name.span().start);
-                    m.push(line, format!("{}.{}: {wanted}", self.name(key), name.get_ref()));
+                    m.push(
+                        line,
+                        format!("{}.{}: {wanted}", self.name(key), name.get_ref()),
+                    );
                 }
             }
         }
@@ -196,7 +250,11 @@ impl<'a> Table<'a> {
 
     /// Reports a mistake about the table as a whole.
     pub fn refuse(&self, what: impl fmt::Display, m: &mut Mistakes<'_>) {
-        let what = if self.path.is_empty() { what.to_string() } else { format!("{}: {what}", self.path) };
+        let what = if self.path.is_empty() {
+            what.to_string()
+        } else {
+            format!("{}: {what}", self.path)
+        };
         m.push(self.line(m), what);
     }
 
@@ -217,8 +275,14 @@ impl<'a> Table<'a> {
             let line = m.line(key.span().start);
             m.push(line, format!("{}: {UNKNOWN}{hint}", self.name(text)));
         }
-        let line = if self.path.is_empty() { None } else { self.line(m) };
-        self.absent.into_iter().for_each(|(_, what)| m.push(line, what));
+        let line = if self.path.is_empty() {
+            None
+        } else {
+            self.line(m)
+        };
+        self.absent
+            .into_iter()
+            .for_each(|(_, what)| m.push(line, what));
     }
 }
 

@@ -30,21 +30,28 @@ pub fn wanted(what: &str, found: &DeValue<'_>) -> String {
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match value.as_str() {
         Some("") => Err(EMPTY.to_owned()),
-        Some(text) if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program takes")),
+        Some(text) if text.contains('\0') => {
+            Err(format!("{text:?} has a NUL, which no program takes"))
+        }
         Some(text) => Ok(text.to_owned()),
         None => Err(wanted("a string", value)),
     }
 }
 
 /// Several values.
-pub fn several<T>(value: &DeValue<'_>, read: impl Fn(&DeValue<'_>) -> Result<T, String>) -> Result<Vec<T>, String> {
+pub fn several<T>(
+    value: &DeValue<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
     let items = value.as_array().ok_or_else(|| wanted("an array", value))?;
     items.iter().map(|item| read(item.get_ref())).collect()
 }
 
 /// true or false.
 pub fn flag(value: &DeValue<'_>) -> Result<bool, String> {
-    value.as_bool().ok_or_else(|| wanted("true or false", value))
+    value
+        .as_bool()
+        .ok_or_else(|| wanted("true or false", value))
 }
 
 /// A whole number from 0 on.
@@ -60,11 +67,20 @@ pub fn within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
     value: &DeValue<'_>,
     range: std::ops::RangeInclusive<T>,
 ) -> Result<T, String> {
-    let wanted = || wanted(&format!("a whole number from {} to {}", range.start(), range.end()), value);
-    let DeValue::Integer(integer) = value else { return Err(wanted()) };
+    let wanted = || {
+        wanted(
+            &format!("a whole number from {} to {}", range.start(), range.end()),
+            value,
+        )
+    };
+    let DeValue::Integer(integer) = value else {
+        return Err(wanted());
+    };
     let number = u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok();
     let number = number.and_then(|number| T::try_from(number).ok());
-    number.filter(|number| range.contains(number)).ok_or_else(wanted)
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(wanted)
 }
 
 /// A number, not negative.
@@ -75,22 +91,42 @@ pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
         other => return Err(wanted("a number", other)),
     };
     let number = text.replace('_', "").parse::<f64>().ok();
-    number.filter(|n| n.is_finite() && *n >= 0.0).ok_or_else(|| wanted("a number from 0 on", value))
+    number
+        .filter(|n| n.is_finite() && *n >= 0.0)
+        .ok_or_else(|| wanted("a number from 0 on", value))
 }
 
 /// A time such as `"12h"`.
 pub fn time(value: &DeValue<'_>) -> Result<Duration, String> {
-    parse_time(value.as_str().ok_or_else(|| wanted("a time with its unit, such as \"12h\",", value))?)
+    parse_time(
+        value
+            .as_str()
+            .ok_or_else(|| wanted("a time with its unit, such as \"12h\",", value))?,
+    )
 }
 
 /// Bytes such as `"512G"`.
 pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
-    parse_size(value.as_str().ok_or_else(|| wanted("a size with its unit, such as \"512G\",", value))?)
+    parse_size(
+        value
+            .as_str()
+            .ok_or_else(|| wanted("a size with its unit, such as \"512G\",", value))?,
+    )
 }
 
 /// One of several words.
 pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
-    let found = value.as_str().and_then(|text| words.iter().find(|(word, _)| *word == text));
-    let all = || words.iter().map(|(word, _)| format!("{word:?}")).collect::<Vec<_>>().join(", ");
-    found.map(|(_, meant)| *meant).ok_or_else(|| wanted(&format!("one of {}", all()), value))
+    let found = value
+        .as_str()
+        .and_then(|text| words.iter().find(|(word, _)| *word == text));
+    let all = || {
+        words
+            .iter()
+            .map(|(word, _)| format!("{word:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    found
+        .map(|(_, meant)| *meant)
+        .ok_or_else(|| wanted(&format!("one of {}", all()), value))
 }

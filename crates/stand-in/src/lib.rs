@@ -73,14 +73,18 @@ impl NodeState {
         let started = self.started;
         let outcome = match method(request) {
             "startProgress" => Ok(self.progress.clone()),
-            "startTime" => {
-                Ok(json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}))
-            }
+            "startTime" => Ok(
+                json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}),
+            ),
             "rpcAddress" => Ok(json!(self.rpc_address)),
             "contactInfo" if self.running => {
                 Ok(json!({"id": self.identity, "rpc": self.rpc_address, "shred_version": 1}))
             }
-            "contactInfo" => Err((-32602, "Retry once validator start up is complete", Value::Null)),
+            "contactInfo" => Err((
+                -32602,
+                "Retry once validator start up is complete",
+                Value::Null,
+            )),
             _ => Err(NO_SUCH_METHOD),
         };
         format!("{}\n", frame(request, outcome))
@@ -90,7 +94,10 @@ impl NodeState {
         let slot = self.slot;
         let behind = self.tip.saturating_sub(slot);
         match method(request) {
-            "getSlot" => Ok(json!(match request.pointer("/params/0/commitment").and_then(Value::as_str) {
+            "getSlot" => Ok(json!(match request
+                .pointer("/params/0/commitment")
+                .and_then(Value::as_str)
+            {
                 Some("processed") => slot,
                 Some("confirmed") => slot.saturating_sub(1),
                 _ => slot.saturating_sub(ROOT_DEPTH),
@@ -115,14 +122,19 @@ impl NodeState {
             "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
             "getIdentity" => Ok(json!({"identity": self.identity})),
             "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
-            other if self.voters > 0 => votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD),
+            other if self.voters > 0 => {
+                votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD)
+            }
             _ => Err(NO_SUCH_METHOD),
         }
     }
 }
 
 fn method(request: &Value) -> &str {
-    request.get("method").and_then(Value::as_str).unwrap_or_default()
+    request
+        .get("method")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn frame(request: &Value, outcome: Result<Value, Refusal>) -> Value {
@@ -160,7 +172,10 @@ impl Ledger {
         }
         let socket = UnixListener::bind(&path)?;
         std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
-        Ok(Ledger { _lock: lock, socket })
+        Ok(Ledger {
+            _lock: lock,
+            socket,
+        })
     }
 
     /// Answers at the admin socket until the process ends, one connection after the other: who asks there asks shortly.

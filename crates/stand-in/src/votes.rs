@@ -43,14 +43,18 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         "getGenesisHash" => json!(GENESIS),
         "getVoteAccounts" => {
             let one = params.pointer("/0/votePubkey").and_then(Value::as_str);
-            let current: Vec<Value> =
-                vote_accounts(state).into_iter().filter(|of| one.is_none_or(|one| of["votePubkey"] == one)).collect();
+            let current: Vec<Value> = vote_accounts(state)
+                .into_iter()
+                .filter(|of| one.is_none_or(|one| of["votePubkey"] == one))
+                .collect();
             json!({"current": current, "delinquent": []})
         }
-        "getBalance" if params.get(0)?.as_str() == Some(VOTE_ACCOUNT) => with_slot(json!(VOTE_ACCOUNT_LAMPORTS)),
-        "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => {
-            with_slot(json!(IDENTITY_LAMPORTS + (SLOTS_IN_EPOCH - index) * VOTE_LAMPORTS))
+        "getBalance" if params.get(0)?.as_str() == Some(VOTE_ACCOUNT) => {
+            with_slot(json!(VOTE_ACCOUNT_LAMPORTS))
         }
+        "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => with_slot(json!(
+            IDENTITY_LAMPORTS + (SLOTS_IN_EPOCH - index) * VOTE_LAMPORTS
+        )),
         "getBalance" => with_slot(json!(0)),
         "getLeaderSchedule" => {
             let turns = (TURN_AT..SLOTS_IN_EPOCH).step_by(TURN_EVERY as usize);
@@ -60,7 +64,8 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         "getBlockProduction" => with_slot(produced(state, index)),
         "getClusterNodes" => {
             let node = |pubkey: &str, version: &str| json!({"pubkey": pubkey, "version": version, "featureSet": u32::from(version != VERSION)});
-            let others = others(state).map(|(number, (_, _, version))| node(&other("Node", number), version));
+            let others = others(state)
+                .map(|(number, (_, _, version))| node(&other("Node", number), version));
             others.chain([node(&state.identity, VERSION)]).collect()
         }
         _ => return None,
@@ -75,7 +80,12 @@ fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, &'static s
 /// An address of 32 bytes, in which there is no 0. A letter keeps 12 from a 2 behind ones.
 fn other(kind: &str, number: u64) -> String {
     let letter = if number < 10 { "" } else { "x" };
-    format!("Demo{kind}{:1>width$}", format!("{letter}{number}"), width = 40 - kind.len()).replace('0', "z")
+    format!(
+        "Demo{kind}{:1>width$}",
+        format!("{letter}{number}"),
+        width = 40 - kind.len()
+    )
+    .replace('0', "z")
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
@@ -83,7 +93,13 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
     let account = |vote: &str, node: &str, stake: u64, credits: u64| {
         let (whole, now) = (SLOTS_IN_EPOCH * credits / 100, index * credits / 100);
         // Epoch, credits at its end or until now, credits at its beginning.
-        let of = |of: u64| [of, of * whole + if of == epoch { now } else { whole }, of * whole];
+        let of = |of: u64| {
+            [
+                of,
+                of * whole + if of == epoch { now } else { whole },
+                of * whole,
+            ]
+        };
         let of_epochs: Vec<_> = (epoch.saturating_sub(EPOCHS - 1)..=epoch).map(of).collect();
         json!({
             "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
@@ -91,20 +107,35 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
             "epochCredits": of_epochs,
         })
     };
-    let others = others(state)
-        .map(|(number, (stake, credits, _))| account(&other("Vote", number), &other("Node", number), stake, credits));
-    others.chain([account(VOTE_ACCOUNT, &state.identity, STAKE, CREDITS)]).collect()
+    let others = others(state).map(|(number, (stake, credits, _))| {
+        account(
+            &other("Vote", number),
+            &other("Node", number),
+            stake,
+            credits,
+        )
+    });
+    others
+        .chain([account(VOTE_ACCOUNT, &state.identity, STAKE, CREDITS)])
+        .collect()
 }
 
 /// Of the epoch until its slot `index`: the others lose three slots in a hundred.
 fn produced(state: &NodeState, index: u64) -> Value {
     let turns = (index + TURN_EVERY - TURN_AT) / TURN_EVERY;
     let within = (index + TURN_EVERY - TURN_AT) % TURN_EVERY;
-    let own = (turns * TURN).saturating_sub(if turns > 0 { TURN.saturating_sub(within + 1) } else { 0 });
+    let own = (turns * TURN).saturating_sub(if turns > 0 {
+        TURN.saturating_sub(within + 1)
+    } else {
+        0
+    });
     let lost = turns / LOST_EVERY * TURN;
     let theirs = index + 1 - own;
     let by_identity = Map::from_iter([
-        (state.identity.clone(), json!([own, own.saturating_sub(lost)])),
+        (
+            state.identity.clone(),
+            json!([own, own.saturating_sub(lost)]),
+        ),
         (other("Node", 2), json!([theirs, theirs - theirs * 3 / 100])),
     ]);
     json!({"byIdentity": by_identity, "range": {"firstSlot": state.slot - index, "lastSlot": state.slot}})
@@ -136,35 +167,73 @@ mod tests {
         let schedule = ask(first, "getLeaderSchedule");
         let own = &state(0).identity;
         let slots: Vec<u64> = serde_json::from_value(schedule[own].clone()).unwrap();
-        for index in [0, 1, 199, 200, 201, 203, 204, 600, 10_004, SLOTS_IN_EPOCH - 1] {
+        for index in [
+            0,
+            1,
+            199,
+            200,
+            201,
+            203,
+            204,
+            600,
+            10_004,
+            SLOTS_IN_EPOCH - 1,
+        ] {
             let passed = slots.iter().filter(|slot| **slot <= index).count();
             let produced = ask(first + index, "getBlockProduction");
-            let [own, others] = [own.as_str(), &other("Node", 2)].map(|of| &produced["value"]["byIdentity"][of]);
+            let [own, others] =
+                [own.as_str(), &other("Node", 2)].map(|of| &produced["value"]["byIdentity"][of]);
             assert_eq!(own[0], passed, "at {index}");
-            assert_eq!(own[0].as_u64().unwrap() + others[0].as_u64().unwrap(), index + 1);
+            assert_eq!(
+                own[0].as_u64().unwrap() + others[0].as_u64().unwrap(),
+                index + 1
+            );
         }
     }
 
     #[test]
     fn one_account_is_answered_alone_and_credits_only_grow() {
-        let ask = |slot: u64, params: Value| answer(&state(slot), "getVoteAccounts", &params).unwrap();
+        let ask =
+            |slot: u64, params: Value| answer(&state(slot), "getVoteAccounts", &params).unwrap();
         let all = ask(1_000_000, json!([]));
         assert_eq!(all["current"].as_array().unwrap().len(), 6);
         let own = |slot| ask(slot, json!([{"votePubkey": VOTE_ACCOUNT}]))["current"][0].clone();
         assert_eq!(own(1_000_000)["nodePubkey"], state(0).identity);
-        let credits = |slot| own(slot)["epochCredits"].as_array().unwrap().last().unwrap()[1].as_u64().unwrap();
+        let credits = |slot| {
+            own(slot)["epochCredits"]
+                .as_array()
+                .unwrap()
+                .last()
+                .unwrap()[1]
+                .as_u64()
+                .unwrap()
+        };
         assert!(credits(1_000_000) < credits(1_000_100));
     }
 
     #[test]
     fn as_many_as_on_a_public_cluster_have_addresses_of_their_own() {
-        let many = NodeState { voters: 2_000, ..state(400 * SLOTS_IN_EPOCH) };
+        let many = NodeState {
+            voters: 2_000,
+            ..state(400 * SLOTS_IN_EPOCH)
+        };
         let all = answer(&many, "getVoteAccounts", &json!([])).unwrap();
         let accounts = all["current"].as_array().unwrap();
-        let addresses: std::collections::BTreeSet<_> =
-            accounts.iter().flat_map(|of| [of["votePubkey"].as_str(), of["nodePubkey"].as_str()]).collect();
+        let addresses: std::collections::BTreeSet<_> = accounts
+            .iter()
+            .flat_map(|of| [of["votePubkey"].as_str(), of["nodePubkey"].as_str()])
+            .collect();
         assert_eq!(addresses.len(), 2 * 2_000);
-        assert!(addresses.iter().flatten().all(|address| address.len() <= 44 && !address.contains('0')));
-        assert!((700_000..1_200_000).contains(&all.to_string().len()), "{}", all.to_string().len());
+        assert!(
+            addresses
+                .iter()
+                .flatten()
+                .all(|address| address.len() <= 44 && !address.contains('0'))
+        );
+        assert!(
+            (700_000..1_200_000).contains(&all.to_string().len()),
+            "{}",
+            all.to_string().len()
+        );
     }
 }

@@ -10,7 +10,9 @@ const BUDGET: f64 = 1.0;
 
 fn main() {
     let series: Vec<_> = (0..SERIES).map(|i| noise(TICKS, i as u64, 0.9)).collect();
-    let fields: Vec<_> = (0..FIELDS).map(|i| noise(POINTS, 100 + i as u64, 0.3)).collect();
+    let fields: Vec<_> = (0..FIELDS)
+        .map(|i| noise(POINTS, 100 + i as u64, 0.3))
+        .collect();
     let plan = Plan::default();
     let mut all = 0.0;
     all += timed("summary and four quantiles of all", || {
@@ -27,7 +29,10 @@ fn main() {
     });
     all += timed("smoothing of the series", || {
         for values in &series {
-            black_box(smooth::moving_average(values, smooth::Window::Trailing(100)));
+            black_box(smooth::moving_average(
+                values,
+                smooth::Window::Trailing(100),
+            ));
         }
     });
     all += timed("4 by 4 correlations", || {
@@ -35,15 +40,24 @@ fn main() {
         black_box(correlation::matrix(&four));
     });
     all += timed("interval of the mean of the series", || {
-        series.iter().for_each(|values| _ = black_box(block::mean(values, &plan)));
+        series
+            .iter()
+            .for_each(|values| _ = black_box(block::mean(values, &plan)));
     });
     all += timed("interval of the mean of the fields", || {
-        fields.iter().for_each(|values| _ = black_box(block::mean(values, &plan)));
+        fields
+            .iter()
+            .for_each(|values| _ = black_box(block::mean(values, &plan)));
     });
     all += timed("interval of the p95 of the fields", || {
-        fields.iter().for_each(|values| _ = black_box(block::quantile(values, 0.95, &plan)));
+        fields
+            .iter()
+            .for_each(|values| _ = black_box(block::quantile(values, 0.95, &plan)));
     });
-    println!("{all:8.3} s  all of it; budget {BUDGET} s{}", if all > BUDGET { ": EXCEEDED" } else { "" });
+    println!(
+        "{all:8.3} s  all of it; budget {BUDGET} s{}",
+        if all > BUDGET { ": EXCEEDED" } else { "" }
+    );
 }
 
 fn timed(what: &str, work: impl Fn()) -> f64 {
@@ -60,7 +74,10 @@ fn timed(what: &str, work: impl Fn()) -> f64 {
 /// Seconds that this thread has run, as the scheduler counts them.
 fn on_a_processor() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).map_or(f64::NAN, |ns| ns / 1e9)
+    text.split(' ')
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok())
+        .map_or(f64::NAN, |ns| ns / 1e9)
 }
 
 fn noise(n: usize, seed: u64, rho: f64) -> Vec<Option<f64>> {

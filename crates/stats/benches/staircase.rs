@@ -8,12 +8,24 @@ mod searches;
 use searches::{Thing, searches};
 
 fn main() {
-    let many: usize = std::env::args().skip(1).find_map(|a| a.parse().ok()).unwrap_or(500);
+    let many: usize = std::env::args()
+        .skip(1)
+        .find_map(|a| a.parse().ok())
+        .unwrap_or(500);
     println!("noise slope lapses  found noisy other  covers  trials failures off");
     for noise in [0.01, 0.02, 0.04, 0.06, 0.08, 0.12] {
         for slope in [0.01, 0.02, 0.04, 0.08] {
             for lapses in [0.0, 0.03] {
-                let s = searches(&Thing { noise, slope, lapses, floor: None }, many, 7);
+                let s = searches(
+                    &Thing {
+                        noise,
+                        slope,
+                        lapses,
+                        floor: None,
+                    },
+                    many,
+                    7,
+                );
                 let share = |n: usize| 100.0 * n as f64 / s.all as f64;
                 println!(
                     "{:4.0} % {:4.0} % {:4.0} %  {:5.1} {:5.1} {:5.1}  {:5.1}  {:5.1} {:5.1} {:5.2}",

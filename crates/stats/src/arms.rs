@@ -24,7 +24,10 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { level: 0.95, margin: 0.05 }
+        Settings {
+            level: 0.95,
+            margin: 0.05,
+        }
     }
 }
 
@@ -149,7 +152,12 @@ pub enum Conclusion {
 
 /// Compares two arms by one number a run; what is not finite is left out.
 pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Comparison {
-    let finite = |runs: &[f64]| runs.iter().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
+    let finite = |runs: &[f64]| {
+        runs.iter()
+            .copied()
+            .filter(|v| v.is_finite())
+            .collect::<Vec<f64>>()
+    };
     let (a, b) = (finite(reference), finite(other));
     let runs = a.len().min(b.len());
     let (some, enough) = (runs >= 2, runs >= RUNS_FOR_A_TEST);
@@ -164,20 +172,39 @@ pub fn compare(reference: &[f64], other: &[f64], settings: &Settings) -> Compari
         mann_whitney: mann_whitney(&a, &b).filter(|_| enough),
         equivalence: equivalence_p(&a, &b, settings.margin)
             .filter(|_| enough)
-            .map(|p| Equivalence { margin: settings.margin, p }),
+            .map(|p| Equivalence {
+                margin: settings.margin,
+                p,
+            }),
         runs_needed: pilot(&a, &b, settings.margin),
         conclusion: Conclusion::NoValues,
     };
-    comparison.conclude(comparison.welch.map(|w| w.p), comparison.equivalence.map(|e| e.p), settings);
+    comparison.conclude(
+        comparison.welch.map(|w| w.p),
+        comparison.equivalence.map(|e| e.p),
+        settings,
+    );
     comparison
 }
 
 /// Concludes anew about a family of metrics, by Holm-adjusted p-values: differences and equivalences are a family each. The
 /// primary metric, named before the runs, is not among them.
 pub fn conclude_family(family: &mut [Comparison], settings: &Settings) {
-    let differences = holm::adjust(&family.iter().map(|c| c.welch.map(|w| w.p)).collect::<Vec<_>>());
-    let equivalences = holm::adjust(&family.iter().map(|c| c.equivalence.map(|e| e.p)).collect::<Vec<_>>());
-    for ((comparison, difference), equivalence) in family.iter_mut().zip(differences).zip(equivalences) {
+    let differences = holm::adjust(
+        &family
+            .iter()
+            .map(|c| c.welch.map(|w| w.p))
+            .collect::<Vec<_>>(),
+    );
+    let equivalences = holm::adjust(
+        &family
+            .iter()
+            .map(|c| c.equivalence.map(|e| e.p))
+            .collect::<Vec<_>>(),
+    );
+    for ((comparison, difference), equivalence) in
+        family.iter_mut().zip(differences).zip(equivalences)
+    {
         comparison.conclude(difference, equivalence, settings);
     }
 }
@@ -218,10 +245,19 @@ impl Comparison {
         self.conclusion = match (runs, equivalence.filter(|p| *p <= alpha), differs) {
             (0, ..) => Conclusion::NoValues,
             (1, ..) => Conclusion::Described,
-            (2, ..) => Conclusion::TooFewRuns { runs, needed: RUNS_FOR_A_TEST },
-            (_, Some(p), differs) => Conclusion::Equivalent { p, differs: differs.map(|(_, direction)| direction) },
+            (2, ..) => Conclusion::TooFewRuns {
+                runs,
+                needed: RUNS_FOR_A_TEST,
+            },
+            (_, Some(p), differs) => Conclusion::Equivalent {
+                p,
+                differs: differs.map(|(_, direction)| direction),
+            },
             (_, None, Some((p, direction))) => Conclusion::Differs { direction, p },
-            (_, None, None) => Conclusion::Inconclusive { p: difference, equivalence_p: equivalence },
+            (_, None, None) => Conclusion::Inconclusive {
+                p: difference,
+                equivalence_p: equivalence,
+            },
         };
     }
 
@@ -230,6 +266,10 @@ impl Comparison {
         if a == b {
             return None;
         }
-        Some(if b < a { Direction::Lower } else { Direction::Higher })
+        Some(if b < a {
+            Direction::Lower
+        } else {
+            Direction::Higher
+        })
     }
 }

@@ -23,7 +23,11 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Plan { level: 0.95, resamples: 10_000, seed: 1 }
+        Plan {
+            level: 0.95,
+            resamples: 10_000,
+            seed: 1,
+        }
     }
 }
 
@@ -112,8 +116,16 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
         return Some(estimate);
     }
     let (value, method) = (estimate.value, Method::Score);
-    let (low, high) = (score(value, estimate.low - value), score(value, estimate.high - value));
-    Some(Estimate { low, high, method, ..estimate })
+    let (low, high) = (
+        score(value, estimate.low - value),
+        score(value, estimate.high - value),
+    );
+    Some(Estimate {
+        low,
+        high,
+        method,
+        ..estimate
+    })
 }
 
 /// The mean of a series in the order of time. Missing values keep their place. `None` of fewer than two values.
@@ -124,21 +136,35 @@ pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     }
     let n = there.len();
     let mean = total(&there) / n as f64;
-    let influence: Vec<f64> = values.iter().map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean)).collect();
+    let influence: Vec<f64> = values
+        .iter()
+        .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
+        .collect();
     let weight = n as f64 / values.len() as f64;
-    Some(around(mean, (n, weight), &influence, ROUNDING * mean.abs(), plan))
+    Some(around(
+        mean,
+        (n, weight),
+        &influence,
+        ROUNDING * mean.abs(),
+        plan,
+    ))
 }
 
 /// The ratio of two sums (events per slot, time per transaction), in the order of time: `sum of above / sum of below` over the
 /// moments at which both are there. A ratio of sums, since a mean of ratios gives short moments too much weight. Where nothing
 /// above is negative, the interval does not reach below zero, as of [`amount`]. `None` of fewer than two moments, of different
 /// lengths, or if the sum below is not positive.
-pub fn ratio_of_sums(above: &[Option<f64>], below: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+pub fn ratio_of_sums(
+    above: &[Option<f64>],
+    below: &[Option<f64>],
+    plan: &Plan,
+) -> Option<Estimate> {
     if above.len() != below.len() {
         return None;
     }
-    let pair =
-        |(a, b): (&Option<f64>, &Option<f64>)| Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite());
+    let pair = |(a, b): (&Option<f64>, &Option<f64>)| {
+        Some(((*a)?, (*b)?)).filter(|(a, b)| a.is_finite() && b.is_finite())
+    };
     let pairs: Vec<Option<(f64, f64)>> = above.iter().zip(below).map(pair).collect();
     let (a, b): (Vec<f64>, Vec<f64>) = pairs.iter().flatten().copied().unzip();
     let sum = total(&b);
@@ -146,10 +172,23 @@ pub fn ratio_of_sums(above: &[Option<f64>], below: &[Option<f64>], plan: &Plan) 
         return None;
     }
     let ratio = total(&a) / sum;
-    let influence: Vec<f64> = pairs.iter().map(|p| p.map_or(0.0, |(a, b)| a - ratio * b)).collect();
+    let influence: Vec<f64> = pairs
+        .iter()
+        .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
+        .collect();
     let largest = a.iter().fold(0.0_f64, |largest, a| largest.max(a.abs()));
-    let estimate = around(ratio, (a.len(), sum / above.len() as f64), &influence, ROUNDING * largest, plan);
-    Some(if a.iter().any(|a| *a < 0.0) { estimate } else { estimate.of_amount() })
+    let estimate = around(
+        ratio,
+        (a.len(), sum / above.len() as f64),
+        &influence,
+        ROUNDING * largest,
+        plan,
+    );
+    Some(if a.iter().any(|a| *a < 0.0) {
+        estimate
+    } else {
+        estimate.of_amount()
+    })
 }
 
 /// The `p`-quantile (definition: [`crate::summary::quantile`]) of a series in the order of time. `None` of fewer than two
@@ -162,8 +201,13 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     }
     let value = quantile_sorted(&sorted, p)?;
     let below = Below::nearest(&sorted, value, p);
-    let influence: Vec<f64> =
-        values.iter().map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| below.influence(v))).collect();
+    let influence: Vec<f64> = values
+        .iter()
+        .map(|v| {
+            v.filter(|v| v.is_finite())
+                .map_or(0.0, |v| below.influence(v))
+        })
+        .collect();
     let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
     let (low, high) = (score(p, deviations.low), score(p, deviations.high));
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
@@ -174,7 +218,9 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
         estimate.method = Method::OrderStatistics;
     }
     if outside && estimate.reliable.is_reliable() {
-        estimate.reliable = Reliability::TooShort { n_eff: estimate.n_eff };
+        estimate.reliable = Reliability::TooShort {
+            n_eff: estimate.n_eff,
+        };
     }
     Some(estimate)
 }
@@ -194,7 +240,12 @@ impl Estimate {
             return self;
         }
         let (low, high) = amount_ends(self.value, self.value - self.low, self.high - self.value);
-        Estimate { low, high, method: Method::Score, ..self }
+        Estimate {
+            low,
+            high,
+            method: Method::Score,
+            ..self
+        }
     }
 }
 
@@ -223,19 +274,37 @@ impl Below {
         let lower = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let equal = lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
-        Below { value, equal, share: if equal { up_to } else { lower } }
+        Below {
+            value,
+            equal,
+            share: if equal { up_to } else { lower },
+        }
     }
 
     /// How far one value moves the share, which is 0 on average.
     pub(crate) fn influence(&self, value: f64) -> f64 {
-        let counts = if self.equal { value <= self.value } else { value < self.value };
-        if counts { 1.0 - self.share } else { -self.share }
+        let counts = if self.equal {
+            value <= self.value
+        } else {
+            value < self.value
+        };
+        if counts {
+            1.0 - self.share
+        } else {
+            -self.share
+        }
     }
 }
 
 /// The interval of a number that is, near enough, the mean of its influences over the time that has a value: `there` is how
 /// many values there are and how much one place is worth.
-pub(crate) fn around(value: f64, there: (usize, f64), influence: &[f64], noise: f64, plan: &Plan) -> Estimate {
+pub(crate) fn around(
+    value: f64,
+    there: (usize, f64),
+    influence: &[f64],
+    noise: f64,
+    plan: &Plan,
+) -> Estimate {
     let deviations = Deviations::of(influence, there.1, noise, plan);
     let mut estimate = deviations.estimate(value, there.0, plan);
     (estimate.low, estimate.high) = (value - deviations.high, value - deviations.low);

@@ -53,7 +53,10 @@ pub struct Bracket {
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, Limit> = BTreeMap::new();
     for replicate in replicates {
-        let row = limits.entry(replicate.limit).or_insert(Limit { limit: replicate.limit, ..Limit::default() });
+        let row = limits.entry(replicate.limit).or_insert(Limit {
+            limit: replicate.limit,
+            ..Limit::default()
+        });
         match replicate.kept_up {
             Some(true) => row.kept_up += 1,
             Some(false) => row.failed += 1,
@@ -63,12 +66,16 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let limits: Vec<Limit> = limits.into_values().collect();
     let enough = limits.iter().filter(|row| row.in_every_replicate());
     let failed = limits.iter().filter(|row| row.failed > 0);
-    let pairs = enough.clone().flat_map(|kept| failed.clone().map(move |failed| (kept.limit, failed.limit)));
+    let pairs = enough
+        .clone()
+        .flat_map(|kept| failed.clone().map(move |failed| (kept.limit, failed.limit)));
     let contradictions = pairs.filter(|(kept, failed)| kept < failed);
     Bracket {
         enough: enough.clone().map(|row| row.limit).min(),
         failed: failed.clone().map(|row| row.limit).max(),
-        contradictions: contradictions.map(|(kept_up, failed)| Contradiction { kept_up, failed }).collect(),
+        contradictions: contradictions
+            .map(|(kept_up, failed)| Contradiction { kept_up, failed })
+            .collect(),
         limits,
     }
 }

@@ -114,40 +114,77 @@ impl Caveat {
         match self {
             Caveat::OneRunPerArm { arms } => format!(
                 "{} a single run ({}): the variation between runs is unknown, so nothing is tested.",
-                if arms.len() == 1 { "One arm has" } else { "Arms have" },
+                if arms.len() == 1 {
+                    "One arm has"
+                } else {
+                    "Arms have"
+                },
                 arms.join(", ")
             ),
             Caveat::TooFewRuns { arms, needed } => {
-                format!("Two runs are too few for a test ({}); it needs {needed} in each arm.", arms.join(", "))
+                format!(
+                    "Two runs are too few for a test ({}); it needs {needed} in each arm.",
+                    arms.join(", ")
+                )
             }
-            Caveat::DifferentLoad { lowest_tps, highest_tps } => load(*lowest_tps, *highest_tps),
+            Caveat::DifferentLoad {
+                lowest_tps,
+                highest_tps,
+            } => load(*lowest_tps, *highest_tps),
             Caveat::DaemonGaps { run, gaps, seconds } => {
-                format!("{run}: {} not watched, {} in all.", times(*gaps, "stretch", "stretches"), long(*seconds))
+                format!(
+                    "{run}: {} not watched, {} in all.",
+                    times(*gaps, "stretch", "stretches"),
+                    long(*seconds)
+                )
             }
             Caveat::Restarts { run, restarts } => {
-                format!("{run}: the validator was restarted {}.", times(*restarts, "time", "times"))
+                format!(
+                    "{run}: the validator was restarted {}.",
+                    times(*restarts, "time", "times")
+                )
             }
             Caveat::DifferentVersions { versions } => {
-                format!("The runs had different validators: {}.", versions.join(", "))
+                format!(
+                    "The runs had different validators: {}.",
+                    versions.join(", ")
+                )
             }
             Caveat::HitsNotComparable { versions } => format!(
                 "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
                  cannot be compared.",
                 versions.join(", ")
             ),
-            Caveat::UnreliableInterval { run, metric, why } => format!("{run}, {metric}: {}.", unreliable(*why)),
-            Caveat::NotAtTip { run, seconds_at_tip, seconds } => at_tip(run, *seconds_at_tip, *seconds),
-            Caveat::DifferentHardware { differences } => {
-                format!("The runs were on different machines: {}.", differences.join("; "))
+            Caveat::UnreliableInterval { run, metric, why } => {
+                format!("{run}, {metric}: {}.", unreliable(*why))
             }
-            Caveat::DifferentKernel { kernels } => format!("The runs had different kernels: {}.", kernels.join(", ")),
+            Caveat::NotAtTip {
+                run,
+                seconds_at_tip,
+                seconds,
+            } => at_tip(run, *seconds_at_tip, *seconds),
+            Caveat::DifferentHardware { differences } => {
+                format!(
+                    "The runs were on different machines: {}.",
+                    differences.join("; ")
+                )
+            }
+            Caveat::DifferentKernel { kernels } => {
+                format!("The runs had different kernels: {}.", kernels.join(", "))
+            }
             Caveat::NotInterleaved { first, then } => format!(
                 "All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."
             ),
             Caveat::UnknownSeconds { run, unknown, of } => {
-                format!("{run}: of {unknown} of {of} seconds it is not known whether anything was executed.")
+                format!(
+                    "{run}: of {unknown} of {of} seconds it is not known whether anything was executed."
+                )
             }
-            Caveat::CacheSizeObserved { run, configured, observed } => format!(
+            Caveat::CacheSizeObserved {
+                run,
+                configured,
+                observed,
+            } => format!(
                 "{run}: the program cache held {observed} entries, more than the {configured} it was meant to have."
             ),
         }
@@ -161,16 +198,30 @@ impl Caveat {
             Caveat::DifferentLoad { .. } => {
                 "Run the arms at the same time on equal machines, or replay one ledger range, so that slots can be paired."
             }
-            Caveat::DaemonGaps { .. } => "Give the daemon its own core and a disk with free space, and run again.",
-            Caveat::Restarts { .. } => "Find out why, and run again; or look only at the time after the last restart.",
+            Caveat::DaemonGaps { .. } => {
+                "Give the daemon its own core and a disk with free space, and run again."
+            }
+            Caveat::Restarts { .. } => {
+                "Find out why, and run again; or look only at the time after the last restart."
+            }
             Caveat::DifferentVersions { .. } => "Use one validator binary for all arms.",
-            Caveat::HitsNotComparable { .. } => "Compare misses, evictions and times, or use 4.4 or later in all arms.",
+            Caveat::HitsNotComparable { .. } => {
+                "Compare misses, evictions and times, or use 4.4 or later in all arms."
+            }
             Caveat::UnreliableInterval { .. } => "Record longer.",
-            Caveat::NotAtTip { .. } => "Compare only the time at the tip, or record until every run got there.",
-            Caveat::DifferentHardware { .. } => "Use one machine for all arms, or swap the machines between arms.",
+            Caveat::NotAtTip { .. } => {
+                "Compare only the time at the tip, or record until every run got there."
+            }
+            Caveat::DifferentHardware { .. } => {
+                "Use one machine for all arms, or swap the machines between arms."
+            }
             Caveat::DifferentKernel { .. } => "Boot the same kernel for all arms.",
-            Caveat::NotInterleaved { .. } => "Alternate the arms (A B B A), or draw their order by lot.",
-            Caveat::UnknownSeconds { .. } => "Let the validator push its metrics to the daemon all the time.",
+            Caveat::NotInterleaved { .. } => {
+                "Alternate the arms (A B B A), or draw their order by lot."
+            }
+            Caveat::UnknownSeconds { .. } => {
+                "Let the validator push its metrics to the daemon all the time."
+            }
             Caveat::CacheSizeObserved { .. } => {
                 "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings."
             }
@@ -184,14 +235,20 @@ pub fn not_interleaved(runs: &[(f64, &str)]) -> Option<Caveat> {
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
     for (at, arm) in runs {
         match arms.iter_mut().find(|(name, ..)| name == arm) {
-            Some((_, first, last, n)) => (*first, *last, *n) = (first.min(*at), last.max(*at), *n + 1),
+            Some((_, first, last, n)) => {
+                (*first, *last, *n) = (first.min(*at), last.max(*at), *n + 1)
+            }
             None => arms.push((arm, *at, *at, 1)),
         }
     }
     arms.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let apart = |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
+    let apart =
+        |pair: &&[(&str, f64, f64, usize)]| pair[0].2 < pair[1].1 && pair[0].3 > 1 && pair[1].3 > 1;
     let pair = arms.windows(2).find(apart)?;
-    Some(Caveat::NotInterleaved { first: pair[0].0.to_owned(), then: pair[1].0.to_owned() })
+    Some(Caveat::NotInterleaved {
+        first: pair[0].0.to_owned(),
+        then: pair[1].0.to_owned(),
+    })
 }
 
 /// Whether `hits` of the program cache of this version (`2.1.14`, `4.0.0-beta.1`) are counted as before 4.4; `None` if it is
@@ -204,9 +261,15 @@ pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
 }
 
 fn load(lowest: Option<f64>, highest: Option<f64>) -> String {
-    let mut text = String::from("The runs did not process the same slots, so the network's load differs between them");
+    let mut text = String::from(
+        "The runs did not process the same slots, so the network's load differs between them",
+    );
     if let (Some(lowest), Some(highest)) = (lowest, highest) {
-        text.push_str(&format!(": {} to {} transactions per second", grouped(lowest), grouped(highest)));
+        text.push_str(&format!(
+            ": {} to {} transactions per second",
+            grouped(lowest),
+            grouped(highest)
+        ));
     }
     text.push('.');
     text
@@ -216,7 +279,11 @@ fn at_tip(run: &str, at_tip: Option<f64>, seconds: f64) -> String {
     match at_tip {
         None => format!("{run}: it is not known whether it was at the tip."),
         Some(at_tip) if at_tip <= 0.0 => format!("{run}: it never got to the tip."),
-        Some(at_tip) => format!("{run}: at the tip for {} of {}.", long(at_tip), long(seconds)),
+        Some(at_tip) => format!(
+            "{run}: at the tip for {} of {}.",
+            long(at_tip),
+            long(seconds)
+        ),
     }
 }
 
@@ -243,7 +310,11 @@ fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut said = String::with_capacity(digits.len() * 4 / 3 + 1);
     for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && digit.is_ascii_digit() && (digits.len() - place).is_multiple_of(3) && !said.ends_with('-') {
+        if place > 0
+            && digit.is_ascii_digit()
+            && (digits.len() - place).is_multiple_of(3)
+            && !said.ends_with('-')
+        {
             said.push(',');
         }
         said.push(digit);

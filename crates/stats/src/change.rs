@@ -32,7 +32,11 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Rules { level: 0.006, histories: 1999, seed: 1 }
+        Rules {
+            level: 0.006,
+            histories: 1999,
+            seed: 1,
+        }
     }
 }
 
@@ -58,7 +62,10 @@ pub struct Detector {
 impl Detector {
     /// By rules of one's own.
     pub fn new(rules: Rules) -> Self {
-        Detector { rules, needed: BTreeMap::new() }
+        Detector {
+            rules,
+            needed: BTreeMap::new(),
+        }
     }
 
     /// The changes of a history in their order, of the values of each release's runs. None if it has fewer than [`FEWEST`] releases,
@@ -71,17 +78,28 @@ impl Detector {
             return Vec::new();
         }
         let counts: Vec<usize> = newest.iter().map(|runs| runs.len()).collect();
-        let means: Vec<f64> = newest.iter().map(|runs| total(runs) / runs.len() as f64).collect();
+        let means: Vec<f64> = newest
+            .iter()
+            .map(|runs| total(runs) / runs.len() as f64)
+            .collect();
         let freedom = counts.iter().sum::<usize>() - counts.len();
-        let squares = |(runs, mean): (&&[f64], &f64)| runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+        let squares = |(runs, mean): (&&[f64], &f64)| {
+            runs.iter().map(|value| (value - mean).powi(2)).sum::<f64>()
+        };
         let within: f64 = newest.iter().zip(&means).map(squares).sum();
         if freedom == 0 || within <= 0.0 {
             return Vec::new();
         }
         let costs = Costs::of(&means, &counts);
-        let needed = *self.needed.entry(counts).or_insert_with_key(|counts| needed(counts, freedom, &self.rules));
+        let needed = *self
+            .needed
+            .entry(counts)
+            .or_insert_with_key(|counts| needed(counts, freedom, &self.rules));
         let found = partition(&costs, needed * within / freedom as f64);
-        let edges: Vec<usize> = std::iter::once(0).chain(found).chain([newest.len()]).collect();
+        let edges: Vec<usize> = std::iter::once(0)
+            .chain(found)
+            .chain([newest.len()])
+            .collect();
         edges
             .windows(3)
             .map(|three| Change {
@@ -99,7 +117,10 @@ fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
     let mut gains: Vec<f64> = (0..rules.histories)
         .map(|_| {
-            let means: Vec<f64> = counts.iter().map(|runs| normal() / (*runs as f64).sqrt()).collect();
+            let means: Vec<f64> = counts
+                .iter()
+                .map(|runs| normal() / (*runs as f64).sqrt())
+                .collect();
             let variance = (0..freedom).map(|_| normal().powi(2)).sum::<f64>() / freedom as f64;
             Costs::of(&means, counts).largest_gain() / variance
         })
@@ -107,7 +128,10 @@ fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
     gains.sort_by(f64::total_cmp);
     // The history itself is one of them: with too few of them, none is rare.
     let place = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
-    place.checked_sub(1).and_then(|place| gains.get(place).copied()).unwrap_or(f64::INFINITY)
+    place
+        .checked_sub(1)
+        .and_then(|place| gains.get(place).copied())
+        .unwrap_or(f64::INFINITY)
 }
 
 /// Costs of segments, by sums over releases, each with the weight of its runs.
@@ -122,7 +146,12 @@ struct Costs {
 impl Costs {
     fn of(means: &[f64], counts: &[usize]) -> Self {
         let middle = total(means) / means.len() as f64;
-        let mut costs = Costs { middle, weights: vec![0.0], sums: vec![0.0], squares: vec![0.0] };
+        let mut costs = Costs {
+            middle,
+            weights: vec![0.0],
+            sums: vec![0.0],
+            squares: vec![0.0],
+        };
         let (mut weight, mut sum, mut square) = (0.0, 0.0, 0.0);
         for (mean, runs) in means.iter().zip(counts) {
             let (away, runs) = (mean - middle, *runs as f64);
@@ -143,7 +172,10 @@ impl Costs {
     /// Of the releases from `from` to before `to`.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
-        (self.squares[to] - self.squares[from] - sum * sum / (self.weights[to] - self.weights[from])).max(0.0)
+        (self.squares[to]
+            - self.squares[from]
+            - sum * sum / (self.weights[to] - self.weights[from]))
+            .max(0.0)
     }
 
     /// Of the runs of these releases.
@@ -154,14 +186,22 @@ impl Costs {
     /// The smallest penalty with which these values have no change: the largest gain of some number of changes, by change.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
-        let mut best: Vec<f64> =
-            (0..=n).map(|to| if to < SHORTEST { f64::INFINITY } else { self.cost(0, to) }).collect();
+        let mut best: Vec<f64> = (0..=n)
+            .map(|to| {
+                if to < SHORTEST {
+                    f64::INFINITY
+                } else {
+                    self.cost(0, to)
+                }
+            })
+            .collect();
         let whole = best[n];
         let mut largest = 0.0_f64;
         for changes in 1..=MOST_CHANGES.min(n / SHORTEST - 1) {
             let with = |to: usize| {
                 let from = SHORTEST..=to.saturating_sub(SHORTEST);
-                from.map(|from| best[from] + self.cost(from, to)).fold(f64::INFINITY, f64::min)
+                from.map(|from| best[from] + self.cost(from, to))
+                    .fold(f64::INFINITY, f64::min)
             };
             let next: Vec<f64> = (0..=n).map(with).collect();
             best = next;
@@ -210,7 +250,9 @@ mod tests {
     fn histories_that_are_short_flat_or_broken_or_tell_no_noise_have_no_change() {
         let step = |releases: usize, runs: &[f64]| -> Vec<Vec<f64>> {
             let level = |place: usize| if place < releases / 2 { 0.0 } else { 1.0 };
-            (0..releases).map(|place| runs.iter().map(|run| run + level(place)).collect()).collect()
+            (0..releases)
+                .map(|place| runs.iter().map(|run| run + level(place)).collect())
+                .collect()
         };
         let apart = [0.01, 0.0, -0.01];
         assert_eq!(found(&step(FEWEST, &apart)).len(), 1);
@@ -228,17 +270,43 @@ mod tests {
     #[test]
     fn a_step_is_where_it_is_and_two_are_two() {
         let runs = |place: usize, level: f64| -> Vec<f64> {
-            (0..3).map(|run| (place * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level).collect()
+            (0..3)
+                .map(|run| (place * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level)
+                .collect()
         };
-        let one: Vec<Vec<f64>> = (0..12).map(|place| runs(place, if place < 5 { 0.0 } else { 0.08 })).collect();
+        let one: Vec<Vec<f64>> = (0..12)
+            .map(|place| runs(place, if place < 5 { 0.0 } else { 0.08 }))
+            .collect();
         let found_one = found(&one);
-        assert_eq!(found_one.iter().map(|change| change.at).collect::<Vec<_>>(), [5]);
-        assert!((found_one[0].after - found_one[0].before - 0.08).abs() < 0.002, "{found_one:?}");
-        let two: Vec<Vec<f64>> = (0..24).map(|place| runs(place, [0.0, 0.08, -0.05][place / 8])).collect();
-        assert_eq!(found(&two).iter().map(|change| change.at).collect::<Vec<_>>(), [8, 16]);
+        assert_eq!(
+            found_one.iter().map(|change| change.at).collect::<Vec<_>>(),
+            [5]
+        );
+        assert!(
+            (found_one[0].after - found_one[0].before - 0.08).abs() < 0.002,
+            "{found_one:?}"
+        );
+        let two: Vec<Vec<f64>> = (0..24)
+            .map(|place| runs(place, [0.0, 0.08, -0.05][place / 8]))
+            .collect();
+        assert_eq!(
+            found(&two)
+                .iter()
+                .map(|change| change.at)
+                .collect::<Vec<_>>(),
+            [8, 16]
+        );
         // Of a longer history the newest releases.
-        let long: Vec<Vec<f64>> = (0..MOST + 6).map(|place| runs(place, if place < 30 { 0.0 } else { 0.08 })).collect();
-        assert_eq!(found(&long).iter().map(|change| change.at).collect::<Vec<_>>(), [30]);
+        let long: Vec<Vec<f64>> = (0..MOST + 6)
+            .map(|place| runs(place, if place < 30 { 0.0 } else { 0.08 }))
+            .collect();
+        assert_eq!(
+            found(&long)
+                .iter()
+                .map(|change| change.at)
+                .collect::<Vec<_>>(),
+            [30]
+        );
     }
 
     #[test]
@@ -249,19 +317,31 @@ mod tests {
             let counts: Vec<usize> = (0..9).map(|_| random.usize(1..7)).collect();
             let costs = Costs::of(&values, &counts);
             let penalty = f64::from(random.u8(1..200));
-            let all =
-                (0u32..1 << 8).map(|set| (1..9).filter(|place| set >> (place - 1) & 1 == 1).collect::<Vec<usize>>());
+            let all = (0u32..1 << 8).map(|set| {
+                (1..9)
+                    .filter(|place| set >> (place - 1) & 1 == 1)
+                    .collect::<Vec<usize>>()
+            });
             let cost = |places: &Vec<usize>| {
                 let mut edges = vec![0];
                 edges.extend(places);
                 edges.push(9);
-                let parts: Vec<(usize, usize)> = edges.windows(2).map(|two| (two[0], two[1])).collect();
+                let parts: Vec<(usize, usize)> =
+                    edges.windows(2).map(|two| (two[0], two[1])).collect();
                 let fit = parts.iter().all(|(from, to)| to - from >= SHORTEST);
-                fit.then(|| parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>() + penalty * places.len() as f64)
+                fit.then(|| {
+                    parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()
+                        + penalty * places.len() as f64
+                })
             };
-            let best = all.filter_map(|places| cost(&places)).fold(f64::INFINITY, f64::min);
+            let best = all
+                .filter_map(|places| cost(&places))
+                .fold(f64::INFINITY, f64::min);
             let found = cost(&partition(&costs, penalty)).unwrap();
-            assert!((found - best).abs() < 1e-6, "{values:?}, {penalty}: {found} instead of {best}");
+            assert!(
+                (found - best).abs() < 1e-6,
+                "{values:?}, {penalty}: {found} instead of {best}"
+            );
         }
     }
 }

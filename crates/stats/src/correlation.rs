@@ -11,7 +11,10 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
 
 /// Every series with every other, row by row; 1 on the diagonal unless the series is constant.
 pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
-    series.iter().map(|a| series.iter().map(|b| pearson(a, b)).collect()).collect()
+    series
+        .iter()
+        .map(|a| series.iter().map(|b| pearson(a, b)).collect())
+        .collect()
 }
 
 /// Ranks from 1, equal values sharing the mean of theirs.
@@ -59,7 +62,11 @@ fn of(a: &[f64], b: &[f64]) -> Option<f64> {
         rest_b += b;
     }
     // Means are rounded numbers: the distances from them do not quite sum to 0.
-    (aa, bb, ab) = (aa - rest_a * rest_a / n, bb - rest_b * rest_b / n, ab - rest_a * rest_b / n);
+    (aa, bb, ab) = (
+        aa - rest_a * rest_a / n,
+        bb - rest_b * rest_b / n,
+        ab - rest_a * rest_b / n,
+    );
     let r = ab / (aa.sqrt() * bb.sqrt());
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }

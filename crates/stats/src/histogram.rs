@@ -36,7 +36,9 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
 /// around it. Empty of no value. Several series get comparable classes if they are pooled here first.
 pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<f64> {
     let sorted = sorted(values);
-    let (Some(low), Some(high)) = (sorted.first().copied(), quantile_sorted(&sorted, upto)) else { return Vec::new() };
+    let (Some(low), Some(high)) = (sorted.first().copied(), quantile_sorted(&sorted, upto)) else {
+        return Vec::new();
+    };
     if low >= high {
         let half = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
         return linear_edges(low - half, low + half, 1);
@@ -44,7 +46,11 @@ pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<
     let n = sorted.len() as f64;
     let quartile = |p| quantile_sorted(&sorted, p).unwrap_or(low);
     let width = 2.0 * (quartile(0.75) - quartile(0.25)) / n.cbrt();
-    let classes = if width > 0.0 { ((high - low) / width).ceil() } else { 1.0 + n.log2().ceil() };
+    let classes = if width > 0.0 {
+        ((high - low) / width).ceil()
+    } else {
+        1.0 + n.log2().ceil()
+    };
     linear_edges(low, high, (classes as usize).clamp(1, most.max(1)))
 }
 
@@ -52,7 +58,11 @@ pub fn freedman_diaconis(values: &[Option<f64>], upto: f64, most: usize) -> Vec<
 /// every value counts as above.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
-    let mut histogram = Histogram { edges: edges.to_vec(), counts: vec![0; classes], ..Histogram::default() };
+    let mut histogram = Histogram {
+        edges: edges.to_vec(),
+        counts: vec![0; classes],
+        ..Histogram::default()
+    };
     if classes == 0 {
         histogram.edges.clear();
     }
@@ -76,7 +86,10 @@ impl Histogram {
         } else if value > *last {
             self.above += 1;
         } else {
-            let class = self.edges.partition_point(|edge| *edge <= value).saturating_sub(1);
+            let class = self
+                .edges
+                .partition_point(|edge| *edge <= value)
+                .saturating_sub(1);
             let class = class.min(self.counts.len().saturating_sub(1));
             if let Some(count) = self.counts.get_mut(class) {
                 *count += 1;

@@ -4,7 +4,11 @@
 /// family at `alpha`, whatever the dependence between them. A test that could not be made (`None`) does not count and stays
 /// `None`.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut known: Vec<(usize, f64)> = p.iter().enumerate().filter_map(|(i, p)| Some((i, (*p)?))).collect();
+    let mut known: Vec<(usize, f64)> = p
+        .iter()
+        .enumerate()
+        .filter_map(|(i, p)| Some((i, (*p)?)))
+        .collect();
     known.sort_unstable_by(|a, b| a.1.total_cmp(&b.1));
     let mut adjusted = vec![None; p.len()];
     let mut largest = 0.0_f64;

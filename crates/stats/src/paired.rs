@@ -42,8 +42,14 @@ pub struct Effect {
 }
 
 /// Joins two runs by slot. Of a slot that is given twice the last value counts; a value that is not finite is none.
-pub fn join(reference: impl IntoIterator<Item = (u64, f64)>, other: impl IntoIterator<Item = (u64, f64)>) -> Pairs {
-    let reference: BTreeMap<u64, f64> = reference.into_iter().filter(|(_, v)| v.is_finite()).collect();
+pub fn join(
+    reference: impl IntoIterator<Item = (u64, f64)>,
+    other: impl IntoIterator<Item = (u64, f64)>,
+) -> Pairs {
+    let reference: BTreeMap<u64, f64> = reference
+        .into_iter()
+        .filter(|(_, v)| v.is_finite())
+        .collect();
     let other: BTreeMap<u64, f64> = other.into_iter().filter(|(_, v)| v.is_finite()).collect();
     let mut pairs = Pairs::default();
     for (slot, a) in &reference {
@@ -61,11 +67,20 @@ pub fn join(reference: impl IntoIterator<Item = (u64, f64)>, other: impl IntoIte
 /// What several pairs of runs say together, one value a pair: their mean with Student's interval. The pair is the unit, so
 /// that how runs differ by themselves is in it. `None` of fewer than two pairs, or a `level` that is not between 0 and 1.
 pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
-    let values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+    let values: Vec<f64> = values
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite())
+        .collect();
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
     let reach = t_quantile(f64::midpoint(1.0, level), count - 1.0)? * (variance / count).sqrt();
-    Some(Interval { value, low: value - reach, high: value + reach, level })
+    Some(Interval {
+        value,
+        low: value - reach,
+        high: value + reach,
+        level,
+    })
 }
 
 /// [`over_pairs`] of amounts, none of which can be negative (ratios of times): where Student's interval would reach below zero,
@@ -75,9 +90,16 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
         return Some(interval);
     }
-    let (below, above) = (interval.value - interval.low, interval.high - interval.value);
+    let (below, above) = (
+        interval.value - interval.low,
+        interval.high - interval.value,
+    );
     let (low, high) = amount_ends(interval.value, below, above);
-    Some(Interval { low, high, ..interval })
+    Some(Interval {
+        low,
+        high,
+        ..interval
+    })
 }
 
 /// How a ratio, one of each pair of runs, differs from 1.
@@ -94,14 +116,31 @@ pub struct RatioTest {
 
 /// Tests ratios by their logarithms; what is not finite is left out. `None` of fewer than two.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
-    let values: Vec<f64> = logarithms.iter().copied().filter(|value| value.is_finite()).collect();
+    let values: Vec<f64> = logarithms
+        .iter()
+        .copied()
+        .filter(|value| value.is_finite())
+        .collect();
     let mean = over_pairs(&values, level)?;
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
     let tested = values.len() >= RUNS_FOR_A_TEST && variance > 0.0;
-    let p = if tested { t_above(value.abs() / (variance / count).sqrt(), count - 1.0) } else { None };
-    let ratio = Interval { value: mean.value.exp(), low: mean.low.exp(), high: mean.high.exp(), level };
-    Some(RatioTest { pairs: values.len(), ratio, p: p.map(|above| (2.0 * above).min(1.0)) })
+    let p = if tested {
+        t_above(value.abs() / (variance / count).sqrt(), count - 1.0)
+    } else {
+        None
+    };
+    let ratio = Interval {
+        value: mean.value.exp(),
+        low: mean.low.exp(),
+        high: mean.high.exp(),
+        level,
+    };
+    Some(RatioTest {
+        pairs: values.len(),
+        ratio,
+        p: p.map(|above| (2.0 * above).min(1.0)),
+    })
 }
 
 impl Pairs {
@@ -132,10 +171,23 @@ impl Pairs {
     /// The difference of the two runs' `p`-quantiles over the same slots, other minus reference: not the quantile of the
     /// differences. `None` of fewer than two slots or if `p` is not between 0 and 1.
     pub fn quantile_difference(&self, p: f64, plan: &Plan) -> Option<Estimate> {
-        let (a, b) = (Quantile::of(&self.reference, p)?, Quantile::of(&self.other, p)?);
-        let influence: Vec<f64> =
-            self.reference.iter().zip(&self.other).map(|(x, y)| b.influence(*y) - a.influence(*x)).collect();
-        Some(block::around(b.value - a.value, (influence.len(), 1.0), &influence, 0.0, plan))
+        let (a, b) = (
+            Quantile::of(&self.reference, p)?,
+            Quantile::of(&self.other, p)?,
+        );
+        let influence: Vec<f64> = self
+            .reference
+            .iter()
+            .zip(&self.other)
+            .map(|(x, y)| b.influence(*y) - a.influence(*x))
+            .collect();
+        Some(block::around(
+            b.value - a.value,
+            (influence.len(), 1.0),
+            &influence,
+            0.0,
+            plan,
+        ))
     }
 }
 
@@ -153,9 +205,15 @@ impl Quantile {
         }
         let sorted = sorted(&given(values));
         let value = quantile_sorted(&sorted, p)?;
-        let reach = ((sorted.len() as f64).powf(-1.0 / 3.0) / 2.0).min(0.9 * p).min(0.9 * (1.0 - p));
+        let reach = ((sorted.len() as f64).powf(-1.0 / 3.0) / 2.0)
+            .min(0.9 * p)
+            .min(0.9 * (1.0 - p));
         let rise = quantile_sorted(&sorted, p + reach)? - quantile_sorted(&sorted, p - reach)?;
-        Some(Quantile { value, below: Below::nearest(&sorted, value, p), per_share: rise / (2.0 * reach) })
+        Some(Quantile {
+            value,
+            below: Below::nearest(&sorted, value, p),
+            per_share: rise / (2.0 * reach),
+        })
     }
 
     fn influence(&self, value: f64) -> f64 {

@@ -36,15 +36,21 @@ pub struct Rates {
 /// A step longer than `longest` seconds is a gap. Missing readings make their step longer, and no shorter: with `longest` at
 /// one and a half intervals, a single missing reading is a gap. A clock that stands or goes back gives no rate.
 pub fn rates(readings: &[Reading], longest: f64) -> Rates {
-    let mut rates = Rates { per_second: Vec::with_capacity(readings.len()), ..Rates::default() };
+    let mut rates = Rates {
+        per_second: Vec::with_capacity(readings.len()),
+        ..Rates::default()
+    };
     let mut last: Option<(f64, f64, u64)> = None;
     for reading in readings {
         let Some(total) = reading.total.filter(|t| t.is_finite()) else {
             rates.per_second.push(None);
             continue;
         };
-        let before = last.replace((reading.at, total, reading.epoch)).filter(|(_, _, epoch)| *epoch == reading.epoch);
-        let rate = before.and_then(|(at, was, _)| rates.step(reading.at - at, total - was, longest));
+        let before = last
+            .replace((reading.at, total, reading.epoch))
+            .filter(|(_, _, epoch)| *epoch == reading.epoch);
+        let rate =
+            before.and_then(|(at, was, _)| rates.step(reading.at - at, total - was, longest));
         rates.per_second.push(rate);
     }
     rates

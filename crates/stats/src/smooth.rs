@@ -22,12 +22,18 @@ pub fn moving_average(values: &[Option<f64>], window: Window) -> Vec<Option<f64>
             there(values, i)?;
             let after = (size - 1) / 2;
             running
-                .mean(i.saturating_sub(size - 1 - after), i.saturating_add(after + 1).min(values.len()))
+                .mean(
+                    i.saturating_sub(size - 1 - after),
+                    i.saturating_add(after + 1).min(values.len()),
+                )
                 .map(|(_, mean)| mean)
         }
         Window::Trailing(size) => {
             let from = (i + 1).checked_sub(size)?;
-            running.mean(from, i + 1).filter(|(n, _)| *n == size).map(|(_, mean)| mean)
+            running
+                .mean(from, i + 1)
+                .filter(|(n, _)| *n == size)
+                .map(|(_, mean)| mean)
         }
     };
     (0..values.len()).map(one).collect()
@@ -46,7 +52,9 @@ struct Running {
 
 impl Running {
     fn of(values: &[Option<f64>]) -> Running {
-        let origin = (0..values.len()).find_map(|i| there(values, i)).unwrap_or(0.0);
+        let origin = (0..values.len())
+            .find_map(|i| there(values, i))
+            .unwrap_or(0.0);
         let (mut sums, mut counts) = (vec![0.0], vec![0]);
         let (mut sum, mut n) = (0.0, 0);
         for i in 0..values.len() {
@@ -57,7 +65,11 @@ impl Running {
             sums.push(sum);
             counts.push(n);
         }
-        Running { origin, sums, counts }
+        Running {
+            origin,
+            sums,
+            counts,
+        }
     }
 
     fn mean(&self, from: usize, to: usize) -> Option<(usize, f64)> {

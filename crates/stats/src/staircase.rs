@@ -110,11 +110,21 @@ impl Interval {
 impl Staircase {
     /// A search that nothing is known of yet; `None` without a positive start, a width that can be reached, or a trial.
     pub fn new(wanted: Wanted) -> Option<Self> {
-        let fits = wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
+        let fits =
+            wanted.from.is_normal() && wanted.from > 0.0 && (0.03..=0.5).contains(&wanted.width);
         let last = wanted.from;
         let grid = Grid::new(wanted.from.ln());
         let confirmation = Confirmation::default();
-        let new = Staircase { wanted, grid, confirmation, trials: 0, lowest_kept: None, failed: 0, last, floor: None };
+        let new = Staircase {
+            wanted,
+            grid,
+            confirmation,
+            trials: 0,
+            lowest_kept: None,
+            failed: 0,
+            last,
+            floor: None,
+        };
         (fits && wanted.most > 0).then_some(new)
     }
 
@@ -144,7 +154,8 @@ impl Staircase {
 
     /// The lowest value that is tried.
     fn lowest(&self) -> Option<f64> {
-        self.floor.map(|floor| floor * (1.0 + MARGIN * self.wanted.width))
+        self.floor
+            .map(|floor| floor * (1.0 + MARGIN * self.wanted.width))
     }
 
     /// The same of a trial that was not [`Staircase::next_trial`]'s and does not count as one.
@@ -164,13 +175,24 @@ impl Staircase {
     /// The interval of 90 % for the threshold, as far as it is known.
     pub fn interval(&self) -> Interval {
         let tail = (1.0 - LEVEL) / 2.0;
-        let [low, middle, high] = [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
+        let [low, middle, high] =
+            [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
         let (Some(floor), Some(lowest)) = (self.floor, self.lowest()) else {
-            return Interval { low, middle, high, level: LEVEL };
+            return Interval {
+                low,
+                middle,
+                high,
+                level: LEVEL,
+            };
         };
         // What a threshold below the floor would be does not matter, nor how likely it was thought at first.
         let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
-        Interval { low: low.max(floor), middle: middle.max(floor), high: high.max(lowest), level: LEVEL }
+        Interval {
+            low: low.max(floor),
+            middle: middle.max(floor),
+            high: high.max(lowest),
+            level: LEVEL,
+        }
     }
 
     /// How likely it is that the slope is too flat for an interval that holds what it promises.
@@ -197,10 +219,16 @@ impl Staircase {
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
         }
-        if self.failed == 0 && self.lowest_kept.is_none_or(|kept| kept > lowest * (1.0 + SAME)) {
+        if self.failed == 0
+            && self
+                .lowest_kept
+                .is_none_or(|kept| kept > lowest * (1.0 + SAME))
+        {
             return match self.lowest_kept {
                 None => Next::Try(from),
-                Some(lowest) if self.trials >= self.wanted.most => Next::Over(Outcome::NeverFailed { lowest }),
+                Some(lowest) if self.trials >= self.wanted.most => {
+                    Next::Over(Outcome::NeverFailed { lowest })
+                }
                 Some(_) => Next::Try((self.last * DESCENT).max(lowest)),
             };
         }
@@ -222,7 +250,11 @@ impl Staircase {
         if self.trials >= self.wanted.most {
             return Next::Over(Outcome::Noisy);
         }
-        let low = self.lowest_kept.map_or(from, |kept| kept * LOWEST).max(lowest).min(from);
+        let low = self
+            .lowest_kept
+            .map_or(from, |kept| kept * LOWEST)
+            .max(lowest)
+            .min(from);
         Next::Try(self.grid.best(low.ln(), from.ln()).exp().max(lowest))
     }
 }

@@ -67,13 +67,21 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
 /// How many values a quantile above the median needs: as many as that one of them is expected beyond it. 20 for `p` 0.95, 100 for
 /// 0.99; 1 up to the median, and for the maximum.
 pub fn fewest_for(p: f64) -> usize {
-    if p > 0.5 && p < 1.0 { (1.0 / (1.0 - p) - 1e-6).ceil() as usize } else { 1 }
+    if p > 0.5 && p < 1.0 {
+        (1.0 / (1.0 - p) - 1e-6).ceil() as usize
+    } else {
+        1
+    }
 }
 
 /// [`quantile`]; `None` also of fewer values than it needs ([`fewest_for`]).
 pub fn quantile_of_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     let sorted = sorted(values);
-    if sorted.len() < fewest_for(p) { None } else { quantile_sorted(&sorted, p) }
+    if sorted.len() < fewest_for(p) {
+        None
+    } else {
+        quantile_sorted(&sorted, p)
+    }
 }
 
 /// [`quantile`] of values that are ascending and finite already.
@@ -122,7 +130,12 @@ pub fn mean_without_peaks(values: &[Option<f64>], times: f64) -> Option<WithoutP
 
 /// The values that are there, in the same order.
 pub(crate) fn present(values: &[Option<f64>]) -> Vec<f64> {
-    values.iter().flatten().copied().filter(|v| v.is_finite()).collect()
+    values
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|v| v.is_finite())
+        .collect()
 }
 
 /// A sum whose error does not grow with the number of values (Neumaier 1974).
@@ -130,7 +143,11 @@ pub(crate) fn total(values: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0_f64, 0.0_f64);
     for value in values {
         let next = sum + value;
-        lost += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+        lost += if sum.abs() >= value.abs() {
+            (sum - next) + value
+        } else {
+            (value - next) + sum
+        };
         sum = next;
     }
     sum + lost
@@ -147,5 +164,8 @@ pub(crate) fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let squares: Vec<f64> = away.iter().map(|d| d * d).collect();
     // The mean is a rounded number: the distances from it do not quite sum to 0.
     let rest = total(&away);
-    Some((mean, ((total(&squares) - rest * rest / n) / (n - 1.0)).max(0.0)))
+    Some((
+        mean,
+        ((total(&squares) - rest * rest / n) / (n - 1.0)).max(0.0),
+    ))
 }

@@ -11,14 +11,23 @@ fn conclusion(a: &[f64], b: &[f64]) -> Conclusion {
 fn one_run_per_arm_is_described_however_far_apart_they_are() {
     let c = compare(&[40_363.97], &[13_984.30], &Settings::default());
     assert_eq!(c.conclusion, Conclusion::Described);
-    assert_eq!((c.difference, c.ratio, c.shift, c.cliffs_delta), (None, None, None, None));
-    assert_eq!((c.welch, c.mann_whitney, c.equivalence, c.runs_needed), (None, None, None, None));
+    assert_eq!(
+        (c.difference, c.ratio, c.shift, c.cliffs_delta),
+        (None, None, None, None)
+    );
+    assert_eq!(
+        (c.welch, c.mann_whitney, c.equivalence, c.runs_needed),
+        (None, None, None, None)
+    );
     assert_eq!(c.reference.mean, Some(40_363.97));
 }
 
 #[test]
 fn one_run_in_one_arm_is_enough_for_no_test() {
-    assert_eq!(conclusion(&[1.0], &[5.0, 5.1, 5.2, 5.3]), Conclusion::Described);
+    assert_eq!(
+        conclusion(&[1.0], &[5.0, 5.1, 5.2, 5.3]),
+        Conclusion::Described
+    );
 }
 
 #[test]
@@ -32,47 +41,109 @@ fn two_runs_per_arm_give_an_estimate_and_no_test() {
 #[test]
 fn three_runs_per_arm_can_differ() {
     let found = conclusion(&[40.0, 41.0, 40.4], &[14.0, 13.8, 14.3]);
-    assert!(matches!(found, Conclusion::Differs { direction: Direction::Lower, p } if p < 0.001), "{found:?}");
+    assert!(
+        matches!(found, Conclusion::Differs { direction: Direction::Lower, p } if p < 0.001),
+        "{found:?}"
+    );
     let found = conclusion(&[14.0, 13.8, 14.3], &[40.0, 41.0, 40.4]);
-    assert!(matches!(found, Conclusion::Differs { direction: Direction::Higher, .. }), "{found:?}");
+    assert!(
+        matches!(
+            found,
+            Conclusion::Differs {
+                direction: Direction::Higher,
+                ..
+            }
+        ),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn no_difference_is_said_only_by_the_equivalence_test() {
     let noisy = conclusion(&[100.0, 80.0, 120.0], &[99.0, 85.0, 118.0]);
-    assert!(matches!(noisy, Conclusion::Inconclusive { p: Some(p), .. } if p > 0.05), "{noisy:?}");
+    assert!(
+        matches!(noisy, Conclusion::Inconclusive { p: Some(p), .. } if p > 0.05),
+        "{noisy:?}"
+    );
     let quiet = conclusion(&[100.0, 100.5, 99.5], &[100.2, 99.9, 100.4]);
-    assert!(matches!(quiet, Conclusion::Equivalent { differs: None, p } if p < 0.05), "{quiet:?}");
+    assert!(
+        matches!(quiet, Conclusion::Equivalent { differs: None, p } if p < 0.05),
+        "{quiet:?}"
+    );
 }
 
 #[test]
 fn a_difference_below_the_margin_is_equivalent_and_named() {
     let found = conclusion(&[100.0, 100.1, 99.9, 100.0], &[101.0, 101.1, 100.9, 101.0]);
-    assert!(matches!(found, Conclusion::Equivalent { differs: Some(Direction::Higher), .. }), "{found:?}");
+    assert!(
+        matches!(
+            found,
+            Conclusion::Equivalent {
+                differs: Some(Direction::Higher),
+                ..
+            }
+        ),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn arms_whose_runs_are_all_alike_have_nothing_to_test_against() {
     let c = compare(&[0.0; 3], &[0.0; 3], &Settings::default());
-    assert_eq!(c.conclusion, Conclusion::Inconclusive { p: None, equivalence_p: None });
+    assert_eq!(
+        c.conclusion,
+        Conclusion::Inconclusive {
+            p: None,
+            equivalence_p: None
+        }
+    );
     assert_eq!((c.welch, c.difference, c.ratio), (None, None, None));
-    assert_eq!(conclusion(&[1.0; 3], &[2.0; 3]), Conclusion::Inconclusive { p: None, equivalence_p: None });
+    assert_eq!(
+        conclusion(&[1.0; 3], &[2.0; 3]),
+        Conclusion::Inconclusive {
+            p: None,
+            equivalence_p: None
+        }
+    );
 }
 
 #[test]
 fn a_run_without_a_value_is_no_run() {
-    let c = compare(&[1.0, f64::NAN, 2.0, 3.0], &[f64::INFINITY], &Settings::default());
+    let c = compare(
+        &[1.0, f64::NAN, 2.0, 3.0],
+        &[f64::INFINITY],
+        &Settings::default(),
+    );
     assert_eq!((c.reference.runs, c.other.runs), (3, 0));
     assert_eq!(c.conclusion, Conclusion::NoValues);
 }
 
 #[test]
 fn a_ratio_to_a_mean_that_may_be_zero_is_not_given() {
-    assert_eq!(compare(&[-1.0, 0.5, 1.5], &[5.0, 6.0, 7.0], &Settings::default()).ratio, None);
-    assert_eq!(compare(&[0.0, 0.0, 0.0], &[5.0, 6.0, 7.0], &Settings::default()).ratio, None);
-    let fell_to_zero = compare(&[85_530.0, 84_012.0, 86_111.0], &[0.0; 3], &Settings::default());
-    assert_eq!(fell_to_zero.ratio.map(|r| (r.value, r.low, r.high)), Some((0.0, 0.0, 0.0)));
-    assert!(matches!(fell_to_zero.conclusion, Conclusion::Differs { direction: Direction::Lower, .. }));
+    assert_eq!(
+        compare(&[-1.0, 0.5, 1.5], &[5.0, 6.0, 7.0], &Settings::default()).ratio,
+        None
+    );
+    assert_eq!(
+        compare(&[0.0, 0.0, 0.0], &[5.0, 6.0, 7.0], &Settings::default()).ratio,
+        None
+    );
+    let fell_to_zero = compare(
+        &[85_530.0, 84_012.0, 86_111.0],
+        &[0.0; 3],
+        &Settings::default(),
+    );
+    assert_eq!(
+        fell_to_zero.ratio.map(|r| (r.value, r.low, r.high)),
+        Some((0.0, 0.0, 0.0))
+    );
+    assert!(matches!(
+        fell_to_zero.conclusion,
+        Conclusion::Differs {
+            direction: Direction::Lower,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -82,18 +153,34 @@ fn runs_needed_are_sixteen_times_the_square_of_noise_over_effect() {
     assert_eq!(arms::runs_needed(0.0, 1.0), None);
     assert_eq!(arms::runs_needed(1.0, 0.0), None);
     // 10 % between runs, a margin of 5 %: 16 * 2^2.
-    assert_eq!(compare(&[90.0, 100.0, 110.0], &[90.0, 100.0, 110.0], &Settings::default()).runs_needed, Some(64));
+    assert_eq!(
+        compare(
+            &[90.0, 100.0, 110.0],
+            &[90.0, 100.0, 110.0],
+            &Settings::default()
+        )
+        .runs_needed,
+        Some(64)
+    );
 }
 
 #[test]
 fn a_family_of_metrics_is_harder_to_convince_than_one() {
-    let settings = Settings { margin: 0.01, ..Settings::default() };
+    let settings = Settings {
+        margin: 0.01,
+        ..Settings::default()
+    };
     let near = compare(&[100.0, 101.0, 102.0], &[104.0, 105.0, 103.2], &settings);
-    assert!(matches!(near.conclusion, Conclusion::Differs { .. }), "{near:?}");
+    assert!(
+        matches!(near.conclusion, Conclusion::Differs { .. }),
+        "{near:?}"
+    );
     let mut family: Vec<Comparison> = vec![near.clone(); 10];
     arms::conclude_family(&mut family, &settings);
     for member in &family {
-        let Conclusion::Inconclusive { p: Some(p), .. } = member.conclusion else { panic!("{:?}", member.conclusion) };
+        let Conclusion::Inconclusive { p: Some(p), .. } = member.conclusion else {
+            panic!("{:?}", member.conclusion)
+        };
         assert!((p - 10.0 * near.welch.unwrap().p).abs() < 1e-12);
         assert_eq!(member.welch, near.welch, "the raw p-value stays");
     }
@@ -131,16 +218,27 @@ fn simulate(ratio: f64, spread: (f64, f64), runs: usize) -> Shares {
         // Twelve uniforms less six: near enough to normal for a test of tests.
         (0..12).map(|_| random.f64()).sum::<f64>() - 6.0
     };
-    let mut s = Shares { differs: 0.0, equivalent: 0.0, ratio_covers: 0.0, difference_covers: 0.0 };
-    let covers = |i: Option<arms::Interval>, truth: f64| i.is_none_or(|i| i.low <= truth && truth <= i.high);
+    let mut s = Shares {
+        differs: 0.0,
+        equivalent: 0.0,
+        ratio_covers: 0.0,
+        difference_covers: 0.0,
+    };
+    let covers =
+        |i: Option<arms::Interval>, truth: f64| i.is_none_or(|i| i.low <= truth && truth <= i.high);
     let count = |yes: bool| if yes { 1.0 / TIMES as f64 } else { 0.0 };
     for _ in 0..TIMES {
         let a: Vec<f64> = (0..runs).map(|_| 100.0 + spread.0 * normal()).collect();
-        let b: Vec<f64> = (0..runs).map(|_| 100.0 * ratio + spread.1 * normal()).collect();
+        let b: Vec<f64> = (0..runs)
+            .map(|_| 100.0 * ratio + spread.1 * normal())
+            .collect();
         s.differs += count(arms::welch_test(&a, &b).unwrap().p <= 0.05);
         s.equivalent += count(arms::equivalence_p(&a, &b, 0.05).unwrap() <= 0.05);
         s.ratio_covers += count(covers(arms::ratio_of_means(&a, &b, 0.95), ratio));
-        s.difference_covers += count(covers(arms::mean_difference(&a, &b, 0.95), 100.0 * ratio - 100.0));
+        s.difference_covers += count(covers(
+            arms::mean_difference(&a, &b, 0.95),
+            100.0 * ratio - 100.0,
+        ));
     }
     s
 }
@@ -151,9 +249,21 @@ fn equal_arms_are_said_to_differ_about_one_time_in_twenty() {
         for runs in [3, 6] {
             let found = simulate(1.0, spread, runs);
             // Welch's test of three runs whose spreads differ fivefold errs a little more often than one time in twenty.
-            assert!(found.differs < 0.068, "{spread:?}, {runs} runs: {}", found.differs);
-            assert!((0.932..0.98).contains(&found.difference_covers), "{spread:?}: {}", found.difference_covers);
-            assert!((0.93..0.98).contains(&found.ratio_covers), "{spread:?}: {}", found.ratio_covers);
+            assert!(
+                found.differs < 0.068,
+                "{spread:?}, {runs} runs: {}",
+                found.differs
+            );
+            assert!(
+                (0.932..0.98).contains(&found.difference_covers),
+                "{spread:?}: {}",
+                found.difference_covers
+            );
+            assert!(
+                (0.93..0.98).contains(&found.ratio_covers),
+                "{spread:?}: {}",
+                found.ratio_covers
+            );
         }
     }
 }
@@ -163,8 +273,16 @@ fn arms_at_the_margin_are_said_to_be_equivalent_at_most_one_time_in_twenty() {
     for ratio in [0.95, 1.05] {
         for runs in [3, 6] {
             let found = simulate(ratio, (1.0, 1.5), runs);
-            assert!(found.equivalent < 0.056, "{ratio}, {runs} runs: {}", found.equivalent);
-            assert!((0.93..0.98).contains(&found.ratio_covers), "{ratio}: {}", found.ratio_covers);
+            assert!(
+                found.equivalent < 0.056,
+                "{ratio}, {runs} runs: {}",
+                found.equivalent
+            );
+            assert!(
+                (0.93..0.98).contains(&found.ratio_covers),
+                "{ratio}: {}",
+                found.ratio_covers
+            );
         }
     }
 }

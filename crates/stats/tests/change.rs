@@ -23,14 +23,29 @@ struct History {
     pairs: usize,
 }
 
-const FLAT: History = History { releases: RELEASES, step: (RELEASES, 1.0), jitter: 0.0, pairs: 3 };
+const FLAT: History = History {
+    releases: RELEASES,
+    step: (RELEASES, 1.0),
+    jitter: 0.0,
+    pairs: 3,
+};
 
 impl History {
     fn changes(self, detector: &mut Detector, random: &mut Rng) -> Vec<Change> {
         let mut release = |place: usize| -> Vec<f64> {
-            let level = if place < self.step.0 { 0.0 } else { self.step.1.ln() } + self.jitter * normal(random);
-            let pairs = if self.pairs > 3 && place.is_multiple_of(3) { self.pairs } else { 3 };
-            (0..pairs).map(|_| level + NOISE * (normal(random) - normal(random))).collect()
+            let level = if place < self.step.0 {
+                0.0
+            } else {
+                self.step.1.ln()
+            } + self.jitter * normal(random);
+            let pairs = if self.pairs > 3 && place.is_multiple_of(3) {
+                self.pairs
+            } else {
+                3
+            };
+            (0..pairs)
+                .map(|_| level + NOISE * (normal(random) - normal(random)))
+                .collect()
         };
         let history: Vec<Vec<f64>> = (0..self.releases).map(&mut release).collect();
         let runs: Vec<&[f64]> = history.iter().map(Vec::as_slice).collect();
@@ -53,11 +68,24 @@ impl History {
 
 #[test]
 fn a_step_of_eight_percent_is_found_at_its_release_in_95_of_100_histories() {
-    let places = (SHORTEST..=RELEASES - SHORTEST).map(|at| (at, 1.08)).chain([(6, 1.0 / 1.08)]);
+    let places = (SHORTEST..=RELEASES - SHORTEST)
+        .map(|at| (at, 1.08))
+        .chain([(6, 1.0 / 1.08)]);
     for (at, ratio) in places {
-        let (there, more) = History { step: (at, ratio), ..FLAT }.found(1000);
-        println!("a step by {ratio:.2} at release {}: {there:.1} of 100, with a further one {more:.1}", at + 1);
-        assert!(there >= 95.0 && more <= 2.0, "a step at release {}: {there} of 100, {more}", at + 1);
+        let (there, more) = History {
+            step: (at, ratio),
+            ..FLAT
+        }
+        .found(1000);
+        println!(
+            "a step by {ratio:.2} at release {}: {there:.1} of 100, with a further one {more:.1}",
+            at + 1
+        );
+        assert!(
+            there >= 95.0 && more <= 2.0,
+            "a step at release {}: {there} of 100, {more}",
+            at + 1
+        );
     }
 }
 
@@ -66,8 +94,16 @@ fn a_large_step_is_found_from_six_releases_on() {
     let (mut detector, mut random) = (Detector::default(), Rng::with_seed(18));
     for releases in [FEWEST, 9, 15] {
         for at in SHORTEST..=releases - SHORTEST {
-            let found = History { releases, step: (at, 1.5), ..FLAT }.changes(&mut detector, &mut random);
-            assert!(found.iter().any(|change| change.at == at), "{releases} releases, a step at {at}: {found:?}");
+            let found = History {
+                releases,
+                step: (at, 1.5),
+                ..FLAT
+            }
+            .changes(&mut detector, &mut random);
+            assert!(
+                found.iter().any(|change| change.at == at),
+                "{releases} releases, a step at {at}: {found:?}"
+            );
         }
     }
 }
@@ -77,11 +113,19 @@ fn flat_histories_raise_at_most_one_false_mark_in_100() {
     for (what, history) in [
         ("three pairs each", FLAT),
         ("some repeated", History { pairs: 6, ..FLAT }),
-        ("six releases", History { releases: FEWEST, ..FLAT }),
+        (
+            "six releases",
+            History {
+                releases: FEWEST,
+                ..FLAT
+            },
+        ),
     ] {
         let (mut detector, mut random) = (Detector::default(), Rng::with_seed(17));
         let histories = 4000;
-        let marked = (0..histories).filter(|_| !history.changes(&mut detector, &mut random).is_empty()).count();
+        let marked = (0..histories)
+            .filter(|_| !history.changes(&mut detector, &mut random).is_empty())
+            .count();
         println!("{what}: {marked} of {histories}");
         assert!(marked <= histories / 100, "{what}: {marked} of {histories}");
     }
@@ -91,9 +135,19 @@ fn flat_histories_raise_at_most_one_false_mark_in_100() {
 #[test]
 fn releases_that_differ_by_a_percent_have_no_change_beyond_a_margin_of_five() {
     let (mut detector, mut random) = (Detector::default(), Rng::with_seed(19));
-    let history = History { jitter: 0.01, ..FLAT };
+    let history = History {
+        jitter: 0.01,
+        ..FLAT
+    };
     let beyond = |change: &Change| (change.after - change.before).abs() > 1.05_f64.ln();
-    let marked = (0..1000).filter(|_| history.changes(&mut detector, &mut random).iter().any(beyond)).count();
+    let marked = (0..1000)
+        .filter(|_| {
+            history
+                .changes(&mut detector, &mut random)
+                .iter()
+                .any(beyond)
+        })
+        .count();
     println!("{marked} of 1000");
     assert!(marked <= 10, "{marked} of 1000");
 }

@@ -23,9 +23,21 @@ fn simulate(process: Process, n: usize, what: What, replications: usize) -> Cove
 fn holds(process: Process, n: usize, what: What, replications: usize) {
     let c = simulate(process, n, what, replications);
     // Fewer replications find a good interval outside of 93 to 97 % by chance.
-    let slack = if replications < REPLICATIONS { 2.0 * (0.95 * 0.05 / replications as f64).sqrt() } else { 0.0 };
-    assert!((0.93 - slack..=0.97 + slack).contains(&c.covers), "covers {:.1} %", 100.0 * c.covers);
-    assert!(c.reliable > 0.9, "calls itself reliable {:.1} % of the time", 100.0 * c.reliable);
+    let slack = if replications < REPLICATIONS {
+        2.0 * (0.95 * 0.05 / replications as f64).sqrt()
+    } else {
+        0.0
+    };
+    assert!(
+        (0.93 - slack..=0.97 + slack).contains(&c.covers),
+        "covers {:.1} %",
+        100.0 * c.covers
+    );
+    assert!(
+        c.reliable > 0.9,
+        "calls itself reliable {:.1} % of the time",
+        100.0 * c.reliable
+    );
 }
 
 #[test]
@@ -60,7 +72,12 @@ fn a_ratio_of_sums_is_covered() {
 
 #[test]
 fn the_p95_of_a_run_is_covered() {
-    holds(Process::Autoregression(0.9), RUN, What::Quantile(0.95), FEWER);
+    holds(
+        Process::Autoregression(0.9),
+        RUN,
+        What::Quantile(0.95),
+        FEWER,
+    );
     holds(Process::LogNormal(0.5), RUN, What::Quantile(0.95), FEWER);
 }
 
@@ -80,8 +97,16 @@ fn an_hour_with_rho_nine_tenths_is_covered() {
 #[test]
 fn a_run_of_200_samples_with_rho_nine_tenths_says_that_it_is_too_short() {
     let c = simulate(Process::Autoregression(0.9), 200, What::Mean, REPLICATIONS);
-    assert!(c.covers < 0.93, "covers {:.1} %: no reason to call it short", 100.0 * c.covers);
-    assert!(c.reliable < 0.01, "calls itself reliable {:.1} % of the time", 100.0 * c.reliable);
+    assert!(
+        c.covers < 0.93,
+        "covers {:.1} %: no reason to call it short",
+        100.0 * c.covers
+    );
+    assert!(
+        c.reliable < 0.01,
+        "calls itself reliable {:.1} % of the time",
+        100.0 * c.reliable
+    );
 }
 
 #[test]
@@ -92,6 +117,11 @@ fn a_run_that_remembers_for_a_quarter_of_an_hour_says_that_it_is_too_short() {
 
 #[test]
 fn rare_bursts_of_counts_in_an_hour_say_that_they_are_too_few() {
-    let c = simulate(Process::Counts(0.02, 0.05, 10.0), 3600, What::Mean, REPLICATIONS);
+    let c = simulate(
+        Process::Counts(0.02, 0.05, 10.0),
+        3600,
+        What::Mean,
+        REPLICATIONS,
+    );
     assert!(c.covers < 0.93 && c.reliable < 0.2, "{c:?}");
 }

@@ -15,16 +15,32 @@ fn pair(n: u64, factor: f64, random: &mut fastrand::Rng) -> (Run, Run) {
     let mut one = |slot| {
         load = 0.95 * load + noise(3.0);
         let cost = 100.0 + load;
-        ((slot, cost + noise(2.0)), (slot, factor * cost + noise(2.0)))
+        (
+            (slot, cost + noise(2.0)),
+            (slot, factor * cost + noise(2.0)),
+        )
     };
     (0..n).map(&mut one).unzip()
 }
 
 #[test]
 fn only_slots_that_both_have_are_paired() {
-    let pairs = join([(5, 1.0), (1, 2.0), (9, f64::NAN), (7, 3.0)], [(7, 4.0), (5, 2.0), (8, 0.0)]);
-    assert_eq!((pairs.slots.as_slice(), pairs.reference.as_slice()), ([5, 7].as_slice(), [1.0, 3.0].as_slice()));
-    assert_eq!((pairs.other.as_slice(), pairs.only_reference, pairs.only_other), ([2.0, 4.0].as_slice(), 1, 1));
+    let pairs = join(
+        [(5, 1.0), (1, 2.0), (9, f64::NAN), (7, 3.0)],
+        [(7, 4.0), (5, 2.0), (8, 0.0)],
+    );
+    assert_eq!(
+        (pairs.slots.as_slice(), pairs.reference.as_slice()),
+        ([5, 7].as_slice(), [1.0, 3.0].as_slice())
+    );
+    assert_eq!(
+        (
+            pairs.other.as_slice(),
+            pairs.only_reference,
+            pairs.only_other
+        ),
+        ([2.0, 4.0].as_slice(), 1, 1)
+    );
 }
 
 #[test]
@@ -34,10 +50,16 @@ fn pairing_takes_the_loads_variance_out() {
     let alone = block::mean(&alone, &Plan::default()).unwrap();
     let effect = join(a, b).effect(&Plan::default()).unwrap();
     let paired = effect.mean_difference;
-    assert!(paired.high - paired.low < (alone.high - alone.low) / 5.0, "{paired:?} {alone:?}");
+    assert!(
+        paired.high - paired.low < (alone.high - alone.low) / 5.0,
+        "{paired:?} {alone:?}"
+    );
     assert!(paired.high < 0.0, "three in a hundred are seen: {paired:?}");
     let ratio = effect.ratio_of_sums.unwrap();
-    assert!(ratio.low < 0.97 && 0.97 < ratio.high && ratio.high - ratio.low < 0.003, "{ratio:?}");
+    assert!(
+        ratio.low < 0.97 && 0.97 < ratio.high && ratio.high - ratio.low < 0.003,
+        "{ratio:?}"
+    );
     assert!(effect.share_lower.value > 0.7, "{:?}", effect.share_lower);
 }
 
@@ -54,7 +76,11 @@ fn effects_on_the_same_slots_are_covered() {
     for seed in 0..TIMES as u64 {
         let (a, b) = pair(20_000, factor, &mut random);
         let pairs = join(a, b);
-        let plan = Plan { resamples: 1000, seed, ..Plan::default() };
+        let plan = Plan {
+            resamples: 1000,
+            seed,
+            ..Plan::default()
+        };
         let effect = pairs.effect(&plan).unwrap();
         let found = [
             effect.mean_difference,
@@ -63,11 +89,18 @@ fn effects_on_the_same_slots_are_covered() {
             pairs.quantile_difference(0.95, &plan).unwrap(),
         ];
         for ((covered, found), truth) in covered.iter_mut().zip(found).zip(truths) {
-            *covered += if found.low <= truth && truth <= found.high { 1.0 / TIMES as f64 } else { 0.0 };
+            *covered += if found.low <= truth && truth <= found.high {
+                1.0 / TIMES as f64
+            } else {
+                0.0
+            };
         }
     }
     // The standard error of a coverage of 95 % is 1.1 % with so few replications.
-    assert!(covered.iter().all(|c| (0.92..=0.98).contains(c)), "mean, median, ratio, p95: {covered:?}");
+    assert!(
+        covered.iter().all(|c| (0.92..=0.98).contains(c)),
+        "mean, median, ratio, p95: {covered:?}"
+    );
 }
 
 #[test]
@@ -83,6 +116,9 @@ fn several_pairs_together_have_the_interval_of_student_s_t() {
     // t of 0.975 with 2 degrees of freedom is 4.302653 (any table); the mean is 2, its standard error 1 / sqrt(3).
     let together = over_pairs(&[1.0, 2.0, 3.0, f64::NAN], 0.95).unwrap();
     assert!((together.value - 2.0).abs() < 1e-12);
-    assert!((together.high - 2.0 - 4.302_653 / 3.0_f64.sqrt()).abs() < 1e-5, "{together:?}");
+    assert!(
+        (together.high - 2.0 - 4.302_653 / 3.0_f64.sqrt()).abs() < 1e-5,
+        "{together:?}"
+    );
     assert_eq!(over_pairs(&[1.0], 0.95), None);
 }

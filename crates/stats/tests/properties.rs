@@ -22,17 +22,22 @@ fn series(most: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
 }
 
 fn tame(most: usize) -> impl Strategy<Value = Vec<Option<f64>>> {
-    let value =
-        prop_oneof![3 => (-1e3..1e3).prop_map(Some), 1 => (0..3_i32).prop_map(|v| Some(f64::from(v))), 1 => Just(None)];
+    let value = prop_oneof![3 => (-1e3..1e3).prop_map(Some), 1 => (0..3_i32).prop_map(|v| Some(f64::from(v))), 1 => Just(None)];
     prop::collection::vec(value, 0..most)
 }
 
 fn runs() -> impl Strategy<Value = Vec<f64>> {
-    prop::collection::vec(prop_oneof![4 => -1e3..1e3, 1 => (0..3_i32).prop_map(f64::from), 1 => any::<f64>()], 0..12)
+    prop::collection::vec(
+        prop_oneof![4 => -1e3..1e3, 1 => (0..3_i32).prop_map(f64::from), 1 => any::<f64>()],
+        0..12,
+    )
 }
 
 fn quick() -> Plan {
-    Plan { resamples: 1000, ..Plan::default() }
+    Plan {
+        resamples: 1000,
+        ..Plan::default()
+    }
 }
 
 proptest! {

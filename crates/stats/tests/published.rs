@@ -9,7 +9,10 @@ fn some(values: &[f64]) -> Vec<Option<f64>> {
 
 #[track_caller]
 fn near(found: f64, expected: f64, within: f64) {
-    assert!((found - expected).abs() <= within, "{found} is not within {within} of {expected}");
+    assert!(
+        (found - expected).abs() <= within,
+        "{found} is not within {within} of {expected}"
+    );
 }
 
 /// NIST Statistical Reference Datasets, univariate: NumAcc1 to NumAcc4, made to break one-pass formulas. The error that is
@@ -22,10 +25,25 @@ fn mean_and_deviation_of_nists_hardest_sets_are_certified() {
         some(&values)
     };
     for (values, mean, sd, within) in [
-        (some(&[10_000_001.0, 10_000_003.0, 10_000_002.0]), 10_000_002.0, 1.0, 1e-15),
+        (
+            some(&[10_000_001.0, 10_000_003.0, 10_000_002.0]),
+            10_000_002.0,
+            1.0,
+            1e-15,
+        ),
         (alternating(1.2, 1.1, 1.3), 1.2, 0.1, 1e-14),
-        (alternating(1_000_000.2, 1_000_000.1, 1_000_000.3), 1_000_000.2, 0.1, 1e-9),
-        (alternating(10_000_000.2, 10_000_000.1, 10_000_000.3), 10_000_000.2, 0.1, 1e-8),
+        (
+            alternating(1_000_000.2, 1_000_000.1, 1_000_000.3),
+            1_000_000.2,
+            0.1,
+            1e-9,
+        ),
+        (
+            alternating(10_000_000.2, 10_000_000.1, 10_000_000.3),
+            10_000_000.2,
+            0.1,
+            1e-8,
+        ),
     ] {
         let found = summary::summary(&values);
         near(found.mean.unwrap(), mean, 1e-15 * mean);
@@ -69,12 +87,36 @@ fn anscombes_quartet_has_one_correlation() {
     let x = [10.0, 8.0, 13.0, 9.0, 11.0, 14.0, 6.0, 4.0, 12.0, 7.0, 5.0];
     let last = [8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 19.0, 8.0, 8.0, 8.0];
     for (x, y) in [
-        (x, [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68]),
-        (x, [9.14, 8.14, 8.74, 8.77, 9.26, 8.10, 6.13, 3.10, 9.13, 7.26, 4.74]),
-        (x, [7.46, 6.77, 12.74, 7.11, 7.81, 8.84, 6.08, 5.39, 8.15, 6.42, 5.73]),
-        (last, [6.58, 5.76, 7.71, 8.84, 8.47, 7.04, 5.25, 12.50, 5.56, 7.91, 6.89]),
+        (
+            x,
+            [
+                8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68,
+            ],
+        ),
+        (
+            x,
+            [
+                9.14, 8.14, 8.74, 8.77, 9.26, 8.10, 6.13, 3.10, 9.13, 7.26, 4.74,
+            ],
+        ),
+        (
+            x,
+            [
+                7.46, 6.77, 12.74, 7.11, 7.81, 8.84, 6.08, 5.39, 8.15, 6.42, 5.73,
+            ],
+        ),
+        (
+            last,
+            [
+                6.58, 5.76, 7.71, 8.84, 8.47, 7.04, 5.25, 12.50, 5.56, 7.91, 6.89,
+            ],
+        ),
     ] {
-        near(correlation::pearson(&some(&x), &some(&y)).unwrap(), 0.816, 0.0006);
+        near(
+            correlation::pearson(&some(&x), &some(&y)).unwrap(),
+            0.816,
+            0.0006,
+        );
     }
 }
 
@@ -93,6 +135,10 @@ fn holms_worked_example_rejects_two_of_four() {
 #[test]
 fn lehrs_rule_is_near_cohens_table() {
     for (effect, table) in [(0.5, 64.0), (1.0, 17.0), (0.2, 393.0)] {
-        near(arms::runs_needed(1.0, effect).unwrap() as f64 / table, 1.0, 0.06);
+        near(
+            arms::runs_needed(1.0, effect).unwrap() as f64 / table,
+            1.0,
+            0.06,
+        );
     }
 }

@@ -13,26 +13,53 @@ fn some(values: &[f64]) -> Vec<Option<f64>> {
 }
 
 fn readings(of: &[(f64, Option<f64>, u64)]) -> Vec<Reading> {
-    of.iter().map(|(at, total, epoch)| Reading { at: *at, total: *total, epoch: *epoch }).collect()
+    of.iter()
+        .map(|(at, total, epoch)| Reading {
+            at: *at,
+            total: *total,
+            epoch: *epoch,
+        })
+        .collect()
 }
 
 #[test]
 fn a_rate_is_the_rise_over_the_seconds_it_took() {
-    let found = rates(&readings(&[(0.0, Some(100.0), 1), (1.0, Some(150.0), 1), (3.0, Some(150.0), 1)]), 2.5);
+    let found = rates(
+        &readings(&[
+            (0.0, Some(100.0), 1),
+            (1.0, Some(150.0), 1),
+            (3.0, Some(150.0), 1),
+        ]),
+        2.5,
+    );
     assert_eq!(found.per_second, [None, Some(50.0), Some(0.0)]);
     assert_eq!((found.increase, found.seconds), (50.0, 3.0));
 }
 
 #[test]
 fn a_counter_that_began_anew_has_no_rate_there_and_no_negative_one() {
-    let found = rates(&readings(&[(0.0, Some(100.0), 1), (1.0, Some(7.0), 1), (2.0, Some(9.0), 1)]), 1.5);
+    let found = rates(
+        &readings(&[
+            (0.0, Some(100.0), 1),
+            (1.0, Some(7.0), 1),
+            (2.0, Some(9.0), 1),
+        ]),
+        1.5,
+    );
     assert_eq!(found.per_second, [None, None, Some(2.0)]);
     assert_eq!((found.resets, found.gaps, found.increase), (1, 0, 2.0));
 }
 
 #[test]
 fn there_is_no_rate_from_one_process_to_the_next() {
-    let found = rates(&readings(&[(0.0, Some(100.0), 1), (1.0, Some(500.0), 2), (2.0, Some(510.0), 2)]), 1.5);
+    let found = rates(
+        &readings(&[
+            (0.0, Some(100.0), 1),
+            (1.0, Some(500.0), 2),
+            (2.0, Some(510.0), 2),
+        ]),
+        1.5,
+    );
     assert_eq!(found.per_second, [None, None, Some(10.0)]);
     assert_eq!(found.resets, 0, "another process is no reset");
 }
@@ -40,23 +67,46 @@ fn there_is_no_rate_from_one_process_to_the_next() {
 #[test]
 fn what_rose_across_a_gap_is_known_and_when_is_not() {
     let found = rates(
-        &readings(&[(0.0, Some(0.0), 1), (1.0, Some(1.0), 1), (60.0, Some(90.0), 1), (61.0, Some(91.0), 1)]),
+        &readings(&[
+            (0.0, Some(0.0), 1),
+            (1.0, Some(1.0), 1),
+            (60.0, Some(90.0), 1),
+            (61.0, Some(91.0), 1),
+        ]),
         1.5,
     );
     assert_eq!(found.per_second, [None, Some(1.0), None, Some(1.0)]);
-    assert_eq!((found.gaps, found.increase_in_gaps, found.increase, found.seconds), (1, 89.0, 2.0, 2.0));
+    assert_eq!(
+        (
+            found.gaps,
+            found.increase_in_gaps,
+            found.increase,
+            found.seconds
+        ),
+        (1, 89.0, 2.0, 2.0)
+    );
 }
 
 #[test]
 fn a_missing_reading_makes_the_next_step_longer() {
     let of = [(0.0, Some(0.0), 1), (1.0, None, 1), (2.0, Some(4.0), 1)];
     assert_eq!(rates(&readings(&of), 1.5).per_second, [None, None, None]);
-    assert_eq!(rates(&readings(&of), 2.5).per_second, [None, None, Some(2.0)]);
+    assert_eq!(
+        rates(&readings(&of), 2.5).per_second,
+        [None, None, Some(2.0)]
+    );
 }
 
 #[test]
 fn a_clock_that_stands_gives_no_rate() {
-    let found = rates(&readings(&[(5.0, Some(0.0), 1), (5.0, Some(1.0), 1), (4.0, Some(2.0), 1)]), 1.5);
+    let found = rates(
+        &readings(&[
+            (5.0, Some(0.0), 1),
+            (5.0, Some(1.0), 1),
+            (4.0, Some(2.0), 1),
+        ]),
+        1.5,
+    );
     assert_eq!(found.per_second, [None, None, None]);
     assert_eq!(found.seconds, 0.0);
 }
@@ -78,16 +128,39 @@ fn a_trailing_average_waits_for_a_full_window() {
 #[test]
 fn the_studys_mean_leaves_out_what_is_above_three_times_the_mean_of_all() {
     // The mean of all is 5.5; 40 is above 16.5. A second pass would leave out 8 as well.
-    let found = summary::mean_without_peaks(&some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]), 3.0).unwrap();
-    assert_eq!((found.mean_of_all, found.limit, found.left_out, found.n, found.max), (5.5, 16.5, 1, 9, 40.0));
+    let found = summary::mean_without_peaks(
+        &some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]),
+        3.0,
+    )
+    .unwrap();
+    assert_eq!(
+        (
+            found.mean_of_all,
+            found.limit,
+            found.left_out,
+            found.n,
+            found.max
+        ),
+        (5.5, 16.5, 1, 9, 40.0)
+    );
     assert_eq!(found.mean, 15.0 / 9.0);
     let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0]), 3.0).unwrap();
-    assert_eq!((exactly.left_out, exactly.mean), (0, 1.0), "at three times it stays");
+    assert_eq!(
+        (exactly.left_out, exactly.mean),
+        (0, 1.0),
+        "at three times it stays"
+    );
 }
 
 #[test]
 fn of_nothing_there_is_no_number() {
-    assert_eq!(summary::summary(&[None, Some(f64::NAN)]), summary::Summary { missing: 2, ..Default::default() });
+    assert_eq!(
+        summary::summary(&[None, Some(f64::NAN)]),
+        summary::Summary {
+            missing: 2,
+            ..Default::default()
+        }
+    );
     assert_eq!(summary::quantile(&[None], 0.5), None);
     assert_eq!(summary::mean_without_peaks(&[], 3.0), None);
     assert_eq!(block::mean(&[Some(1.0), None], &Plan::default()), None);
@@ -96,9 +169,20 @@ fn of_nothing_there_is_no_number() {
 
 #[test]
 fn a_class_holds_its_lower_edge_and_the_last_one_both() {
-    let values = [Some(-0.1), Some(0.0), Some(1.0), Some(1.9), Some(3.0), Some(3.1), None];
+    let values = [
+        Some(-0.1),
+        Some(0.0),
+        Some(1.0),
+        Some(1.9),
+        Some(3.0),
+        Some(3.1),
+        None,
+    ];
     let found = histogram::count(&values, &histogram::linear_edges(0.0, 3.0, 3));
-    assert_eq!((found.counts, found.below, found.above, found.missing), (vec![1, 2, 1], 1, 1, 1));
+    assert_eq!(
+        (found.counts, found.below, found.above, found.missing),
+        (vec![1, 2, 1], 1, 1, 1)
+    );
 }
 
 #[test]
@@ -107,8 +191,15 @@ fn a_long_tail_beyond_the_quantile_counts_as_above() {
     values.push(Some(1e6));
     let edges = histogram::freedman_diaconis(&values, 0.8, 50);
     let found = histogram::count(&values, &edges);
-    assert!(*edges.last().unwrap() < 10.0 && found.above == 2, "{edges:?}");
-    assert_eq!(histogram::freedman_diaconis(&some(&[5.0; 9]), 1.0, 50).len(), 2, "a constant has one class");
+    assert!(
+        *edges.last().unwrap() < 10.0 && found.above == 2,
+        "{edges:?}"
+    );
+    assert_eq!(
+        histogram::freedman_diaconis(&some(&[5.0; 9]), 1.0, 50).len(),
+        2,
+        "a constant has one class"
+    );
 }
 
 #[test]
@@ -119,19 +210,28 @@ fn a_few_blocks_of_a_rare_amount_have_no_interval_below_zero_and_say_how_it_was_
     let plain = block::mean(&values, &Plan::default()).unwrap();
     assert!(plain.low < 0.0, "no reason for another method: {plain:?}");
     let found = block::amount(&values, &Plan::default()).unwrap();
-    assert!(found.low > 0.0 && found.high > plain.high && found.value == plain.value, "{found:?}");
+    assert!(
+        found.low > 0.0 && found.high > plain.high && found.value == plain.value,
+        "{found:?}"
+    );
     assert_eq!(found.method, Method::Score);
 }
 
 #[test]
 fn a_quantile_above_the_median_needs_so_many_values_that_one_is_beyond_it() {
-    assert_eq!([0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::fewest_for), [1, 1, 10, 20, 100, 1]);
+    assert_eq!(
+        [0.0, 0.5, 0.9, 0.95, 0.99, 1.0].map(summary::fewest_for),
+        [1, 1, 10, 20, 100, 1]
+    );
     let values = some(&(0..19).map(f64::from).collect::<Vec<_>>());
     assert_eq!(summary::quantile_of_enough(&values, 0.95), None);
     assert_eq!(summary::quantile_of_enough(&values, 0.5), Some(9.0));
     assert_eq!(summary::quantile_of_enough(&values, 1.0), Some(18.0));
     let values = some(&(0..20).map(f64::from).collect::<Vec<_>>());
-    assert_eq!(summary::quantile_of_enough(&values, 0.95), summary::quantile(&values, 0.95));
+    assert_eq!(
+        summary::quantile_of_enough(&values, 0.95),
+        summary::quantile(&values, 0.95)
+    );
     assert_eq!(summary::quantile_of_enough(&[], 0.5), None);
 }
 
@@ -139,7 +239,10 @@ fn a_quantile_above_the_median_needs_so_many_values_that_one_is_beyond_it() {
 fn a_constant_has_no_interval_and_says_so() {
     for value in [0.0, 0.1, 6e11] {
         let found = block::mean(&vec![Some(value); 1000], &Plan::default()).unwrap();
-        assert_eq!((found.reliable, found.method), (Reliability::Constant, Method::None));
+        assert_eq!(
+            (found.reliable, found.method),
+            (Reliability::Constant, Method::None)
+        );
         assert!((found.value - value).abs() <= 1e-15 * value && found.low == found.high);
     }
     let below: Vec<Option<f64>> = (1..1000).map(|v| Some(f64::from(v))).collect();
@@ -160,13 +263,18 @@ fn a_single_burst_says_that_it_is_too_rare() {
     let mut counts = vec![Some(0.0); 43_200];
     counts[20_000] = Some(134.0);
     let found = block::mean(&counts, &Plan::default()).unwrap();
-    assert_eq!((found.reliable, found.method), (Reliability::TooRare, Method::BlockBootstrapPercentile));
+    assert_eq!(
+        (found.reliable, found.method),
+        (Reliability::TooRare, Method::BlockBootstrapPercentile)
+    );
     assert!(found.low.is_finite() && found.high.is_finite());
 }
 
 #[test]
 fn a_quantile_of_mostly_zeros_is_zero_with_an_interval() {
-    let counts: Vec<Option<f64>> = (0..10_000).map(|i| Some(if i % 50 == 0 { 3.0 } else { 0.0 })).collect();
+    let counts: Vec<Option<f64>> = (0..10_000)
+        .map(|i| Some(if i % 50 == 0 { 3.0 } else { 0.0 }))
+        .collect();
     let found = block::quantile(&counts, 0.5, &Plan::default()).unwrap();
     assert_eq!((found.value, found.low, found.high), (0.0, 0.0, 0.0));
     let top = block::quantile(&counts, 0.999, &Plan::default()).unwrap();
@@ -175,8 +283,9 @@ fn a_quantile_of_mostly_zeros_is_zero_with_an_interval() {
 
 #[test]
 fn a_low_quantile_of_many_zeros_is_no_constant() {
-    let counts: Vec<Option<f64>> =
-        (0..10_000).map(|i| Some(f64::from((i * 7919) % 10) - 6.0).map(|v| v.max(0.0))).collect();
+    let counts: Vec<Option<f64>> = (0..10_000)
+        .map(|i| Some(f64::from((i * 7919) % 10) - 6.0).map(|v| v.max(0.0)))
+        .collect();
     let found = block::quantile(&counts, 0.05, &Plan::default()).unwrap();
     assert_eq!((found.value, found.low, found.high), (0.0, 0.0, 0.0));
     assert_ne!(found.reliable, Reliability::Constant, "{found:?}");
@@ -187,9 +296,16 @@ fn an_interval_is_wider_the_more_samples_repeat_one_another() {
     let mut random = fastrand::Rng::with_seed(9);
     let independent: Vec<Option<f64>> = (0..20_000).map(|_| Some(random.f64())).collect();
     let held: Vec<Option<f64>> = (0..20_000).map(|i| independent[i / 25]).collect();
-    let width = |values: &[Option<f64>]| block::mean(values, &Plan::default()).map(|e| e.high - e.low).unwrap();
+    let width = |values: &[Option<f64>]| {
+        block::mean(values, &Plan::default())
+            .map(|e| e.high - e.low)
+            .unwrap()
+    };
     let ratio = width(&held) / width(&independent);
-    assert!((4.0..6.0).contains(&ratio), "each value 25 times over: 5 times as wide, found {ratio}");
+    assert!(
+        (4.0..6.0).contains(&ratio),
+        "each value 25 times over: 5 times as wide, found {ratio}"
+    );
 }
 
 #[test]
@@ -219,17 +335,41 @@ fn a_replicate_of_which_it_is_not_known_keeps_its_limit_from_being_enough() {
 #[test]
 fn a_smaller_limit_that_was_enough_where_a_larger_was_not_is_a_contradiction() {
     let run = |limit, kept_up| Replicate { limit, kept_up };
-    let found = bracket(&[run(256, Some(true)), run(512, Some(false)), run(1024, Some(true))]);
-    assert_eq!(found.contradictions, [Contradiction { kept_up: 256, failed: 512 }]);
+    let found = bracket(&[
+        run(256, Some(true)),
+        run(512, Some(false)),
+        run(1024, Some(true)),
+    ]);
+    assert_eq!(
+        found.contradictions,
+        [Contradiction {
+            kept_up: 256,
+            failed: 512
+        }]
+    );
     assert_eq!((found.enough, found.failed), (Some(256), Some(512)));
 }
 
 #[test]
 fn all_of_one_arm_and_then_all_of_the_other_is_a_caveat() {
-    let found = not_interleaved(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
-    assert_eq!(found, Caveat::NotInterleaved { first: "512".into(), then: "1024".into() });
-    assert_eq!(not_interleaved(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]), None);
-    assert_eq!(not_interleaved(&[(1.0, "512"), (2.0, "1024")]), None, "a single run each is another caveat");
+    let found =
+        not_interleaved(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
+    assert_eq!(
+        found,
+        Caveat::NotInterleaved {
+            first: "512".into(),
+            then: "1024".into()
+        }
+    );
+    assert_eq!(
+        not_interleaved(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]),
+        None
+    );
+    assert_eq!(
+        not_interleaved(&[(1.0, "512"), (2.0, "1024")]),
+        None,
+        "a single run each is another caveat"
+    );
 }
 
 #[test]
@@ -256,27 +396,131 @@ fn every_caveat_is_sentences_and_names_its_facts() {
             assert!(text.contains(fact), "{fact:?} is not in {text:?}");
         }
         for text in [text.as_str(), remedy] {
-            assert!(text.ends_with('.') && !text.contains("  ") && !text.contains("NaN"), "{text:?}");
+            assert!(
+                text.ends_with('.') && !text.contains("  ") && !text.contains("NaN"),
+                "{text:?}"
+            );
         }
     };
-    one(Caveat::OneRunPerArm { arms: vec!["512".into(), "1024".into()] }, &["512, 1024", "single run"]);
-    one(Caveat::TooFewRuns { arms: vec!["512".into()], needed: 3 }, &["512", "3"]);
-    one(Caveat::DifferentLoad { lowest_tps: Some(3800.4), highest_tps: Some(4742.3) }, &["3,800 to 4,742"]);
-    one(Caveat::DifferentLoad { lowest_tps: None, highest_tps: None }, &["same slots"]);
-    one(Caveat::DaemonGaps { run: run(), gaps: 1, seconds: 61.0 }, &["512, run 1", "1 stretch ", "61 s"]);
-    one(Caveat::Restarts { run: run(), restarts: 2 }, &["2 times"]);
-    one(Caveat::DifferentVersions { versions: vec!["2.1.14".into(), "2.2.0".into()] }, &["2.1.14, 2.2.0"]);
-    one(Caveat::HitsNotComparable { versions: vec!["2.1.14".into()] }, &["hits", "4.4"]);
     one(
-        Caveat::UnreliableInterval { run: run(), metric: "TPS".into(), why: Reliability::TooShort { n_eff: 10.4 } },
+        Caveat::OneRunPerArm {
+            arms: vec!["512".into(), "1024".into()],
+        },
+        &["512, 1024", "single run"],
+    );
+    one(
+        Caveat::TooFewRuns {
+            arms: vec!["512".into()],
+            needed: 3,
+        },
+        &["512", "3"],
+    );
+    one(
+        Caveat::DifferentLoad {
+            lowest_tps: Some(3800.4),
+            highest_tps: Some(4742.3),
+        },
+        &["3,800 to 4,742"],
+    );
+    one(
+        Caveat::DifferentLoad {
+            lowest_tps: None,
+            highest_tps: None,
+        },
+        &["same slots"],
+    );
+    one(
+        Caveat::DaemonGaps {
+            run: run(),
+            gaps: 1,
+            seconds: 61.0,
+        },
+        &["512, run 1", "1 stretch ", "61 s"],
+    );
+    one(
+        Caveat::Restarts {
+            run: run(),
+            restarts: 2,
+        },
+        &["2 times"],
+    );
+    one(
+        Caveat::DifferentVersions {
+            versions: vec!["2.1.14".into(), "2.2.0".into()],
+        },
+        &["2.1.14, 2.2.0"],
+    );
+    one(
+        Caveat::HitsNotComparable {
+            versions: vec!["2.1.14".into()],
+        },
+        &["hits", "4.4"],
+    );
+    one(
+        Caveat::UnreliableInterval {
+            run: run(),
+            metric: "TPS".into(),
+            why: Reliability::TooShort { n_eff: 10.4 },
+        },
         &["TPS", "10 independent"],
     );
-    one(Caveat::NotAtTip { run: run(), seconds_at_tip: Some(600.0), seconds: 43_200.0 }, &["10 min of 12.0 h"]);
-    one(Caveat::NotAtTip { run: run(), seconds_at_tip: Some(0.0), seconds: 43_200.0 }, &["never"]);
-    one(Caveat::NotAtTip { run: run(), seconds_at_tip: None, seconds: 43_200.0 }, &["not known"]);
-    one(Caveat::DifferentHardware { differences: vec!["CPU: A against B".into()] }, &["A against B"]);
-    one(Caveat::DifferentKernel { kernels: vec!["6.1".into(), "6.8".into()] }, &["6.1, 6.8"]);
-    one(Caveat::NotInterleaved { first: "512".into(), then: "1024".into() }, &["512", "1024"]);
-    one(Caveat::UnknownSeconds { run: run(), unknown: 7, of: 43_200 }, &["7 of 43200"]);
-    one(Caveat::CacheSizeObserved { run: run(), configured: 512, observed: 1024 }, &["1024", "512"]);
+    one(
+        Caveat::NotAtTip {
+            run: run(),
+            seconds_at_tip: Some(600.0),
+            seconds: 43_200.0,
+        },
+        &["10 min of 12.0 h"],
+    );
+    one(
+        Caveat::NotAtTip {
+            run: run(),
+            seconds_at_tip: Some(0.0),
+            seconds: 43_200.0,
+        },
+        &["never"],
+    );
+    one(
+        Caveat::NotAtTip {
+            run: run(),
+            seconds_at_tip: None,
+            seconds: 43_200.0,
+        },
+        &["not known"],
+    );
+    one(
+        Caveat::DifferentHardware {
+            differences: vec!["CPU: A against B".into()],
+        },
+        &["A against B"],
+    );
+    one(
+        Caveat::DifferentKernel {
+            kernels: vec!["6.1".into(), "6.8".into()],
+        },
+        &["6.1, 6.8"],
+    );
+    one(
+        Caveat::NotInterleaved {
+            first: "512".into(),
+            then: "1024".into(),
+        },
+        &["512", "1024"],
+    );
+    one(
+        Caveat::UnknownSeconds {
+            run: run(),
+            unknown: 7,
+            of: 43_200,
+        },
+        &["7 of 43200"],
+    );
+    one(
+        Caveat::CacheSizeObserved {
+            run: run(),
+            configured: 512,
+            observed: 1024,
+        },
+        &["1024", "512"],
+    );
 }

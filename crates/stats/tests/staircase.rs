@@ -1,7 +1,11 @@
 //! A search for a threshold: against a posterior that is computed otherwise, and how often its interval holds the threshold.
 //! More searches: `cargo bench -p faultline-stats --bench staircase -- 10000`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 #[path = "common/searches.rs"]
 mod searches;
@@ -14,7 +18,9 @@ const MANY: usize = 250;
 
 /// The ends and the median of the posterior, likelihood by likelihood over a fine grid of thresholds.
 fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
-    let thresholds: Vec<f64> = (0..2200).map(|i| (from.ln() - 4.005) + 0.002 * f64::from(i)).collect();
+    let thresholds: Vec<f64> = (0..2200)
+        .map(|i| (from.ln() - 4.005) + 0.002 * f64::from(i))
+        .collect();
     let slopes = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
     let lapses = [0.0, 0.02, 0.05];
     let mut below = Vec::new();
@@ -23,7 +29,8 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
         for slope in &slopes {
             for lapse in &lapses {
                 let chance = |(h, kept_up): &(f64, bool)| {
-                    let fails = lapse + (1.0 - 2.0 * lapse) / (1.0 + ((h.ln() - threshold) / slope).exp());
+                    let fails =
+                        lapse + (1.0 - 2.0 * lapse) / (1.0 + ((h.ln() - threshold) / slope).exp());
                     if *kept_up { 1.0 - fails } else { fails }
                 };
                 sum += trials.iter().map(chance).product::<f64>();
@@ -32,7 +39,10 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
         below.push(sum);
     }
     [0.05, 0.5, 0.95].map(|share| {
-        let at = below.iter().position(|below| *below >= share * sum).expect("a quantile");
+        let at = below
+            .iter()
+            .position(|below| *below >= share * sum)
+            .expect("a quantile");
         thresholds[at].exp()
     })
 }
@@ -41,18 +51,53 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
 fn the_interval_is_that_of_the_posterior() {
     let cases: [&[(f64, bool)]; 4] = [
         &[(1000.0, true), (920.0, true), (846.0, false)],
-        &[(1000.0, true), (920.0, false), (960.0, true), (930.0, false), (945.0, true), (938.0, true)],
-        &[(1000.0, true), (920.0, false), (960.0, false), (985.0, true), (940.0, true), (950.0, false)],
-        &[(500.0, true), (400.0, true), (350.0, false), (370.0, false), (385.0, true), (300.0, false), (377.0, true)],
+        &[
+            (1000.0, true),
+            (920.0, false),
+            (960.0, true),
+            (930.0, false),
+            (945.0, true),
+            (938.0, true),
+        ],
+        &[
+            (1000.0, true),
+            (920.0, false),
+            (960.0, false),
+            (985.0, true),
+            (940.0, true),
+            (950.0, false),
+        ],
+        &[
+            (500.0, true),
+            (400.0, true),
+            (350.0, false),
+            (370.0, false),
+            (385.0, true),
+            (300.0, false),
+            (377.0, true),
+        ],
     ];
     for trials in cases {
-        let mut staircase = Staircase::new(Wanted { from: 1000.0, width: 0.1, most: 40 }).expect("a search");
-        trials.iter().for_each(|(h, kept_up)| staircase.take(*h, *kept_up));
+        let mut staircase = Staircase::new(Wanted {
+            from: 1000.0,
+            width: 0.1,
+            most: 40,
+        })
+        .expect("a search");
+        trials
+            .iter()
+            .for_each(|(h, kept_up)| staircase.take(*h, *kept_up));
         let interval = staircase.interval();
         let wanted = witness(1000.0, trials);
-        for (found, wanted) in [interval.low, interval.middle, interval.high].into_iter().zip(wanted) {
+        for (found, wanted) in [interval.low, interval.middle, interval.high]
+            .into_iter()
+            .zip(wanted)
+        {
             // Its thresholds are coarser.
-            assert!((found / wanted - 1.0).abs() < 0.006, "{interval:?}, {wanted:?}, {trials:?}");
+            assert!(
+                (found / wanted - 1.0).abs() < 0.006,
+                "{interval:?}, {wanted:?}, {trials:?}"
+            );
         }
     }
 }
@@ -63,7 +108,12 @@ fn over(noises: &[f64], slopes: &[f64]) -> Vec<(Thing, Searches)> {
     for noise in noises {
         for slope in slopes {
             for lapses in [0.0, 0.03] {
-                let thing = Thing { noise: *noise, slope: *slope, lapses, floor: None };
+                let thing = Thing {
+                    noise: *noise,
+                    slope: *slope,
+                    lapses,
+                    floor: None,
+                };
                 let seed = (1e6 * noise + 1e4 * slope + 100.0 * lapses) as u64;
                 all.push((thing, searches(&thing, MANY, seed)));
             }
@@ -83,28 +133,49 @@ fn sum(all: &[(Thing, Searches)]) -> Searches {
 #[test]
 fn a_number_that_is_told_holds_the_threshold_in_nine_of_ten_searches_at_every_noise() {
     let steep = over(&[0.01, 0.02, 0.04], &[0.01, 0.02]);
-    let all = [steep.clone(), over(&[0.06, 0.08], &[0.01, 0.02]), over(&[0.04], &[0.04])].concat();
+    let all = [
+        steep.clone(),
+        over(&[0.06, 0.08], &[0.01, 0.02]),
+        over(&[0.04], &[0.04]),
+    ]
+    .concat();
     assert_eq!(sum(&all).all, 22 * MANY);
     for (thing, one) in &all {
         // The standard error of few is large.
         let slack = 1.65 * (0.09 / one.found.max(1) as f64).sqrt();
-        assert!(one.coverage() >= 0.9 - slack, "{:.3} of {thing:?}: {one:?}", one.coverage());
+        assert!(
+            one.coverage() >= 0.9 - slack,
+            "{:.3} of {thing:?}: {one:?}",
+            one.coverage()
+        );
         assert!(one.found > one.all / 3, "{thing:?}: {one:?}");
     }
     for pair in all.chunks(2) {
         let one = sum(pair);
-        assert!(one.coverage() >= 0.9, "{:.3} of {:?}: {one:?}", one.coverage(), pair[0].0);
+        assert!(
+            one.coverage() >= 0.9,
+            "{:.3} of {:?}: {one:?}",
+            one.coverage(),
+            pair[0].0
+        );
     }
     let one = sum(&steep);
     assert!(one.found > one.all * 9 / 10, "{one:?}");
-    assert!(one.off / (one.found as f64) < 0.02 && one.trials < one.all * 40, "{one:?}");
+    assert!(
+        one.off / (one.found as f64) < 0.02 && one.trials < one.all * 40,
+        "{one:?}"
+    );
 }
 
 /// 4,500 of them.
 #[test]
 fn where_noise_is_too_large_most_are_noisy_and_a_wrong_number_is_rarer_than_one_in_ten() {
-    let all =
-        [over(&[0.08, 0.12], &[0.06, 0.08]), over(&[0.16], &[0.02, 0.08]), over(&[0.02, 0.06, 0.2], &[0.12])].concat();
+    let all = [
+        over(&[0.08, 0.12], &[0.06, 0.08]),
+        over(&[0.16], &[0.02, 0.08]),
+        over(&[0.02, 0.06, 0.2], &[0.12]),
+    ]
+    .concat();
     assert_eq!(sum(&all).all, 18 * MANY);
     for pair in all.chunks(2) {
         let (thing, one) = (pair[0].0, sum(pair));
@@ -115,25 +186,47 @@ fn where_noise_is_too_large_most_are_noisy_and_a_wrong_number_is_rarer_than_one_
 
 /// Where a floor is below the threshold, near it or above it: 1,800 searches more.
 #[test]
-fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes_soon_if_the_floor_decides() {
+fn a_range_over_a_floor_holds_the_least_that_may_be_tried_and_keeps_up_and_comes_soon_if_the_floor_decides()
+ {
     for floor in [0.8, 0.95, 1.0, 1.05, 1.1] {
         let mut all = Searches::default();
         for noise in [0.01, 0.04, 0.08] {
             for slope in [0.01, 0.04] {
-                let thing = Thing { noise, slope, lapses: 0.0, floor: Some(floor) };
-                all.add(&searches(&thing, 60, (1e6 * noise + 1e4 * slope + 100.0 * floor) as u64));
+                let thing = Thing {
+                    noise,
+                    slope,
+                    lapses: 0.0,
+                    floor: Some(floor),
+                };
+                all.add(&searches(
+                    &thing,
+                    60,
+                    (1e6 * noise + 1e4 * slope + 100.0 * floor) as u64,
+                ));
             }
         }
-        assert!(all.coverage() >= 0.9, "{:.3} at {floor}: {all:?}", all.coverage());
+        assert!(
+            all.coverage() >= 0.9,
+            "{:.3} at {floor}: {all:?}",
+            all.coverage()
+        );
         // Others begin below their floor.
         let decides = floor >= 1.0;
-        assert!(!decides || all.found > all.all * 9 / 10 && all.trials < all.all * 22, "{floor}: {all:?}");
+        assert!(
+            !decides || all.found > all.all * 9 / 10 && all.trials < all.all * 22,
+            "{floor}: {all:?}"
+        );
     }
 }
 
 #[test]
 fn a_floor_that_rises_above_a_range_that_is_confirmed_begins_another_one() {
-    let mut staircase = Staircase::new(Wanted { from: 1000.0, width: 0.1, most: 40 }).expect("a search");
+    let mut staircase = Staircase::new(Wanted {
+        from: 1000.0,
+        width: 0.1,
+        most: 40,
+    })
+    .expect("a search");
     staircase.floor(400.0);
     let (mut risen, mut confirmed) = (false, Vec::new());
     let outcome = loop {
@@ -152,7 +245,15 @@ fn a_floor_that_rises_above_a_range_that_is_confirmed_begins_another_one() {
             Next::Over(outcome) => break outcome,
         }
     };
-    let Outcome::Found(interval) = outcome else { panic!("{outcome:?}") };
-    assert!(risen && confirmed.len() == 6 && confirmed.iter().all(|(h, _)| *h >= 500.0), "{confirmed:?}");
-    assert!(interval.low == 500.0 && interval.high >= 525.0 && interval.width() <= 0.1, "{interval:?}");
+    let Outcome::Found(interval) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(
+        risen && confirmed.len() == 6 && confirmed.iter().all(|(h, _)| *h >= 500.0),
+        "{confirmed:?}"
+    );
+    assert!(
+        interval.low == 500.0 && interval.high >= 525.0 && interval.width() <= 0.1,
+        "{interval:?}"
+    );
 }

@@ -13,24 +13,47 @@ struct Arm {
 }
 
 const FIGURE_12: [Arm; 3] = [
-    Arm { entries: 2048, misses: (1925, 0.02), evictions: (0, 0.00), micros: (1_417_951_905, 13_984.30) },
-    Arm { entries: 1024, misses: (10_538, 0.09), evictions: (9233, 0.08), micros: (1_692_786_514, 15_239.21) },
-    Arm { entries: 512, misses: (86_841, 0.85), evictions: (85_530, 0.84), micros: (4_114_784_006, 40_363.97) },
+    Arm {
+        entries: 2048,
+        misses: (1925, 0.02),
+        evictions: (0, 0.00),
+        micros: (1_417_951_905, 13_984.30),
+    },
+    Arm {
+        entries: 1024,
+        misses: (10_538, 0.09),
+        evictions: (9233, 0.08),
+        micros: (1_692_786_514, 15_239.21),
+    },
+    Arm {
+        entries: 512,
+        misses: (86_841, 0.85),
+        evictions: (85_530, 0.84),
+        micros: (4_114_784_006, 40_363.97),
+    },
 ];
 
 /// Every number of batches that rounds to the printed mean.
 fn batches((sum, mean): (u64, f64)) -> RangeInclusive<u64> {
     let rounds_to = |n: u64| format!("{:.2}", sum as f64 / n as f64) == format!("{mean:.2}");
     let guess = (sum as f64 / (mean + 0.005)).floor() as u64;
-    let first = (guess.saturating_sub(2)..).find(|n| *n > 0 && rounds_to(*n)).unwrap_or(0);
-    let last = (first..first * 2).rev().find(|n| rounds_to(*n)).unwrap_or(first);
+    let first = (guess.saturating_sub(2)..)
+        .find(|n| *n > 0 && rounds_to(*n))
+        .unwrap_or(0);
+    let last = (first..first * 2)
+        .rev()
+        .find(|n| rounds_to(*n))
+        .unwrap_or(first);
     first..=last
 }
 
 #[test]
 fn the_time_in_the_cache_tells_the_batches_of_each_arm_to_one() {
     let found = FIGURE_12.map(|arm| batches(arm.micros));
-    assert_eq!(found, [101_396..=101_396, 111_081..=111_081, 101_942..=101_942]);
+    assert_eq!(
+        found,
+        [101_396..=101_396, 111_081..=111_081, 101_942..=101_942]
+    );
 }
 
 /// So Figure 12 agrees with itself: all its means are over the same points of an arm.
@@ -39,7 +62,12 @@ fn misses_and_evictions_round_to_the_printed_means_with_those_batches() {
     for arm in FIGURE_12 {
         let n = *batches(arm.micros).start() as f64;
         for (sum, mean) in [arm.misses, arm.evictions] {
-            assert_eq!(format!("{:.2}", sum as f64 / n), format!("{mean:.2}"), "{} entries", arm.entries);
+            assert_eq!(
+                format!("{:.2}", sum as f64 / n),
+                format!("{mean:.2}"),
+                "{} entries",
+                arm.entries
+            );
         }
     }
 }
@@ -48,7 +76,10 @@ fn misses_and_evictions_round_to_the_printed_means_with_those_batches() {
 fn a_thousand_nine_hundred_twenty_five_misses_give_two_hundredths_over_77001_to_128333_batches() {
     let found = batches(FIGURE_12[0].misses);
     // At exactly 77,000 the mean is 0.025, which rounds either way.
-    assert!((77_000..=77_001).contains(found.start()) && *found.end() == 128_333, "{found:?}");
+    assert!(
+        (77_000..=77_001).contains(found.start()) && *found.end() == 128_333,
+        "{found:?}"
+    );
 }
 
 /// 43,200 seconds of slots of 400 ms are 108,000: the study's "execution batch" is a slot. The arm with 1,024 entries had
@@ -78,12 +109,21 @@ fn time_in_the_cache_fell_by_two_thirds_and_not_by_nine_tenths() {
     let fell = |of: (u64, f64), from: (u64, f64)| 100.0 * (1.0 - of.0 as f64 / from.0 as f64);
     let fell_in_the_mean = |of: (u64, f64), from: (u64, f64)| 100.0 * (1.0 - of.1 / from.1);
     assert_eq!(format!("{:.1}", fell(a2048.micros, a512.micros)), "65.5");
-    assert_eq!(format!("{:.1}", fell_in_the_mean(a2048.micros, a512.micros)), "65.4");
+    assert_eq!(
+        format!("{:.1}", fell_in_the_mean(a2048.micros, a512.micros)),
+        "65.4"
+    );
     // "One half" with 1,024 entries understates it.
     assert_eq!(format!("{:.1}", fell(a1024.micros, a512.micros)), "58.9");
-    assert_eq!(format!("{:.1}", fell_in_the_mean(a1024.micros, a512.micros)), "62.2");
+    assert_eq!(
+        format!("{:.1}", fell_in_the_mean(a1024.micros, a512.micros)),
+        "62.2"
+    );
     assert_eq!(format!("{:.1}", fell(a1024.misses, a512.misses)), "87.9");
-    assert_eq!(format!("{:.1}", fell(a1024.evictions, a512.evictions)), "89.2");
+    assert_eq!(
+        format!("{:.1}", fell(a1024.evictions, a512.evictions)),
+        "89.2"
+    );
     assert_eq!(format!("{:.1}", fell(a2048.misses, a512.misses)), "97.8");
 }
 
@@ -99,8 +139,13 @@ fn the_evictions_of_the_discussion_are_the_misses_of_the_table() {
 /// Figure 3: every run that was up had no transaction for between a fifth and more than a third of 43,200 s.
 #[test]
 fn seconds_at_zero_tps_are_shares_of_a_twelve_hour_run() {
-    let shares = [10_039.3, 8428.4, 9992.8, 10_640.1, 13_492.9, 15_513.4].map(|s: f64| (100.0 * s / 43_200.0).round());
+    let shares = [10_039.3, 8428.4, 9992.8, 10_640.1, 13_492.9, 15_513.4]
+        .map(|s: f64| (100.0 * s / 43_200.0).round());
     assert_eq!(shares, [23.0, 20.0, 23.0, 25.0, 31.0, 36.0]);
     // The text says "less than 3 hours" for 1 TB and 1.5 TB.
-    assert!([10_039.3, 8428.4, 9992.8, 10_640.1].iter().all(|s| *s < 3.0 * 3600.0));
+    assert!(
+        [10_039.3, 8428.4, 9992.8, 10_640.1]
+            .iter()
+            .all(|s| *s < 3.0 * 3600.0)
+    );
 }

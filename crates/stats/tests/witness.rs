@@ -13,15 +13,29 @@ fn fixture(name: &str) -> Value {
 }
 
 fn cases(fixture: &Value) -> impl Iterator<Item = (&str, &Value)> {
-    fixture["cases"].as_array().unwrap().iter().map(|case| (case["name"].as_str().unwrap_or(""), case))
+    fixture["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|case| (case["name"].as_str().unwrap_or(""), case))
 }
 
 fn series(value: &Value) -> Vec<Option<f64>> {
-    value.as_array().unwrap().iter().map(Value::as_f64).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Value::as_f64)
+        .collect()
 }
 
 fn numbers(value: &Value) -> Vec<f64> {
-    value.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect()
 }
 
 #[track_caller]
@@ -30,7 +44,10 @@ fn same(what: &str, found: Option<f64>, expected: &Value) {
         (None, None) => {}
         (Some(found), Some(expected)) => {
             let near = CLOSE * expected.abs().max(1e-6);
-            assert!((found - expected).abs() <= near, "{what}: {found}, the witness says {expected}");
+            assert!(
+                (found - expected).abs() <= near,
+                "{what}: {found}, the witness says {expected}"
+            );
         }
         (found, expected) => assert_eq!(found, expected, "{what}"),
     }
@@ -44,16 +61,36 @@ fn summaries_and_quantiles_are_numpys() {
         assert_eq!(s.n as u64, case["n"].as_u64().unwrap(), "{name}");
         assert_eq!(s.n + s.missing, values.len(), "{name}");
         same(&format!("{name}: sum"), Some(s.sum), &case["sum"]);
-        for (key, found) in [("min", s.min), ("max", s.max), ("mean", s.mean), ("sd", s.sd)] {
+        for (key, found) in [
+            ("min", s.min),
+            ("max", s.max),
+            ("mean", s.mean),
+            ("sd", s.sd),
+        ] {
             same(&format!("{name}: {key}"), found, &case[key]);
         }
-        for (p, expected) in numbers(&case["ps"]).into_iter().zip(case["quantiles"].as_array().unwrap()) {
-            same(&format!("{name}: p {p}"), summary::quantile(&values, p), expected);
+        for (p, expected) in numbers(&case["ps"])
+            .into_iter()
+            .zip(case["quantiles"].as_array().unwrap())
+        {
+            same(
+                &format!("{name}: p {p}"),
+                summary::quantile(&values, p),
+                expected,
+            );
         }
         let without = summary::mean_without_peaks(&values, 3.0);
-        same(&format!("{name}: without peaks"), without.map(|w| w.mean), &case["without_peaks"]);
+        same(
+            &format!("{name}: without peaks"),
+            without.map(|w| w.mean),
+            &case["without_peaks"],
+        );
         if let Some(without) = without {
-            assert_eq!(without.left_out as u64, case["left_out"].as_u64().unwrap(), "{name}");
+            assert_eq!(
+                without.left_out as u64,
+                case["left_out"].as_u64().unwrap(),
+                "{name}"
+            );
         }
     }
 }
@@ -65,8 +102,14 @@ fn histograms_have_numpys_classes_and_counts() {
         let values = series(&case["values"]);
         let s = summary::summary(&values);
         for (key, edges) in [
-            ("linear", histogram::linear_edges(s.min.unwrap(), s.max.unwrap(), 12)),
-            ("freedman_diaconis", histogram::freedman_diaconis(&values, 1.0, usize::MAX)),
+            (
+                "linear",
+                histogram::linear_edges(s.min.unwrap(), s.max.unwrap(), 12),
+            ),
+            (
+                "freedman_diaconis",
+                histogram::freedman_diaconis(&values, 1.0, usize::MAX),
+            ),
         ] {
             if case[key].is_null() {
                 continue;
@@ -74,12 +117,20 @@ fn histograms_have_numpys_classes_and_counts() {
             let expected = numbers(&case[key]["edges"]);
             assert_eq!(edges.len(), expected.len(), "{name}: {key}");
             for (found, expected) in edges.iter().zip(&expected) {
-                same(&format!("{name}: {key}"), Some(*found), &Value::from(*expected));
+                same(
+                    &format!("{name}: {key}"),
+                    Some(*found),
+                    &Value::from(*expected),
+                );
             }
             // Its own edges: a value on an edge must not fall to the other side by the last bit of ours.
             let counted = histogram::count(&values, &expected);
-            let counts: Vec<u64> =
-                case[key]["counts"].as_array().unwrap().iter().map(|c| c.as_u64().unwrap()).collect();
+            let counts: Vec<u64> = case[key]["counts"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| c.as_u64().unwrap())
+                .collect();
             assert_eq!(counted.counts, counts, "{name}: {key}");
             assert_eq!((counted.below, counted.above), (0, 0), "{name}: {key}");
             compared += 1;
@@ -99,7 +150,9 @@ fn moving_averages_are_those_of_the_definition() {
         ] {
             let found = smooth::moving_average(&values, window);
             assert_eq!(found.len(), values.len());
-            for (i, (found, expected)) in found.iter().zip(case[key].as_array().unwrap()).enumerate() {
+            for (i, (found, expected)) in
+                found.iter().zip(case[key].as_array().unwrap()).enumerate()
+            {
                 same(&format!("{name}: {key} at {i}"), *found, expected);
             }
         }
@@ -110,7 +163,11 @@ fn moving_averages_are_those_of_the_definition() {
 fn correlations_are_scipys() {
     for (name, case) in cases(&fixture("correlation")) {
         let (a, b) = (series(&case["a"]), series(&case["b"]));
-        same(&format!("{name}: Pearson"), correlation::pearson(&a, &b), &case["pearson"]);
+        same(
+            &format!("{name}: Pearson"),
+            correlation::pearson(&a, &b),
+            &case["pearson"],
+        );
     }
 }
 
@@ -121,24 +178,51 @@ fn tests_and_intervals_of_arms_are_scipys() {
         let say = |what: &str| format!("{name}: {what}");
         let welch = arms::welch_test(&a, &b).unwrap();
         same(&say("t"), Some(welch.t), &case["welch"]["t"]);
-        same(&say("degrees of freedom"), Some(welch.freedom), &case["welch"]["freedom"]);
+        same(
+            &say("degrees of freedom"),
+            Some(welch.freedom),
+            &case["welch"]["freedom"],
+        );
         same(&say("p"), Some(welch.p), &case["welch"]["p"]);
         let difference = arms::mean_difference(&a, &b, 0.95).unwrap();
         same(&say("low"), Some(difference.low), &case["difference"][0]);
         same(&say("high"), Some(difference.high), &case["difference"][1]);
         let ratio = arms::ratio_of_means(&a, &b, 0.95);
-        same(&say("ratio's low"), ratio.map(|r| r.low), &case["fieller"][0]);
-        same(&say("ratio's high"), ratio.map(|r| r.high), &case["fieller"][1]);
-        same(&say("equivalence"), arms::equivalence_p(&a, &b, 0.05), &case["equivalence_p"]);
+        same(
+            &say("ratio's low"),
+            ratio.map(|r| r.low),
+            &case["fieller"][0],
+        );
+        same(
+            &say("ratio's high"),
+            ratio.map(|r| r.high),
+            &case["fieller"][1],
+        );
+        same(
+            &say("equivalence"),
+            arms::equivalence_p(&a, &b, 0.05),
+            &case["equivalence_p"],
+        );
         let u = arms::mann_whitney(&a, &b).unwrap();
         assert!(u.exact);
         same(&say("U"), Some(u.u), &case["u"]);
         same(&say("p of U"), Some(u.p), &case["u_p"]);
         let shift = arms::hodges_lehmann(&a, &b, 0.95).unwrap();
-        for (i, found) in [shift.value, shift.low, shift.high, shift.level].into_iter().enumerate() {
-            same(&say("Hodges and Lehmann"), Some(found), &case["hodges_lehmann"][i]);
+        for (i, found) in [shift.value, shift.low, shift.high, shift.level]
+            .into_iter()
+            .enumerate()
+        {
+            same(
+                &say("Hodges and Lehmann"),
+                Some(found),
+                &case["hodges_lehmann"][i],
+            );
         }
-        same(&say("Cliff's delta"), arms::cliffs_delta(&a, &b), &case["cliffs_delta"]);
+        same(
+            &say("Cliff's delta"),
+            arms::cliffs_delta(&a, &b),
+            &case["cliffs_delta"],
+        );
     }
 }
 
@@ -151,16 +235,31 @@ fn what_compare_says_is_what_its_parts_say() {
         assert_eq!(c.difference, arms::mean_difference(&a, &b, 0.95), "{name}");
         assert_eq!(c.ratio, arms::ratio_of_means(&a, &b, 0.95), "{name}");
         assert_eq!(c.shift, arms::hodges_lehmann(&a, &b, 0.95), "{name}");
-        assert_eq!(c.welch, arms::welch_test(&a, &b).filter(|_| tested), "{name}");
-        assert_eq!(c.mann_whitney, arms::mann_whitney(&a, &b).filter(|_| tested), "{name}");
-        assert_eq!(c.equivalence.map(|e| e.p), arms::equivalence_p(&a, &b, 0.05).filter(|_| tested), "{name}");
+        assert_eq!(
+            c.welch,
+            arms::welch_test(&a, &b).filter(|_| tested),
+            "{name}"
+        );
+        assert_eq!(
+            c.mann_whitney,
+            arms::mann_whitney(&a, &b).filter(|_| tested),
+            "{name}"
+        );
+        assert_eq!(
+            c.equivalence.map(|e| e.p),
+            arms::equivalence_p(&a, &b, 0.05).filter(|_| tested),
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn the_rank_test_of_many_runs_with_ties_is_scipys() {
     let fixture = fixture("arms");
-    let (a, b) = (numbers(&fixture["large"]["reference"]), numbers(&fixture["large"]["other"]));
+    let (a, b) = (
+        numbers(&fixture["large"]["reference"]),
+        numbers(&fixture["large"]["other"]),
+    );
     let found = arms::mann_whitney(&a, &b).unwrap();
     assert!(!found.exact);
     same("U", Some(found.u), &fixture["large"]["u"]);
@@ -171,8 +270,14 @@ fn the_rank_test_of_many_runs_with_ties_is_scipys() {
 fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero() {
     let fixture = fixture("amounts");
     let near = |what: String, found: arms::Interval, expected: &Value| {
-        for (found, expected) in [found.value, found.low, found.high].into_iter().zip(numbers(expected)) {
-            assert!((found - expected).abs() <= 1e-6 * expected, "{what}: {found}, the witness says {expected}");
+        for (found, expected) in [found.value, found.low, found.high]
+            .into_iter()
+            .zip(numbers(expected))
+        {
+            assert!(
+                (found - expected).abs() <= 1e-6 * expected,
+                "{what}: {found}, the witness says {expected}"
+            );
         }
         assert!(found.low > 0.0, "{what}: {found:?}");
     };
@@ -183,7 +288,11 @@ fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero
     }
     for case in fixture["ratios"].as_array().unwrap() {
         let (a, b) = (numbers(&case["reference"]), numbers(&case["other"]));
-        near(format!("{a:?} {b:?}"), arms::ratio_of_means(&a, &b, 0.95).unwrap(), &case["interval"]);
+        near(
+            format!("{a:?} {b:?}"),
+            arms::ratio_of_means(&a, &b, 0.95).unwrap(),
+            &case["interval"],
+        );
     }
 }
 
@@ -191,7 +300,10 @@ fn intervals_of_amounts_solve_the_equations_that_define_them_and_stay_above_zero
 fn holms_adjustment_is_that_of_statsmodels() {
     for (_, case) in cases(&fixture("holm")) {
         let p: Vec<Option<f64>> = series(&case["p"]);
-        for (found, expected) in holm::adjust(&p).into_iter().zip(case["adjusted"].as_array().unwrap()) {
+        for (found, expected) in holm::adjust(&p)
+            .into_iter()
+            .zip(case["adjusted"].as_array().unwrap())
+        {
             same("adjusted", found, expected);
         }
     }

@@ -11,7 +11,8 @@ use crate::sink::Sink;
 use crate::{Error, Result, binaries, http};
 
 /// What to print when a test is skipped because there is none.
-pub const SKIP_MESSAGE: &str = "SKIPPED: no prometheus-alertmanager in PATH (Debian package: prometheus-alertmanager)";
+pub const SKIP_MESSAGE: &str =
+    "SKIPPED: no prometheus-alertmanager in PATH (Debian package: prometheus-alertmanager)";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
@@ -49,7 +50,10 @@ impl Alertmanager {
     pub fn start(configuration: &str) -> Result<Self> {
         let path = binaries::in_search_path("prometheus-alertmanager")
             .ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
-        let (folder, receivers) = (tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?, Sink::start()?);
+        let (folder, receivers) = (
+            tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?,
+            Sink::start()?,
+        );
         let config = folder.path().join("alertmanager.yml");
         let text = configuration
             .replace("# webhook_configs:", "webhook_configs:")
@@ -64,7 +68,12 @@ impl Alertmanager {
             "--log.level=warn".to_owned(),
         ];
         let output = folder.path().join("alertmanager.out");
-        let mut running = Running::start(&Program { path, arguments, environment: Vec::new(), output })?;
+        let mut running = Running::start(&Program {
+            path,
+            arguments,
+            environment: Vec::new(),
+            output,
+        })?;
         wait_for(STARTS_WITHIN, "alertmanager is ready", || {
             running.check()?;
             Ok(match http::get(&address, "/-/ready") {
@@ -73,7 +82,12 @@ impl Alertmanager {
                 Err(error) => Look::NotYet(error.to_string()),
             })
         })?;
-        Ok(Self { _running: running, address, receivers, _folder: folder })
+        Ok(Self {
+            _running: running,
+            address,
+            receivers,
+            _folder: folder,
+        })
     }
 
     /// Where it listens, `127.0.0.1:port`.
@@ -88,8 +102,15 @@ impl Alertmanager {
             let message: Value = serde_json::from_slice(&body).unwrap_or_default();
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             for alert in message["alerts"].as_array().into_iter().flatten() {
-                let (receiver, name) = (text(&message["receiver"]), text(&alert["labels"]["alertname"]));
-                told.push(Told { receiver, alert: name, resolved: alert["status"] == "resolved" });
+                let (receiver, name) = (
+                    text(&message["receiver"]),
+                    text(&alert["labels"]["alertname"]),
+                );
+                told.push(Told {
+                    receiver,
+                    alert: name,
+                    resolved: alert["status"] == "resolved",
+                });
             }
         }
         told

@@ -26,8 +26,7 @@ pub const UNTRACED_MESSAGE: &str = "SKIPPED: no validator that writes what its p
      scripts/install-agave --trace, and set FAULTLINE_AGAVE_TRACE_BIN to its folder";
 
 /// What to print when a test is skipped because [`geth`] found nothing.
-pub const NO_GETH_MESSAGE: &str =
-    "SKIPPED: no geth here. Build one with scripts/install-geth, or set FAULTLINE_GETH_BIN to the program";
+pub const NO_GETH_MESSAGE: &str = "SKIPPED: no geth here. Build one with scripts/install-geth, or set FAULTLINE_GETH_BIN to the program";
 
 /// `geth`: `FAULTLINE_GETH_BIN`, or where `scripts/install-geth` puts it.
 pub fn geth() -> Option<PathBuf> {
@@ -64,7 +63,11 @@ impl Binaries {
         };
         let memo_folders = match variable("FAULTLINE_AGAVE_PROGRAMS") {
             Some(given) => vec![PathBuf::from(given)],
-            None => vec![folder.join("programs"), folder.join("../programs"), shared.join("programs")],
+            None => vec![
+                folder.join("programs"),
+                folder.join("../programs"),
+                shared.join("programs"),
+            ],
         };
         let memo = if major_version(&folder).is_some_and(|major| major >= 4) {
             "spl_memo-3.0.0.so"
@@ -74,7 +77,9 @@ impl Binaries {
         Some(Self {
             validator: existing(folder.join(VALIDATOR))?,
             test_validator: existing(folder.join(TEST_VALIDATOR))?,
-            memo_program: memo_folders.into_iter().find_map(|folder| existing(folder.join(memo)))?,
+            memo_program: memo_folders
+                .into_iter()
+                .find_map(|folder| existing(folder.join(memo)))?,
         })
     }
 }
@@ -100,7 +105,10 @@ fn is_complete(folder: &Path) -> bool {
 }
 
 fn newest_version(shared: &Path) -> Option<PathBuf> {
-    let folders = std::fs::read_dir(shared).ok()?.flatten().map(|entry| entry.path());
+    let folders = std::fs::read_dir(shared)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
     folders
         .filter(|folder| is_complete(folder))
         .filter_map(|folder| Some((version(&folder)?, folder)))
@@ -110,7 +118,12 @@ fn newest_version(shared: &Path) -> Option<PathBuf> {
 
 /// `[2, 1, 14]` for a folder named `2.1.14`; `None` when a part is not a number.
 fn version(folder: &Path) -> Option<Vec<u32>> {
-    folder.file_name()?.to_str()?.split('.').map(|part| part.parse().ok()).collect()
+    folder
+        .file_name()?
+        .to_str()?
+        .split('.')
+        .map(|part| part.parse().ok())
+        .collect()
 }
 
 fn major_version(folder: &Path) -> Option<u32> {
@@ -142,13 +155,20 @@ mod tests {
         for version in ["2.1.14", "2.1.9", "captures"] {
             validators(&shared.path().join(version));
         }
-        touch(&shared.path().join("programs"), &["spl_memo-1.0.0.so", "spl_memo-3.0.0.so"]);
+        touch(
+            &shared.path().join("programs"),
+            &["spl_memo-1.0.0.so", "spl_memo-3.0.0.so"],
+        );
         let found = Binaries::find_with(|_| None, shared.path()).unwrap();
         assert!(found.validator.ends_with("2.1.14/agave-validator"));
         assert!(found.memo_program.ends_with("spl_memo-1.0.0.so"));
         validators(&shared.path().join("10.0.0"));
         let found = Binaries::find_with(|_| None, shared.path()).unwrap();
-        assert!(found.test_validator.ends_with("10.0.0/solana-test-validator"));
+        assert!(
+            found
+                .test_validator
+                .ends_with("10.0.0/solana-test-validator")
+        );
         assert!(found.memo_program.ends_with("spl_memo-3.0.0.so"));
     }
 
@@ -159,10 +179,15 @@ mod tests {
         touch(&shared.path().join("programs"), &["spl_memo-1.0.0.so"]);
         let own = tempfile::tempdir().unwrap();
         validators(own.path());
-        let given = |path: PathBuf| move |name: &str| (name == "FAULTLINE_AGAVE_BIN").then(|| path.clone().into());
+        let given = |path: PathBuf| {
+            move |name: &str| (name == "FAULTLINE_AGAVE_BIN").then(|| path.clone().into())
+        };
         let found = Binaries::find_with(given(own.path().join(VALIDATOR)), shared.path()).unwrap();
         assert_eq!(found.test_validator, own.path().join(TEST_VALIDATOR));
-        assert_eq!(Binaries::find_with(given(own.path().join("nowhere")), shared.path()), None);
+        assert_eq!(
+            Binaries::find_with(given(own.path().join("nowhere")), shared.path()),
+            None
+        );
     }
 
     #[test]
@@ -172,7 +197,10 @@ mod tests {
         validators(own.path());
         touch(&own.path().join("programs"), &["spl_memo-1.0.0.so"]);
         let path = std::env::join_paths([nothing.path(), own.path()]).unwrap();
-        let found = Binaries::find_with(|name| (name == "PATH").then(|| path.clone()), nothing.path());
+        let found = Binaries::find_with(
+            |name| (name == "PATH").then(|| path.clone()),
+            nothing.path(),
+        );
         assert_eq!(found.unwrap().validator, own.path().join(VALIDATOR));
         assert_eq!(Binaries::find_with(|_| None, nothing.path()), None);
     }

@@ -51,18 +51,33 @@ impl Browser {
         make_pipes(&[&to, &from])?;
         // The browser reads commands from descriptor 3 and writes answers to 4.
         let mut arguments: Vec<String> =
-            ["-c", r#"exec "$0" "$@" 3<"$TO_BROWSER" 4>"$FROM_BROWSER""#].map(str::to_owned).into();
+            ["-c", r#"exec "$0" "$@" 3<"$TO_BROWSER" 4>"$FROM_BROWSER""#]
+                .map(str::to_owned)
+                .into();
         arguments.push(chromium.to_string_lossy().into_owned());
         arguments.extend(FLAGS.iter().map(|flag| (*flag).to_owned()));
-        arguments.push(format!("--user-data-dir={}", folder.path().join("profile").display()));
-        let variable = |name: &str, path: &Path| (name.to_owned(), Some(path.to_string_lossy().into_owned()));
+        arguments.push(format!(
+            "--user-data-dir={}",
+            folder.path().join("profile").display()
+        ));
+        let variable =
+            |name: &str, path: &Path| (name.to_owned(), Some(path.to_string_lossy().into_owned()));
         let environment = vec![variable("TO_BROWSER", &to), variable("FROM_BROWSER", &from)];
         let output = folder.path().join("browser.out");
-        let running = Running::start(&Program { path: "/bin/sh".into(), arguments, environment, output })?;
+        let running = Running::start(&Program {
+            path: "/bin/sh".into(),
+            arguments,
+            environment,
+            output,
+        })?;
         let (sender, messages) = channel();
         std::thread::spawn(move || read(&from, &sender));
         // Opened for both so that it does not wait for the other side, which may never come.
-        let to = OpenOptions::new().read(true).write(true).open(&to).map_err(Error::file(&to))?;
+        let to = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&to)
+            .map_err(Error::file(&to))?;
         let mut browser = Self {
             running,
             to,
@@ -80,8 +95,10 @@ impl Browser {
 
     fn attach(&mut self) -> Result<()> {
         let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }))?;
-        let attached =
-            self.call("Target.attachToTarget", &json!({ "targetId": target["targetId"], "flatten": true }))?;
+        let attached = self.call(
+            "Target.attachToTarget",
+            &json!({ "targetId": target["targetId"], "flatten": true }),
+        )?;
         self.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network"] {
             self.call(&format!("{domain}.enable"), &json!({}))?;
@@ -96,7 +113,10 @@ impl Browser {
     pub fn open(&mut self, file: &Path) -> Result<()> {
         let file = file.canonicalize().map_err(Error::file(file))?;
         self.loaded = false;
-        self.call("Page.navigate", &json!({ "url": format!("file://{}", file.display()) }))?;
+        self.call(
+            "Page.navigate",
+            &json!({ "url": format!("file://{}", file.display()) }),
+        )?;
         let begun = Instant::now();
         while !self.loaded {
             let message = self.next("the page loads", begun)?;
@@ -110,7 +130,8 @@ impl Browser {
     /// # Errors
     /// [`Error::Malformed`] with the exception.
     pub fn evaluate(&mut self, expression: &str) -> Result<Value> {
-        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let parameters =
+            json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.call("Runtime.evaluate", &parameters)?;
         match answer.get("exceptionDetails") {
             Some(exception) => Err(Error::malformed("an exception", &exception.to_string())),
@@ -123,7 +144,8 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`].
     pub fn window(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
-        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size)?;
         let scheme = json!([{ "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "features": scheme }))?;
@@ -135,7 +157,11 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`].
     pub fn scripts(&mut self, on: bool) -> Result<()> {
-        self.call("Emulation.setScriptExecutionDisabled", &json!({ "value": !on })).map(drop)
+        self.call(
+            "Emulation.setScriptExecutionDisabled",
+            &json!({ "value": !on }),
+        )
+        .map(drop)
     }
 
     /// A picture of the window, or of the whole page, as PNG.
@@ -143,8 +169,10 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`]; [`Error::File`].
     pub fn screenshot(&mut self, path: &Path, whole: bool) -> Result<()> {
-        let answer =
-            self.call("Page.captureScreenshot", &json!({ "format": "png", "captureBeyondViewport": whole }))?;
+        let answer = self.call(
+            "Page.captureScreenshot",
+            &json!({ "format": "png", "captureBeyondViewport": whole }),
+        )?;
         save(path, &answer)
     }
 
@@ -153,8 +181,7 @@ impl Browser {
     /// # Errors
     /// As [`Browser::call`]; [`Error::File`].
     pub fn print(&mut self, path: &Path) -> Result<()> {
-        let a4 =
-            json!({ "paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": true, "printBackground": false });
+        let a4 = json!({ "paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": true, "printBackground": false });
         let answer = self.call("Page.printToPDF", &a4)?;
         save(path, &answer)
     }
@@ -176,7 +203,14 @@ impl Browser {
         self.mouse("mousePressed", from, true)?;
         for step in 1..=8 {
             let share = f64::from(step) / 8.0;
-            self.mouse("mouseMoved", (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share), true)?;
+            self.mouse(
+                "mouseMoved",
+                (
+                    from.0 + (to.0 - from.0) * share,
+                    from.1 + (to.1 - from.1) * share,
+                ),
+                true,
+            )?;
         }
         self.mouse("mouseReleased", to, true)
     }
@@ -191,7 +225,11 @@ impl Browser {
     }
 
     fn mouse(&mut self, kind: &str, (x, y): (f64, f64), held: bool) -> Result<()> {
-        let button = if kind == "mouseMoved" && !held { "none" } else { "left" };
+        let button = if kind == "mouseMoved" && !held {
+            "none"
+        } else {
+            "left"
+        };
         let event = json!({
             "type": kind, "x": x, "y": y, "button": button, "buttons": u8::from(held), "clickCount": 1,
         });
@@ -247,14 +285,19 @@ impl Browser {
         self.running.check()?;
         let mut bytes = command.to_string().into_bytes();
         bytes.push(0);
-        self.to.write_all(&bytes).map_err(Error::file(Path::new("the pipe to the browser")))?;
+        self.to
+            .write_all(&bytes)
+            .map_err(Error::file(Path::new("the pipe to the browser")))?;
         let begun = Instant::now();
         loop {
             let mut message = self.next(method, begun)?;
             if message["id"] != json!(id) {
                 self.note(&message);
             } else if let Some(error) = message.get("error") {
-                return Err(Error::Rpc { method: method.to_owned(), message: error.to_string() });
+                return Err(Error::Rpc {
+                    method: method.to_owned(),
+                    message: error.to_string(),
+                });
             } else {
                 return Ok(message["result"].take());
             }
@@ -281,11 +324,22 @@ impl Browser {
         let parameters = &message["params"];
         match message["method"].as_str() {
             Some("Page.loadEventFired") => self.loaded = true,
-            Some("Runtime.consoleAPICalled") => self.complaints.push(parameters["args"].to_string()),
-            Some("Runtime.exceptionThrown") => self.complaints.push(parameters["exceptionDetails"].to_string()),
-            Some("Log.entryAdded") => self.complaints.push(parameters["entry"]["text"].to_string()),
+            Some("Runtime.consoleAPICalled") => {
+                self.complaints.push(parameters["args"].to_string())
+            }
+            Some("Runtime.exceptionThrown") => self
+                .complaints
+                .push(parameters["exceptionDetails"].to_string()),
+            Some("Log.entryAdded") => self
+                .complaints
+                .push(parameters["entry"]["text"].to_string()),
             Some("Network.requestWillBeSent") => {
-                self.requests.push(parameters["request"]["url"].as_str().unwrap_or_default().to_owned());
+                self.requests.push(
+                    parameters["request"]["url"]
+                        .as_str()
+                        .unwrap_or_default()
+                        .to_owned(),
+                );
             }
             _ => {}
         }
@@ -311,16 +365,25 @@ const FLAGS: &[&str] = &[
 ];
 
 fn program() -> Option<PathBuf> {
-    ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(binaries::in_search_path)
+    ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find_map(binaries::in_search_path)
 }
 
 fn make_pipes(paths: &[&Path]) -> Result<()> {
     let ended = Command::new("mkfifo").args(paths).status();
-    let status = ended.map_err(|source| Error::Start { program: "mkfifo".into(), source })?;
+    let status = ended.map_err(|source| Error::Start {
+        program: "mkfifo".into(),
+        source,
+    })?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Ended { program: "mkfifo".to_owned(), status: describe(status), tail: String::new() })
+    Err(Error::Ended {
+        program: "mkfifo".to_owned(),
+        status: describe(status),
+        tail: String::new(),
+    })
 }
 
 /// Messages end with a zero byte. Ends with the browser, or when nobody listens any more.
@@ -346,6 +409,8 @@ fn read(path: &Path, to: &Sender<Value>) {
 
 fn save(path: &Path, answer: &Value) -> Result<()> {
     let text = answer["data"].as_str().unwrap_or_default();
-    let bytes = BASE64.decode(text).map_err(|_| Error::malformed("not base64", text))?;
+    let bytes = BASE64
+        .decode(text)
+        .map_err(|_| Error::malformed("not base64", text))?;
     std::fs::write(path, bytes).map_err(Error::file(path))
 }

@@ -155,10 +155,20 @@ impl Cluster {
         let layout = Layout::prepare(folder, binaries, &ports, &options)?;
         let leader = Running::start(&layout.leader_program(&options))?;
         let genesis_hash = String::new();
-        let mut cluster = Self { follower: None, leader, options, genesis_hash, layout, temporary, _ports: ports };
+        let mut cluster = Self {
+            follower: None,
+            leader,
+            options,
+            genesis_hash,
+            layout,
+            temporary,
+            _ports: ports,
+        };
         cluster.wait_for_snapshot()?;
         let hash = cluster.leader_rpc().call("getGenesisHash", json!([]))?;
-        hash.as_str().unwrap_or_default().clone_into(&mut cluster.genesis_hash);
+        hash.as_str()
+            .unwrap_or_default()
+            .clone_into(&mut cluster.genesis_hash);
         Ok(cluster)
     }
 
@@ -172,7 +182,11 @@ impl Cluster {
         if self.options.first_snapshot == FirstSnapshot::Handed {
             self.layout.hand_snapshot_over()?;
         }
-        let follower = Running::start(&self.layout.follower_program(&self.options, &self.genesis_hash))?;
+        let follower = Running::start(
+            &self
+                .layout
+                .follower_program(&self.options, &self.genesis_hash),
+        )?;
         let pid = follower.pid();
         self.follower = Some(follower);
         Ok(pid)
@@ -186,7 +200,8 @@ impl Cluster {
 
     /// The whole command line of the follower at the first place, which votes if it has stake: for somebody else to start.
     pub fn follower_command(&self, ledger: &Path) -> Vec<String> {
-        self.layout.follower_command(&self.options, &self.genesis_hash, ledger)
+        self.layout
+            .follower_command(&self.options, &self.genesis_hash, ledger)
     }
 
     /// Where such followers have room. The first is that of [`Cluster::start_follower`].
@@ -207,7 +222,9 @@ impl Cluster {
     /// # Errors
     /// When the system refuses.
     pub fn kill_follower(&mut self) -> Result<()> {
-        self.follower.take().map_or(Ok(()), |mut follower| follower.kill())
+        self.follower
+            .take()
+            .map_or(Ok(()), |mut follower| follower.kill())
     }
 
     /// Lets the running follower go on with the keypair in this file as its identity, through its admin socket.
@@ -217,7 +234,10 @@ impl Cluster {
     pub fn set_follower_identity(&self, keypair: &Path) -> Result<()> {
         let ledger = self.follower_ledger().to_string_lossy();
         let keypair = keypair.to_string_lossy();
-        crate::process::succeed(self.layout.validator(), &["--ledger", &ledger, "set-identity", &keypair])
+        crate::process::succeed(
+            self.layout.validator(),
+            &["--ledger", &ledger, "set-identity", &keypair],
+        )
     }
 
     /// Waits until the follower has replayed 8 slots and is at most 4 behind the newest of the leader.
@@ -227,17 +247,25 @@ impl Cluster {
     pub fn wait_until_following(&mut self) -> Result<()> {
         let (leader, follower) = (self.leader_rpc(), self.follower_rpc());
         let mut first = None;
-        wait_for(self.options.deadline, "the follower is at the leader's tip", || {
-            self.check()?;
-            let own = match follower.processed_slot() {
-                Ok(slot) => slot,
-                Err(error) => return Ok(Look::NotYet(error.to_string())),
-            };
-            let tip = leader.processed_slot()?;
-            let replayed = own.saturating_sub(*first.get_or_insert(own));
-            let follows = replayed >= REPLAYED && tip.saturating_sub(own) <= NEAR;
-            Ok(if follows { Look::Ready(()) } else { Look::NotYet(format!("follower at {own}, leader at {tip}")) })
-        })
+        wait_for(
+            self.options.deadline,
+            "the follower is at the leader's tip",
+            || {
+                self.check()?;
+                let own = match follower.processed_slot() {
+                    Ok(slot) => slot,
+                    Err(error) => return Ok(Look::NotYet(error.to_string())),
+                };
+                let tip = leader.processed_slot()?;
+                let replayed = own.saturating_sub(*first.get_or_insert(own));
+                let follows = replayed >= REPLAYED && tip.saturating_sub(own) <= NEAR;
+                Ok(if follows {
+                    Look::Ready(())
+                } else {
+                    Look::NotYet(format!("follower at {own}, leader at {tip}"))
+                })
+            },
+        )
     }
 
     /// Both validators still run.
@@ -246,7 +274,10 @@ impl Cluster {
     /// [`Error::Ended`] for the one that does not; [`Error::Missing`] when there is no follower.
     pub fn check(&mut self) -> Result<()> {
         self.leader.check()?;
-        self.follower.as_mut().map_or_else(|| Err(Error::Missing("no follower runs".to_owned())), Running::check)
+        self.follower.as_mut().map_or_else(
+            || Err(Error::Missing("no follower runs".to_owned())),
+            Running::check,
+        )
     }
 
     /// The leader's process id.
@@ -309,7 +340,9 @@ impl Cluster {
         wait_for(self.options.deadline, "the leader has a snapshot", || {
             leader.check()?;
             Ok(match rpc.call("getHighestSnapshotSlot", json!([])) {
-                Ok(slots) if slots["full"].as_u64().is_some_and(|slot| slot >= wanted) => Look::Ready(()),
+                Ok(slots) if slots["full"].as_u64().is_some_and(|slot| slot >= wanted) => {
+                    Look::Ready(())
+                }
                 Ok(slots) => Look::NotYet(slots.to_string()),
                 Err(error) => Look::NotYet(error.to_string()),
             })
@@ -317,8 +350,15 @@ impl Cluster {
     }
 
     fn print_tails(&self) {
-        for (name, path) in [("leader", self.leader_log()), ("follower", self.layout.follower_log.clone())] {
-            eprintln!("--- the end of the {name}'s log, {} ---\n{}", path.display(), tail(&path, 20));
+        for (name, path) in [
+            ("leader", self.leader_log()),
+            ("follower", self.layout.follower_log.clone()),
+        ] {
+            eprintln!(
+                "--- the end of the {name}'s log, {} ---\n{}",
+                path.display(),
+                tail(&path, 20)
+            );
         }
     }
 }

@@ -28,12 +28,20 @@ impl Daemon {
     /// [`Error::Ended`] with its log when it refuses to run; [`Error::Late`] when it does not say where it listens.
     pub fn start(program: &str, arguments: &[&str], folder: &Path) -> Result<Self> {
         let mut all: Vec<String> = vec!["run".to_owned()];
-        for (option, needed) in [("--listen", true), ("--ingest", !arguments.contains(&"--no-ingest"))] {
+        for (option, needed) in [
+            ("--listen", true),
+            ("--ingest", !arguments.contains(&"--no-ingest")),
+        ] {
             if needed && !arguments.contains(&option) {
                 all.extend([option.to_owned(), "127.0.0.1:0".to_owned()]);
             }
         }
-        all.extend(arguments.iter().filter(|argument| **argument != "--no-ingest").map(ToString::to_string));
+        all.extend(
+            arguments
+                .iter()
+                .filter(|argument| **argument != "--no-ingest")
+                .map(ToString::to_string),
+        );
         let log = folder.join("faultlined.log");
         let mut running = Running::start(&Program {
             path: program.into(),
@@ -41,16 +49,28 @@ impl Daemon {
             environment: Vec::new(),
             output: log.clone(),
         })?;
-        let (metrics, ingest) = wait_for(STARTS_WITHIN, "faultlined says where it listens", || {
-            running.check()?;
-            let text = std::fs::read_to_string(&log).unwrap_or_default();
-            let line = text.lines().find(|line| line.contains("listening metrics="));
-            Ok(match line.and_then(|line| Some((word(line, "metrics=")?, word(line, "ingest=")))) {
-                Some(found) => Look::Ready(found),
-                None => Look::NotYet(text),
-            })
-        })?;
-        Ok(Self { running, log, metrics, ingest })
+        let (metrics, ingest) =
+            wait_for(STARTS_WITHIN, "faultlined says where it listens", || {
+                running.check()?;
+                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                let line = text
+                    .lines()
+                    .find(|line| line.contains("listening metrics="));
+                Ok(
+                    match line
+                        .and_then(|line| Some((word(line, "metrics=")?, word(line, "ingest="))))
+                    {
+                        Some(found) => Look::Ready(found),
+                        None => Look::NotYet(text),
+                    },
+                )
+            })?;
+        Ok(Self {
+            running,
+            log,
+            metrics,
+            ingest,
+        })
     }
 
     /// `host:port` of `/metrics`.
@@ -60,7 +80,10 @@ impl Daemon {
 
     /// What a validator's `host=` must be; empty if the daemon takes no pushes.
     pub fn ingest_url(&self) -> String {
-        self.ingest.as_ref().map(|address| format!("http://{address}")).unwrap_or_default()
+        self.ingest
+            .as_ref()
+            .map(|address| format!("http://{address}"))
+            .unwrap_or_default()
     }
 
     /// `host:port` of the ingest listener; empty if there is none.
@@ -127,5 +150,6 @@ fn word(line: &str, key: &str) -> Option<String> {
 /// # Errors
 /// [`Error::Missing`] names the series.
 pub fn value(page: &Page, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
-    page.get(name, labels).ok_or_else(|| Error::Missing(format!("{name}{labels:?} is not on the page")))
+    page.get(name, labels)
+        .ok_or_else(|| Error::Missing(format!("{name}{labels:?} is not on the page")))
 }

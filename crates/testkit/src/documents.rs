@@ -37,16 +37,25 @@ pub fn command_lines(root: &Path, program: &str) -> io::Result<Vec<Line>> {
     for file in files {
         let text = fs::read_to_string(root.join(&file))?;
         for (number, command, is_whole) in shell(&text) {
-            let words = simple_commands(&command).into_iter().filter_map(|words| of_program(words, program));
+            let words = simple_commands(&command)
+                .into_iter()
+                .filter_map(|words| of_program(words, program));
             let place = format!("{}:{number}", file.display());
-            found.extend(words.map(|words| Line { place: place.clone(), words, is_whole }));
+            found.extend(words.map(|words| Line {
+                place: place.clone(),
+                words,
+                is_whole,
+            }));
         }
     }
     Ok(found)
 }
 
 /// What a program's command line does not take of these. Prose may leave out what a command needs.
-pub fn refused(lines: &[Line], parse: impl Fn(&[String]) -> Result<(), clap::Error>) -> Vec<String> {
+pub fn refused(
+    lines: &[Line],
+    parse: impl Fn(&[String]) -> Result<(), clap::Error>,
+) -> Vec<String> {
     let wrong = lines.iter().filter_map(|line| {
         let error = parse(&line.words).err()?;
         let is_answer = [ErrorKind::DisplayHelp, ErrorKind::DisplayVersion].contains(&error.kind());
@@ -70,7 +79,11 @@ fn shell(text: &str) -> Vec<(usize, String, bool)> {
     for (index, line) in text.lines().enumerate() {
         let trimmed = line.trim_start();
         if let Some(language) = trimmed.strip_prefix("```") {
-            block = if block.is_some() { None } else { Some(["sh", "console"].contains(&language)) };
+            block = if block.is_some() {
+                None
+            } else {
+                Some(["sh", "console"].contains(&language))
+            };
         } else if block == Some(true) {
             continued.push_str(trimmed.strip_prefix("$ ").unwrap_or(trimmed));
             if continued.ends_with('\\') {
@@ -89,13 +102,23 @@ fn shell(text: &str) -> Vec<(usize, String, bool)> {
 /// The words of each command of a line, without comments and with something in place of what a shell would put there.
 fn simple_commands(line: &str) -> Vec<Vec<String>> {
     let mut line = line.to_owned();
-    while let Some((before, (_, after))) = line.split_once("$(").and_then(|(b, rest)| Some((b, rest.split_once(')')?)))
+    while let Some((before, (_, after))) = line
+        .split_once("$(")
+        .and_then(|(b, rest)| Some((b, rest.split_once(')')?)))
     {
         line = format!("{before}1{after}");
     }
     let words = shlex::split(&line).unwrap_or_default();
     let commands = words.split(|word| ["&&", "||", "|", ";", "&"].contains(&word.as_str()));
-    commands.map(|words| words.iter().take_while(|word| *word != ">").cloned().collect()).collect()
+    commands
+        .map(|words| {
+            words
+                .iter()
+                .take_while(|word| *word != ">")
+                .cloned()
+                .collect()
+        })
+        .collect()
 }
 
 /// The command without what starts it, if it is of this program.
@@ -106,7 +129,8 @@ fn of_program(mut words: Vec<String>, program: &str) -> Option<Vec<String>> {
     let first = words.first()?.clone();
     if first == "cargo" {
         let at = words.iter().position(|word| word == "--")?;
-        let is_ours = words.get(1)? == "run" && words.windows(2).any(|pair| pair == ["--bin", program]);
+        let is_ours =
+            words.get(1)? == "run" && words.windows(2).any(|pair| pair == ["--bin", program]);
         words.drain(..at);
         if let Some(name) = words.first_mut() {
             program.clone_into(name);
@@ -125,10 +149,16 @@ mod tests {
     use super::*;
 
     fn of(text: &str) -> Vec<(usize, String, bool)> {
-        let lines = shell(text).into_iter().flat_map(|(number, line, is_whole)| {
-            let commands = simple_commands(&line).into_iter().filter_map(|words| of_program(words, "tool"));
-            commands.map(move |words| (number, words.join(" "), is_whole)).collect::<Vec<_>>()
-        });
+        let lines = shell(text)
+            .into_iter()
+            .flat_map(|(number, line, is_whole)| {
+                let commands = simple_commands(&line)
+                    .into_iter()
+                    .filter_map(|words| of_program(words, "tool"));
+                commands
+                    .map(move |words| (number, words.join(" "), is_whole))
+                    .collect::<Vec<_>>()
+            });
         lines.collect()
     }
 

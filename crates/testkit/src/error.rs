@@ -72,10 +72,16 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
-        move |source| Self::File { path: path.to_owned(), source }
+        move |source| Self::File {
+            path: path.to_owned(),
+            source,
+        }
     }
 
     pub(crate) fn malformed(what: &'static str, text: &str) -> Self {
-        Self::Malformed { what, text: text.chars().take(200).collect() }
+        Self::Malformed {
+            what,
+            text: text.chars().take(200).collect(),
+        }
     }
 }

@@ -21,7 +21,11 @@ pub enum Look<T> {
 ///
 /// # Errors
 /// [`Error::Late`] with the last state seen when `deadline` has passed, or the first error of `look`.
-pub fn wait_for<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+pub fn wait_for<T>(
+    deadline: Duration,
+    what: &str,
+    mut look: impl FnMut() -> Result<Look<T>>,
+) -> Result<T> {
     let start = Instant::now();
     loop {
         let last_seen = match look()? {
@@ -29,7 +33,11 @@ pub fn wait_for<T>(deadline: Duration, what: &str, mut look: impl FnMut() -> Res
             Look::NotYet(state) => state,
         };
         if start.elapsed() >= deadline {
-            return Err(Error::Late { what: what.to_owned(), deadline, last_seen });
+            return Err(Error::Late {
+                what: what.to_owned(),
+                deadline,
+                last_seen,
+            });
         }
         std::thread::sleep(PAUSE);
     }
@@ -62,7 +70,10 @@ pub fn eventually_seeing<T, S: Debug>(
     });
     match waited {
         Ok(value) => value,
-        #[expect(clippy::panic, reason = "the promise of this function: a test ends here")]
+        #[expect(
+            clippy::panic,
+            reason = "the promise of this function: a test ends here"
+        )]
         Err(late) => panic!("{late}"),
     }
 }
@@ -84,14 +95,18 @@ mod tests {
     #[test]
     #[should_panic(expected = "the moon is full: not within 1ms; last seen: \"waning\"")]
     fn a_condition_that_never_holds_panics_with_what_was_seen() {
-        eventually_seeing(Duration::from_millis(1), "the moon is full", || Err::<(), _>("waning"));
+        eventually_seeing(Duration::from_millis(1), "the moon is full", || {
+            Err::<(), _>("waning")
+        });
     }
 
     #[test]
     fn an_error_ends_the_waiting() {
-        let waited = wait_for(Duration::from_secs(3600), "never", || -> Result<Look<()>> {
-            Err(Error::Missing("broken".to_owned()))
-        });
+        let waited = wait_for(
+            Duration::from_secs(3600),
+            "never",
+            || -> Result<Look<()>> { Err(Error::Missing("broken".to_owned())) },
+        );
         assert!(matches!(waited, Err(Error::Missing(_))));
     }
 }

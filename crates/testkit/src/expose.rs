@@ -58,10 +58,14 @@ pub fn parse_openmetrics(text: &str) -> Result<Page> {
 /// # Errors
 /// As [`http::get`] and [`parse_text`]; [`crate::Error::Malformed`] when the status is not 200.
 pub fn scrape(address: &str) -> Result<Page> {
-    let request = http::Request::new("GET", "/metrics").header("Accept", "text/plain;version=0.0.4");
+    let request =
+        http::Request::new("GET", "/metrics").header("Accept", "text/plain;version=0.0.4");
     let response = request.timeout(Duration::from_secs(10)).send(address)?;
     if response.status != 200 {
-        return Err(crate::Error::malformed("status of the scrape", &response.status.to_string()));
+        return Err(crate::Error::malformed(
+            "status of the scrape",
+            &response.status.to_string(),
+        ));
     }
     parse_text(&response.text())
 }
@@ -70,17 +74,27 @@ impl Page {
     /// The value of the series with exactly these labels; `None` when the page has no such series.
     pub fn get(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let exact = |sample: &&Sample| sample.labels.len() == labels.len() && sample.has(labels);
-        self.samples.iter().filter(|sample| sample.name == name).find(exact).map(|sample| sample.value)
+        self.samples
+            .iter()
+            .filter(|sample| sample.name == name)
+            .find(exact)
+            .map(|sample| sample.value)
     }
 
     /// All series of that name that have at least these labels.
     pub fn matching(&self, name: &str, labels: &[(&str, &str)]) -> Vec<&Sample> {
-        self.samples.iter().filter(|sample| sample.name == name && sample.has(labels)).collect()
+        self.samples
+            .iter()
+            .filter(|sample| sample.name == name && sample.has(labels))
+            .collect()
     }
 
     /// The sum over all series of that name; `None` when there is none, because absent is not zero.
     pub fn sum(&self, name: &str) -> Option<f64> {
-        self.matching(name, &[]).into_iter().map(|sample| sample.value).reduce(|sum, value| sum + value)
+        self.matching(name, &[])
+            .into_iter()
+            .map(|sample| sample.value)
+            .reduce(|sum, value| sum + value)
     }
 
     /// The type of a family.

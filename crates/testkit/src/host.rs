@@ -66,7 +66,11 @@ impl PretendHost {
     pub fn remove(&self, path: &str) -> Result<&Self> {
         let path = self.path(path);
         let meta = fs::symlink_metadata(&path).map_err(Error::file(&path))?;
-        let removed = if meta.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        let removed = if meta.is_dir() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
         removed.map_err(Error::file(&path))?;
         Ok(self)
     }
@@ -131,13 +135,24 @@ mod tests {
     #[test]
     fn a_fixture_is_copied_with_its_links_and_stays_untouched() -> Result<()> {
         let fixture = PretendHost::empty()?;
-        fixture.write("proc/7/stat", "7 (a) S")?.write("sys/fs/cgroup/memory.max", "max\n")?;
+        fixture
+            .write("proc/7/stat", "7 (a) S")?
+            .write("sys/fs/cgroup/memory.max", "max\n")?;
         std::os::unix::fs::symlink("7", fixture.path("proc/self")).unwrap();
         let host = PretendHost::from_fixture(fixture.root())?;
         host.write("/proc/7/stat", "7 (a) R")?;
-        assert_eq!(fs::read_to_string(host.path("proc/self/stat")).unwrap(), "7 (a) R");
-        assert_eq!(fs::read_to_string(fixture.path("proc/7/stat")).unwrap(), "7 (a) S");
-        assert_eq!(fs::read_link(host.path("proc/self")).unwrap(), Path::new("7"));
+        assert_eq!(
+            fs::read_to_string(host.path("proc/self/stat")).unwrap(),
+            "7 (a) R"
+        );
+        assert_eq!(
+            fs::read_to_string(fixture.path("proc/7/stat")).unwrap(),
+            "7 (a) S"
+        );
+        assert_eq!(
+            fs::read_link(host.path("proc/self")).unwrap(),
+            Path::new("7")
+        );
         Ok(())
     }
 
@@ -167,7 +182,10 @@ mod tests {
     fn a_forbidden_file_can_be_allowed_again() -> Result<()> {
         let host = PretendHost::empty()?;
         host.write("proc/io", "x")?.forbid("proc/io")?;
-        assert_eq!(fs::read(host.path("proc/io")).is_err(), PretendHost::forbidden_works()?);
+        assert_eq!(
+            fs::read(host.path("proc/io")).is_err(),
+            PretendHost::forbidden_works()?
+        );
         host.allow("proc/io")?;
         assert_eq!(fs::read(host.path("proc/io")).unwrap(), b"x");
         Ok(())

@@ -20,7 +20,10 @@ pub struct Response {
 impl Response {
     /// The first header of that name, whatever the case of `name`.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(key, _)| key.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     /// The body as text; what is not UTF-8 becomes U+FFFD.
@@ -94,12 +97,17 @@ impl Request {
     /// # Errors
     /// As [`get`].
     pub fn send(&self, address: &str) -> Result<Response> {
-        let broken = |source| Error::Connection { address: address.to_owned(), source };
+        let broken = |source| Error::Connection {
+            address: address.to_owned(),
+            source,
+        };
         let mut stream = self.connect(address).map_err(broken)?;
         stream.write_all(&self.bytes(address)).map_err(broken)?;
-        read_response(&mut BufReader::new(stream), self.method == "HEAD").map_err(|trouble| match trouble {
-            Trouble::Io(source) => broken(source),
-            Trouble::Malformed(error) => error,
+        read_response(&mut BufReader::new(stream), self.method == "HEAD").map_err(|trouble| {
+            match trouble {
+                Trouble::Io(source) => broken(source),
+                Trouble::Malformed(error) => error,
+            }
         })
     }
 
@@ -119,7 +127,10 @@ impl Request {
     }
 
     fn bytes(&self, address: &str) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n", self.method, self.path);
+        let mut head = format!(
+            "{} {} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n",
+            self.method, self.path
+        );
         if !self.body.is_empty() || self.method == "POST" {
             head += &format!("Content-Length: {}\r\n", self.body.len());
         }
@@ -159,8 +170,16 @@ pub(crate) fn read_response(from: &mut impl BufRead, headers_only: bool) -> Http
         .ok_or_else(|| malformed("not an HTTP/1 status line", &status_line))?;
     let headers = read_headers(from)?;
     let no_body = headers_only || status == 204 || status == 304;
-    let body = if no_body { Vec::new() } else { read_body(from, &headers, UnknownLength::UntilClose)? };
-    Ok(Response { status, headers, body })
+    let body = if no_body {
+        Vec::new()
+    } else {
+        read_body(from, &headers, UnknownLength::UntilClose)?
+    };
+    Ok(Response {
+        status,
+        headers,
+        body,
+    })
 }
 
 pub(crate) fn read_headers(from: &mut impl BufRead) -> HttpResult<Vec<(String, String)>> {
@@ -170,7 +189,9 @@ pub(crate) fn read_headers(from: &mut impl BufRead) -> HttpResult<Vec<(String, S
         if line.is_empty() {
             return Ok(headers);
         }
-        let (name, value) = line.split_once(':').ok_or_else(|| malformed("header without a colon", &line))?;
+        let (name, value) = line
+            .split_once(':')
+            .ok_or_else(|| malformed("header without a colon", &line))?;
         headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
     }
 }
@@ -187,12 +208,19 @@ pub(crate) fn read_body(
     headers: &[(String, String)],
     unknown: UnknownLength,
 ) -> HttpResult<Vec<u8>> {
-    let find = |name: &str| headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
+    let find = |name: &str| {
+        headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    };
     let mut body = Vec::new();
     if find("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
         read_chunks(from, &mut body)?;
     } else if let Some(length) = find("content-length") {
-        let length: u64 = length.parse().map_err(|_| malformed("content-length is not a number", length))?;
+        let length: u64 = length
+            .parse()
+            .map_err(|_| malformed("content-length is not a number", length))?;
         take_exactly(from, length, &mut body)?;
     } else if unknown == UnknownLength::UntilClose {
         from.read_to_end(&mut body)?;
@@ -204,7 +232,8 @@ fn read_chunks(from: &mut impl BufRead, body: &mut Vec<u8>) -> HttpResult<()> {
     loop {
         let line = read_line(from)?;
         let size = line.split(';').next().unwrap_or_default().trim();
-        let size = u64::from_str_radix(size, 16).map_err(|_| malformed("chunk size is not a number", &line))?;
+        let size = u64::from_str_radix(size, 16)
+            .map_err(|_| malformed("chunk size is not a number", &line))?;
         if size == 0 {
             while !read_line(from)?.is_empty() {}
             return Ok(());
@@ -253,26 +282,42 @@ mod tests {
 
     #[test]
     fn a_body_ends_by_length_by_chunks_or_by_the_end_of_the_connection() {
-        assert_eq!(body_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabX"), Some(b"ab".to_vec()));
+        assert_eq!(
+            body_of(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabX"),
+            Some(b"ab".to_vec())
+        );
         let chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\nA\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n";
         assert_eq!(body_of(chunked), Some(b"ab0123456789".to_vec()));
         assert_eq!(body_of(b"HTTP/1.0 200 OK\r\n\r\nab"), Some(b"ab".to_vec()));
-        assert_eq!(body_of(b"HTTP/1.1 204 No Content\r\n\r\n"), Some(Vec::new()));
+        assert_eq!(
+            body_of(b"HTTP/1.1 204 No Content\r\n\r\n"),
+            Some(Vec::new())
+        );
     }
 
     #[test]
     fn an_answer_cut_short_is_an_error() {
         let whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n";
         for end in 0..whole.len() {
-            assert!(read(&whole[..end]).is_err(), "{}", String::from_utf8_lossy(&whole[..end]));
+            assert!(
+                read(&whole[..end]).is_err(),
+                "{}",
+                String::from_utf8_lossy(&whole[..end])
+            );
         }
         assert!(body_of(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab").is_none());
     }
 
     #[test]
     fn headers_are_found_whatever_their_case() {
-        let response = read(b"HTTP/1.1 404 Not Found\r\nX-Thing:  a b \r\nContent-Length: 0\r\n\r\n").ok().unwrap();
-        assert_eq!((response.status, response.header("x-THING")), (404, Some("a b")));
+        let response =
+            read(b"HTTP/1.1 404 Not Found\r\nX-Thing:  a b \r\nContent-Length: 0\r\n\r\n")
+                .ok()
+                .unwrap();
+        assert_eq!(
+            (response.status, response.header("x-THING")),
+            (404, Some("a b"))
+        );
         assert_eq!(response.header("other"), None);
     }
 

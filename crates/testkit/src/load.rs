@@ -40,7 +40,13 @@ pub struct Calls {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { rate: 300, programs: 640, payers: PAYERS, seed: 1, most: u64::MAX }
+        Self {
+            rate: 300,
+            programs: 640,
+            payers: PAYERS,
+            seed: 1,
+            most: u64::MAX,
+        }
     }
 }
 
@@ -64,7 +70,14 @@ impl Load {
     /// # Errors
     /// As [`Load::of`].
     pub fn start(rpc: SocketAddr, rate: u32, programs: u32) -> Result<Self> {
-        Self::of(rpc, Calls { rate, programs, ..Calls::default() })
+        Self::of(
+            rpc,
+            Calls {
+                rate,
+                programs,
+                ..Calls::default()
+            },
+        )
     }
 
     /// Starts sending these transactions to the RPC service of a leader.
@@ -75,14 +88,19 @@ impl Load {
     /// [`Error::Missing`] when rate, programs or payers are zero; otherwise when the leader gives no blockhash.
     pub fn of(rpc: SocketAddr, calls: Calls) -> Result<Self> {
         if calls.rate == 0 || calls.programs == 0 || calls.payers == 0 {
-            return Err(Error::Missing("a load needs a rate, programs and payers above zero".to_owned()));
+            return Err(Error::Missing(
+                "a load needs a rate, programs and payers above zero".to_owned(),
+            ));
         }
         let shared = Arc::new(Shared::default());
         let sender = Sender::new(Rpc::new(rpc), &calls)?;
         let interval = Duration::from_secs(1) * BATCH / calls.rate;
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::spawn(move || sender.run(&of_thread, interval));
-        Ok(Self { shared, thread: Some(thread) })
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
     }
 
     /// Transactions the leader has accepted so far (given a signature for). Accepted is not landed.
@@ -136,7 +154,14 @@ impl Sender {
         let blockhash = rpc.latest_blockhash()?;
         let popularity = Popularity::seeded(calls.programs, calls.seed);
         let payers = payers(calls.payers);
-        Ok(Self { rpc, payers, popularity, left: calls.most, blockhash, blockhash_at: Instant::now() })
+        Ok(Self {
+            rpc,
+            payers,
+            popularity,
+            left: calls.most,
+            blockhash,
+            blockhash_at: Instant::now(),
+        })
     }
 
     fn run(mut self, shared: &Shared, interval: Duration) {
@@ -146,7 +171,9 @@ impl Sender {
             self.left -= batch;
             let accepted = self.send_batch(batch).unwrap_or(0) as u64;
             shared.sent.fetch_add(accepted, Ordering::Relaxed);
-            shared.failed.fetch_add(batch.saturating_sub(accepted), Ordering::Relaxed);
+            shared
+                .failed
+                .fetch_add(batch.saturating_sub(accepted), Ordering::Relaxed);
             due = (due + interval).max(Instant::now().checked_sub(interval).unwrap_or(due));
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
         }
@@ -165,7 +192,12 @@ impl Sender {
         let number = COUNTER.fetch_add(1, Ordering::Relaxed);
         let payer = &self.payers[(number % self.payers.len() as u64) as usize];
         let program = program_address(self.popularity.next_index());
-        let bytes = memo_transaction(payer, program, &format!("faultline {number}"), self.blockhash);
+        let bytes = memo_transaction(
+            payer,
+            program,
+            &format!("faultline {number}"),
+            self.blockhash,
+        );
         json!([BASE64.encode(&bytes), { "encoding": "base64", "skipPreflight": true }])
     }
 }
@@ -193,7 +225,10 @@ impl Popularity {
                 Some(*sum)
             })
             .collect();
-        Self { cumulative, state: seed }
+        Self {
+            cumulative,
+            state: seed,
+        }
     }
 
     /// The next program to call.
@@ -238,7 +273,9 @@ mod tests {
     fn equal_seeds_call_the_same_programs_and_others_do_not() {
         let calls = |seed: u64| {
             let mut popularity = Popularity::seeded(640, seed);
-            (0..100).map(|_| popularity.next_index()).collect::<Vec<_>>()
+            (0..100)
+                .map(|_| popularity.next_index())
+                .collect::<Vec<_>>()
         };
         assert_eq!(calls(7), calls(7));
         assert_ne!(calls(7), calls(8));
@@ -250,7 +287,10 @@ mod tests {
             let sink = Sink::start().unwrap();
             sink.address()
         };
-        assert!(matches!(Load::start(nobody, 300, 10), Err(Error::Connection { .. })));
+        assert!(matches!(
+            Load::start(nobody, 300, 10),
+            Err(Error::Connection { .. })
+        ));
         assert!(matches!(Load::start(nobody, 0, 10), Err(Error::Missing(_))));
     }
 
@@ -270,13 +310,21 @@ mod tests {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::spawn(move || sender.run(&of_thread, Duration::from_millis(10)));
-        let load = Load { shared, thread: Some(thread) };
-        eventually(Duration::from_secs(30), "two batches have failed", || (load.failed() >= 40).then_some(()));
+        let load = Load {
+            shared,
+            thread: Some(thread),
+        };
+        eventually(Duration::from_secs(30), "two batches have failed", || {
+            (load.failed() >= 40).then_some(())
+        });
         assert_eq!(load.stop(), 0);
         let request: Value = serde_json::from_slice(&sink.bodies()[0]).unwrap();
         assert_eq!(request.as_array().map(Vec::len), Some(20));
         assert_eq!(request[0]["method"], "sendTransaction");
         assert_eq!(request[0]["params"][1]["skipPreflight"], true);
-        assert_ne!(request[0]["params"][0], request[1]["params"][0], "each transaction is unique");
+        assert_ne!(
+            request[0]["params"][0], request[1]["params"][0],
+            "each transaction is unique"
+        );
     }
 }

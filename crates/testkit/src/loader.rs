@@ -31,15 +31,35 @@ fn known(text: &str) -> Address {
 /// A buffer with code that this authority may deploy, once.
 pub fn buffer(address: Address, authority: &Keypair, code: &[u8]) -> GenesisAccount {
     let data = [&BUFFER.to_le_bytes()[..], &[1], &authority.address(), code].concat();
-    GenesisAccount { address, owner: loader(), lamports: LAMPORTS, data }
+    GenesisAccount {
+        address,
+        owner: loader(),
+        lamports: LAMPORTS,
+        data,
+    }
 }
 
 /// Deploys a program for the first time, with room for so much code.
-pub fn deployment(authority: &Keypair, program: &Keypair, buffer: Address, room: u64, blockhash: [u8; 32]) -> Vec<u8> {
+pub fn deployment(
+    authority: &Keypair,
+    program: &Keypair,
+    buffer: Address,
+    room: u64,
+    blockhash: [u8; 32],
+) -> Vec<u8> {
     let system = [0; 32];
     let (payer, address) = (authority.address(), program.address());
-    let created = [&0_u32.to_le_bytes()[..], &PROGRAM_LAMPORTS.to_le_bytes(), &PROGRAM_BYTES.to_le_bytes(), &loader()];
-    let create = Instruction { program: system, accounts: vec![signs(payer), signs(address)], data: created.concat() };
+    let created = [
+        &0_u32.to_le_bytes()[..],
+        &PROGRAM_LAMPORTS.to_le_bytes(),
+        &PROGRAM_BYTES.to_le_bytes(),
+        &loader(),
+    ];
+    let create = Instruction {
+        program: system,
+        accounts: vec![signs(payer), signs(address)],
+        data: created.concat(),
+    };
     let deploy = Instruction {
         program: loader(),
         accounts: vec![
@@ -49,7 +69,11 @@ pub fn deployment(authority: &Keypair, program: &Keypair, buffer: Address, room:
             written(buffer),
             read("SysvarRent111111111111111111111111111111111"),
             read("SysvarC1ock11111111111111111111111111111111"),
-            Account { address: system, signs: false, is_written: false },
+            Account {
+                address: system,
+                signs: false,
+                is_written: false,
+            },
             signs(payer),
         ],
         data: [&DEPLOY.to_le_bytes()[..], &room.to_le_bytes()].concat(),
@@ -58,7 +82,12 @@ pub fn deployment(authority: &Keypair, program: &Keypair, buffer: Address, room:
 }
 
 /// Gives a program the code of a buffer, which must not be longer than its first.
-pub fn upgrade(authority: &Keypair, program: Address, buffer: Address, blockhash: [u8; 32]) -> Vec<u8> {
+pub fn upgrade(
+    authority: &Keypair,
+    program: Address,
+    buffer: Address,
+    blockhash: [u8; 32],
+) -> Vec<u8> {
     let upgrade = Instruction {
         program: loader(),
         accounts: vec![
@@ -76,15 +105,27 @@ pub fn upgrade(authority: &Keypair, program: Address, buffer: Address, blockhash
 }
 
 fn signs(address: Address) -> Account {
-    Account { address, signs: true, is_written: true }
+    Account {
+        address,
+        signs: true,
+        is_written: true,
+    }
 }
 
 fn written(address: Address) -> Account {
-    Account { address, signs: false, is_written: true }
+    Account {
+        address,
+        signs: false,
+        is_written: true,
+    }
 }
 
 fn read(name: &str) -> Account {
-    Account { address: known(name), signs: false, is_written: false }
+    Account {
+        address: known(name),
+        signs: false,
+        is_written: false,
+    }
 }
 
 /// Where a program's code is: the first address by this rule that is no public key.
@@ -94,7 +135,11 @@ fn program_data(program: &Address) -> Address {
         Sha256::digest(parts.concat()).into()
     };
     let is_no_key = |address: &Address| VerifyingKey::from_bytes(address).is_err();
-    (0..=u8::MAX).rev().map(candidate).find(is_no_key).unwrap_or_default()
+    (0..=u8::MAX)
+        .rev()
+        .map(candidate)
+        .find(is_no_key)
+        .unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -105,6 +150,9 @@ mod tests {
     fn the_code_of_a_known_program_is_where_the_cluster_has_it() {
         // Metaplex's token metadata on mainnet.
         let program = known("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s");
-        assert_eq!(program_data(&program), known("PwDiXFxQsGra4sFFTT8r1QWRMd4vfumiWC1jfWNfdYT"));
+        assert_eq!(
+            program_data(&program),
+            known("PwDiXFxQsGra4sFFTT8r1QWRMd4vfumiWC1jfWNfdYT")
+        );
     }
 }

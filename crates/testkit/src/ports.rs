@@ -22,9 +22,14 @@ impl PortBlock {
     /// [`Error::Missing`] when there is none.
     pub fn claim(base: u16) -> Result<Self> {
         let last_start = 32_768 - BLOCK;
-        (base..=last_start).step_by(usize::from(BLOCK)).find_map(Self::try_claim).ok_or_else(|| {
-            Error::Missing(format!("no free block of {BLOCK} ports between {base} and 32768 on this machine"))
-        })
+        (base..=last_start)
+            .step_by(usize::from(BLOCK))
+            .find_map(Self::try_claim)
+            .ok_or_else(|| {
+                Error::Missing(format!(
+                    "no free block of {BLOCK} ports between {base} and 32768 on this machine"
+                ))
+            })
     }
 
     /// The port at that place of the block; place 0 is the guard.
@@ -34,12 +39,16 @@ impl PortBlock {
 
     fn try_claim(first: u16) -> Option<Self> {
         let guard = TcpListener::bind((Ipv4Addr::LOCALHOST, first)).ok()?;
-        (first + 1..first + BLOCK).all(is_free).then_some(Self { first, _guard: guard })
+        (first + 1..first + BLOCK).all(is_free).then_some(Self {
+            first,
+            _guard: guard,
+        })
     }
 }
 
 fn is_free(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+        && UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
 #[cfg(test)]
@@ -58,7 +67,11 @@ mod tests {
         let freed = one.port(0);
         drop(one);
         // A program that another test starts at this moment has the guard until it executes.
-        eventually(Duration::from_secs(10), "the first block is free again", || PortBlock::try_claim(freed));
+        eventually(
+            Duration::from_secs(10),
+            "the first block is free again",
+            || PortBlock::try_claim(freed),
+        );
         Ok(())
     }
 

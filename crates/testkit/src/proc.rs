@@ -21,9 +21,15 @@ pub fn stat_field(pid: u32, number: usize) -> Result<i64> {
 /// [`Error::File`] when the process is gone; [`Error::Malformed`] when the line does not end in `kB`.
 pub fn status_bytes(pid: u32, name: &str) -> Result<Option<u64>> {
     let text = read(pid, "status")?;
-    let Some(value) = status_value_of(&text, name) else { return Ok(None) };
-    let kibibytes = value.strip_suffix("kB").and_then(|number| number.trim().parse::<u64>().ok());
-    kibibytes.map(|kibibytes| Some(kibibytes * 1024)).ok_or_else(|| Error::malformed("not in kB", value))
+    let Some(value) = status_value_of(&text, name) else {
+        return Ok(None);
+    };
+    let kibibytes = value
+        .strip_suffix("kB")
+        .and_then(|number| number.trim().parse::<u64>().ok());
+    kibibytes
+        .map(|kibibytes| Some(kibibytes * 1024))
+        .ok_or_else(|| Error::malformed("not in kB", value))
 }
 
 /// The state letter: `R`, `S`, `D`, `Z`, ...
@@ -43,7 +49,9 @@ pub fn state(pid: u32) -> Result<char> {
 pub fn thread_names(pid: u32) -> Result<Vec<String>> {
     let folder = format!("/proc/{pid}/task");
     let entries = std::fs::read_dir(&folder).map_err(Error::file(Path::new(&folder)))?;
-    let comm = entries.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
+    let comm = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("comm")).ok());
     let mut names: Vec<String> = comm.map(|name| name.trim_end().to_owned()).collect();
     names.sort();
     Ok(names)
@@ -63,11 +71,16 @@ fn read(pid: u32, file: &str) -> Result<String> {
 /// The name in parentheses may hold spaces and parentheses itself, so counting starts after the last `)`.
 fn stat_field_of(text: &str, number: usize) -> Option<i64> {
     let (_, rest) = text.rsplit_once(')')?;
-    rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+    rest.split_whitespace()
+        .nth(number.checked_sub(3)?)?
+        .parse()
+        .ok()
 }
 
 fn status_value_of<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    text.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim)
 }
 
 #[cfg(test)]

@@ -14,12 +14,21 @@ use crate::{Error, Result, binaries};
 /// # Errors
 /// [`Error::Start`] without that program, [`Error::Ended`] when it refuses.
 pub fn signal(pid: u32, name: &str) -> Result<()> {
-    let started = Command::new("kill").args(["-s", name, &pid.to_string()]).status();
-    let status = started.map_err(|source| Error::Start { program: "kill".into(), source })?;
+    let started = Command::new("kill")
+        .args(["-s", name, &pid.to_string()])
+        .status();
+    let status = started.map_err(|source| Error::Start {
+        program: "kill".into(),
+        source,
+    })?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Ended { program: "kill".to_owned(), status: describe(status), tail: String::new() })
+    Err(Error::Ended {
+        program: "kill".to_owned(),
+        status: describe(status),
+        tail: String::new(),
+    })
 }
 
 /// Runs a program that ends by itself.
@@ -27,15 +36,29 @@ pub fn signal(pid: u32, name: &str) -> Result<()> {
 /// # Errors
 /// [`Error::Start`]; [`Error::Ended`] with what it wrote when it fails.
 pub fn succeed(path: &Path, arguments: &[&str]) -> Result<()> {
-    let ended = Command::new(path).args(arguments).stdin(Stdio::null()).output();
-    let ended = ended.map_err(|source| Error::Start { program: path.to_owned(), source })?;
+    let ended = Command::new(path)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output();
+    let ended = ended.map_err(|source| Error::Start {
+        program: path.to_owned(),
+        source,
+    })?;
     if ended.status.success() {
         return Ok(());
     }
-    let program = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let program = path
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let tail = [ended.stdout, ended.stderr].concat();
     let tail = String::from_utf8_lossy(&tail).into_owned();
-    Err(Error::Ended { program, status: describe(ended.status), tail })
+    Err(Error::Ended {
+        program,
+        status: describe(ended.status),
+        tail,
+    })
 }
 
 /// What to start.
@@ -68,16 +91,32 @@ impl Running {
         let output = File::create(&program.output).map_err(Error::file(&program.output))?;
         let errors = output.try_clone().map_err(Error::file(&program.output))?;
         let mut command = command(&program.path);
-        command.args(&program.arguments).stdin(Stdio::null()).stdout(output).stderr(errors);
+        command
+            .args(&program.arguments)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors);
         for (name, value) in &program.environment {
             match value {
                 Some(value) => command.env(name, value),
                 None => command.env_remove(name),
             };
         }
-        let child = spawn(command).map_err(|source| Error::Start { program: program.path.clone(), source })?;
-        let name = program.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(Self { child, name, output: program.output.clone() })
+        let child = spawn(command).map_err(|source| Error::Start {
+            program: program.path.clone(),
+            source,
+        })?;
+        let name = program
+            .path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        Ok(Self {
+            child,
+            name,
+            output: program.output.clone(),
+        })
     }
 
     /// Its process id.
@@ -102,7 +141,9 @@ impl Running {
     /// # Errors
     /// [`Error::Ended`] when the system cannot say.
     pub fn ended_with(&mut self) -> Result<Option<ExitStatus>> {
-        self.child.try_wait().map_err(|error| self.ended(&error.to_string()))
+        self.child
+            .try_wait()
+            .map_err(|error| self.ended(&error.to_string()))
     }
 
     /// Sends SIGKILL and waits for the end. Fine when it has ended already.
@@ -110,11 +151,19 @@ impl Running {
     /// # Errors
     /// [`Error::Ended`] when the system refuses.
     pub fn kill(&mut self) -> Result<()> {
-        self.child.kill().and_then(|()| self.child.wait()).map(drop).map_err(|error| self.ended(&error.to_string()))
+        self.child
+            .kill()
+            .and_then(|()| self.child.wait())
+            .map(drop)
+            .map_err(|error| self.ended(&error.to_string()))
     }
 
     fn ended(&self, status: &str) -> Error {
-        Error::Ended { program: self.name.clone(), status: status.to_owned(), tail: tail(&self.output, 30) }
+        Error::Ended {
+            program: self.name.clone(),
+            status: status.to_owned(),
+            tail: tail(&self.output, 30),
+        }
     }
 }
 
@@ -168,7 +217,11 @@ fn spawn(mut command: Command) -> std::io::Result<Child> {
     let (answer, answered) = channel();
     let job: Job = Box::new(move || answer.send(command.spawn()).unwrap_or_default());
     let gone = || std::io::Error::other("the spawning thread is gone");
-    spawner.lock().map_err(|_| gone())?.send(job).map_err(|_| gone())?;
+    spawner
+        .lock()
+        .map_err(|_| gone())?
+        .send(job)
+        .map_err(|_| gone())?;
     answered.recv().map_err(|_| gone())?
 }
 
@@ -184,7 +237,10 @@ mod tests {
         let program = Program {
             path: "/bin/sh".into(),
             arguments: vec!["-c".to_owned(), script.to_owned()],
-            environment: vec![("GREETING".to_owned(), Some("hello".to_owned())), ("HOME".to_owned(), None)],
+            environment: vec![
+                ("GREETING".to_owned(), Some("hello".to_owned())),
+                ("HOME".to_owned(), None),
+            ],
             output: output.to_owned(),
         };
         Running::start(&program).unwrap()
@@ -203,10 +259,17 @@ mod tests {
     #[test]
     fn a_program_that_has_ended_says_how_and_with_which_words() {
         let folder = tempfile::tempdir().unwrap();
-        let mut running = shell("echo $GREETING ${HOME-nowhere}; exit 3", &folder.path().join("out"));
-        let error =
-            eventually_seeing(Duration::from_secs(30), "the shell ends", || running.check().err().ok_or("runs"));
-        assert_eq!(error.to_string(), "sh ended with exit code 3; the end of its output:\nhello nowhere");
+        let mut running = shell(
+            "echo $GREETING ${HOME-nowhere}; exit 3",
+            &folder.path().join("out"),
+        );
+        let error = eventually_seeing(Duration::from_secs(30), "the shell ends", || {
+            running.check().err().ok_or("runs")
+        });
+        assert_eq!(
+            error.to_string(),
+            "sh ended with exit code 3; the end of its output:\nhello nowhere"
+        );
     }
 
     #[test]
@@ -227,12 +290,17 @@ mod tests {
     fn a_program_that_is_not_there_cannot_be_started_or_ends_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("out");
-        let program =
-            Program { path: "/no/such/program".into(), arguments: Vec::new(), environment: Vec::new(), output };
+        let program = Program {
+            path: "/no/such/program".into(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            output,
+        };
         // With setpriv in between it is setpriv that cannot find it.
         if let Ok(mut running) = Running::start(&program) {
-            let ended =
-                eventually_seeing(Duration::from_secs(30), "setpriv ends", || running.check().err().ok_or("runs"));
+            let ended = eventually_seeing(Duration::from_secs(30), "setpriv ends", || {
+                running.check().err().ok_or("runs")
+            });
             assert!(ended.to_string().contains("/no/such/program"), "{ended}");
         }
     }

@@ -32,5 +32,7 @@ pub fn main<A: Parser>(name: &str, run: impl FnOnce(A) -> Result<()>) -> ExitCod
 /// A program in this one's folder.
 #[must_use]
 pub fn beside(program: &str) -> PathBuf {
-    std::env::current_exe().unwrap_or_default().with_file_name(program)
+    std::env::current_exe()
+        .unwrap_or_default()
+        .with_file_name(program)
 }

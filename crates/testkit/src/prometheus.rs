@@ -15,7 +15,8 @@ use crate::process::{Program, Running};
 use crate::{Error, Result, binaries, http};
 
 /// What to print when a test is skipped because there is no Prometheus.
-pub const SKIP_MESSAGE: &str = "SKIPPED: no prometheus or no promtool in PATH (Debian package: prometheus)";
+pub const SKIP_MESSAGE: &str =
+    "SKIPPED: no prometheus or no promtool in PATH (Debian package: prometheus)";
 
 const STARTS_WITHIN: Duration = Duration::from_secs(60);
 /// A question of a whole day takes seconds.
@@ -76,7 +77,8 @@ pub struct Prometheus {
 impl Prometheus {
     /// Whether `prometheus` and `promtool` are in `PATH`.
     pub fn is_installed() -> bool {
-        binaries::in_search_path("prometheus").is_some() && binaries::in_search_path("promtool").is_some()
+        binaries::in_search_path("prometheus").is_some()
+            && binaries::in_search_path("promtool").is_some()
     }
 
     /// Starts it and waits until it is ready. See [`Prometheus::wait_until_up`] for the first scrape.
@@ -84,12 +86,16 @@ impl Prometheus {
     /// # Errors
     /// [`Error::Missing`] with [`SKIP_MESSAGE`]; [`Error::Ended`] when it refuses its configuration; [`Error::Late`].
     pub fn start(options: &PrometheusOptions) -> Result<Self> {
-        let path = binaries::in_search_path("prometheus").ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
+        let path = binaries::in_search_path("prometheus")
+            .ok_or_else(|| Error::Missing(SKIP_MESSAGE.to_owned()))?;
         let folder = tempfile::tempdir().map_err(Error::file(&std::env::temp_dir()))?;
         let config = folder.path().join("prometheus.yml");
         std::fs::write(&config, config_text(options)).map_err(Error::file(&config))?;
         let address = format!("127.0.0.1:{}", free_port()?);
-        let storage = options.storage.clone().unwrap_or_else(|| folder.path().join("data"));
+        let storage = options
+            .storage
+            .clone()
+            .unwrap_or_else(|| folder.path().join("data"));
         let mut arguments = vec![
             format!("--config.file={}", config.display()),
             format!("--storage.tsdb.path={}", storage.display()),
@@ -100,7 +106,12 @@ impl Prometheus {
             arguments.push("--enable-feature=native-histograms".to_owned());
         }
         let output = folder.path().join("prometheus.out");
-        let mut running = Running::start(&Program { path, arguments, environment: Vec::new(), output })?;
+        let mut running = Running::start(&Program {
+            path,
+            arguments,
+            environment: Vec::new(),
+            output,
+        })?;
         wait_for(STARTS_WITHIN, "prometheus is ready", || {
             running.check()?;
             Ok(match http::get(&address, "/-/ready") {
@@ -109,7 +120,11 @@ impl Prometheus {
                 Err(error) => Look::NotYet(error.to_string()),
             })
         })?;
-        Ok(Self { running, address, _folder: folder })
+        Ok(Self {
+            running,
+            address,
+            _folder: folder,
+        })
     }
 
     /// Waits until a scrape of every target has succeeded.
@@ -120,10 +135,19 @@ impl Prometheus {
         wait_for(deadline, "prometheus has scraped every target", || {
             self.running.check()?;
             let answer = self.get("/api/v1/targets?state=active")?;
-            let targets = answer["activeTargets"].as_array().cloned().unwrap_or_default();
+            let targets = answer["activeTargets"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
             let up = !targets.is_empty() && targets.iter().all(|target| target["health"] == "up");
-            let errors = targets.iter().map(|target| format!("{} {}", target["health"], target["lastError"]));
-            Ok(if up { Look::Ready(()) } else { Look::NotYet(errors.collect::<Vec<_>>().join("; ")) })
+            let errors = targets
+                .iter()
+                .map(|target| format!("{} {}", target["health"], target["lastError"]));
+            Ok(if up {
+                Look::Ready(())
+            } else {
+                Look::NotYet(errors.collect::<Vec<_>>().join("; "))
+            })
         })
     }
 
@@ -133,13 +157,27 @@ impl Prometheus {
     /// # Errors
     /// [`Error::Malformed`] when Prometheus refuses the expression, with its words; otherwise as [`http::get`].
     pub fn query(&self, expression: &str) -> Result<Vec<Series>> {
-        let data = self.get(&format!("/api/v1/query?query={}", percent_encoded(expression)))?;
+        let data = self.get(&format!(
+            "/api/v1/query?query={}",
+            percent_encoded(expression)
+        ))?;
         let refuse = || Error::malformed("not a vector or scalar of numbers", &data.to_string());
         if data["resultType"] == "scalar" {
-            return Ok(vec![(BTreeMap::new(), number(&data["result"]).ok_or_else(refuse)?)]);
+            return Ok(vec![(
+                BTreeMap::new(),
+                number(&data["result"]).ok_or_else(refuse)?,
+            )]);
         }
         let series = data["result"].as_array().ok_or_else(refuse)?;
-        series.iter().map(|one| Ok((labels_of(&one["metric"]), number(&one["value"]).ok_or_else(refuse)?))).collect()
+        series
+            .iter()
+            .map(|one| {
+                Ok((
+                    labels_of(&one["metric"]),
+                    number(&one["value"]).ok_or_else(refuse)?,
+                ))
+            })
+            .collect()
     }
 
     /// The alerts that fire now, by name.
@@ -150,7 +188,9 @@ impl Prometheus {
         let answer = self.get("/api/v1/alerts")?;
         let alerts = answer["alerts"].as_array().into_iter().flatten();
         let firing = alerts.filter(|alert| alert["state"] == "firing");
-        Ok(firing.filter_map(|alert| Some(alert["labels"]["alertname"].as_str()?.to_owned())).collect())
+        Ok(firing
+            .filter_map(|alert| Some(alert["labels"]["alertname"].as_str()?.to_owned()))
+            .collect())
     }
 
     /// The rules that it has loaded, as it reads them itself.
@@ -169,11 +209,19 @@ impl Prometheus {
                 is_alert: rule["type"] == "alerting",
                 lasting: rule["duration"].as_f64().unwrap_or_default(),
                 interval: group["interval"].as_f64().unwrap_or_default(),
-                labels: labels.map(|(name, value)| (name.clone(), text(value))).collect(),
+                labels: labels
+                    .map(|(name, value)| (name.clone(), text(value)))
+                    .collect(),
             }
         };
         Ok(groups
-            .flat_map(|group| group["rules"].as_array().into_iter().flatten().map(|one| rule(group, one)))
+            .flat_map(|group| {
+                group["rules"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .map(|one| rule(group, one))
+            })
             .collect())
     }
 
@@ -183,7 +231,11 @@ impl Prometheus {
     /// As [`Prometheus::query`].
     pub fn firing_with_labels(&self) -> Result<Vec<BTreeMap<String, String>>> {
         let answer = self.get("/api/v1/alerts")?;
-        let firing = answer["alerts"].as_array().into_iter().flatten().filter(|alert| alert["state"] == "firing");
+        let firing = answer["alerts"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|alert| alert["state"] == "firing");
         Ok(firing.map(|alert| labels_of(&alert["labels"])).collect())
     }
 
@@ -195,16 +247,25 @@ impl Prometheus {
         let answer = self.get("/api/v1/targets?state=active")?;
         let health = |target: &Value| target["health"].as_str().unwrap_or_default().to_owned();
         let targets = answer["activeTargets"].as_array().into_iter().flatten();
-        Ok(targets.map(|target| (labels_of(&target["labels"]), health(target))).collect())
+        Ok(targets
+            .map(|target| (labels_of(&target["labels"]), health(target)))
+            .collect())
     }
 
     /// How many series an expression has between two moments (seconds since 1970), looked at every `step` seconds.
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub fn query_range(&self, expression: &str, (from, to): (f64, f64), step: u32) -> Result<usize> {
+    pub fn query_range(
+        &self,
+        expression: &str,
+        (from, to): (f64, f64),
+        step: u32,
+    ) -> Result<usize> {
         let expression = percent_encoded(expression);
-        let data = self.get(&format!("/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"))?;
+        let data = self.get(&format!(
+            "/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"
+        ))?;
         let refuse = || Error::malformed("not a matrix", &data.to_string());
         Ok(data["result"].as_array().ok_or_else(refuse)?.len())
     }
@@ -214,9 +275,16 @@ impl Prometheus {
     ///
     /// # Errors
     /// As [`Prometheus::query`].
-    pub fn moments(&self, expression: &str, (from, to): (f64, f64), step: u32) -> Result<Vec<Course>> {
+    pub fn moments(
+        &self,
+        expression: &str,
+        (from, to): (f64, f64),
+        step: u32,
+    ) -> Result<Vec<Course>> {
         let expression = percent_encoded(expression);
-        self.matrix(&format!("/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"))
+        self.matrix(&format!(
+            "/api/v1/query_range?query={expression}&start={from}&end={to}&step={step}"
+        ))
     }
 
     /// What was scraped of all series of a name in the seconds before a moment, as it was.
@@ -232,10 +300,18 @@ impl Prometheus {
         let data = self.get(path)?;
         let refuse = || Error::malformed("not a matrix", &data.to_string());
         let sample = |pair: &Value| Some((pair.get(0)?.as_f64()?, number(pair)?));
-        let series = data["result"].as_array().ok_or_else(refuse)?.iter().map(|one| {
-            let values = one["values"].as_array()?.iter().map(sample).collect::<Option<Vec<_>>>()?;
-            Some((labels_of(&one["metric"]), values))
-        });
+        let series = data["result"]
+            .as_array()
+            .ok_or_else(refuse)?
+            .iter()
+            .map(|one| {
+                let values = one["values"]
+                    .as_array()?
+                    .iter()
+                    .map(sample)
+                    .collect::<Option<Vec<_>>>()?;
+                Some((labels_of(&one["metric"]), values))
+            });
         series.collect::<Option<Vec<_>>>().ok_or_else(refuse)
     }
 
@@ -245,13 +321,18 @@ impl Prometheus {
     }
 
     fn get(&self, path: &str) -> Result<Value> {
-        let response = http::Request::new("GET", path).timeout(ANSWERS_WITHIN).send(&self.address)?;
-        let mut answer: Value =
-            serde_json::from_slice(&response.body).map_err(|_| Error::malformed("not JSON", &response.text()))?;
+        let response = http::Request::new("GET", path)
+            .timeout(ANSWERS_WITHIN)
+            .send(&self.address)?;
+        let mut answer: Value = serde_json::from_slice(&response.body)
+            .map_err(|_| Error::malformed("not JSON", &response.text()))?;
         if answer["status"] == "success" {
             Ok(answer["data"].take())
         } else {
-            Err(Error::malformed("prometheus refuses", answer["error"].as_str().unwrap_or_default()))
+            Err(Error::malformed(
+                "prometheus refuses",
+                answer["error"].as_str().unwrap_or_default(),
+            ))
         }
     }
 }
@@ -264,14 +345,22 @@ pub fn promtool_check_metrics(page: &str) -> std::result::Result<(), String> {
     let promtool = binaries::in_search_path("promtool").ok_or(SKIP_MESSAGE)?;
     let say = |error: std::io::Error| error.to_string();
     let mut command = Command::new(promtool);
-    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(say)?;
     if let Some(mut stdin) = child.stdin.take() {
         stdin.write_all(page.as_bytes()).map_err(say)?;
     }
     let output = child.wait_with_output().map_err(say)?;
     let said = [output.stdout, output.stderr].concat();
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&said).into_owned()) }
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&said).into_owned())
+    }
 }
 
 fn config_text(options: &PrometheusOptions) -> String {
@@ -281,11 +370,17 @@ fn config_text(options: &PrometheusOptions) -> String {
         "global:\n  scrape_interval: {every}s\n  scrape_timeout: {timeout}s\n  evaluation_interval: {every}s\n"
     );
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let rules: Vec<String> = options.rule_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+    let rules: Vec<String> = options
+        .rule_files
+        .iter()
+        .map(|file| quoted(&file.to_string_lossy()))
+        .collect();
     text += &format!("rule_files: [{}]\n", rules.join(", "));
     if let Some(address) = &options.alertmanager {
-        text +=
-            &format!("alerting: {{ alertmanagers: [{{ static_configs: [{{ targets: [{}] }}] }}] }}\n", quoted(address));
+        text += &format!(
+            "alerting: {{ alertmanagers: [{{ static_configs: [{{ targets: [{}] }}] }}] }}\n",
+            quoted(address)
+        );
     }
     text += "scrape_configs:\n  - job_name: faultline\n    static_configs:\n";
     for (at, target) in options.targets.iter().enumerate() {
@@ -295,7 +390,11 @@ fn config_text(options: &PrometheusOptions) -> String {
         }
     }
     if !options.target_files.is_empty() {
-        let files: Vec<String> = options.target_files.iter().map(|file| quoted(&file.to_string_lossy())).collect();
+        let files: Vec<String> = options
+            .target_files
+            .iter()
+            .map(|file| quoted(&file.to_string_lossy()))
+            .collect();
         let files = files.join(", ");
         text += &format!(
             "  - job_name: faultline-experiment\n    file_sd_configs: [{{ files: [{files}], refresh_interval: 10s }}]\n"
@@ -306,7 +405,9 @@ fn config_text(options: &PrometheusOptions) -> String {
 
 fn labels_of(object: &Value) -> BTreeMap<String, String> {
     let labels = object.as_object().into_iter().flatten();
-    labels.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+    labels
+        .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
+        .collect()
 }
 
 /// `[time, "number"]`.
@@ -318,7 +419,9 @@ fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => encoded.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                encoded.push(char::from(byte))
+            }
             // Writing to a String cannot fail.
             _ => write!(encoded, "%{byte:02X}").unwrap_or_default(),
         }
@@ -327,7 +430,10 @@ fn percent_encoded(text: &str) -> String {
 }
 
 pub(crate) fn free_port() -> Result<u16> {
-    let broken = |source| Error::Connection { address: "127.0.0.1:0".to_owned(), source };
+    let broken = |source| Error::Connection {
+        address: "127.0.0.1:0".to_owned(),
+        source,
+    };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
     Ok(listener.local_addr().map_err(broken)?.port())
 }

@@ -19,7 +19,10 @@ pub struct Rpc {
 impl Rpc {
     /// The service at that address; nothing is sent yet.
     pub fn new(address: SocketAddr) -> Self {
-        Self { address, timeout: Duration::from_secs(10) }
+        Self {
+            address,
+            timeout: Duration::from_secs(10),
+        }
     }
 
     /// Longest wait for the connection and for each read or write. 10 s unless set.
@@ -42,7 +45,10 @@ impl Rpc {
         let mut answer = self.post(&request)?;
         match answer.get_mut("result") {
             Some(result) => Ok(result.take()),
-            None => Err(Error::Rpc { method: method.to_owned(), message: answer["error"].to_string() }),
+            None => Err(Error::Rpc {
+                method: method.to_owned(),
+                message: answer["error"].to_string(),
+            }),
         }
     }
 
@@ -52,7 +58,8 @@ impl Rpc {
     /// As [`Rpc::call`].
     pub fn send(&self, transaction: &[u8]) -> Result<()> {
         let how = json!({ "encoding": "base64", "skipPreflight": true });
-        self.call("sendTransaction", json!([BASE64.encode(transaction), how])).map(drop)
+        self.call("sendTransaction", json!([BASE64.encode(transaction), how]))
+            .map(drop)
     }
 
     /// Calls one method many times in one request; how many of the answers are results and not errors.
@@ -66,8 +73,13 @@ impl Rpc {
             .map(|(id, params)| json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
             .collect();
         let answer = self.post(&Value::Array(requests))?;
-        let answers = answer.as_array().ok_or_else(|| Error::malformed("not a batch answer", &answer.to_string()))?;
-        Ok(answers.iter().filter(|answer| answer.get("result").is_some()).count())
+        let answers = answer
+            .as_array()
+            .ok_or_else(|| Error::malformed("not a batch answer", &answer.to_string()))?;
+        Ok(answers
+            .iter()
+            .filter(|answer| answer.get("result").is_some())
+            .count())
     }
 
     /// The newest slot this node has processed.
@@ -84,7 +96,9 @@ impl Rpc {
     /// As [`Rpc::call`].
     pub fn received_slot(&self) -> Result<u64> {
         let answer = self.call("getMaxShredInsertSlot", json!([]))?;
-        answer.as_u64().ok_or_else(|| Error::malformed("not a number", &answer.to_string()))
+        answer
+            .as_u64()
+            .ok_or_else(|| Error::malformed("not a number", &answer.to_string()))
     }
 
     /// Transactions since genesis as of the newest processed slot, votes and fee-paying failures included.
@@ -108,7 +122,9 @@ impl Rpc {
 
     fn number(&self, method: &str) -> Result<u64> {
         let answer = self.call(method, json!([{ "commitment": "processed" }]))?;
-        answer.as_u64().ok_or_else(|| Error::malformed("not a number", &answer.to_string()))
+        answer
+            .as_u64()
+            .ok_or_else(|| Error::malformed("not a number", &answer.to_string()))
     }
 
     fn post(&self, request: &Value) -> Result<Value> {
@@ -117,6 +133,7 @@ impl Rpc {
             .body(request.to_string().as_bytes())
             .timeout(self.timeout)
             .send(&self.address.to_string())?;
-        serde_json::from_slice(&response.body).map_err(|_| Error::malformed("not JSON", &response.text()))
+        serde_json::from_slice(&response.body)
+            .map_err(|_| Error::malformed("not JSON", &response.text()))
     }
 }

@@ -57,7 +57,10 @@ impl Sink {
     /// # Errors
     /// [`Error::Connection`] when no port can be had.
     pub fn start() -> Result<Self> {
-        let broken = |source| Error::Connection { address: "127.0.0.1:0".to_owned(), source };
+        let broken = |source| Error::Connection {
+            address: "127.0.0.1:0".to_owned(),
+            source,
+        };
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
         let address = listener.local_addr().map_err(broken)?;
         let shared = Arc::new(Shared {
@@ -67,7 +70,11 @@ impl Sink {
         });
         let of_thread = Arc::clone(&shared);
         let acceptor = std::thread::spawn(move || accept(&listener, &of_thread));
-        Ok(Self { address, shared, acceptor: Some(acceptor) })
+        Ok(Self {
+            address,
+            shared,
+            acceptor: Some(acceptor),
+        })
     }
 
     /// Where it listens.
@@ -92,7 +99,10 @@ impl Sink {
 
     /// The bodies of [`Sink::arrivals`].
     pub fn bodies(&self) -> Vec<Vec<u8>> {
-        lock(&self.shared.arrivals).iter().map(|arrival| arrival.body.clone()).collect()
+        lock(&self.shared.arrivals)
+            .iter()
+            .map(|arrival| arrival.body.clone())
+            .collect()
     }
 
     /// What `look` gives for the first request it gives something for; copies nothing, so that waiting for a push among
@@ -140,7 +150,10 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
     let mut from = BufReader::new(connection);
     loop {
         let arrival = read_request(&mut from, &mut answers)?;
-        let last = arrival.headers.iter().any(|(name, value)| name == "connection" && value == "close");
+        let last = arrival
+            .headers
+            .iter()
+            .any(|(name, value)| name == "connection" && value == "close");
         lock(&shared.arrivals).push(arrival);
         let behaviour = *lock(&shared.behaviour);
         let status = match behaviour {
@@ -151,8 +164,14 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
             }
             Behaviour::HangUp => return None,
         };
-        let length = if status == 204 { "" } else { "Content-Length: 0\r\n" };
-        answers.write_all(format!("HTTP/1.1 {status} x\r\n{length}\r\n").as_bytes()).ok()?;
+        let length = if status == 204 {
+            ""
+        } else {
+            "Content-Length: 0\r\n"
+        };
+        answers
+            .write_all(format!("HTTP/1.1 {status} x\r\n{length}\r\n").as_bytes())
+            .ok()?;
         if last || shared.stop.load(Ordering::Relaxed) {
             return None;
         }
@@ -164,11 +183,20 @@ fn read_request(from: &mut BufReader<TcpStream>, answers: &mut TcpStream) -> Opt
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());
     let headers = read_headers(from).ok()?;
-    if headers.iter().any(|(name, value)| name == "expect" && value.eq_ignore_ascii_case("100-continue")) {
+    if headers
+        .iter()
+        .any(|(name, value)| name == "expect" && value.eq_ignore_ascii_case("100-continue"))
+    {
         answers.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").ok()?;
     }
     let body = read_body(from, &headers, UnknownLength::Empty).ok()?;
-    Some(Arrival { at: Instant::now(), method, target, headers, body })
+    Some(Arrival {
+        at: Instant::now(),
+        method,
+        target,
+        headers,
+        body,
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,10 +212,17 @@ mod tests {
     fn a_push_is_kept_byte_for_byte_and_answered_with_204() -> Result<()> {
         let sink = Sink::start()?;
         let body = b"name,host_id=x f=1i 1\n\xff\0";
-        let answer = http::post(&sink.address().to_string(), "/write?db=prof&u=a&p=b&precision=n", body)?;
+        let answer = http::post(
+            &sink.address().to_string(),
+            "/write?db=prof&u=a&p=b&precision=n",
+            body,
+        )?;
         assert_eq!((answer.status, answer.body.len()), (204, 0));
         let arrival = sink.arrivals().remove(0);
-        assert_eq!((arrival.method.as_str(), arrival.target.as_str()), ("POST", "/write?db=prof&u=a&p=b&precision=n"));
+        assert_eq!(
+            (arrival.method.as_str(), arrival.target.as_str()),
+            ("POST", "/write?db=prof&u=a&p=b&precision=n")
+        );
         assert_eq!(arrival.body, body);
         assert_eq!(sink.url(), format!("http://{}", sink.address()));
         Ok(())
@@ -199,7 +234,10 @@ mod tests {
         let mut stream = TcpStream::connect(sink.address()).unwrap();
         let mut from = BufReader::new(stream.try_clone().unwrap());
         for body in ["one", "two!"] {
-            let request = format!("POST /write HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let request = format!(
+                "POST /write HTTP/1.1\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
             stream.write_all(request.as_bytes()).unwrap();
             assert_eq!(read_line(&mut from).ok().as_deref(), Some("HTTP/1.1 204 x"));
             assert_eq!(read_line(&mut from).ok().as_deref(), Some(""));
@@ -214,7 +252,10 @@ mod tests {
         sink.behave(Behaviour::Answer(503));
         assert_eq!(http::post(&address, "/write", b"a").unwrap().status, 503);
         sink.behave(Behaviour::HangUp);
-        assert!(matches!(http::post(&address, "/write", b"b"), Err(Error::Connection { .. })));
+        assert!(matches!(
+            http::post(&address, "/write", b"b"),
+            Err(Error::Connection { .. })
+        ));
         assert_eq!(sink.count(), 2);
     }
 
@@ -223,8 +264,13 @@ mod tests {
         let sink = Sink::start().unwrap();
         let address = sink.address().to_string();
         sink.behave(Behaviour::AnswerAfter(Duration::from_secs(3600), 204));
-        let impatient = http::Request::new("POST", "/write").body(b"a").timeout(Duration::from_millis(50));
-        assert!(matches!(impatient.send(&address), Err(Error::Connection { .. })));
+        let impatient = http::Request::new("POST", "/write")
+            .body(b"a")
+            .timeout(Duration::from_millis(50));
+        assert!(matches!(
+            impatient.send(&address),
+            Err(Error::Connection { .. })
+        ));
         sink.behave(Behaviour::Answer(204));
         assert_eq!(http::post(&address, "/write", b"b").unwrap().status, 204);
     }
@@ -233,12 +279,16 @@ mod tests {
     fn a_push_in_chunks_is_put_together() {
         let sink = Sink::start().unwrap();
         let mut stream = TcpStream::connect(sink.address()).unwrap();
-        let request =
-            "POST /write HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
-        stream.write_all(format!("{request}3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n").as_bytes()).unwrap();
+        let request = "POST /write HTTP/1.1\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n";
+        stream
+            .write_all(format!("{request}3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n").as_bytes())
+            .unwrap();
         let mut answer = String::new();
         std::io::Read::read_to_string(&mut stream, &mut answer).unwrap();
-        assert_eq!(answer, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 x\r\n\r\n");
+        assert_eq!(
+            answer,
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 x\r\n\r\n"
+        );
         assert_eq!(sink.bodies(), [b"abcde"]);
     }
 }

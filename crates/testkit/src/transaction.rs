@@ -52,13 +52,30 @@ pub(crate) struct Instruction {
 /// The wire bytes of a transaction in which `payer` calls `program` with `memo` as data and no accounts.
 ///
 /// Two transactions with the same payer, program, memo and blockhash are one transaction to the cluster.
-pub fn memo_transaction(payer: &Keypair, program: Address, memo: &str, blockhash: [u8; 32]) -> Vec<u8> {
+pub fn memo_transaction(
+    payer: &Keypair,
+    program: Address,
+    memo: &str,
+    blockhash: [u8; 32],
+) -> Vec<u8> {
     let data = memo.as_bytes()[..memo.len().min(usize::from(u16::MAX))].to_vec();
-    transaction(&[payer], &[Instruction { program, accounts: Vec::new(), data }], blockhash)
+    transaction(
+        &[payer],
+        &[Instruction {
+            program,
+            accounts: Vec::new(),
+            data,
+        }],
+        blockhash,
+    )
 }
 
 /// The wire bytes of a transaction that these sign; the first pays.
-pub(crate) fn transaction(signers: &[&Keypair], instructions: &[Instruction], blockhash: [u8; 32]) -> Vec<u8> {
+pub(crate) fn transaction(
+    signers: &[&Keypair],
+    instructions: &[Instruction],
+    blockhash: [u8; 32],
+) -> Vec<u8> {
     let message = message(signers[0].address(), instructions, blockhash);
     let mut bytes = Vec::with_capacity(message.len() + 65 * signers.len());
     push_compact_u16(&mut bytes, signers.len() as u16);
@@ -71,11 +88,22 @@ pub(crate) fn transaction(signers: &[&Keypair], instructions: &[Instruction], bl
 
 /// Those who sign are all written to, in the order of the instructions.
 fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) -> Vec<u8> {
-    let mut accounts = vec![Account { address: payer, signs: true, is_written: true }];
+    let mut accounts = vec![Account {
+        address: payer,
+        signs: true,
+        is_written: true,
+    }];
     for instruction in instructions {
-        let program = Account { address: instruction.program, signs: false, is_written: false };
+        let program = Account {
+            address: instruction.program,
+            signs: false,
+            is_written: false,
+        };
         for account in instruction.accounts.iter().chain([&program]) {
-            match accounts.iter_mut().find(|known| known.address == account.address) {
+            match accounts
+                .iter_mut()
+                .find(|known| known.address == account.address)
+            {
                 Some(known) => {
                     known.signs |= account.signs;
                     known.is_written |= account.is_written;
@@ -87,17 +115,32 @@ fn message(payer: Address, instructions: &[Instruction], blockhash: [u8; 32]) ->
     // Signers first, then what is written; otherwise as they came.
     accounts.sort_by_key(|account| (!account.signs, !account.is_written));
     let signers = accounts.iter().filter(|account| account.signs).count();
-    let read = accounts.iter().filter(|account| !account.signs && !account.is_written).count();
+    let read = accounts
+        .iter()
+        .filter(|account| !account.signs && !account.is_written)
+        .count();
     let mut message = vec![signers as u8, 0, read as u8];
     push_compact_u16(&mut message, accounts.len() as u16);
-    accounts.iter().for_each(|account| message.extend_from_slice(&account.address));
+    accounts
+        .iter()
+        .for_each(|account| message.extend_from_slice(&account.address));
     message.extend_from_slice(&blockhash);
     push_compact_u16(&mut message, instructions.len() as u16);
-    let place = |address: &Address| accounts.iter().position(|account| account.address == *address).unwrap_or(0) as u8;
+    let place = |address: &Address| {
+        accounts
+            .iter()
+            .position(|account| account.address == *address)
+            .unwrap_or(0) as u8
+    };
     for instruction in instructions {
         message.push(place(&instruction.program));
         push_compact_u16(&mut message, instruction.accounts.len() as u16);
-        message.extend(instruction.accounts.iter().map(|account| place(&account.address)));
+        message.extend(
+            instruction
+                .accounts
+                .iter()
+                .map(|account| place(&account.address)),
+        );
         push_compact_u16(&mut message, instruction.data.len() as u16);
         message.extend_from_slice(&instruction.data);
     }
@@ -125,7 +168,9 @@ pub const PAYERS: u32 = 16;
 
 /// So many payers; a cluster funds its own at genesis.
 pub fn payers(many: u32) -> Vec<Keypair> {
-    (0..many).map(|index| Keypair::from_seed(numbered(b"payer", index))).collect()
+    (0..many)
+        .map(|index| Keypair::from_seed(numbered(b"payer", index)))
+        .collect()
 }
 
 /// The account that receives the mint of the cluster.
@@ -185,7 +230,10 @@ mod tests {
     #[test]
     fn a_seed_gives_the_public_key_of_rfc_8032() {
         let seed = *b"\x9d\x61\xb1\x9d\xef\xfd\x5a\x60\xba\x84\x4a\xf4\x92\xec\x2c\xc4\x44\x49\xc5\x69\x7b\x32\x69\x19\x70\x3b\xac\x03\x1c\xae\x7f\x60";
-        assert_eq!(Keypair::from_seed(seed).address()[..8], [0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7]);
+        assert_eq!(
+            Keypair::from_seed(seed).address()[..8],
+            [0xd7, 0x5a, 0x98, 0x01, 0x82, 0xb1, 0x0a, 0xb7]
+        );
     }
 
     #[test]
@@ -203,14 +251,41 @@ mod tests {
     #[test]
     fn a_message_has_the_legacy_layout() {
         let payer = Keypair::from_seed([7; 32]).address();
-        let memo = Instruction { program: [9; 32], accounts: Vec::new(), data: b"hi".to_vec() };
+        let memo = Instruction {
+            program: [9; 32],
+            accounts: Vec::new(),
+            data: b"hi".to_vec(),
+        };
         let message = message(payer, &[memo], [5; 32]);
-        let expected = [&[1, 0, 1, 2][..], &payer, &[9; 32], &[5; 32], &[1, 1, 0, 2], b"hi"].concat();
+        let expected = [
+            &[1, 0, 1, 2][..],
+            &payer,
+            &[9; 32],
+            &[5; 32],
+            &[1, 1, 0, 2],
+            b"hi",
+        ]
+        .concat();
         assert_eq!(message, expected);
-        let written = |fill: u8, signs: bool| Account { address: [fill; 32], signs, is_written: true };
-        let read = Account { address: [4; 32], signs: false, is_written: false };
-        let calls = [(6, vec![written(2, false), read]), (8, vec![read, written(3, true)])];
-        let calls = calls.map(|(fill, accounts)| Instruction { program: [fill; 32], accounts, data: vec![fill] });
+        let written = |fill: u8, signs: bool| Account {
+            address: [fill; 32],
+            signs,
+            is_written: true,
+        };
+        let read = Account {
+            address: [4; 32],
+            signs: false,
+            is_written: false,
+        };
+        let calls = [
+            (6, vec![written(2, false), read]),
+            (8, vec![read, written(3, true)]),
+        ];
+        let calls = calls.map(|(fill, accounts)| Instruction {
+            program: [fill; 32],
+            accounts,
+            data: vec![fill],
+        });
         let expected = [
             &[2, 0, 3, 6][..],
             &payer,

@@ -2,7 +2,9 @@
 //!
 //! Their data as Agave 2.1 to 4.x writes them: `VoteStateVersions::Current` and `StakeStateV2::Stake`, by bincode.
 
-use crate::transaction::{Account, Address, GenesisAccount, Instruction, follower_identities, numbered, transaction};
+use crate::transaction::{
+    Account, Address, GenesisAccount, Instruction, follower_identities, numbered, transaction,
+};
 
 /// What pays for votes, some thousand a SOL.
 const IDENTITY_LAMPORTS: u64 = 100_000_000_000;
@@ -38,19 +40,32 @@ pub struct Stake {
 impl Stake {
     /// So many SOL that count from the beginning to the end.
     pub const fn always(sol: u64) -> Self {
-        Stake { lamports: sol * 1_000_000_000, activated_in: None, deactivated_in: None }
+        Stake {
+            lamports: sol * 1_000_000_000,
+            activated_in: None,
+            deactivated_in: None,
+        }
     }
 
     /// So many SOL that do not count, and may be delegated: taken back before they ever counted.
     pub const fn idle(sol: u64) -> Self {
-        Stake { activated_in: Some(0), deactivated_in: Some(0), ..Stake::always(sol) }
+        Stake {
+            activated_in: Some(0),
+            deactivated_in: Some(0),
+            ..Stake::always(sol)
+        }
     }
 }
 
 /// A transaction that delegates stake account `number` of the genesis to the follower's vote account: its stake counts from the next
 /// epoch on.
 pub fn delegation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
-    let read = [vote_account(), known(CLOCK), known(STAKE_HISTORY), known(STAKE_CONFIG)];
+    let read = [
+        vote_account(),
+        known(CLOCK),
+        known(STAKE_HISTORY),
+        known(STAKE_CONFIG),
+    ];
     of_stake(number, &read, DELEGATE, blockhash)
 }
 
@@ -62,12 +77,28 @@ pub fn deactivation(number: u32, blockhash: [u8; 32]) -> Vec<u8> {
 /// The follower's identity may change its stake accounts, and pays.
 fn of_stake(number: u32, read: &[Address], instruction: u32, blockhash: [u8; 32]) -> Vec<u8> {
     let [identity, _] = follower_identities();
-    let account = |address, signs, is_written| Account { address, signs, is_written };
+    let account = |address, signs, is_written| Account {
+        address,
+        signs,
+        is_written,
+    };
     let read = read.iter().map(|address| account(*address, false, false));
-    let accounts = [account(stake_account(number), false, true)].into_iter().chain(read);
-    let accounts = accounts.chain([account(identity.address(), true, true)]).collect();
+    let accounts = [account(stake_account(number), false, true)]
+        .into_iter()
+        .chain(read);
+    let accounts = accounts
+        .chain([account(identity.address(), true, true)])
+        .collect();
     let data = instruction.to_le_bytes().to_vec();
-    transaction(&[&identity], &[Instruction { program: known(STAKE_PROGRAM), accounts, data }], blockhash)
+    transaction(
+        &[&identity],
+        &[Instruction {
+            program: known(STAKE_PROGRAM),
+            accounts,
+            data,
+        }],
+        blockhash,
+    )
 }
 
 fn stake_account(number: u32) -> Address {
@@ -83,16 +114,29 @@ pub fn vote_account() -> Address {
 pub(crate) fn accounts(stakes: &[Stake]) -> Vec<GenesisAccount> {
     let [follower, _] = follower_identities();
     let identity = follower.address();
-    let payer = GenesisAccount { address: identity, owner: [0; 32], lamports: IDENTITY_LAMPORTS, data: Vec::new() };
+    let payer = GenesisAccount {
+        address: identity,
+        owner: [0; 32],
+        lamports: IDENTITY_LAMPORTS,
+        data: Vec::new(),
+    };
     let data = vote_state(identity);
-    let vote = GenesisAccount { address: vote_account(), owner: known(VOTE_PROGRAM), lamports: VOTE_LAMPORTS, data };
+    let vote = GenesisAccount {
+        address: vote_account(),
+        owner: known(VOTE_PROGRAM),
+        lamports: VOTE_LAMPORTS,
+        data,
+    };
     let stake = |(number, stake): (u32, &Stake)| GenesisAccount {
         address: stake_account(number),
         owner: known(STAKE_PROGRAM),
         lamports: stake.lamports + STAKE_RENT,
         data: stake_state(identity, *stake),
     };
-    [payer, vote].into_iter().chain((0..).zip(stakes).map(stake)).collect()
+    [payer, vote]
+        .into_iter()
+        .chain((0..).zip(stakes).map(stake))
+        .collect()
 }
 
 /// Of one that has never voted, with 7 percent of commission.
@@ -125,7 +169,11 @@ fn stake_state(owner: Address, stake: Stake) -> Vec<u8> {
     data.extend([0; 8 + 8 + 32]);
     data.extend(vote_account());
     let epochs = [stake.activated_in, stake.deactivated_in].map(|epoch| epoch.unwrap_or(NO_EPOCH));
-    data.extend([stake.lamports, epochs[0], epochs[1]].map(u64::to_le_bytes).concat());
+    data.extend(
+        [stake.lamports, epochs[0], epochs[1]]
+            .map(u64::to_le_bytes)
+            .concat(),
+    );
     data.extend(0.25_f64.to_le_bytes());
     // Credits observed, and flags: zeros, like what is left.
     data.resize(STAKE_BYTES, 0);
@@ -144,11 +192,27 @@ mod tests {
 
     #[test]
     fn the_accounts_have_their_fields_where_nodes_look_for_them() {
-        let all = accounts(&[Stake { lamports: 7, activated_in: Some(3), deactivated_in: None }]);
-        let [payer, vote, stake] = &all[..] else { panic!("three accounts") };
-        assert_eq!((vote.data.len(), stake.data.len()), (VOTE_BYTES, STAKE_BYTES));
+        let all = accounts(&[Stake {
+            lamports: 7,
+            activated_in: Some(3),
+            deactivated_in: None,
+        }]);
+        let [payer, vote, stake] = &all[..] else {
+            panic!("three accounts")
+        };
+        assert_eq!(
+            (vote.data.len(), stake.data.len()),
+            (VOTE_BYTES, STAKE_BYTES)
+        );
         assert_eq!(vote.data[4..36], payer.address);
-        assert_eq!(stake.data[124..156], vote_account(), "where memcmp filters expect the voter");
-        assert_eq!(stake.data[156..172], [7_u64, 3].map(u64::to_le_bytes).concat());
+        assert_eq!(
+            stake.data[124..156],
+            vote_account(),
+            "where memcmp filters expect the voter"
+        );
+        assert_eq!(
+            stake.data[156..172],
+            [7_u64, 3].map(u64::to_le_bytes).concat()
+        );
     }
 }

@@ -1,5 +1,9 @@
 //! The real Prometheus against a page served by hand.
-#![expect(clippy::disallowed_methods, clippy::unwrap_used, reason = "the page is served by a thread of the test")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "the page is served by a thread of the test"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -8,9 +12,12 @@ use std::time::Duration;
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::expose;
-use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics};
+use faultline_testkit::prometheus::{
+    Prometheus, PrometheusOptions, SKIP_MESSAGE, promtool_check_metrics,
+};
 
-const PAGE: &str = "# HELP things_total All things.\n# TYPE things_total counter\nthings_total{kind=\"a b\"} 41\n";
+const PAGE: &str =
+    "# HELP things_total All things.\n# TYPE things_total counter\nthings_total{kind=\"a b\"} 41\n";
 
 /// Serves the page to everybody until the test's process ends.
 fn serve_page() -> SocketAddr {
@@ -23,9 +30,13 @@ fn serve_page() -> SocketAddr {
             while request.read_line(&mut line).is_ok_and(|read| read > 2) {
                 line.clear();
             }
-            let head =
-                format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}", PAGE.len());
-            connection.write_all(format!("{head}\r\nConnection: close\r\n\r\n{PAGE}").as_bytes()).unwrap();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}",
+                PAGE.len()
+            );
+            connection
+                .write_all(format!("{head}\r\nConnection: close\r\n\r\n{PAGE}").as_bytes())
+                .unwrap();
         }
     });
     address
@@ -38,21 +49,34 @@ fn what_is_served_can_be_queried() -> Result<()> {
         return Ok(());
     }
     let target = serve_page();
-    assert_eq!(expose::scrape(&target.to_string())?.get("things_total", &[("kind", "a b")]), Some(41.0));
+    assert_eq!(
+        expose::scrape(&target.to_string())?.get("things_total", &[("kind", "a b")]),
+        Some(41.0)
+    );
 
-    let mut prometheus = Prometheus::start(&PrometheusOptions { targets: vec![target], ..Default::default() })?;
+    let mut prometheus = Prometheus::start(&PrometheusOptions {
+        targets: vec![target],
+        ..Default::default()
+    })?;
     prometheus.wait_until_up(Duration::from_secs(60))?;
-    let series = eventually_seeing(Duration::from_secs(60), "the series is there", || {
-        match prometheus.query("things_total{kind=\"a b\"} + 1") {
-            Ok(series) if series.len() == 1 => Ok(series),
-            other => Err(other.map_err(|error| error.to_string())),
-        }
-    });
+    let series =
+        eventually_seeing(
+            Duration::from_secs(60),
+            "the series is there",
+            || match prometheus.query("things_total{kind=\"a b\"} + 1") {
+                Ok(series) if series.len() == 1 => Ok(series),
+                other => Err(other.map_err(|error| error.to_string())),
+            },
+        );
     assert_eq!(series[0].0.get("instance"), Some(&target.to_string()));
     assert_eq!(series[0].1, 42.0);
     assert_eq!(prometheus.query("scalar(vector(2))")?[0].1, 2.0);
     assert!(prometheus.query("nothing_here")?.is_empty());
-    assert!(prometheus.query("(").is_err_and(|error| error.to_string().contains("parse error")));
+    assert!(
+        prometheus
+            .query("(")
+            .is_err_and(|error| error.to_string().contains("parse error"))
+    );
     Ok(())
 }
 

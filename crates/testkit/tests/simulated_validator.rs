@@ -1,6 +1,10 @@
 //! The simulated validator is what its truth says: looked at from outside, by its pushes and by the kernel.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::ports::PortBlock;
@@ -31,24 +35,39 @@ impl Simulated {
     }
 
     /// In a cgroup, if one is given.
-    fn start_by(group: Option<&Group>, truth: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Self> {
+    fn start_by(
+        group: Option<&Group>,
+        truth: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = folder.path().join("ledger").display().to_string();
         let script = match group {
-            Some(Group(group)) => format!("echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"", group.display()),
+            Some(Group(group)) => format!(
+                "echo $$ > {}/cgroup.procs && exec \"$0\" \"$@\"",
+                group.display()
+            ),
             None => "exec \"$0\" \"$@\"".to_owned(),
         };
         let first = ["-c", &script, PROGRAM, "--ledger", &ledger];
         let all = first.iter().chain(arguments).map(ToString::to_string);
         let mut variables = vec![(TRUTH_VARIABLE.to_owned(), Some(truth.to_owned()))];
-        variables.extend(environment.iter().map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))));
+        variables.extend(
+            environment
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), Some((*value).to_owned()))),
+        );
         let program = Program {
             path: "/bin/sh".into(),
             arguments: all.collect(),
             environment: variables,
             output: folder.path().join("output"),
         };
-        Ok(Simulated { running: Running::start(&program)?, folder })
+        Ok(Simulated {
+            running: Running::start(&program)?,
+            folder,
+        })
     }
 
     fn ledger(&self) -> PathBuf {
@@ -60,7 +79,9 @@ impl Simulated {
     }
 
     fn end(&mut self) -> String {
-        eventually(PATIENCE, "it ends", || self.running.ended_with().expect("a status").map(describe))
+        eventually(PATIENCE, "it ends", || {
+            self.running.ended_with().expect("a status").map(describe)
+        })
     }
 }
 
@@ -70,17 +91,22 @@ struct Group(PathBuf);
 impl Group {
     /// `None`, with words, where none can be made.
     fn limited_to(mib: u64) -> Option<Self> {
-        let path = Path::new("/sys/fs/cgroup/memory").join(format!("faultline_simulated_{}_{mib}", std::process::id()));
+        let path = Path::new("/sys/fs/cgroup/memory")
+            .join(format!("faultline_simulated_{}_{mib}", std::process::id()));
         let made = std::fs::create_dir(&path).map(|()| Group(path.clone()));
         let limited = made.and_then(|group| {
-            std::fs::write(path.join("memory.limit_in_bytes"), (mib << 20).to_string()).map(|()| group)
+            std::fs::write(path.join("memory.limit_in_bytes"), (mib << 20).to_string())
+                .map(|()| group)
         });
-        limited.inspect_err(|error| eprintln!("SKIPPED: {}: {error}", path.display())).ok()
+        limited
+            .inspect_err(|error| eprintln!("SKIPPED: {}: {error}", path.display()))
+            .ok()
     }
 
     fn oom_kills(&self) -> Option<u64> {
         let text = std::fs::read_to_string(self.0.join("memory.oom_control")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
     }
 }
 
@@ -105,11 +131,17 @@ fn by_slot(sink: &Sink, name: &str, field: &str) -> BTreeMap<u64, u64> {
     let text = String::from_utf8_lossy(&text);
     let value = |line: &str, key: &str| {
         let fields = line.split(' ').nth(1)?;
-        let found = fields.split(',').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
+        let found = fields
+            .split(',')
+            .find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
         found.strip_suffix('i')?.parse::<u64>().ok()
     };
-    let lines = text.lines().filter(|line| line.starts_with(&format!("{name},")));
-    lines.filter_map(|line| Some((value(line, "slot")?, value(line, field)?))).collect()
+    let lines = text
+        .lines()
+        .filter(|line| line.starts_with(&format!("{name},")));
+    lines
+        .filter_map(|line| Some((value(line, "slot")?, value(line, field)?)))
+        .collect()
 }
 
 fn config(sink: &Sink) -> String {
@@ -118,34 +150,69 @@ fn config(sink: &Sink) -> String {
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the_same_slots() -> Result<()> {
+fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the_same_slots()
+-> Result<()> {
     let truth = "first_calls_per_slot=640,push_ms=100,start_ms=0";
     let sinks = [Sink::start()?, Sink::start()?, Sink::start()?];
     let start = |sink: &Sink, entries: &str| {
-        Simulated::start(truth, &[], &[("SOLANA_METRICS_CONFIG", &config(sink)), (CACHE_VARIABLE, entries)])
+        Simulated::start(
+            truth,
+            &[],
+            &[
+                ("SOLANA_METRICS_CONFIG", &config(sink)),
+                (CACHE_VARIABLE, entries),
+            ],
+        )
     };
-    let _all = [start(&sinks[0], "512")?, start(&sinks[1], "512")?, start(&sinks[2], "1024")?];
+    let _all = [
+        start(&sinks[0], "512")?,
+        start(&sinks[1], "512")?,
+        start(&sinks[2], "1024")?,
+    ];
     let misses = |sink: &Sink| by_slot(sink, "loaded-programs-cache-stats", "misses");
     let common = |of: [&BTreeMap<u64, u64>; 3]| {
         // Each one's first slot has the first calls.
-        let first = of.iter().filter_map(|all| all.keys().next().copied()).max().unwrap_or_default();
-        let last = of.iter().filter_map(|all| all.keys().last().copied()).min().unwrap_or_default();
+        let first = of
+            .iter()
+            .filter_map(|all| all.keys().next().copied())
+            .max()
+            .unwrap_or_default();
+        let last = of
+            .iter()
+            .filter_map(|all| all.keys().last().copied())
+            .min()
+            .unwrap_or_default();
         first + 1..=last
     };
     let [one, two, large] = eventually_seeing(PATIENCE, "fifty common slots", || {
         let all = [misses(&sinks[0]), misses(&sinks[1]), misses(&sinks[2])];
-        if common(all.each_ref()).count() >= 50 { Ok(all) } else { Err(all.map(|all| all.len())) }
+        if common(all.each_ref()).count() >= 50 {
+            Ok(all)
+        } else {
+            Err(all.map(|all| all.len()))
+        }
     });
     let window = common([&one, &two, &large]);
     // 180 of 640 programs do not fit into nine tenths of 512, and there are 16 calls in each slot: 4.5 misses.
     let until = |slot: u64| slot * 9 / 2;
     for slot in window.clone() {
-        assert_eq!(one.get(&slot), Some(&(until(slot) - until(slot - 1))), "{slot}");
-        assert_eq!((one.get(&slot), large.get(&slot)), (two.get(&slot), Some(&0)), "{slot}");
+        assert_eq!(
+            one.get(&slot),
+            Some(&(until(slot) - until(slot - 1))),
+            "{slot}"
+        );
+        assert_eq!(
+            (one.get(&slot), large.get(&slot)),
+            (two.get(&slot), Some(&0)),
+            "{slot}"
+        );
     }
     let contents = |sink: &Sink| {
         let all = by_slot(sink, "replay-slot-stats", "total_transactions");
-        window.clone().filter_map(|slot| all.get(&slot).copied()).collect::<Vec<_>>()
+        window
+            .clone()
+            .filter_map(|slot| all.get(&slot).copied())
+            .collect::<Vec<_>>()
     };
     assert_eq!(contents(&sinks[0]), contents(&sinks[2]));
     assert_eq!(one.values().next(), Some(&640));
@@ -157,21 +224,49 @@ fn it_looks_like_a_validator_and_answers_like_one() -> Result<()> {
     let ports = PortBlock::claim(27_000)?;
     let rpc = Rpc::new(SocketAddr::from((Ipv4Addr::LOCALHOST, ports.port(1))));
     let port = ports.port(1).to_string();
-    let simulated = Simulated::start("behind_at_start=60,catch_up_percent=100", &["--rpc-port", &port], &[])?;
-    eventually(PATIENCE, "JSON-RPC opens", || rpc.call("getHealth", json!([])).ok());
-    let number = |method: &str, params| rpc.call(method, params).map(|value| value.as_u64().unwrap_or_default());
+    let simulated = Simulated::start(
+        "behind_at_start=60,catch_up_percent=100",
+        &["--rpc-port", &port],
+        &[],
+    )?;
+    eventually(PATIENCE, "JSON-RPC opens", || {
+        rpc.call("getHealth", json!([])).ok()
+    });
+    let number = |method: &str, params| {
+        rpc.call(method, params)
+            .map(|value| value.as_u64().unwrap_or_default())
+    };
     let processed = number("getSlot", json!([{"commitment": "processed"}]))?;
     let tip = number("getMaxShredInsertSlot", json!([]))?;
-    assert!((55..=70).contains(&(tip - processed)), "{processed} of {tip}");
+    assert!(
+        (55..=70).contains(&(tip - processed)),
+        "{processed} of {tip}"
+    );
     let first = number("getTransactionCount", json!([]))?;
-    eventually(PATIENCE, "transactions", || number("getTransactionCount", json!([])).ok().filter(|now| *now > first));
+    eventually(PATIENCE, "transactions", || {
+        number("getTransactionCount", json!([]))
+            .ok()
+            .filter(|now| *now > first)
+    });
     assert_eq!(rpc.call("getVersion", json!([]))?["solana-core"], "2.1.14");
-    assert!(thread_names(simulated.pid())?.iter().any(|name| name == "solReplayStage"));
-    let comm = std::fs::read_to_string(format!("/proc/{}/comm", simulated.pid())).unwrap_or_default();
+    assert!(
+        thread_names(simulated.pid())?
+            .iter()
+            .any(|name| name == "solReplayStage")
+    );
+    let comm =
+        std::fs::read_to_string(format!("/proc/{}/comm", simulated.pid())).unwrap_or_default();
     assert_eq!(comm, "agave-validator\n");
-    let mut second = Simulated::start("", &["--ledger", &simulated.ledger().display().to_string()], &[])?;
+    let mut second = Simulated::start(
+        "",
+        &["--ledger", &simulated.ledger().display().to_string()],
+        &[],
+    )?;
     assert_eq!(second.end(), "exit code 1", "the ledger is locked");
-    assert!(http::get(&rpc.address().to_string(), "/").is_ok(), "what is no request is answered");
+    assert!(
+        http::get(&rpc.address().to_string(), "/").is_ok(),
+        "what is no request is answered"
+    );
     Ok(())
 }
 
@@ -180,7 +275,9 @@ fn it_ends_as_it_is_told_to() -> Result<()> {
     let mut exits = Simulated::start("start_ms=0,exits_after_ms=100,exit_code=7", &[], &[])?;
     assert_eq!(exits.end(), "exit code 7");
     let mut polite = Simulated::start("", &[], &[])?;
-    eventually(PATIENCE, "it has begun", || polite.ledger().join("admin.rpc").exists().then_some(()));
+    eventually(PATIENCE, "it has begun", || {
+        polite.ledger().join("admin.rpc").exists().then_some(())
+    });
     signal(polite.pid(), "TERM")?;
     assert_eq!(polite.end(), "signal 15");
     Ok(())
@@ -195,12 +292,17 @@ fn a_deaf_one_with_a_child_needs_force_and_leaves_the_child() -> Result<()> {
         &[("SOLANA_METRICS_CONFIG", &config(&sink))],
     )?;
     let child = eventually(PATIENCE, "a child", || {
-        std::fs::read_to_string(simulated.ledger().join("child.pid")).ok()?.parse::<u32>().ok()
+        std::fs::read_to_string(simulated.ledger().join("child.pid"))
+            .ok()?
+            .parse::<u32>()
+            .ok()
     });
     eventually(PATIENCE, "a push", || (sink.count() > 0).then_some(()));
     signal(simulated.pid(), "TERM")?;
     let pushed = sink.count();
-    eventually(PATIENCE, "pushes go on", || (sink.count() > pushed + 3).then_some(()));
+    eventually(PATIENCE, "pushes go on", || {
+        (sink.count() > pushed + 3).then_some(())
+    });
     assert!(is_alive(child));
     drop(simulated);
     assert!(is_alive(child), "nobody has ended it");
@@ -210,25 +312,34 @@ fn a_deaf_one_with_a_child_needs_force_and_leaves_the_child() -> Result<()> {
 #[test]
 fn one_that_never_executes_and_one_that_hangs_bring_no_slots() -> Result<()> {
     let (never, hangs) = (Sink::start()?, Sink::start()?);
-    let start = |truth: &str, sink: &Sink| Simulated::start(truth, &[], &[("SOLANA_METRICS_CONFIG", &config(sink))]);
+    let start = |truth: &str, sink: &Sink| {
+        Simulated::start(truth, &[], &[("SOLANA_METRICS_CONFIG", &config(sink))])
+    };
     let _both = [
         start("push_ms=50,start_ms=0,executes=false", &never)?,
         start("push_ms=50,start_ms=0,hangs_after_ms=400", &hangs)?,
     ];
-    eventually(PATIENCE, "pushes", || (never.count() > 30 && hangs.count() > 30).then_some(()));
+    eventually(PATIENCE, "pushes", || {
+        (never.count() > 30 && hangs.count() > 30).then_some(())
+    });
     let frozen = |sink: &Sink| by_slot(sink, "replay-slot-stats", "slot").len();
     assert_eq!(frozen(&never), 0);
     let heard = |sink: &Sink| by_slot(sink, "shred_insert_is_full", "slot").len();
     let before = (frozen(&hangs), heard(&hangs));
     assert!(before.0 > 0 && before.0 < before.1, "{before:?}");
-    eventually(PATIENCE, "the cluster goes on", || (heard(&hangs) > before.1 + 10).then_some(()));
+    eventually(PATIENCE, "the cluster goes on", || {
+        (heard(&hangs) > before.1 + 10).then_some(())
+    });
     assert_eq!(frozen(&hangs), before.0);
     Ok(())
 }
 
 #[test]
-fn under_its_need_the_kernel_kills_it_and_above_it_lives_and_reads_its_file_again_and_again() -> Result<()> {
-    let (Some(small), Some(enough)) = (Group::limited_to(50), Group::limited_to(96)) else { return Ok(()) };
+fn under_its_need_the_kernel_kills_it_and_above_it_lives_and_reads_its_file_again_and_again()
+-> Result<()> {
+    let (Some(small), Some(enough)) = (Group::limited_to(50), Group::limited_to(96)) else {
+        return Ok(());
+    };
     let truth = "anonymous_mib=64,anonymous_ms=300,file_mib=48,file_mib_per_second=200";
     let mut killed = Simulated::start_by(Some(&small), truth, &[], &[])?;
     assert_eq!(killed.end(), "signal 9");
@@ -238,10 +349,15 @@ fn under_its_need_the_kernel_kills_it_and_above_it_lives_and_reads_its_file_agai
     // often that a busy machine takes ten times as long.
     eventually(3 * PATIENCE, "more faults than the file has pages", || {
         lives.running.check().expect("it lives");
-        stat_field(lives.pid(), 12).ok().filter(|faults| *faults > 15_000)
+        stat_field(lives.pid(), 12)
+            .ok()
+            .filter(|faults| *faults > 15_000)
     });
     let anonymous = status_bytes(lives.pid(), "RssAnon")?;
-    assert!(anonymous.is_some_and(|bytes| (64 << 20..80 << 20).contains(&bytes)), "{anonymous:?}");
+    assert!(
+        anonymous.is_some_and(|bytes| (64 << 20..80 << 20).contains(&bytes)),
+        "{anonymous:?}"
+    );
     assert_eq!(enough.oom_kills(), Some(0));
     drop(lives);
     Ok(())

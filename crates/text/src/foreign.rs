@@ -9,7 +9,9 @@ pub fn clean(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) => write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default(),
+            letter if is_unfit(letter) => {
+                write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
+            }
             letter => clean.push(letter),
         }
     }
@@ -46,12 +48,21 @@ mod tests {
 
     #[test]
     fn what_turns_or_hides_text_is_shown_by_number() {
-        assert_eq!(clean("a\u{202e}b\nc\u{0}\u{9b}2J"), "a[U+202E]b c[U+0000][U+009B]2J");
-        assert_eq!(clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"), "aZ 9-ü\u{5d0}\u{627}\u{4e2d}");
+        assert_eq!(
+            clean("a\u{202e}b\nc\u{0}\u{9b}2J"),
+            "a[U+202E]b c[U+0000][U+009B]2J"
+        );
+        assert_eq!(
+            clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"),
+            "aZ 9-ü\u{5d0}\u{627}\u{4e2d}"
+        );
     }
 
     #[test]
     fn what_has_a_meaning_in_html_is_escaped() {
-        assert_eq!(escaped("<a href='x'>&\"</a>"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;");
+        assert_eq!(
+            escaped("<a href='x'>&\"</a>"),
+            "&lt;a href=&#39;x&#39;&gt;&amp;&quot;&lt;/a&gt;"
+        );
     }
 }

@@ -58,7 +58,11 @@ pub fn bytes(number: u64) -> String {
         value /= 1024.0;
         unit = larger;
     }
-    if unit == "B" { format!("{number} B") } else { format!("{value:.1} {unit}") }
+    if unit == "B" {
+        format!("{number} B")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// A size that somebody set: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, in which two decimals
@@ -66,20 +70,43 @@ pub fn bytes(number: u64) -> String {
 pub fn size(number: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let fitting = || units.into_iter().filter(|(_, shift)| number >> shift > 0);
-    let exact = fitting().take(2).find(|(_, shift)| (u128::from(number) * 100).is_multiple_of(1 << shift));
-    let Some((unit, shift)) = exact.or_else(|| fitting().next()) else { return "0 B".to_owned() };
+    let exact = fitting()
+        .take(2)
+        .find(|(_, shift)| (u128::from(number) * 100).is_multiple_of(1 << shift));
+    let Some((unit, shift)) = exact.or_else(|| fitting().next()) else {
+        return "0 B".to_owned();
+    };
     let value = format!("{:.2}", number as f64 / (1_u64 << shift) as f64);
-    format!("{} {unit}", value.trim_end_matches('0').trim_end_matches('.'))
+    format!(
+        "{} {unit}",
+        value.trim_end_matches('0').trim_end_matches('.')
+    )
 }
 
 /// Lines under their heads, columns as wide as what is in them.
 pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut all = vec![heads.iter().map(|head| (*head).to_owned()).collect::<Vec<_>>()];
+    let mut all = vec![
+        heads
+            .iter()
+            .map(|head| (*head).to_owned())
+            .collect::<Vec<_>>(),
+    ];
     all.extend(rows);
-    let width = |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let widths: Vec<usize> = (0..heads.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let width = |column: usize| {
+        all.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..heads.len())
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
     let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"))
+            .collect();
         cells.join("  ").trim_end().to_owned() + "\n"
     };
     all.iter().map(line).collect()
@@ -97,16 +124,47 @@ mod tests {
     fn lengths_counts_and_bytes_are_short_and_have_units() {
         let seconds = |s| time(Duration::from_secs_f64(s));
         let said = [0.25, 1.0, 3.5, 59.98, 65.0, 43_200.0, 90_000.0].map(seconds);
-        assert_eq!(said, ["250 ms", "1 s", "3.5 s", "60 s", "1 min 5 s", "12 h 0 min", "1 d 1 h"]);
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1023, 1024, 97_900_000].map(bytes), ["0 B", "1023 B", "1.0 KiB", "93.4 MiB"]);
-        let sizes = [1550 << 20, 1536 << 30, 4 << 30, 1500 << 10, 1740 * MIB + 816 * 1024, 4096, 1000, 0];
-        let said = ["1550 MiB", "1.5 TiB", "4 GiB", "1500 KiB", "1.7 GiB", "4 KiB", "1000 B", "0 B"];
+        assert_eq!(
+            said,
+            [
+                "250 ms",
+                "1 s",
+                "3.5 s",
+                "60 s",
+                "1 min 5 s",
+                "12 h 0 min",
+                "1 d 1 h"
+            ]
+        );
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [0, 1023, 1024, 97_900_000].map(bytes),
+            ["0 B", "1023 B", "1.0 KiB", "93.4 MiB"]
+        );
+        let sizes = [
+            1550 << 20,
+            1536 << 30,
+            4 << 30,
+            1500 << 10,
+            1740 * MIB + 816 * 1024,
+            4096,
+            1000,
+            0,
+        ];
+        let said = [
+            "1550 MiB", "1.5 TiB", "4 GiB", "1500 KiB", "1.7 GiB", "4 KiB", "1000 B", "0 B",
+        ];
         assert_eq!(sizes.map(size), said);
         assert_eq!(moment(1_700_000_000_000_000_000), "2023-11-14 22:13:20 UTC");
         assert_eq!(
             (moment(-1), stamp(951_827_696_000_000_000)),
-            ("1969-12-31 23:59:59 UTC".to_owned(), "20000229T123456Z".to_owned())
+            (
+                "1969-12-31 23:59:59 UTC".to_owned(),
+                "20000229T123456Z".to_owned()
+            )
         );
     }
 

@@ -10,7 +10,9 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 /// # Errors
 /// What is wrong with `text`: no unit, a unit that is read in two ways (`GB`), no number, more than 8 EiB.
 pub fn parse_size(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let shift = match unit.trim() {
         "K" | "KiB" => 10,
@@ -18,7 +20,11 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
         "" if text == "0" => 0,
-        "" => return Err(format!("{text:?} has no unit: write it, as in \"512G\"; K, M, G and T are powers of 1024")),
+        "" => {
+            return Err(format!(
+                "{text:?} has no unit: write it, as in \"512G\"; K, M, G and T are powers of 1024"
+            ));
+        }
         "kB" | "KB" | "MB" | "GB" | "TB" => {
             let letter = unit.trim().get(..1).unwrap_or_default().to_uppercase();
             let both = format!("{number}{letter}");
@@ -26,10 +32,16 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
                 "{text:?}: some read powers of 1000, some of 1024; write \"{both}\" or \"{both}iB\" for powers of 1024"
             ));
         }
-        _ => return Err(format!("{text:?}: this unit is not known; K, M, G and T are, as in \"512G\"")),
+        _ => {
+            return Err(format!(
+                "{text:?}: this unit is not known; K, M, G and T are, as in \"512G\""
+            ));
+        }
     };
     let bytes = scaled(number, 1 << shift).and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.filter(|bytes| *bytes < 1 << 63).ok_or_else(|| format!("{text:?} is no size, as \"512G\" or \"1.5T\" are"))
+    bytes
+        .filter(|bytes| *bytes < 1 << 63)
+        .ok_or_else(|| format!("{text:?} is no size, as \"512G\" or \"1.5T\" are"))
 }
 
 /// `1500ms`, `90s`, `30m`, `12h`, `1.5d`.
@@ -37,7 +49,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// What is wrong with `text`: no unit, no number, more than a year.
 pub fn parse_time(text: &str) -> Result<Duration, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let split = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let milliseconds = match unit.trim() {
         "ms" => 1,
@@ -46,9 +60,15 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "" if text == "0" => 1,
-        _ => return Err(format!("{text:?} has no unit that is known: write ms, s, m, h or d, as in \"12h\"")),
+        _ => {
+            return Err(format!(
+                "{text:?} has no unit that is known: write ms, s, m, h or d, as in \"12h\""
+            ));
+        }
     };
-    let time = scaled(number, milliseconds).and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+    let time = scaled(number, milliseconds)
+        .and_then(|ms| u64::try_from(ms).ok())
+        .map(Duration::from_millis);
     time.filter(|time| *time <= LONGEST)
         .ok_or_else(|| format!("{text:?} is no time of at most a year, as \"12h\" or \"90s\" are"))
 }
@@ -72,7 +92,13 @@ mod tests {
 
     #[test]
     fn sizes_are_powers_of_1024() {
-        let good = [("512G", 512 << 30), ("1.5T", 1536 << 30), ("1800M", 1800 << 20), ("4K", 4096), ("0", 0)];
+        let good = [
+            ("512G", 512 << 30),
+            ("1.5T", 1536 << 30),
+            ("1800M", 1800 << 20),
+            ("4K", 4096),
+            ("0", 0),
+        ];
         for (text, bytes) in good {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
@@ -82,18 +108,35 @@ mod tests {
 
     #[test]
     fn sizes_that_could_mean_two_things_are_refused_with_what_to_write() {
-        assert!(parse_size("512GB").unwrap_err().contains("write \"512G\" or \"512GiB\""));
+        assert!(
+            parse_size("512GB")
+                .unwrap_err()
+                .contains("write \"512G\" or \"512GiB\"")
+        );
         assert!(parse_size("512").unwrap_err().contains("no unit"));
-        for bad in ["", "G", ".", "1.G", "-1G", "1e3G", "1,5T", "G512", "9999999T", "1.5.5G", "1P", "٣G", "512 gib"] {
+        for bad in [
+            "", "G", ".", "1.G", "-1G", "1e3G", "1,5T", "G512", "9999999T", "1.5.5G", "1P", "٣G",
+            "512 gib",
+        ] {
             assert!(parse_size(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn times_have_a_unit() {
-        let good = [("12h", 43_200_000), ("90s", 90_000), ("1.5d", 129_600_000), ("250ms", 250), ("30m", 1_800_000)];
+        let good = [
+            ("12h", 43_200_000),
+            ("90s", 90_000),
+            ("1.5d", 129_600_000),
+            ("250ms", 250),
+            ("30m", 1_800_000),
+        ];
         for (text, milliseconds) in good {
-            assert_eq!(parse_time(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+            assert_eq!(
+                parse_time(text),
+                Ok(Duration::from_millis(milliseconds)),
+                "{text}"
+            );
         }
         for bad in ["", "90", "h", "-1s", "1y", "367d", "1h30m", "1.s"] {
             assert!(parse_time(bad).is_err(), "{bad:?}");

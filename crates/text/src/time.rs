@@ -5,12 +5,16 @@ use std::time::Duration;
 
 /// `2026-01-31 23:59:59 UTC`.
 pub fn moment(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns).format("%Y-%m-%d %H:%M:%S UTC").to_string()
+    DateTime::from_timestamp_nanos(unix_ns)
+        .format("%Y-%m-%d %H:%M:%S UTC")
+        .to_string()
 }
 
 /// `20260131T235959Z`, for names of files.
 pub fn stamp(unix_ns: i64) -> String {
-    DateTime::from_timestamp_nanos(unix_ns).format("%Y%m%dT%H%M%SZ").to_string()
+    DateTime::from_timestamp_nanos(unix_ns)
+        .format("%Y%m%dT%H%M%SZ")
+        .to_string()
 }
 
 /// `250 ms`, `3.5 s`, `4 min 5 s`, `12 h 0 min`, `3 d 4 h`.

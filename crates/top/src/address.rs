@@ -23,8 +23,14 @@ impl Address {
     /// else.
     pub(crate) fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
-            Ok(_) => Address { url: "http://localhost/metrics".to_owned(), socket: Some(socket.to_owned()) },
-            Err(_) => Address { url: USUAL.to_owned(), socket: None },
+            Ok(_) => Address {
+                url: "http://localhost/metrics".to_owned(),
+                socket: Some(socket.to_owned()),
+            },
+            Err(_) => Address {
+                url: USUAL.to_owned(),
+                socket: None,
+            },
         }
     }
 
@@ -34,19 +40,32 @@ impl Address {
     /// # Errors
     /// It is none of these, or it holds a user: a password would be seen by all who list processes.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let path = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
+        let path = text
+            .strip_prefix("unix://")
+            .or_else(|| text.strip_prefix("unix:"))
+            .unwrap_or(text);
         let example = "write HOST:PORT, http://HOST:PORT, https://HOST:PORT or unix:PATH";
         if path.len() < text.len() && path.is_empty() {
             return Err(format!("{text:?} names no socket: {example}"));
         }
         if path.len() < text.len() || path.starts_with('/') {
-            return Ok(Address { url: "http://localhost/metrics".to_owned(), socket: Some(path.into()) });
+            return Ok(Address {
+                url: "http://localhost/metrics".to_owned(),
+                socket: Some(path.into()),
+            });
         }
-        let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let whole = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
+        };
         // What stands before an @ may be a password.
         let shown = text.rsplit_once('@').map_or(text, |(_, host)| host);
-        let uri: Uri = whole.parse().map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
-        let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority()) else {
+        let uri: Uri = whole
+            .parse()
+            .map_err(|error| format!("{shown:?} is no address ({error}): {example}"))?;
+        let (Some(scheme @ ("http" | "https")), Some(host)) = (uri.scheme_str(), uri.authority())
+        else {
             return Err(format!("{shown:?} is no address of a page: {example}"));
         };
         if host.as_str().contains('@') {
@@ -54,22 +73,37 @@ impl Address {
                         --password-file"
                 .to_owned());
         }
-        if let Some(port) = uri.port().map(|port| port.as_str().to_owned()).filter(|port| port.parse::<u16>().is_err())
+        if let Some(port) = uri
+            .port()
+            .map(|port| port.as_str().to_owned())
+            .filter(|port| port.parse::<u16>().is_err())
         {
             return Err(format!("{port} is no port: 1 to 65535 are"));
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path == "/" { "/metrics" } else { path };
-        Ok(Address { url: format!("{scheme}://{host}{path}"), socket: None })
+        Ok(Address {
+            url: format!("{scheme}://{host}{path}"),
+            socket: None,
+        })
     }
 
     /// Whether nobody between here and there can read a password: it is encrypted, or stays on this host.
     pub(crate) fn keeps_secrets(&self) -> bool {
-        let host = self.url.strip_prefix("http://").and_then(|rest| rest.split('/').next());
+        let host = self
+            .url
+            .strip_prefix("http://")
+            .and_then(|rest| rest.split('/').next());
         host.is_none_or(|host| {
             let port = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit());
-            let name = host.rsplit_once(':').filter(|(_, after)| port(after)).map_or(host, |(name, _)| name);
-            let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
+            let name = host
+                .rsplit_once(':')
+                .filter(|(_, after)| port(after))
+                .map_or(host, |(name, _)| name);
+            let address = name
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .parse::<std::net::IpAddr>();
             name == "localhost" || address.is_ok_and(|address| address.is_loopback())
         })
     }
@@ -78,7 +112,11 @@ impl Address {
     pub(crate) fn shown(&self) -> String {
         match &self.socket {
             Some(socket) => socket.display().to_string(),
-            None => self.url.strip_suffix("/metrics").unwrap_or(&self.url).to_owned(),
+            None => self
+                .url
+                .strip_suffix("/metrics")
+                .unwrap_or(&self.url)
+                .to_owned(),
         }
     }
 }
@@ -98,7 +136,10 @@ mod tests {
             url("https://node.example.org/faultline/metrics?a=b"),
             "https://node.example.org/faultline/metrics?a=b"
         );
-        assert_eq!(Address::read("unix:f.sock").unwrap().socket.as_deref(), Some(Path::new("f.sock")));
+        assert_eq!(
+            Address::read("unix:f.sock").unwrap().socket.as_deref(),
+            Some(Path::new("f.sock"))
+        );
         for text in ["unix:/run/f.sock", "unix:///run/f.sock", "/run/f.sock"] {
             let address = Address::read(text).unwrap();
             assert_eq!(
@@ -108,11 +149,26 @@ mod tests {
         }
         assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
         let keeps = |text: &str| Address::read(text).unwrap().keeps_secrets();
-        assert!(["https://node:1", "localhost:1", "127.0.0.1:1", "[::1]:1", "/run/f.sock"].into_iter().all(keeps));
         assert!(
-            !["node:1", "http://localhost.example.org:1", "http://127.example.org", "10.0.0.1:1"]
-                .into_iter()
-                .any(keeps)
+            [
+                "https://node:1",
+                "localhost:1",
+                "127.0.0.1:1",
+                "[::1]:1",
+                "/run/f.sock"
+            ]
+            .into_iter()
+            .all(keeps)
+        );
+        assert!(
+            ![
+                "node:1",
+                "http://localhost.example.org:1",
+                "http://127.example.org",
+                "10.0.0.1:1"
+            ]
+            .into_iter()
+            .any(keeps)
         );
     }
 
@@ -120,27 +176,54 @@ mod tests {
     fn the_daemon_of_this_host_is_asked_through_its_socket_if_somebody_listens_there() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("metrics.sock");
-        let usual = Address { url: USUAL.to_owned(), socket: None };
+        let usual = Address {
+            url: USUAL.to_owned(),
+            socket: None,
+        };
         assert_eq!(Address::of_this_host(&socket), usual, "there is none");
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(Address::of_this_host(&socket).socket.as_deref(), Some(&*socket));
+        assert_eq!(
+            Address::of_this_host(&socket).socket.as_deref(),
+            Some(&*socket)
+        );
         drop(listener);
         assert!(socket.exists());
-        assert_eq!(Address::of_this_host(&socket), usual, "nobody listens any more");
+        assert_eq!(
+            Address::of_this_host(&socket),
+            usual,
+            "nobody listens any more"
+        );
     }
 
     #[test]
     fn what_is_no_address_is_refused_with_an_example_and_a_password_with_the_better_way() {
-        for text in ["", "unix:", "ftp://a/b", "http://", "a b", "http:///metrics"] {
+        for text in [
+            "",
+            "unix:",
+            "ftp://a/b",
+            "http://",
+            "a b",
+            "http:///metrics",
+        ] {
             let refusal = Address::read(text).unwrap_err();
             assert!(refusal.contains("unix:PATH"), "{text:?}: {refusal}");
         }
         let refusal = Address::read("http://me:secret@node:1").unwrap_err();
-        assert!(refusal.contains("--password-file") && !refusal.contains("secret"), "{refusal}");
-        for text in ["htp://me:secret@node:1", "http://me:secret@", "http://me:sec ret@node", "ftp://a@me:secret@node"]
-        {
+        assert!(
+            refusal.contains("--password-file") && !refusal.contains("secret"),
+            "{refusal}"
+        );
+        for text in [
+            "htp://me:secret@node:1",
+            "http://me:secret@",
+            "http://me:sec ret@node",
+            "ftp://a@me:secret@node",
+        ] {
             let refusal = Address::read(text).unwrap_err();
-            assert!(!refusal.contains("secret") && !refusal.contains("sec ret"), "{refusal}");
+            assert!(
+                !refusal.contains("secret") && !refusal.contains("sec ret"),
+                "{refusal}"
+            );
         }
     }
 }

@@ -40,8 +40,13 @@ impl Fetcher {
                 }
             }
         };
-        std::thread::Builder::new().name("fetch".to_owned()).spawn(ask)?;
-        Ok(Fetcher { answers, _stop: stop })
+        std::thread::Builder::new()
+            .name("fetch".to_owned())
+            .spawn(ask)?;
+        Ok(Fetcher {
+            answers,
+            _stop: stop,
+        })
     }
 
     /// The next answer, if one has come.

@@ -51,9 +51,16 @@ pub(crate) fn keys(mut read: &[u8]) -> Vec<Key> {
 
 /// The key that follows an escape byte, and what comes after it.
 fn escaped(read: &[u8]) -> (Option<Key>, &[u8]) {
-    let [b'[' | b'O', sequence @ ..] = read else { return (Some(Key::Escape), read) };
+    let [b'[' | b'O', sequence @ ..] = read else {
+        return (Some(Key::Escape), read);
+    };
     // Parameters, then one letter or tilde; cut off, it is nothing.
-    let Some(end) = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte)) else { return (None, &[]) };
+    let Some(end) = sequence
+        .iter()
+        .position(|byte| (0x40..=0x7e).contains(byte))
+    else {
+        return (None, &[]);
+    };
     let (own, after) = sequence.split_at(end + 1);
     let key = match own {
         b"A" => Some(Key::Up),
@@ -99,11 +106,20 @@ mod tests {
     fn keys_are_told_apart_also_when_they_come_at_once() {
         assert_eq!(
             keys(b"hs\x1b[A\x1b[6~q"),
-            [Key::Letter('h'), Key::Letter('s'), Key::Up, Key::PageDown, Key::Letter('q')]
+            [
+                Key::Letter('h'),
+                Key::Letter('s'),
+                Key::Up,
+                Key::PageDown,
+                Key::Letter('q')
+            ]
         );
         assert_eq!(keys(b"\x1b"), [Key::Escape]);
         assert_eq!(keys(b"\x03"), [Key::Ctrl('c')]);
-        assert_eq!(keys(b"\x1bOA\x1b[1;5A\x1b[Hx"), [Key::Up, Key::Home, Key::Letter('x')]);
+        assert_eq!(
+            keys(b"\x1bOA\x1b[1;5A\x1b[Hx"),
+            [Key::Up, Key::Home, Key::Letter('x')]
+        );
         assert_eq!(keys(b"\x1b[9999"), []);
     }
 

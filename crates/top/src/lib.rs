@@ -43,7 +43,10 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
         None => Address::of_this_host(Path::new(address::USUAL_SOCKET)),
     };
     let login = args.user.clone().zip(args.password_file.clone());
-    let access = Access { login, authorities: args.ca.clone() };
+    let access = Access {
+        login,
+        authorities: args.ca.clone(),
+    };
     if access.login.is_some() && !address.keeps_secrets() {
         say("the password crosses the network in the clear: an https address would keep it");
     }
@@ -62,7 +65,13 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
 
 /// One screen after two pages, an interval apart: a rate needs two. Another page or two are asked for while a source has
 /// told nothing newer than in the first one.
-fn once(client: &Client, mut session: Session, address: &str, look: Look, interval: Duration) -> anyhow::Result<u8> {
+fn once(
+    client: &Client,
+    mut session: Session,
+    address: &str,
+    look: Look,
+    interval: Duration,
+) -> anyhow::Result<u8> {
     let mut first = None;
     for page in 1..=MOST_PAGES {
         let answer = match client.fetch() {
@@ -73,7 +82,9 @@ fn once(client: &Client, mut session: Session, address: &str, look: Look, interv
         };
         session.take(Ok(answer), live::moment());
         let told = session.state().newest().told_of();
-        let news = first.as_ref().is_some_and(|first: &Vec<_>| first.iter().all(|old| !told.contains(old)));
+        let news = first
+            .as_ref()
+            .is_some_and(|first: &Vec<_>| first.iter().all(|old| !told.contains(old)));
         if news || page == MOST_PAGES {
             break;
         }
@@ -81,7 +92,12 @@ fn once(client: &Client, mut session: Session, address: &str, look: Look, interv
         std::thread::sleep(interval);
     }
     let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));
-    let scene = Scene { session: &session, address, now: live::moment(), look: look.without_colours() };
+    let scene = Scene {
+        session: &session,
+        address,
+        now: live::moment(),
+        look: look.without_colours(),
+    };
     print(&view::plain(&scene, width))?;
     Ok(0)
 }

@@ -22,14 +22,22 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Now, by both clocks.
 pub(super) fn moment() -> Moment {
     let unix = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Moment { uptime: clock::uptime(), unix_ns: i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX) }
+    Moment {
+        uptime: clock::uptime(),
+        unix_ns: i64::try_from(unix.as_nanos()).unwrap_or(i64::MAX),
+    }
 }
 
 /// Shows pages until somebody has had enough: 0 after a key, 128 and its number after a signal.
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(super) fn run(fetcher: &Fetcher, mut session: Session, address: &str, look: Look) -> anyhow::Result<u8> {
+pub(super) fn run(
+    fetcher: &Fetcher,
+    mut session: Session,
+    address: &str,
+    look: Look,
+) -> anyhow::Result<u8> {
     let mut signals = Signals::listen().context("signals")?;
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
@@ -48,9 +56,18 @@ pub(super) fn run(fetcher: &Fetcher, mut session: Session, address: &str, look: 
             let area = terminal.size().context("the terminal")?.into();
             terminal.resize(area).context("the terminal")?;
         }
-        let scene = Scene { session: &session, address, now: moment(), look };
-        terminal.draw(|frame| draw(&scene, frame.area(), frame.buffer_mut())).context("the terminal")?;
-        let heard = signals.wait(Some(stdin().as_fd()), LOOK).context("signals")?;
+        let scene = Scene {
+            session: &session,
+            address,
+            now: moment(),
+            look,
+        };
+        terminal
+            .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
+            .context("the terminal")?;
+        let heard = signals
+            .wait(Some(stdin().as_fd()), LOOK)
+            .context("signals")?;
         if let Some(signal) = heard.into_iter().find(|signal| signal.asks_to_end()) {
             break u8::try_from(128 + signal.number).unwrap_or(u8::MAX);
         }
@@ -73,7 +90,10 @@ fn stop() {
 /// What was typed since the last look, often nothing; `None` if nobody can type any more.
 fn typed(input: &Stdin) -> std::io::Result<Option<Vec<u8>>> {
     let mut polled = [PollFd::new(input, PollFlags::IN)];
-    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     if rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)))? == 0 {
         return Ok(Some(Vec::new()));
     }

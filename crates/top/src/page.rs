@@ -31,12 +31,18 @@ pub(crate) struct Page {
 impl Page {
     /// Reads the classic text or OpenMetrics; of a page without a sample that is understood nothing is there.
     pub(crate) fn read(text: &str) -> Self {
-        Page { samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect(), told: None }
+        Page {
+            samples: text.lines().filter_map(sample).take(MOST_SAMPLES).collect(),
+            told: None,
+        }
     }
 
     /// The same, handed out at that time by the daemon's clock.
     pub(crate) fn told_at(self, unix: Option<Duration>) -> Self {
-        Page { told: unix.map(|unix| unix.as_secs_f64()), ..self }
+        Page {
+            told: unix.map(|unix| unix.as_secs_f64()),
+            ..self
+        }
     }
 
     /// How old its newest tick was when it was handed out, to the second; `None` if that is not known.
@@ -57,7 +63,12 @@ impl Page {
     }
 
     /// The same of the series that a histogram writes: `_sum`, `_count`.
-    pub(crate) fn with_suffix(&self, metric: &Metric, suffix: &str, values: &[&str]) -> Option<f64> {
+    pub(crate) fn with_suffix(
+        &self,
+        metric: &Metric,
+        suffix: &str,
+        values: &[&str],
+    ) -> Option<f64> {
         self.all(metric, suffix)
             .find(|sample| fits(sample, metric, values))
             .map(|sample| sample.value)
@@ -71,25 +82,44 @@ impl Page {
 
     /// The sum over all series of `metric` with these label values; `None` if there is none: absent is not zero.
     pub(crate) fn sum(&self, metric: &Metric, values: &[&str]) -> Option<f64> {
-        let all = self.all(metric, "").filter(|sample| fits(sample, metric, values)).map(|sample| sample.value);
-        all.reduce(|sum, value| sum + value).filter(|sum| sum.is_finite())
+        let all = self
+            .all(metric, "")
+            .filter(|sample| fits(sample, metric, values))
+            .map(|sample| sample.value);
+        all.reduce(|sum, value| sum + value)
+            .filter(|sum| sum.is_finite())
     }
 
     /// The value of a label of the first series of `metric`; `None` if it is absent or empty.
     pub(crate) fn label(&self, metric: &Metric, name: &str) -> Option<&str> {
-        self.all(metric, "").find_map(|sample| sample.label(name)).filter(|value| !value.is_empty())
+        self.all(metric, "")
+            .find_map(|sample| sample.label(name))
+            .filter(|value| !value.is_empty())
     }
 
     /// Every series of `metric`, with the value of that label.
-    pub(crate) fn by_label(&self, metric: &'static Metric, name: &str) -> impl Iterator<Item = (&str, f64)> {
-        self.all(metric, "").filter_map(move |sample| Some((sample.label(name)?, sample.value)))
+    pub(crate) fn by_label(
+        &self,
+        metric: &'static Metric,
+        name: &str,
+    ) -> impl Iterator<Item = (&str, f64)> {
+        self.all(metric, "")
+            .filter_map(move |sample| Some((sample.label(name)?, sample.value)))
     }
 
     /// Every series of a metric with that label, its value, and the value of its other label of its own, if it has one.
-    pub(crate) fn pairs(&self, metric: &'static Metric, name: &str) -> impl Iterator<Item = (&str, Option<&str>, f64)> {
+    pub(crate) fn pairs(
+        &self,
+        metric: &'static Metric,
+        name: &str,
+    ) -> impl Iterator<Item = (&str, Option<&str>, f64)> {
         let other = metric.labels.iter().find(|own| **own != name);
         self.all(metric, "").filter_map(move |sample| {
-            Some((sample.label(name)?, other.and_then(|other| sample.label(other)), sample.value))
+            Some((
+                sample.label(name)?,
+                other.and_then(|other| sample.label(other)),
+                sample.value,
+            ))
         })
     }
 
@@ -114,37 +144,55 @@ impl Page {
     /// The sources of figures per second that a reader waits for, each with the moment of which it tells; of those that
     /// are up.
     pub(crate) fn told_of(&self) -> Vec<(Source, f64)> {
-        let up = [Source::Process, Source::Rpc].into_iter().filter(|source| self.is_up(*source) == Some(true));
-        up.filter_map(|source| Some((source, self.last_success(source)?))).collect()
+        let up = [Source::Process, Source::Rpc]
+            .into_iter()
+            .filter(|source| self.is_up(*source) == Some(true));
+        up.filter_map(|source| Some((source, self.last_success(source)?)))
+            .collect()
     }
 
     fn all(&self, metric: &Metric, suffix: &str) -> impl Iterator<Item = &Sample> {
         let name = metric.name;
-        self.samples.iter().filter(move |sample| sample.name.strip_prefix(name) == Some(suffix))
+        self.samples
+            .iter()
+            .filter(move |sample| sample.name.strip_prefix(name) == Some(suffix))
     }
 }
 
 impl Sample {
     fn label(&self, name: &str) -> Option<&str> {
-        self.labels.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+        self.labels
+            .iter()
+            .find(|(own, _)| own == name)
+            .map(|(_, value)| value.as_str())
     }
 }
 
 fn fits(sample: &Sample, metric: &Metric, values: &[&str]) -> bool {
-    metric.labels.iter().zip(values).all(|(name, value)| sample.label(name) == Some(value))
+    metric
+        .labels
+        .iter()
+        .zip(values)
+        .all(|(name, value)| sample.label(name) == Some(value))
 }
 
 /// `name{label="value",...} number [time] [# exemplar]`; `None` of a comment and of anything else.
 fn sample(line: &str) -> Option<Sample> {
     let line = line.trim_start();
-    let end = line.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')).filter(|end| *end > 0)?;
+    let end = line
+        .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+        .filter(|end| *end > 0)?;
     let (name, rest) = line.split_at(end);
     let (labels, rest) = match rest.trim_start().strip_prefix('{') {
         Some(rest) => labels(rest)?,
         None => (Vec::new(), rest),
     };
     let value = rest.split_whitespace().next()?.parse().ok()?;
-    Some(Sample { name: name.to_owned(), labels, value })
+    Some(Sample {
+        name: name.to_owned(),
+        labels,
+        value,
+    })
 }
 
 type Labels = Vec<(String, String)>;

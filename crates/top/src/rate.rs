@@ -23,7 +23,12 @@ impl Meter {
             Some(last) if last.at == reading.at && last.epoch == reading.epoch => {}
             _ => {
                 let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
-                self.rate = rates(&steps, longest).per_second.last().copied().flatten().filter(|_| steps.len() > 1);
+                self.rate = rates(&steps, longest)
+                    .per_second
+                    .last()
+                    .copied()
+                    .flatten()
+                    .filter(|_| steps.len() > 1);
                 self.last = Some(reading);
             }
         }
@@ -42,32 +47,75 @@ mod tests {
         let mut meter = Meter::default();
         readings
             .iter()
-            .map(|(at, total, epoch)| meter.take(Reading { at: *at, total: *total, epoch: *epoch }, *at, 60.0))
+            .map(|(at, total, epoch)| {
+                meter.take(
+                    Reading {
+                        at: *at,
+                        total: *total,
+                        epoch: *epoch,
+                    },
+                    *at,
+                    60.0,
+                )
+            })
             .collect()
     }
 
     #[test]
     fn a_source_that_has_not_looked_again_keeps_its_rate() {
-        let got = taken(&[(0.0, Some(0.0), 1), (5.0, Some(50.0), 1), (5.0, Some(50.0), 1), (10.0, Some(50.0), 1)]);
+        let got = taken(&[
+            (0.0, Some(0.0), 1),
+            (5.0, Some(50.0), 1),
+            (5.0, Some(50.0), 1),
+            (10.0, Some(50.0), 1),
+        ]);
         assert_eq!(got, [None, Some(10.0), Some(10.0), Some(0.0)]);
     }
 
     #[test]
     fn a_restart_a_fall_a_gap_and_a_missing_total_make_no_rate() {
-        assert_eq!(taken(&[(0.0, Some(9.0), 1), (1.0, Some(10.0), 2), (2.0, Some(12.0), 2)]), [None, None, Some(2.0)]);
-        assert_eq!(taken(&[(0.0, Some(9.0), 1), (1.0, Some(8.0), 1), (2.0, Some(9.0), 1)]), [None, None, Some(1.0)]);
         assert_eq!(
-            taken(&[(0.0, Some(9.0), 1), (61.0, Some(10.0), 1), (62.0, Some(11.0), 1)]),
+            taken(&[
+                (0.0, Some(9.0), 1),
+                (1.0, Some(10.0), 2),
+                (2.0, Some(12.0), 2)
+            ]),
+            [None, None, Some(2.0)]
+        );
+        assert_eq!(
+            taken(&[
+                (0.0, Some(9.0), 1),
+                (1.0, Some(8.0), 1),
+                (2.0, Some(9.0), 1)
+            ]),
             [None, None, Some(1.0)]
         );
-        assert_eq!(taken(&[(0.0, Some(8.0), 1), (1.0, None, 1), (2.0, Some(12.0), 1)]), [None, None, Some(2.0)]);
-        assert_eq!(taken(&[(5.0, Some(8.0), 1), (4.0, Some(9.0), 1)]), [None, None]);
+        assert_eq!(
+            taken(&[
+                (0.0, Some(9.0), 1),
+                (61.0, Some(10.0), 1),
+                (62.0, Some(11.0), 1)
+            ]),
+            [None, None, Some(1.0)]
+        );
+        assert_eq!(
+            taken(&[(0.0, Some(8.0), 1), (1.0, None, 1), (2.0, Some(12.0), 1)]),
+            [None, None, Some(2.0)]
+        );
+        assert_eq!(
+            taken(&[(5.0, Some(8.0), 1), (4.0, Some(9.0), 1)]),
+            [None, None]
+        );
     }
 
     #[test]
     fn a_source_that_fell_silent_has_no_rate() {
         let mut meter = Meter::default();
-        let reading = |at, total| Reading { at, total: Some(total), epoch: 1 };
+        let reading = |at, total| Reading {
+            at,
+            total: Some(total),
+            epoch: 1,
+        };
         meter.take(reading(0.0, 0.0), 0.0, 60.0);
         assert_eq!(meter.take(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));
         assert_eq!(meter.take(reading(10.0, 100.0), 69.0, 60.0), Some(10.0));

@@ -30,11 +30,19 @@ impl Screen {
     /// One of them is no terminal.
     pub(crate) fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
-        let (input, output) = (input.as_fd().try_clone_to_owned()?, output.as_fd().try_clone_to_owned()?);
+        let (input, output) = (
+            input.as_fd().try_clone_to_owned()?,
+            output.as_fd().try_clone_to_owned()?,
+        );
         let mut raw = settings.clone();
         raw.make_raw();
         tcsetattr(&input, OptionalActions::Now, &raw)?;
-        let screen = Screen(Arc::new(Before { input, output, settings, left: AtomicBool::new(false) }));
+        let screen = Screen(Arc::new(Before {
+            input,
+            output,
+            settings,
+            left: AtomicBool::new(false),
+        }));
         let before = Arc::downgrade(&screen.0);
         let said = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {

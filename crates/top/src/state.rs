@@ -85,7 +85,10 @@ impl State {
 
     fn page(&mut self, page: Page, at: Moment) {
         let longest = LONGEST.max(self.interval * 3).as_secs_f64();
-        let looks = Looks { page: &page, longest };
+        let looks = Looks {
+            page: &page,
+            longest,
+        };
         for (course, what) in self.courses.iter_mut().zip(What::ALL) {
             course.take(what, &looks);
         }
@@ -126,8 +129,11 @@ impl State {
     pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
         let (_, since) = self.tick.filter(|_| self.trouble.is_none())?;
         let taken = self.taken?.uptime;
-        let still = taken.saturating_sub(since.uptime).max(self.page.age().unwrap_or_default());
-        (still > STANDS_STILL.max(self.interval * 3)).then(|| still + now.uptime.saturating_sub(taken))
+        let still = taken
+            .saturating_sub(since.uptime)
+            .max(self.page.age().unwrap_or_default());
+        (still > STANDS_STILL.max(self.interval * 3))
+            .then(|| still + now.uptime.saturating_sub(taken))
     }
 
     /// A figure's newest value; `None` if the page does not tell it.
@@ -172,12 +178,19 @@ impl Looks<'_> {
             return None;
         }
         let total = total.filter(|_| self.page.is_up(source) != Some(false));
-        Some(Reading { at: self.looked(source)?, total, epoch: self.epoch(source) })
+        Some(Reading {
+            at: self.looked(source)?,
+            total,
+            epoch: self.epoch(source),
+        })
     }
 
     /// When the source last brought something, in seconds since 1970. Datapoints come with pushes.
     fn looked(&self, source: Source) -> Option<f64> {
-        let push = self.page.get(&metrics::daemon::LAST_PUSH, &[]).filter(|_| source == Source::Datapoints);
+        let push = self
+            .page
+            .get(&metrics::daemon::LAST_PUSH, &[])
+            .filter(|_| source == Source::Datapoints);
         push.or_else(|| self.page.last_success(source))
     }
 

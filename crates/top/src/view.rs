@@ -74,8 +74,16 @@ fn fill(scene: &Scene<'_>, area: Rect, tallest: u16, buffer: &mut Buffer) {
 
 /// Whatever came into a cell from a page or an error, it is nothing that steers the terminal.
 fn scrub(buffer: &mut Buffer) {
-    for cell in buffer.content.iter_mut().filter(|cell| cell.symbol().contains(faultline_text::is_unfit)) {
-        let fit: String = cell.symbol().chars().filter(|letter| !faultline_text::is_unfit(*letter)).collect();
+    for cell in buffer
+        .content
+        .iter_mut()
+        .filter(|cell| cell.symbol().contains(faultline_text::is_unfit))
+    {
+        let fit: String = cell
+            .symbol()
+            .chars()
+            .filter(|letter| !faultline_text::is_unfit(*letter))
+            .collect();
         cell.set_symbol(if fit.is_empty() { " " } else { &fit });
     }
 }
@@ -83,9 +91,12 @@ fn scrub(buffer: &mut Buffer) {
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
     let mut rows = rows::rows(scene);
     let wide = body.width >= WIDE;
-    let pools = u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
+    let pools =
+        u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
     let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
-    let room = body.height.saturating_sub(if wide { EVENTS } else { pools });
+    let room = body
+        .height
+        .saturating_sub(if wide { EVENTS } else { pools });
     let more = rows::more(scene);
     if rows.len() + more.len() <= usize::from(room) {
         rows.extend(more);
@@ -107,14 +118,22 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
 /// The first `height` lines, and the rest.
 fn cut_below(area: Rect, height: u16) -> (Rect, Rect) {
     let height = height.min(area.height);
-    let rest = Rect { y: area.y + height, height: area.height - height, ..area };
+    let rest = Rect {
+        y: area.y + height,
+        height: area.height - height,
+        ..area
+    };
     (Rect { height, ..area }, rest)
 }
 
 /// The first `width` columns, and the rest.
 fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
     let width = width.min(area.width);
-    let rest = Rect { x: area.x + width, width: area.width - width, ..area };
+    let rest = Rect {
+        x: area.x + width,
+        width: area.width - width,
+        ..area
+    };
     (Rect { width, ..area }, rest)
 }
 
@@ -124,7 +143,11 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
     let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
     let width = width.clamp(LEAST.0, 400);
-    let body = if width >= WIDE { pools.max(rows.saturating_add(EVENTS)) } else { rows.saturating_add(pools) };
+    let body = if width >= WIDE {
+        pools.max(rows.saturating_add(EVENTS))
+    } else {
+        rows.saturating_add(pools)
+    };
     let height = body.saturating_add(1 + FOOT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);
     let mut buffer = Buffer::empty(area);
@@ -135,8 +158,13 @@ pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
 /// The cells without colours, without blanks at the ends of lines and without empty lines at the end.
 pub(crate) fn text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width.max(1));
-    let lines = buffer.content.chunks(width).map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>());
-    let text: String = lines.map(|line| line.trim_end().to_owned() + "\n").collect();
+    let lines = buffer
+        .content
+        .chunks(width)
+        .map(|cells| cells.iter().map(|cell| cell.symbol()).collect::<String>());
+    let text: String = lines
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect();
     text.trim_end().to_owned() + "\n"
 }
 

@@ -21,7 +21,11 @@ impl Live {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
         let live = Latest::default();
         live.set(Some(Arc::new(config)));
-        Live { config: live, reload, intake }
+        Live {
+            config: live,
+            reload,
+            intake,
+        }
     }
 
     /// Where the configuration in force is to be found.
@@ -39,7 +43,11 @@ impl Live {
             Ok(loaded) => self.replace(loaded),
             Err(mistakes) => {
                 for Mistake { line, what, .. } in &mistakes {
-                    tracing::error!(line, what, "reload failed: the configuration has an error; nothing changed");
+                    tracing::error!(
+                        line,
+                        what,
+                        "reload failed: the configuration has an error; nothing changed"
+                    );
                 }
             }
         }
@@ -53,7 +61,10 @@ impl Live {
         if waiting.is_empty() {
             tracing::info!("configuration reloaded");
         } else {
-            tracing::warn!(sections = waiting.join(", "), "configuration reloaded; these sections need a restart");
+            tracing::warn!(
+                sections = waiting.join(", "),
+                "configuration reloaded; these sections need a restart"
+            );
         }
     }
 }
@@ -67,7 +78,8 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
     // A recording has the labels with which it was begun.
-    let recorded = (current.record.file.is_some() || current.flight.on().is_some()) && current.labels != next.labels;
+    let recorded = (current.record.file.is_some() || current.flight.on().is_some())
+        && current.labels != next.labels;
     let waits = [
         ("labels of the recording", recorded),
         ("sampling", current.sampling != loaded.sampling),
@@ -86,7 +98,14 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
         ("paths", current.paths != loaded.paths),
         ("target", current.target.find != loaded.target.find),
     ];
-    (next, waits.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect())
+    (
+        next,
+        waits
+            .into_iter()
+            .filter(|(_, changed)| *changed)
+            .map(|(name, _)| name)
+            .collect(),
+    )
 }
 
 /// The labels for every `agave_` series, if they are asked for everywhere.
@@ -94,7 +113,11 @@ pub(super) fn constant_labels(config: &Config) -> ConstantLabels {
     if !config.metrics.constant_labels_everywhere {
         return Vec::new();
     }
-    config.labels.pairs().map(|(name, value)| (name, Text::from(value.to_owned()))).collect()
+    config
+        .labels
+        .pairs()
+        .map(|(name, value)| (name, Text::from(value.to_owned())))
+        .collect()
 }
 
 #[cfg(test)]
@@ -108,7 +131,10 @@ mod tests {
         let loaded =
             parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
         let (next, waiting) = merge(&current, loaded);
-        assert_eq!((next.labels.arm.as_deref(), next.phase.at_tip_slots), (Some("B"), 8));
+        assert_eq!(
+            (next.labels.arm.as_deref(), next.phase.at_tip_slots),
+            (Some("B"), 8)
+        );
         assert_eq!(next.metrics, current.metrics);
         assert_eq!(waiting, ["metrics"]);
     }
@@ -118,13 +144,20 @@ mod tests {
         let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
         let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
         let (next, waiting) = merge(&current, loaded);
-        assert_eq!((next.flight, waiting), (current.flight, vec!["labels of the recording", "flight"]));
+        assert_eq!(
+            (next.flight, waiting),
+            (current.flight, vec!["labels of the recording", "flight"])
+        );
     }
 
     #[test]
     fn a_configuration_with_mistakes_changes_nothing() {
         let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
-        let live = Live::new(Config::default(), Some(reload), Intake::new(&Config::default().datapoints));
+        let live = Live::new(
+            Config::default(),
+            Some(reload),
+            Intake::new(&Config::default().datapoints),
+        );
         live.reload();
         assert_eq!(live.config().get().as_deref(), Some(&Config::default()));
     }

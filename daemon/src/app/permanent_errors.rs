@@ -10,7 +10,9 @@ use std::io::ErrorKind;
 /// Whether the failure is a mistake in the configuration or in the units, which the system can only see while it builds:
 /// a file that is no recording of this run, a socket that others can reach. A service manager need not try again.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| recording(cause) || socket(cause) || ready_file(cause))
+    error
+        .chain()
+        .any(|cause| recording(cause) || socket(cause) || ready_file(cause))
 }
 
 fn recording(cause: &(dyn Error + 'static)) -> bool {
@@ -27,7 +29,9 @@ fn recording(cause: &(dyn Error + 'static)) -> bool {
         Some(Io { source, .. }) => {
             matches!(
                 source.kind(),
-                ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::NotADirectory
+                ErrorKind::PermissionDenied
+                    | ErrorKind::ReadOnlyFilesystem
+                    | ErrorKind::NotADirectory
             )
         }
         _ => false,
@@ -35,11 +39,16 @@ fn recording(cause: &(dyn Error + 'static)) -> bool {
 }
 
 fn ready_file(cause: &(dyn Error + 'static)) -> bool {
-    cause.downcast_ref().is_some_and(ready_file::Error::is_permanent)
+    cause
+        .downcast_ref()
+        .is_some_and(ready_file::Error::is_permanent)
 }
 
 fn socket(cause: &(dyn Error + 'static)) -> bool {
     matches!(cause.downcast_ref(), Some(ingest::Error::NotLoopback(_)))
-        || matches!(cause.downcast_ref(), Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. }))
+        || matches!(
+            cause.downcast_ref(),
+            Some(web::WebError::Exposed { .. } | web::WebError::Unprotected { .. })
+        )
         || cause.is::<InheritError>()
 }

@@ -27,9 +27,19 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 /// What is there and cannot be what the configuration takes it for.
 pub(super) fn mistakes(config: &Config) -> Vec<String> {
     let log = log_file(config).filter(|file| file.is_dir());
-    let log = log.map(|file| format!("log.file: {} is a folder; name the file in it", file.display()));
+    let log = log.map(|file| {
+        format!(
+            "log.file: {} is a folder; name the file in it",
+            file.display()
+        )
+    });
     let ledger = ledger(config).filter(|ledger| ledger.exists() && !ledger.is_dir());
-    let ledger = ledger.map(|ledger| format!("target.ledger: {} is no folder; name the ledger's", ledger.display()));
+    let ledger = ledger.map(|ledger| {
+        format!(
+            "target.ledger: {} is no folder; name the ledger's",
+            ledger.display()
+        )
+    });
     log.into_iter().chain(ledger).collect()
 }
 
@@ -44,10 +54,26 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     });
     let missing = [
         ("log.file", log_file(config), "the daemon waits for it"),
-        ("target.ledger", ledger(config), "no validator is found by it until it is there"),
-        ("paths.procfs", Some(config.paths.procfs.as_path()), "the daemon cannot start without it"),
-        ("paths.sysfs", Some(config.paths.sysfs.as_path()), "what is read from it is absent"),
-        ("paths.cgroup", Some(config.paths.cgroup.as_path()), "what is read from it is absent"),
+        (
+            "target.ledger",
+            ledger(config),
+            "no validator is found by it until it is there",
+        ),
+        (
+            "paths.procfs",
+            Some(config.paths.procfs.as_path()),
+            "the daemon cannot start without it",
+        ),
+        (
+            "paths.sysfs",
+            Some(config.paths.sysfs.as_path()),
+            "what is read from it is absent",
+        ),
+        (
+            "paths.cgroup",
+            Some(config.paths.cgroup.as_path()),
+            "what is read from it is absent",
+        ),
     ];
     let missing = missing.into_iter().filter_map(|(key, path, effect)| {
         let path = path.filter(|path| path.is_absolute())?;
@@ -60,10 +86,15 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
             _ => Some(format!("{key}: {shown} cannot be used: check each folder on the way to it")),
         }
     });
-    let unreadable = log_file(config).filter(|file| file.is_absolute() && file.is_file()).and_then(|file| {
-        let error = std::fs::File::open(file).err()?;
-        Some(format!("log.file: {} cannot be read by this user: {error}; check as the daemon's user", file.display()))
-    });
+    let unreadable = log_file(config)
+        .filter(|file| file.is_absolute() && file.is_file())
+        .and_then(|file| {
+            let error = std::fs::File::open(file).err()?;
+            Some(format!(
+                "log.file: {} cannot be read by this user: {error}; check as the daemon's user",
+                file.display()
+            ))
+        });
     relative.chain(missing).chain(unreadable).collect()
 }
 
@@ -94,7 +125,11 @@ fn named(config: &Config) -> Vec<(&'static str, &Path)> {
         ("paths.cgroup: ", Some(config.paths.cgroup.as_path())),
     ];
     let secrets = config.secret_files.iter().map(|file| ("", file.as_path()));
-    single.into_iter().filter_map(|(key, path)| Some((key, path?))).chain(secrets).collect()
+    single
+        .into_iter()
+        .filter_map(|(key, path)| Some((key, path?)))
+        .chain(secrets)
+        .collect()
 }
 
 #[cfg(test)]
@@ -113,14 +148,19 @@ mod tests {
     #[test]
     fn paths_that_are_missing_or_relative_are_warned_of_by_their_keys() {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = Config { log: Some(Log::File("agave.log".into())), ..Config::default() };
+        let mut config = Config {
+            log: Some(Log::File("agave.log".into())),
+            ..Config::default()
+        };
         config.target.find = Find::Ledger(folder.path().join("none"));
         config.secret_files = vec!["password".into()];
         let told = warnings(&config);
         assert_eq!(told.len(), 3, "{told:?}");
-        for (warning, words) in
-            told.iter().zip(["log.file: agave.log is a relative", "password is a relative", "target.ledger: "])
-        {
+        for (warning, words) in told.iter().zip([
+            "log.file: agave.log is a relative",
+            "password is a relative",
+            "target.ledger: ",
+        ]) {
             assert!(warning.starts_with(words), "{warning}");
         }
         assert_eq!(mistakes(&config), Vec::<String>::new());

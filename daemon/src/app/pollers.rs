@@ -23,18 +23,34 @@ pub(super) struct Pollers {
 
 impl Pollers {
     pub(super) fn new(config: &Config, clock: Clock, following: &Following) -> Pollers {
-        let admin = config.admin.enabled.then(|| admin::Poller::new(&config.admin, clock, whom(following)));
+        let admin = config
+            .admin
+            .enabled
+            .then(|| admin::Poller::new(&config.admin, clock, whom(following)));
         let told = admin.as_ref().map(admin::Poller::facts).unwrap_or_default();
-        let rpc = config.rpc.enabled.then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
-        let endpoint =
-            || rpc.as_ref().map(|rpc| rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle()));
+        let rpc = config
+            .rpc
+            .enabled
+            .then(|| rpc::Poller::new(&config.rpc, clock, whom(following), told.clone()));
+        let endpoint = || {
+            rpc.as_ref().map(|rpc| {
+                rpc::Endpoint::new(&config.rpc, whom(following), told.clone(), rpc.handle())
+            })
+        };
         let probe = endpoint().filter(|_| config.probe.enabled);
         let probe = probe.map(|endpoint| rpc::Probe::new(&config.probe, clock, endpoint));
         let votes = endpoint().filter(|_| config.validator.enabled);
         let votes = votes.map(|endpoint| votes::Poller::new(&config.validator, clock, endpoint));
         let resources = config.host.enabled;
-        let resources = resources.then(|| resources::Poller::new(&config.host, clock, root(config), following.clone()));
-        Pollers { rpc, probe, votes, admin, resources }
+        let resources = resources
+            .then(|| resources::Poller::new(&config.host, clock, root(config), following.clone()));
+        Pollers {
+            rpc,
+            probe,
+            votes,
+            admin,
+            resources,
+        }
     }
 
     /// What they find, for the tick.
@@ -43,17 +59,33 @@ impl Pollers {
         Inputs {
             intake,
             rpc: facts.rpc,
-            votes: self.votes.as_ref().map(votes::Poller::handle).unwrap_or_default(),
+            votes: self
+                .votes
+                .as_ref()
+                .map(votes::Poller::handle)
+                .unwrap_or_default(),
             admin: facts.admin,
-            resources: self.resources.as_ref().map(resources::Poller::handle).unwrap_or_default(),
+            resources: self
+                .resources
+                .as_ref()
+                .map(resources::Poller::handle)
+                .unwrap_or_default(),
             log: log.map(LogTail::view),
         }
     }
 
     pub(super) fn facts(&self) -> manifest::ProcessFacts {
         manifest::ProcessFacts {
-            rpc: self.rpc.as_ref().map(rpc::Poller::handle).unwrap_or_default(),
-            admin: self.admin.as_ref().map(admin::Poller::facts).unwrap_or_default(),
+            rpc: self
+                .rpc
+                .as_ref()
+                .map(rpc::Poller::handle)
+                .unwrap_or_default(),
+            admin: self
+                .admin
+                .as_ref()
+                .map(admin::Poller::facts)
+                .unwrap_or_default(),
         }
     }
 

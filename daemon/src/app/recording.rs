@@ -40,8 +40,12 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
     let root = root(config);
     let accounts = ["record", "flight"].map(Account::new);
     let on = [config.record.file.is_some(), config.flight.on().is_some()];
-    let used: Vec<Arc<Account>> =
-        accounts.iter().zip(on).filter(|(_, on)| *on).map(|(one, _)| Arc::clone(one)).collect();
+    let used: Vec<Arc<Account>> = accounts
+        .iter()
+        .zip(on)
+        .filter(|(_, on)| *on)
+        .map(|(one, _)| Arc::clone(one))
+        .collect();
     if used.is_empty() {
         return None;
     }
@@ -54,13 +58,25 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
     let (handle, recorder) = Recorder::new(clock, used, describe);
     let recorder = recorder.with_news(describer.more());
     let flight = config.flight.on().map(|_| flight::Handle::default());
-    Some(Prepared { handle, flight, recorder, accounts, describer })
+    Some(Prepared {
+        handle,
+        flight,
+        recorder,
+        accounts,
+        describer,
+    })
 }
 
 /// What is written to.
 fn files(config: &Config) -> Vec<PathBuf> {
     // A folder that is not there yet will be on the disk of the one above it.
-    let ring = |folder: &Path| if folder.is_dir() { folder.join(flight::RING) } else { folder.to_owned() };
+    let ring = |folder: &Path| {
+        if folder.is_dir() {
+            folder.join(flight::RING)
+        } else {
+            folder.to_owned()
+        }
+    };
     let ring = config.flight.on().map(ring);
     config.record.file.clone().into_iter().chain(ring).collect()
 }
@@ -84,12 +100,15 @@ impl Prepared {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             manifest: manifest::session(&root, config, Clock::offset_ns(), demo),
         };
-        let opening = Opening { labels: labels(config), session };
+        let opening = Opening {
+            labels: labels(config),
+            session,
+        };
         let [record, account] = self.accounts;
         let (mut recorder, mut saver) = (self.recorder, None);
         if let Some(file) = &config.record.file {
-            let written =
-                RecordingFile::open(file, &opening, record).context("nothing can be recorded; see record.file")?;
+            let written = RecordingFile::open(file, &opening, record)
+                .context("nothing can be recorded; see record.file")?;
             tracing::info!(file = %file.display(), "recording");
             recorder = recorder.with(Box::new(written));
         }
@@ -101,12 +120,16 @@ impl Prepared {
                 name: flight::name(&root),
                 account,
             };
-            let (ring, copies) =
-                flight::build(parts, handle, opening).map_err(|why| anyhow!("flight.folder: {why}"))?;
+            let (ring, copies) = flight::build(parts, handle, opening)
+                .map_err(|why| anyhow!("flight.folder: {why}"))?;
             recorder = recorder.with(Box::new(ring));
             saver = Some(copies);
         }
-        Ok(Recording { recorder, follower: self.describer.follower(facts), saver })
+        Ok(Recording {
+            recorder,
+            follower: self.describer.follower(facts),
+            saver,
+        })
     }
 }
 
@@ -142,26 +165,53 @@ pub(super) fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
 
 fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     let recording = Recorded::open(file)?;
-    let Some((tick, push)) = recording.last_push()? else { return Ok(None) };
-    let session = recording.sessions()?.into_iter().find(|session| session.id == tick.session);
-    let process = recording.processes()?.into_iter().find(|process| Some(process.id) == tick.process);
-    let (Some(session), Some(process)) = (session, process) else { return Ok(None) };
-    let offset = session.manifest.pointer("/clock/realtime_minus_monotonic_ns").and_then(Value::as_i64);
+    let Some((tick, push)) = recording.last_push()? else {
+        return Ok(None);
+    };
+    let session = recording
+        .sessions()?
+        .into_iter()
+        .find(|session| session.id == tick.session);
+    let process = recording
+        .processes()?
+        .into_iter()
+        .find(|process| Some(process.id) == tick.process);
+    let (Some(session), Some(process)) = (session, process) else {
+        return Ok(None);
+    };
+    let offset = session
+        .manifest
+        .pointer("/clock/realtime_minus_monotonic_ns")
+        .and_then(Value::as_i64);
     let start_ticks = process.manifest.get("start_ticks").and_then(Value::as_u64);
-    let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, push >= process.seen) else { return Ok(None) };
+    let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, push >= process.seen)
+    else {
+        return Ok(None);
+    };
     let nanos = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     // The last tick on the kernel's monotonic clock; how long the push was before it is known from the wall clock.
-    let ticked = nanos(session.started).saturating_sub(offset).saturating_add(tick.uptime_ns);
+    let ticked = nanos(session.started)
+        .saturating_sub(offset)
+        .saturating_add(tick.uptime_ns);
     let arrived = ticked.saturating_sub(tick.unix_ns.saturating_sub(nanos(push)));
     Ok(Some(LastPush {
-        process: ProcessId { pid: process.pid, start_ticks },
-        at: Moment { made: nanos(push), arrived: clock.of_monotonic(arrived) },
+        process: ProcessId {
+            pid: process.pid,
+            start_ticks,
+        },
+        at: Moment {
+            made: nanos(push),
+            arrived: clock.of_monotonic(arrived),
+        },
     }))
 }
 
 /// Those of the metrics that are set, and the recording's own.
 fn labels(config: &Config) -> Vec<(String, String)> {
-    let of_metrics = config.labels.pairs().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let of_metrics = config
+        .labels
+        .pairs()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     of_metrics.chain(config.record.labels.clone()).collect()
 }
 
@@ -173,17 +223,29 @@ fn warn(root: &HostRoot, recording: &Path, target: &Target) {
 
 /// What is wrong with the place of the recording, as far as it can be told without making it.
 pub(super) fn mistakes(config: &Config) -> Vec<Mistake> {
-    let folder = config.flight.on().and_then(|folder| flight::check(folder).err());
+    let folder = config
+        .flight
+        .on()
+        .and_then(|folder| flight::check(folder).err());
     let flight = folder.map(|what| Mistake::new(format!("flight.folder: {what}")));
     of_the_file(config).into_iter().chain(flight).collect()
 }
 
 fn of_the_file(config: &Config) -> Option<Mistake> {
     let file = config.record.file.as_ref()?;
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = file
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     let what = match (file.is_dir(), folder.is_dir()) {
-        (true, _) => format!("record.file: {} is a folder; name a file in it", file.display()),
-        (false, false) => format!("record.file: there is no folder {}; make it first", folder.display()),
+        (true, _) => format!(
+            "record.file: {} is a folder; name a file in it",
+            file.display()
+        ),
+        (false, false) => format!(
+            "record.file: there is no folder {}; make it first",
+            folder.display()
+        ),
         (false, true) => return None,
     };
     Some(Mistake::new(what))
@@ -198,9 +260,14 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     }
     let root = root(config);
     let found = Finder::build(&config.target, root.clone(), Clock::start()).find_once();
-    let mut folders = found.map(|target| disks::followed(&root, &target)).unwrap_or_default();
+    let mut folders = found
+        .map(|target| disks::followed(&root, &target))
+        .unwrap_or_default();
     if folders.is_empty() {
         folders = disks::configured(&config.target.find);
     }
-    files.iter().flat_map(|file| disks::warnings(&root, file, &folders)).collect()
+    files
+        .iter()
+        .flat_map(|file| disks::warnings(&root, file, &folders))
+        .collect()
 }

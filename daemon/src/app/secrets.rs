@@ -5,21 +5,37 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 /// Which of them every user of this machine may read or change, and what to do.
-pub(super) fn warnings<'p>(config: &'p Config, more: impl Iterator<Item = &'p Path>) -> Vec<String> {
-    let all = config.secret_files.iter().map(|file| file.as_path()).chain(more);
+pub(super) fn warnings<'p>(
+    config: &'p Config,
+    more: impl Iterator<Item = &'p Path>,
+) -> Vec<String> {
+    let all = config
+        .secret_files
+        .iter()
+        .map(|file| file.as_path())
+        .chain(more);
     all.filter(|file| is_open(file)).map(said).collect()
 }
 
 fn said(file: &Path) -> String {
     let file = file.display();
-    format!("{file} holds a secret, and every user of this machine may read or change it: chmod o-rwx {file}")
+    format!(
+        "{file} holds a secret, and every user of this machine may read or change it: chmod o-rwx {file}"
+    )
 }
 
 /// Whether others than its user and group get at it, through every folder on the way.
 fn is_open(file: &Path) -> bool {
-    let Ok(file) = file.canonicalize() else { return false };
-    let mode = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
-    mode(&file) & 0o006 != 0 && file.ancestors().skip(1).all(|folder| mode(folder) & 0o001 != 0)
+    let Ok(file) = file.canonicalize() else {
+        return false;
+    };
+    let mode =
+        |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.permissions().mode());
+    mode(&file) & 0o006 != 0
+        && file
+            .ancestors()
+            .skip(1)
+            .all(|folder| mode(folder) & 0o001 != 0)
 }
 
 #[cfg(test)]
@@ -35,10 +51,20 @@ mod tests {
         let warned = |of_the_folder: u32, of_the_file: u32| {
             set_permissions(folder.path(), Permissions::from_mode(of_the_folder)).unwrap();
             set_permissions(&file, Permissions::from_mode(of_the_file)).unwrap();
-            let config = Config { secret_files: vec![file.clone()], ..Config::default() };
+            let config = Config {
+                secret_files: vec![file.clone()],
+                ..Config::default()
+            };
             warnings(&config, std::iter::empty()).len()
         };
-        assert_eq!((warned(0o755, 0o640), warned(0o755, 0o644), warned(0o755, 0o602)), (0, 1, 1));
+        assert_eq!(
+            (
+                warned(0o755, 0o640),
+                warned(0o755, 0o644),
+                warned(0o755, 0o602)
+            ),
+            (0, 1, 1)
+        );
         assert_eq!(warned(0o750, 0o666), 0);
     }
 }

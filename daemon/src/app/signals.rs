@@ -104,8 +104,10 @@ pub(super) fn stopping() {
 /// Resolves at a second signal, which stops the daemon by force: one that comes later than [`SAME_SIGNAL`] after the first.
 pub(super) async fn forced(clock: Clock) {
     let first = clock.now().uptime;
-    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
+    let (Ok(mut terminate), Ok(mut interrupt)) = (
+        signal(SignalKind::terminate()),
+        signal(SignalKind::interrupt()),
+    ) else {
         return std::future::pending().await;
     };
     loop {

@@ -17,7 +17,12 @@ pub struct Rpc {
 
 impl Default for Rpc {
     fn default() -> Self {
-        Rpc { enabled: true, url: None, interval: Duration::from_secs(1), timeout: Duration::from_secs(2) }
+        Rpc {
+            enabled: true,
+            url: None,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(2),
+        }
     }
 }
 
@@ -37,7 +42,12 @@ pub struct Probe {
 impl Default for Probe {
     fn default() -> Self {
         let (interval, timeout) = (Duration::from_secs(10), Duration::from_secs(5));
-        Probe { enabled: false, method: "getLatestBlockhash", interval, timeout }
+        Probe {
+            enabled: false,
+            method: "getLatestBlockhash",
+            interval,
+            timeout,
+        }
     }
 }
 
@@ -59,7 +69,13 @@ pub struct Validator {
 impl Default for Validator {
     fn default() -> Self {
         let (interval, timeout) = (Duration::from_secs(60), Duration::from_secs(5));
-        Validator { enabled: true, vote_account: None, activating_stake: false, interval, timeout }
+        Validator {
+            enabled: true,
+            vote_account: None,
+            activating_stake: false,
+            interval,
+            timeout,
+        }
     }
 }
 
@@ -74,7 +90,10 @@ pub struct Host {
 
 impl Default for Host {
     fn default() -> Self {
-        Host { enabled: true, interval: Duration::from_secs(15) }
+        Host {
+            enabled: true,
+            interval: Duration::from_secs(15),
+        }
     }
 }
 
@@ -89,6 +108,9 @@ pub struct Admin {
 
 impl Default for Admin {
     fn default() -> Self {
-        Admin { enabled: true, timeout: Duration::from_secs(2) }
+        Admin {
+            enabled: true,
+            timeout: Duration::from_secs(2),
+        }
     }
 }

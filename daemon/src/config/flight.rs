@@ -41,13 +41,16 @@ impl Default for Flight {
 impl Flight {
     /// The folder, if it is on.
     pub fn on(&self) -> Option<&Path> {
-        self.folder.as_deref().filter(|_| self.enabled != Some(false))
+        self.folder
+            .as_deref()
+            .filter(|_| self.enabled != Some(false))
     }
 
     /// Without a folder of its own it takes one in the folder that systemd gives a service for its state
     /// (`$STATE_DIRECTORY`, the first of several).
     pub fn settle(&mut self, state_directory: Option<&OsStr>) {
-        let first = state_directory.and_then(|folders| folders.as_bytes().split(|byte| *byte == b':').next());
+        let first = state_directory
+            .and_then(|folders| folders.as_bytes().split(|byte| *byte == b':').next());
         if let (None, Some(state)) = (&self.folder, first.filter(|folder| !folder.is_empty())) {
             self.folder = Some(Path::new(OsStr::from_bytes(state)).join("flight"));
         }
@@ -68,7 +71,10 @@ mod tests {
         assert_eq!(flight.on(), Some(Path::new("/var/lib/faultlined/flight")));
         flight.enabled = Some(false);
         assert_eq!(flight.on(), None);
-        let mut own = Flight { folder: Some("/flight".into()), ..Flight::default() };
+        let mut own = Flight {
+            folder: Some("/flight".into()),
+            ..Flight::default()
+        };
         own.settle(Some(OsStr::new("/var/lib/faultlined")));
         assert_eq!(own.on(), Some(Path::new("/flight")));
     }

@@ -13,11 +13,19 @@ impl Ingest {
     /// # Errors
     /// The variable is not what a validator could have; in words for the operator, without the password.
     pub fn settle(&mut self, given: Option<&OsStr>) -> Result<(), String> {
-        let Some(given) = given.filter(|_| self.credentials.is_none()) else { return Ok(()) };
-        let config = given.to_str().ok_or_else(|| format!("{VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
+        let Some(given) = given.filter(|_| self.credentials.is_none()) else {
+            return Ok(());
+        };
+        let config = given
+            .to_str()
+            .ok_or_else(|| format!("{VARIABLE}: not UTF-8; see /etc/faultline/ingest.env"))?;
         let config = MetricsConfig::parse(config)
             .map_err(|error| format!("{VARIABLE}: {error}; see /etc/faultline/ingest.env"))?;
-        self.credentials = Some(Credentials { db: config.db, user: config.username, password: config.password });
+        self.credentials = Some(Credentials {
+            db: config.db,
+            user: config.username,
+            password: config.password,
+        });
         Ok(())
     }
 }
@@ -28,18 +36,33 @@ mod tests {
 
     #[test]
     fn credentials_of_the_environment_count_where_the_file_has_none_and_a_wrong_value_is_refused_without_its_password()
-    {
+     {
         let settled = |mut ingest: Ingest, given: &str| {
-            ingest.settle(Some(OsStr::new(given))).map(|()| ingest.credentials.map(|found| found.user))
+            ingest
+                .settle(Some(OsStr::new(given)))
+                .map(|()| ingest.credentials.map(|found| found.user))
         };
         let good = "host=http://127.0.0.1:9913,db=faultline,u=them,p=secret";
-        assert_eq!(settled(Ingest::default(), good), Ok(Some("them".to_owned())));
-        let own = Credentials { db: "d".to_owned(), user: "own".to_owned(), password: "p".to_owned() };
-        let own = Ingest { credentials: Some(own), ..Ingest::default() };
+        assert_eq!(
+            settled(Ingest::default(), good),
+            Ok(Some("them".to_owned()))
+        );
+        let own = Credentials {
+            db: "d".to_owned(),
+            user: "own".to_owned(),
+            password: "p".to_owned(),
+        };
+        let own = Ingest {
+            credentials: Some(own),
+            ..Ingest::default()
+        };
         assert_eq!(settled(own, good), Ok(Some("own".to_owned())));
         for bad in ["", "p=secret", "host=x,db=d,u=u,p=secret=", "secret"] {
             let refused = settled(Ingest::default(), bad).unwrap_err();
-            assert!(refused.contains(VARIABLE) && !refused.contains("secret"), "{refused}");
+            assert!(
+                refused.contains(VARIABLE) && !refused.contains("secret"),
+                "{refused}"
+            );
         }
         let mut none = Ingest::default();
         assert_eq!((none.settle(None), none.credentials), (Ok(()), None));

@@ -25,7 +25,11 @@ pub fn load(path: &Path) -> (Config, Vec<Mistake>) {
 /// Every mistake found. Where the text is no TOML, only what the parser can tell.
 pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
     let (config, mistakes) = parse_all(text);
-    if mistakes.is_empty() { Ok(config) } else { Err(mistakes) }
+    if mistakes.is_empty() {
+        Ok(config)
+    } else {
+        Err(mistakes)
+    }
 }
 
 fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
@@ -38,12 +42,21 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));
     top.table("sampling", m, |t, m| {
-        t.set("interval", &mut c.sampling.interval, m, |v| at_least(time(v)?, MIN_INTERVAL))
+        t.set("interval", &mut c.sampling.interval, m, |v| {
+            at_least(time(v)?, MIN_INTERVAL)
+        })
     });
     top.table("threads", m, |t, m| {
         t.set("enabled", &mut c.threads.enabled, m, flag);
-        t.set("interval", &mut c.threads.interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
-        t.set("switches_interval", &mut c.threads.switches_interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
+        t.set("interval", &mut c.threads.interval, m, |v| {
+            at_least(time(v)?, MIN_INTERVAL)
+        });
+        t.set(
+            "switches_interval",
+            &mut c.threads.switches_interval,
+            m,
+            |v| at_least(time(v)?, MIN_INTERVAL),
+        );
     });
     top.table("metrics", m, |t, m| metrics(t, &mut c, m));
     top.table("labels", m, |t, m| {
@@ -56,31 +69,47 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     // One way in, not two: the log switches the listener off unless someone asks for both, which is a mistake.
     c.ingest.enabled = c.log.is_none();
     top.table("ingest", m, |t, m| ingest(t, &mut c, m));
-    top.table("forward", m, |t, m| c.forward = forward(t, &mut c.secret_files, m));
+    top.table("forward", m, |t, m| {
+        c.forward = forward(t, &mut c.secret_files, m)
+    });
     top.table("rpc", m, |t, m| {
         t.set("enabled", &mut c.rpc.enabled, m, flag);
         c.rpc.url = t.take("url", m, |v| rpc_url(&text(v)?));
-        t.set("interval", &mut c.rpc.interval, m, |v| at_least(time(v)?, MIN_INTERVAL));
-        t.set("timeout", &mut c.rpc.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
+        t.set("interval", &mut c.rpc.interval, m, |v| {
+            at_least(time(v)?, MIN_INTERVAL)
+        });
+        t.set("timeout", &mut c.rpc.timeout, m, |v| {
+            at_least(time(v)?, Duration::from_millis(10))
+        });
     });
     top.table("probe", m, |t, m| probe(t, &mut c, m));
     top.table("validator", m, |t, m| validator(t, &mut c, m));
     top.table("admin", m, |t, m| {
         t.set("enabled", &mut c.admin.enabled, m, flag);
-        t.set("timeout", &mut c.admin.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
+        t.set("timeout", &mut c.admin.timeout, m, |v| {
+            at_least(time(v)?, Duration::from_millis(10))
+        });
     });
     top.table("host", m, |t, m| {
         t.set("enabled", &mut c.host.enabled, m, flag);
-        t.set("interval", &mut c.host.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
+        t.set("interval", &mut c.host.interval, m, |v| {
+            at_least(time(v)?, Duration::from_secs(1))
+        });
     });
     top.table("phase", m, |t, m| phase(t, &mut c, m));
     top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
     top.table("record", m, |t, m| record(t, &mut c, m));
     top.table("flight", m, |t, m| flight(t, &mut c, m));
     top.table("paths", m, |t, m| {
-        t.set("procfs", &mut c.paths.procfs, m, |v| text(v).map(PathBuf::from));
-        t.set("sysfs", &mut c.paths.sysfs, m, |v| text(v).map(PathBuf::from));
-        t.set("cgroup", &mut c.paths.cgroup, m, |v| text(v).map(PathBuf::from));
+        t.set("procfs", &mut c.paths.procfs, m, |v| {
+            text(v).map(PathBuf::from)
+        });
+        t.set("sysfs", &mut c.paths.sysfs, m, |v| {
+            text(v).map(PathBuf::from)
+        });
+        t.set("cgroup", &mut c.paths.cgroup, m, |v| {
+            text(v).map(PathBuf::from)
+        });
     });
     top.finish(m);
     if c.probe.enabled && !c.rpc.enabled {
@@ -100,23 +129,38 @@ fn probe(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         let known = PROBES.into_iter().find(|known| *known == method);
         known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
     });
-    t.set("interval", &mut c.probe.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
-    t.set("timeout", &mut c.probe.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
+    t.set("interval", &mut c.probe.interval, m, |v| {
+        at_least(time(v)?, Duration::from_secs(1))
+    });
+    t.set("timeout", &mut c.probe.timeout, m, |v| {
+        at_least(time(v)?, Duration::from_millis(10))
+    });
 }
 
 fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("enabled", &mut c.validator.enabled, m, flag);
     c.validator.vote_account = t.take("vote_account", m, |v| public_key(text(v)?));
-    t.set("activating_stake", &mut c.validator.activating_stake, m, flag);
-    t.set("interval", &mut c.validator.interval, m, |v| at_least(time(v)?, Duration::from_secs(1)));
-    t.set("timeout", &mut c.validator.timeout, m, |v| at_least(time(v)?, Duration::from_millis(10)));
+    t.set(
+        "activating_stake",
+        &mut c.validator.activating_stake,
+        m,
+        flag,
+    );
+    t.set("interval", &mut c.validator.interval, m, |v| {
+        at_least(time(v)?, Duration::from_secs(1))
+    });
+    t.set("timeout", &mut c.validator.timeout, m, |v| {
+        at_least(time(v)?, Duration::from_millis(10))
+    });
 }
 
 fn public_key(text: String) -> Result<String, String> {
     if is_public_key(&text) {
         return Ok(text);
     }
-    Err(format!("{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"))
+    Err(format!(
+        "{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
+    ))
 }
 
 fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
@@ -147,9 +191,21 @@ fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
 fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("listen", &mut c.metrics.listen, m, address);
     c.metrics.web_config = t.take("web_config", m, |v| text(v).map(PathBuf::from));
-    t.set("constant_labels_everywhere", &mut c.metrics.constant_labels_everywhere, m, flag);
-    t.set("native_histograms", &mut c.metrics.native_histograms, m, flag);
-    t.set("hosts", &mut c.metrics.hosts, m, |v| several(v, text)?.into_iter().map(host_name).collect());
+    t.set(
+        "constant_labels_everywhere",
+        &mut c.metrics.constant_labels_everywhere,
+        m,
+        flag,
+    );
+    t.set(
+        "native_histograms",
+        &mut c.metrics.native_histograms,
+        m,
+        flag,
+    );
+    t.set("hosts", &mut c.metrics.hosts, m, |v| {
+        several(v, text)?.into_iter().map(host_name).collect()
+    });
 }
 
 fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
@@ -160,7 +216,9 @@ fn log(t: &mut Table<'_>, m: &mut Mistakes<'_>) -> Option<Log> {
         (true, true) => t.refuse("file and journal are both given; keep one", m),
         (false, false) => t.refuse("give file or journal", m),
         (true, false) | (false, true) => {
-            return file.map(|file| Log::File(file.into())).or(journal.map(Log::Journal));
+            return file
+                .map(|file| Log::File(file.into()))
+                .or(journal.map(Log::Journal));
         }
     }
     None
@@ -171,7 +229,10 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("enabled", &mut c.ingest.enabled, m, flag);
     t.set("listen", &mut c.ingest.listen, m, address);
     if c.log.is_some() && (c.ingest.enabled || (asked && !t.has("enabled"))) {
-        t.refuse("datapoints would be counted twice: keep either [ingest] or [log]", m);
+        t.refuse(
+            "datapoints would be counted twice: keep either [ingest] or [log]",
+            m,
+        );
     }
     let missing = t.missing(&["db", "user", "password_file"]);
     let (db, user) = (t.take("db", m, text), t.take("user", m, text));
@@ -182,7 +243,10 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     };
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
-        t.refuse(format!("db, user and password_file go together: add {missing}, or give none of them"), m);
+        t.refuse(
+            format!("db, user and password_file go together: add {missing}, or give none of them"),
+            m,
+        );
     }
     t.set("beyond_loopback", &mut c.ingest.beyond_loopback, m, flag);
     if c.ingest.beyond_loopback && missing.len() == 3 {
@@ -199,13 +263,26 @@ fn forward(t: &mut Table<'_>, files: &mut Vec<PathBuf>, m: &mut Mistakes<'_>) ->
     let whole_config = t.take("metrics_config_file", m, |v| {
         MetricsConfig::parse(&secret(v, files)?).map_err(|error| error.to_string())
     });
-    let (url, db) = (t.take("url", m, |v| http_url(text(v)?)), t.take("db", m, text));
-    let (user, password) = (t.take("user", m, text), t.take("password_file", m, |v| secret(v, files)));
+    let (url, db) = (
+        t.take("url", m, |v| http_url(text(v)?)),
+        t.take("db", m, text),
+    );
+    let (user, password) = (
+        t.take("user", m, text),
+        t.take("password_file", m, |v| secret(v, files)),
+    );
     let (url, credentials) = match (whole_config, url, db, user, password) {
-        (Some(config), None, None, None, None) => {
-            (config.host, Credentials { db: config.db, user: config.username, password: config.password })
+        (Some(config), None, None, None, None) => (
+            config.host,
+            Credentials {
+                db: config.db,
+                user: config.username,
+                password: config.password,
+            },
+        ),
+        (None, Some(url), Some(db), Some(user), Some(password)) => {
+            (url, Credentials { db, user, password })
         }
-        (None, Some(url), Some(db), Some(user), Some(password)) => (url, Credentials { db, user, password }),
         _ => {
             let missing = t.missing(&["url", "db", "user", "password_file"]);
             match (t.has("metrics_config_file"), missing.len()) {
@@ -237,7 +314,10 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("behind_slots", &mut c.phase.behind_slots, m, whole);
     t.set("behind_for", &mut c.phase.behind_for, m, time);
     if m.len() == before && c.phase.behind_slots < c.phase.at_tip_slots {
-        t.refuse("behind_slots is less than at_tip_slots: both phases would apply", m);
+        t.refuse(
+            "behind_slots is less than at_tip_slots: both phases would apply",
+            m,
+        );
     }
 }
 
@@ -249,14 +329,27 @@ fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         let kind = t.take("kind", m, |v| match text(v)?.as_str() {
             "level" => Ok(AllowedKind::Level),
             "delta" => Ok(AllowedKind::Delta),
-            other => Err(format!("{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)")),
+            other => Err(format!(
+                "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
+            )),
         });
         let tags = t.take("tags", m, |v| several(v, text)).unwrap_or_default();
         match (name, field, kind) {
-            (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed { name, field, kind, tags }),
+            (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed {
+                name,
+                field,
+                kind,
+                tags,
+            }),
             _ => match t.missing(&["name", "field", "kind"]).as_slice() {
                 [] => {}
-                missing => t.refuse(format!("name, field and kind are all needed: add {}", missing.join(" and ")), m),
+                missing => t.refuse(
+                    format!(
+                        "name, field and kind are all needed: add {}",
+                        missing.join(" and ")
+                    ),
+                    m,
+                ),
             },
         }
     });
@@ -275,11 +368,15 @@ fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     let (second, before) = (Duration::from_secs(1), m.len());
     c.flight.enabled = t.take("enabled", m, flag);
     c.flight.folder = t.take("folder", m, |v| text(v).map(PathBuf::from));
-    t.set("keep", &mut c.flight.keep, m, |v| at_least(time(v)?, 10 * second));
+    t.set("keep", &mut c.flight.keep, m, |v| {
+        at_least(time(v)?, 10 * second)
+    });
     t.set("after", &mut c.flight.after, m, time);
     t.set("pause", &mut c.flight.pause, m, time);
     let some = |v: &toml::de::DeValue<'_>| match whole(v)? {
-        0 => Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned()),
+        0 => {
+            Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
+        }
         n => Ok(n),
     };
     t.set("max_saved", &mut c.flight.max_saved, m, some);
@@ -291,7 +388,11 @@ fn flight(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
 }
 
 fn at_least(value: Duration, least: Duration) -> Result<Duration, String> {
-    if value < least { Err(format!("{value:?} is shorter than {least:?}")) } else { Ok(value) }
+    if value < least {
+        Err(format!("{value:?} is shorter than {least:?}"))
+    } else {
+        Ok(value)
+    }
 }
 
 /// A name as it is in `Host:`, without a port, in lower case.
@@ -318,10 +419,15 @@ fn http_url(url: String) -> Result<String, String> {
 /// The address of a validator's JSON-RPC, without a slash at its end. A validator serves plain http, and knows no users.
 pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
     let wanted = "http://ADDRESS:PORT is wanted; a validator serves its JSON-RPC by plain http";
-    let server = url.strip_prefix("http://").map(|server| server.trim_end_matches('/'));
+    let server = url
+        .strip_prefix("http://")
+        .map(|server| server.trim_end_matches('/'));
     let server = server.filter(|server| !server.is_empty()).ok_or(wanted)?;
     if server.contains('@') {
-        return Err("user and password do not belong in the address: a validator's JSON-RPC asks for none".to_owned());
+        return Err(
+            "user and password do not belong in the address: a validator's JSON-RPC asks for none"
+                .to_owned(),
+        );
     }
     Ok(format!("http://{server}"))
 }
@@ -338,7 +444,8 @@ fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<Str
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    std::fs::read_to_string(path)
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 #[cfg(test)]

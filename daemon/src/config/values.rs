@@ -6,29 +6,40 @@ use toml::de::DeValue;
 
 /// A socket address such as `"127.0.0.1:9912"`.
 pub fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
-    parse_address(value.as_str().ok_or_else(|| wanted("an address such as \"127.0.0.1:9912\"", value))?)
+    parse_address(
+        value
+            .as_str()
+            .ok_or_else(|| wanted("an address such as \"127.0.0.1:9912\"", value))?,
+    )
 }
 
 /// A label of a recording: its name and its value.
 pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-        return Err(format!("{name:?} is no name of a label: letters, digits, _, - and . are taken, 64 at most"));
+        return Err(format!(
+            "{name:?} is no name of a label: letters, digits, _, - and . are taken, 64 at most"
+        ));
     }
     if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
-        return Err(format!("{value:?} is no value of the label {name}: one line of 1 to 200 bytes is taken"));
+        return Err(format!(
+            "{value:?} is no value of the label {name}: one line of 1 to 200 bytes is taken"
+        ));
     }
     Ok((name.to_owned(), value.to_owned()))
 }
 
 /// `NAME=VALUE`.
 pub fn parse_label(text: &str) -> Result<(String, String), String> {
-    let (name, value) =
-        text.split_once('=').ok_or_else(|| format!("{text:?} is not NAME=VALUE, as in \"arm=512G\""))?;
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("{text:?} is not NAME=VALUE, as in \"arm=512G\""))?;
     label(name, value)
 }
 
 /// `ADDRESS:PORT`.
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("{text:?} is not ADDRESS:PORT with a numeric address, as in \"127.0.0.1:9912\""))
+    text.parse().map_err(|_| {
+        format!("{text:?} is not ADDRESS:PORT with a numeric address, as in \"127.0.0.1:9912\"")
+    })
 }

@@ -47,7 +47,12 @@ const IDLE: [&str; 16] = [
     "rocksdb:high",
 ];
 /// Threads that execute transactions: they allocate and free.
-const HANDLERS: [&str; 4] = ["solScHandler00", "solScHandler01", "solScHandler02", "solScHandler03"];
+const HANDLERS: [&str; 4] = [
+    "solScHandler00",
+    "solScHandler01",
+    "solScHandler02",
+    "solScHandler03",
+];
 /// What each of them allocates in every round: 64 pages, so that all make about 2,500 minor faults a second.
 const HANDLED: usize = 256 << 10;
 /// From one bit of work to the next.
@@ -72,7 +77,12 @@ impl Scene {
     }
 
     fn node_state(&self) -> NodeState {
-        story::node_state(&self.recording, self.rpc_address, self.started, self.uptime())
+        story::node_state(
+            &self.recording,
+            self.rpc_address,
+            self.started,
+            self.uptime(),
+        )
     }
 }
 
@@ -81,16 +91,23 @@ pub(super) fn run() -> anyhow::Result<()> {
     die_with_parent()?;
     std::fs::write("/proc/self/comm", NAME).context("/proc/self/comm")?;
     let args: Vec<String> = std::env::args().collect();
-    let Process::Validator(validator) = identify(NAME, &args) else { anyhow::bail!("{MARK} is set by hand") };
+    let Process::Validator(validator) = identify(NAME, &args) else {
+        anyhow::bail!("{MARK} is set by hand")
+    };
     let ledger = PathBuf::from(validator.ledger.context("no --ledger")?);
-    let config = std::env::var(METRICS_CONFIG).ok().context("no SOLANA_METRICS_CONFIG")?;
+    let config = std::env::var(METRICS_CONFIG)
+        .ok()
+        .context("no SOLANA_METRICS_CONFIG")?;
     let config = MetricsConfig::parse(&config)?;
     let clock = Clock::start();
     let scene = Arc::new(Scene {
         clock,
         started: clock.now().unix,
         recording: Arc::new(Recording::embedded()?),
-        rpc_address: SocketAddr::from(([127, 0, 0, 1], validator.rpc_port.context("no --rpc-port")?)),
+        rpc_address: SocketAddr::from((
+            [127, 0, 0, 1],
+            validator.rpc_port.context("no --rpc-port")?,
+        )),
         ledger,
     });
     let ledger = Ledger::take(&scene.ledger).with_context(|| scene.ledger.display().to_string())?;
@@ -105,8 +122,14 @@ pub(super) fn run() -> anyhow::Result<()> {
 /// Has the kernel end this process with the thread that started it.
 fn die_with_parent() -> anyhow::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
-    let daemon = std::env::var(MARK).ok().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
-    anyhow::ensure!(daemon.is_some() && getppid() == daemon, "{MARK} does not name the daemon that started this");
+    let daemon = std::env::var(MARK)
+        .ok()
+        .and_then(|pid| pid.parse().ok())
+        .and_then(Pid::from_raw);
+    anyhow::ensure!(
+        daemon.is_some() && getppid() == daemon,
+        "{MARK} does not name the daemon that started this"
+    );
     Ok(())
 }
 
@@ -115,7 +138,12 @@ fn rpc_runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let count = AtomicUsize::new(0);
     let name = move || format!("solRpcEl{:02}", count.fetch_add(1, Ordering::Relaxed));
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    builder.worker_threads(2).thread_name_fn(name).enable_all().build().context("no runtime")
+    builder
+        .worker_threads(2)
+        .thread_name_fn(name)
+        .enable_all()
+        .build()
+        .context("no runtime")
 }
 
 /// Starts the threads.
@@ -130,11 +158,15 @@ fn cast(
         stage.thread(name, idle)?;
     }
     for name in HANDLERS {
-        stage.thread(name, |stop| rounds(&stop, || memory::touched(HANDLED).map(drop)))?;
+        stage.thread(name, |stop| {
+            rounds(&stop, || memory::touched(HANDLED).map(drop))
+        })?;
     }
     let here = Arc::clone(scene);
     let mut heap = Heap::default();
-    stage.thread("solBgAccounts", move |stop| rounds(&stop, || heap.resize(memory::wanted(here.uptime()))))?;
+    stage.thread("solBgAccounts", move |stop| {
+        rounds(&stop, || heap.resize(memory::wanted(here.uptime())))
+    })?;
     let here = Arc::clone(scene);
     stage.thread("solReplayStage", move |stop| read_cold_file(&here, stop))?;
     let here = Arc::clone(scene);
@@ -190,7 +222,10 @@ fn push(scene: &Scene, config: &MetricsConfig, stop: &Stop) {
 /// One push, over a connection of its own as validators before 4.x make it.
 fn post(config: &MetricsConfig, body: &str) -> anyhow::Result<()> {
     let url = config.write_url();
-    let (host, path) = url.strip_prefix("http://").and_then(|url| url.split_once('/')).context("not a http:// URL")?;
+    let (host, path) = url
+        .strip_prefix("http://")
+        .and_then(|url| url.split_once('/'))
+        .context("not a http:// URL")?;
     let mut stream = TcpStream::connect_timeout(&host.parse()?, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -230,9 +265,14 @@ async fn serve(scene: Arc<Scene>, stop: Stop) -> anyhow::Result<()> {
     }
 }
 
-async fn answer_rpc(scene: Arc<Scene>, request: Request<Incoming>) -> hyper::Result<Response<Full<Bytes>>> {
+async fn answer_rpc(
+    scene: Arc<Scene>,
+    request: Request<Incoming>,
+) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();
     let mut answer = Response::new(Full::from(scene.node_state().http(&body)));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(answer)
 }

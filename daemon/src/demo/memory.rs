@@ -20,7 +20,11 @@ const FILE_PAGES: usize = 4096;
 /// How many blocks there should be: one more every second, from [`MOST`] back to [`LEAST`].
 pub(super) fn wanted(uptime: Duration) -> usize {
     let seconds = usize::try_from(uptime.as_secs()).unwrap_or(usize::MAX);
-    if seconds <= MOST { seconds } else { LEAST + (seconds - LEAST) % (MOST - LEAST + 1) }
+    if seconds <= MOST {
+        seconds
+    } else {
+        LEAST + (seconds - LEAST) % (MOST - LEAST + 1)
+    }
 }
 
 /// How many pages of the file to read in a tenth of a second: rises and falls within a minute.
@@ -79,7 +83,11 @@ impl ColdFile {
     /// # Errors
     /// The disk is full, or not writable.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
-        let mut file = File::options().read(true).write(true).create_new(true).open(path)?;
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
         std::fs::remove_file(path)?;
         for page in 0..FILE_PAGES {
             file.write_all(&[u8::try_from(page % 251).unwrap_or(0); PAGE])?;
@@ -92,7 +100,9 @@ impl ColdFile {
 
     fn map_cold(file: &File) -> io::Result<MmapRaw> {
         fadvise(file, 0, None, FileAdvice::DontNeed)?;
-        let map = MmapOptions::new().len(FILE_PAGES * PAGE).map_raw_read_only(file)?;
+        let map = MmapOptions::new()
+            .len(FILE_PAGES * PAGE)
+            .map_raw_read_only(file)?;
         // Without reading ahead, which would save most of the faults.
         map.advise(Advice::Random)?;
         Ok(map)
@@ -104,7 +114,8 @@ impl ColdFile {
     /// The kernel is older than 5.14.
     pub(super) fn read(&mut self, pages: usize) -> io::Result<()> {
         for _ in 0..pages {
-            self.map.advise_range(Advice::PopulateRead, self.next * PAGE, PAGE)?;
+            self.map
+                .advise_range(Advice::PopulateRead, self.next * PAGE, PAGE)?;
             self.next += 1;
             if self.next == FILE_PAGES {
                 self.forget()?;

@@ -75,28 +75,55 @@ impl Recording {
     /// The file in the program is broken.
     pub(super) fn embedded() -> anyhow::Result<Self> {
         let mut text = String::new();
-        GzDecoder::new(TEXT).read_to_string(&mut text).context("demo.lp.gz")?;
+        GzDecoder::new(TEXT)
+            .read_to_string(&mut text)
+            .context("demo.lp.gz")?;
         Self::read(&text)
     }
 
     fn read(text: &str) -> anyhow::Result<Self> {
-        let points = text.lines().map(|line| Point::parse(line.as_bytes())).collect::<Result<Vec<_>, _>>()?;
-        let begin = points.iter().filter_map(Point::timestamp).min().context("no times")?;
-        let frozen = || points.iter().filter(|point| kind(point) == Some(Kind::BankFrozen));
-        let first = frozen().filter_map(|point| whole(point, "slot")).min().context("no slots")?;
-        let mut this = Recording { own: Vec::new(), cluster: Vec::new(), blocks: Vec::new() };
+        let points = text
+            .lines()
+            .map(|line| Point::parse(line.as_bytes()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let begin = points
+            .iter()
+            .filter_map(Point::timestamp)
+            .min()
+            .context("no times")?;
+        let frozen = || {
+            points
+                .iter()
+                .filter(|point| kind(point) == Some(Kind::BankFrozen))
+        };
+        let first = frozen()
+            .filter_map(|point| whole(point, "slot"))
+            .min()
+            .context("no slots")?;
+        let mut this = Recording {
+            own: Vec::new(),
+            cluster: Vec::new(),
+            blocks: Vec::new(),
+        };
         let mut transactions = Vec::new();
         for point in &points {
-            let nanos = point.timestamp().and_then(|time| u64::try_from(time - begin).ok());
+            let nanos = point
+                .timestamp()
+                .and_then(|time| u64::try_from(time - begin).ok());
             let at = Duration::from_nanos(nanos.context("a line without time")?);
-            let line = Line { at, pieces: pieces(point, first)? };
+            let line = Line {
+                at,
+                pieces: pieces(point, first)?,
+            };
             match kind(point) {
                 Some(Kind::OptimisticSlot | Kind::ShredInsertIsFull) => this.cluster.push(line),
                 _ => this.own.push(line),
             }
             match kind(point) {
                 Some(Kind::BankFrozen) => this.blocks.push((at, 0)),
-                Some(Kind::CostTracker) => transactions.push((at, whole(point, "transaction_count").unwrap_or(0))),
+                Some(Kind::CostTracker) => {
+                    transactions.push((at, whole(point, "transaction_count").unwrap_or(0)))
+                }
                 _ => {}
             }
         }
@@ -104,7 +131,11 @@ impl Recording {
         this.cluster.sort_by_key(|line| line.at);
         this.blocks.sort_unstable();
         for (at, sum) in &mut this.blocks {
-            *sum = transactions.iter().filter(|(time, _)| time <= at).map(|(_, count)| count).sum();
+            *sum = transactions
+                .iter()
+                .filter(|(time, _)| time <= at)
+                .map(|(_, count)| count)
+                .sum();
         }
         Ok(this)
     }
@@ -113,10 +144,17 @@ impl Recording {
     pub(super) fn newest(&self, position: Duration) -> (u64, u64) {
         let (round, within) = round(position);
         let replayed = self.blocks.partition_point(|(at, _)| *at <= within);
-        let sum =
-            |blocks: usize| blocks.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |(_, sum)| *sum);
+        let sum = |blocks: usize| {
+            blocks
+                .checked_sub(1)
+                .and_then(|last| self.blocks.get(last))
+                .map_or(0, |(_, sum)| *sum)
+        };
         let slot = FIRST_SLOT + u64::from(round) * self.slots() + replayed as u64;
-        (slot - 1, u64::from(round) * sum(self.blocks.len()) + sum(replayed))
+        (
+            slot - 1,
+            u64::from(round) * sum(self.blocks.len()) + sum(replayed),
+        )
     }
 
     /// Slots per repetition.
@@ -126,7 +164,12 @@ impl Recording {
 
     /// The lines of `track` after the first position, up to and with the second, in order; each without its time, with
     /// its position.
-    pub(super) fn between(&self, track: Track, after: Duration, until: Duration) -> Vec<(Duration, String)> {
+    pub(super) fn between(
+        &self,
+        track: Track,
+        after: Duration,
+        until: Duration,
+    ) -> Vec<(Duration, String)> {
         let lines = match track {
             Track::Own => &self.own,
             Track::Cluster => &self.cluster,
@@ -191,7 +234,10 @@ fn pieces(point: &Point<'_>, first: u64) -> anyhow::Result<Vec<Piece>> {
         text.push_str(&format!("{separator}{}=", field.key));
         separator = ',';
         // Smaller numbers under the same name are counts, or 0 for none.
-        let slot = SLOT_FIELDS.contains(&field.key).then(|| whole(point, field.key)).flatten();
+        let slot = SLOT_FIELDS
+            .contains(&field.key)
+            .then(|| whole(point, field.key))
+            .flatten();
         match slot.filter(|slot| *slot >= first / 2) {
             Some(slot) => {
                 pieces.push(Piece::Text(std::mem::take(&mut text)));

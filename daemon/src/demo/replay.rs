@@ -16,7 +16,10 @@ pub(super) struct Replay {
 
 impl Replay {
     pub(super) fn new(recording: Arc<Recording>) -> Self {
-        Replay { recording, pushed: Duration::ZERO }
+        Replay {
+            recording,
+            pushed: Duration::ZERO,
+        }
     }
 
     /// What has happened since the last push, in the order of time; the agent's own point ends it.
@@ -26,10 +29,20 @@ impl Replay {
         if before < story::RUNNING && now.uptime >= story::RUNNING {
             lines.push((story::RUNNING, started()));
         }
-        let own = (Track::Own, story::replayed as fn(Duration) -> Duration, story::when_replayed as fn(_) -> _);
+        let own = (
+            Track::Own,
+            story::replayed as fn(Duration) -> Duration,
+            story::when_replayed as fn(_) -> _,
+        );
         for (track, position, when) in [own, (Track::Cluster, story::tip, story::when_tip)] {
-            let played = self.recording.between(track, position(before), position(now.uptime));
-            lines.extend(played.into_iter().map(|(position, line)| (when(position), line)));
+            let played = self
+                .recording
+                .between(track, position(before), position(now.uptime));
+            lines.extend(
+                played
+                    .into_iter()
+                    .map(|(position, line)| (when(position), line)),
+            );
         }
         lines.sort_by_key(|(uptime, _)| *uptime);
         let count = lines.len() + 1;
@@ -43,7 +56,10 @@ impl Replay {
         ));
         let mut body = String::new();
         for (uptime, line) in lines {
-            let time = now.unix.saturating_sub(now.uptime.saturating_sub(uptime)).as_nanos();
+            let time = now
+                .unix
+                .saturating_sub(now.uptime.saturating_sub(uptime))
+                .as_nanos();
             body.push_str(&format!("{line} {time}\n"));
         }
         body

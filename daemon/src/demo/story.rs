@@ -47,7 +47,9 @@ pub(super) fn node_state(
 fn progress(uptime: Duration) -> Value {
     match uptime.as_secs() / STATE.as_secs() {
         0 => json!("SearchingForRpcService"),
-        1 => json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}}),
+        1 => {
+            json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
+        }
         2 => json!("LoadingLedger"),
         3 => json!({"ProcessingLedger": {"slot": FIRST_SLOT - 1, "max_slot": FIRST_SLOT - 1}}),
         _ => json!("Running"),
@@ -79,7 +81,11 @@ pub(super) fn when_tip(position: Duration) -> Duration {
 /// When the push after one at `uptime` is due: every 10 s as a validator's, but every 2 s until it is at the tip, for
 /// whoever sits before the screen.
 pub(super) fn next_push(uptime: Duration) -> Duration {
-    let period = if uptime < RUNNING + CATCH_UP { Duration::from_secs(2) } else { Duration::from_secs(10) };
+    let period = if uptime < RUNNING + CATCH_UP {
+        Duration::from_secs(2)
+    } else {
+        Duration::from_secs(10)
+    };
     uptime + period
 }
 

@@ -5,8 +5,17 @@ fn the_folder_is_private_and_goes_with_its_owner() {
     use std::os::unix::fs::PermissionsExt;
     let (one, two) = (new_folder().unwrap(), new_folder().unwrap());
     assert_ne!(one.path(), two.path());
-    assert!(one.path().file_name().unwrap().to_string_lossy().starts_with("faultline-demo-"));
-    assert_eq!(std::fs::metadata(one.path()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert!(
+        one.path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("faultline-demo-")
+    );
+    assert_eq!(
+        std::fs::metadata(one.path()).unwrap().permissions().mode() & 0o777,
+        0o700
+    );
     let (gone, other) = (one.path().to_owned(), two.path().to_owned());
     drop(one);
     assert!(!gone.exists() && other.exists());
@@ -16,15 +25,24 @@ fn the_folder_is_private_and_goes_with_its_owner() {
 fn the_reserved_port_is_closed_until_somebody_listens() {
     let (socket, port) = reserve_port().unwrap();
     let connect = || std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port));
-    assert_eq!(connect().unwrap_err().kind(), std::io::ErrorKind::ConnectionRefused);
+    assert_eq!(
+        connect().unwrap_err().kind(),
+        std::io::ErrorKind::ConnectionRefused
+    );
     net::listen(&socket, 1).unwrap();
     connect().unwrap();
 }
 
 #[test]
 fn a_program_that_is_no_stand_in_is_an_error() {
-    let Err(error) = start_program(Path::new("/bin/true"), SocketAddr::from((Ipv4Addr::LOCALHOST, 1))) else {
+    let Err(error) = start_program(
+        Path::new("/bin/true"),
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
+    ) else {
         panic!("true is no validator")
     };
-    assert!(error.to_string().contains("ended before it began"), "{error:#}");
+    assert!(
+        error.to_string().contains("ended before it began"),
+        "{error:#}"
+    );
 }

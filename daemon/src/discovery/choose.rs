@@ -30,12 +30,18 @@ pub(super) enum Choice {
 
 /// A running one is preferred: the others are copies on their way to becoming another program, or just starting.
 pub(super) fn choose(candidates: Vec<Candidate>) -> Choice {
-    let targets = |candidates: Vec<Candidate>| candidates.into_iter().map(|one| one.target).collect();
-    let (mut running, mut others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| one.running);
+    let targets =
+        |candidates: Vec<Candidate>| candidates.into_iter().map(|one| one.target).collect();
+    let (mut running, mut others): (Vec<_>, Vec<_>) =
+        candidates.into_iter().partition(|one| one.running);
     match (running.len(), others.len()) {
-        (1, _) => running.pop().map_or(Choice::None, |one| Choice::Running(one.target)),
+        (1, _) => running
+            .pop()
+            .map_or(Choice::None, |one| Choice::Running(one.target)),
         (0, 0) => Choice::None,
-        (0, 1) => others.pop().map_or(Choice::None, |one| Choice::Lone(one.target)),
+        (0, 1) => others
+            .pop()
+            .map_or(Choice::None, |one| Choice::Lone(one.target)),
         (0, _) => Choice::Several(targets(others)),
         _ => Choice::Several(targets(running)),
     }
@@ -61,7 +67,10 @@ pub(super) fn candidates(
 }
 
 fn candidate(around: &Around<'_>, seen: LiveProcess) -> Candidate {
-    Candidate { running: has_validators_thread(around.root, seen.pid()), target: seen.target }
+    Candidate {
+        running: has_validators_thread(around.root, seen.pid()),
+        target: seen.target,
+    }
 }
 
 /// Which processes it could be, and how to say which.

@@ -48,7 +48,15 @@ impl Kills {
     /// Counts from now on.
     pub(super) fn begin(root: &HostRoot, pid: u32, now: Stamp) -> Self {
         let (cgroup, host) = Default::default();
-        let mut kills = Kills { pid, events: None, held: None, cgroup, host, looks: 0, rose: None };
+        let mut kills = Kills {
+            pid,
+            events: None,
+            held: None,
+            cgroup,
+            host,
+            looks: 0,
+            rose: None,
+        };
         kills.look(root, on_host(root), now);
         kills
     }
@@ -61,7 +69,10 @@ impl Kills {
         self.looks = self.looks.wrapping_add(1);
         let in_cgroup = self.in_cgroup();
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
-        let (here, somewhere) = (self.cgroup.rose(in_cgroup), self.host.rose(on_host.max(self.host.0)));
+        let (here, somewhere) = (
+            self.cgroup.rose(in_cgroup),
+            self.host.rose(on_host.max(self.host.0)),
+        );
         if here || (somewhere && in_cgroup.is_none()) {
             self.rose = Some(now);
         }
@@ -75,7 +86,10 @@ impl Kills {
     /// `None` where there is no count or no cgroup any more.
     fn in_cgroup(&mut self) -> Option<u64> {
         let mut text = [0; LONGEST_EVENTS];
-        let held = self.held.as_ref().and_then(|file| file.read_at(&mut text, 0).ok());
+        let held = self
+            .held
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok());
         let length = match held {
             Some(length) => length,
             // Not opened yet, or removed: another one may have been made in its place.
@@ -91,7 +105,9 @@ impl Kills {
     }
 
     fn find_place(&mut self, root: &HostRoot) {
-        let Ok(Ok(memory)) = locate(root, self.pid).map(|cgroups| cgroups.memory) else { return };
+        let Ok(Ok(memory)) = locate(root, self.pid).map(|cgroups| cgroups.memory) else {
+            return;
+        };
         let events = memory.folder.join(match memory.version {
             CgroupVersion::V2 => "memory.events",
             CgroupVersion::V1 => "memory.oom_control",

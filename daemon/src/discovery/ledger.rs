@@ -25,7 +25,10 @@ pub(super) struct ByLedger {
 impl ByLedger {
     pub(super) fn new(folder: &Path) -> Self {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
-        ByLedger { folder, found: Predecessor::default() }
+        ByLedger {
+            folder,
+            found: Predecessor::default(),
+        }
     }
 
     pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
@@ -35,7 +38,9 @@ impl ByLedger {
             return Ok(self.found.remember(around, target));
         }
         match self.by_argument(around, &mut problems) {
-            Choice::Running(target) | Choice::Lone(target) => return Ok(self.found.remember(around, target)),
+            Choice::Running(target) | Choice::Lone(target) => {
+                return Ok(self.found.remember(around, target));
+            }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
                 let folder = self.folder.display();
@@ -55,19 +60,28 @@ impl ByLedger {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
-        let refused = |status, why: &str| Problem::new(status, format!("{}: {why}", socket.display()));
+        let refused =
+            |status, why: &str| Problem::new(status, format!("{}: {why}", socket.display()));
         match listener(&socket) {
             Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
                 // Without arguments it is being torn down.
-                Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => return Some(seen.target),
+                Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
+                    return Some(seen.target);
+                }
                 Ok(_) => {}
                 Err(error) => problems.push(process::problem(&error)),
             },
-            Ok(None) => problems.push(refused(Status::Forbidden, "its listener is outside of this pid namespace")),
+            Ok(None) => problems.push(refused(
+                Status::Forbidden,
+                "its listener is outside of this pid namespace",
+            )),
             // Nobody listens: no validator, or one that is just starting or ending.
             Err(Errno::NOENT | Errno::CONNREFUSED) => {}
             Err(Errno::ACCESS | Errno::PERM) => {
-                problems.push(refused(Status::Forbidden, "only root and the validator's user may connect"));
+                problems.push(refused(
+                    Status::Forbidden,
+                    "only root and the validator's user may connect",
+                ));
             }
             Err(errno) => problems.push(refused(Status::Broken, &errno.to_string())),
         }
@@ -110,15 +124,21 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     // rustix's own reader of these credentials has no room for the 0 of a process outside of the namespace; tokio's has,
     // but wants a runtime around.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(errno)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(errno)?;
     let credentials = {
         let _entered = runtime.enter();
-        tokio::net::UnixStream::from_std(UnixStream::from(socket)).and_then(|stream| stream.peer_cred())
+        tokio::net::UnixStream::from_std(UnixStream::from(socket))
+            .and_then(|stream| stream.peer_cred())
     };
     // Dropping it would not be allowed to a caller who is on a runtime himself.
     runtime.shutdown_background();
     let pid = credentials.map_err(errno)?.pid();
-    Ok(pid.and_then(|pid| u32::try_from(pid).ok()).filter(|&pid| pid != 0))
+    Ok(pid
+        .and_then(|pid| u32::try_from(pid).ok())
+        .filter(|&pid| pid != 0))
 }
 
 /// Who holds a `flock` on a file. Nobody is found on file systems whose files have another device than the kernel lists
@@ -129,12 +149,19 @@ pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Prob
         Err(Errno::NOENT | Errno::NOTDIR) => return Vec::new(),
         Err(errno) => {
             let forbidden = matches!(errno, Errno::ACCESS | Errno::PERM);
-            let status = if forbidden { Status::Forbidden } else { Status::Broken };
+            let status = if forbidden {
+                Status::Forbidden
+            } else {
+                Status::Broken
+            };
             problems.push(Problem::new(status, format!("{}: {errno}", file.display())));
             return Vec::new();
         }
     };
-    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let device = (
+        rustix::fs::major(stat.st_dev),
+        rustix::fs::minor(stat.st_dev),
+    );
     match root.read_proc("locks", locks::parse) {
         Ok(locks) => locks::flock_holders(&locks, device, stat.st_ino),
         Err(error) if error.kind() == ErrorKind::Absent => Vec::new(),

@@ -38,11 +38,13 @@ pub(super) fn named(root: &HostRoot, wanted: impl Fn(Comm) -> bool) -> Result<Na
     // The first process of a host, and of a pid namespace, is always there.
     let mut hidden = pids.first().is_some_and(|&first| first != 1);
     let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| ReadError::Broken {
-        path: root.procfs.as_path().into(),
-        line: 0,
-        text: String::new(),
-        what: errno.to_string().into(),
+    let procfs = rustix::fs::openat(CWD, &root.procfs, folder, Mode::empty()).map_err(|errno| {
+        ReadError::Broken {
+            path: root.procfs.as_path().into(),
+            line: 0,
+            text: String::new(),
+            what: errno.to_string().into(),
+        }
     })?;
     pids.retain(|&pid| match comm(&procfs, pid) {
         Ok(name) => wanted(name),
@@ -61,7 +63,12 @@ fn comm(procfs: &OwnedFd, pid: u32) -> Result<Comm, Errno> {
     // Ten digits and the name always fit.
     let length = write!(rest, "{pid}/comm").map_or(0, |()| room - rest.len());
     let path = path.get(..length).unwrap_or_default();
-    let file = rustix::fs::openat(procfs, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let file = rustix::fs::openat(
+        procfs,
+        path,
+        OFlags::RDONLY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let mut name = [0; LONGEST];
     let length = rustix::io::read(&file, &mut name)?;
     let name = name.get(..length).unwrap_or_default();

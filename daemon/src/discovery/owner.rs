@@ -9,7 +9,9 @@ use std::os::unix::fs::MetadataExt;
 
 /// The user of a process; `None` if it has ended or cannot be read.
 pub(crate) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
-    root.read_proc(&format!("{}/status", process.pid), pid_status::parse).ok()?.effective_uid
+    root.read_proc(&format!("{}/status", process.pid), pid_status::parse)
+        .ok()?
+        .effective_uid
 }
 
 /// Whose the validators are that were found.
@@ -37,9 +39,17 @@ impl Predecessor {
     ) -> Vec<Candidate> {
         let before = around.before.map(|before| before.process);
         let is_before = |one: &(ProcessId, u32)| Some(one.0) == before;
-        self.followed = self.found.filter(is_before).or(self.followed).filter(is_before);
-        let Some((_, user_before)) = self.followed else { return all };
-        let is_same = |one: &Candidate| user(around.root, one.target.process).is_none_or(|its| its == user_before);
+        self.followed = self
+            .found
+            .filter(is_before)
+            .or(self.followed)
+            .filter(is_before);
+        let Some((_, user_before)) = self.followed else {
+            return all;
+        };
+        let is_same = |one: &Candidate| {
+            user(around.root, one.target.process).is_none_or(|its| its == user_before)
+        };
         let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
         for other in others {
             let pid = other.target.process.pid;
@@ -59,7 +69,11 @@ impl Predecessor {
 
 /// Whether it says that a ledger is its own which is another user's. False where that cannot be seen.
 fn pretends(root: &HostRoot, target: &Target) -> bool {
-    let owner = target.ledger.as_ref().and_then(|ledger| std::fs::metadata(ledger).ok()).map(|folder| folder.uid());
+    let owner = target
+        .ledger
+        .as_ref()
+        .and_then(|ledger| std::fs::metadata(ledger).ok())
+        .map(|folder| folder.uid());
     match (user(root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,
         _ => false,
@@ -71,6 +85,11 @@ pub(super) fn without_pretenders(root: &HostRoot, all: Vec<Candidate>) -> Vec<Ca
     if all.len() < 2 {
         return all;
     }
-    let (pretenders, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| pretends(root, &one.target));
-    if others.is_empty() { pretenders } else { others }
+    let (pretenders, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|one| pretends(root, &one.target));
+    if others.is_empty() {
+        pretenders
+    } else {
+        others
+    }
 }

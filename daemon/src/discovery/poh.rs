@@ -7,14 +7,21 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 /// What to tell if the daemon may run on the CPU of the validator's proof-of-history thread. `None` also for what pins none,
 /// or where the system does not say.
 pub(super) fn shared(target: &Target) -> Option<String> {
-    let validator = i32::try_from(target.process.pid).ok().and_then(Pid::from_raw)?;
-    let cpu = pinned(target.validator.as_ref()?.poh_cpu?, &sched_getaffinity(Some(validator)).ok()?)?;
+    let validator = i32::try_from(target.process.pid)
+        .ok()
+        .and_then(Pid::from_raw)?;
+    let cpu = pinned(
+        target.validator.as_ref()?.poh_cpu?,
+        &sched_getaffinity(Some(validator)).ok()?,
+    )?;
     overlap(cpu, &sched_getaffinity(None).ok()?)
 }
 
 /// Agave counts among the CPUs that it may use, and pins nothing if there are not so many.
 fn pinned(number: usize, usable: &CpuSet) -> Option<usize> {
-    (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu)).nth(number)
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| usable.is_set(*cpu))
+        .nth(number)
 }
 
 fn overlap(cpu: usize, allowed: &CpuSet) -> Option<String> {
@@ -35,13 +42,19 @@ mod tests {
         let mut allowed = CpuSet::new();
         allowed.set(1);
         assert_eq!(overlap(0, &allowed), None);
-        assert!(overlap(1, &allowed).is_some_and(|told| told.contains("CPU 1,") && told.contains("CPUAffinity=")));
+        assert!(
+            overlap(1, &allowed)
+                .is_some_and(|told| told.contains("CPU 1,") && told.contains("CPUAffinity="))
+        );
     }
 
     #[test]
     fn the_cpu_is_counted_among_those_that_the_validator_may_use() {
         let mut usable = CpuSet::new();
         (4..8).for_each(|cpu| usable.set(cpu));
-        assert_eq!([0, 3, 4, usize::MAX].map(|number| pinned(number, &usable)), [Some(4), Some(7), None, None]);
+        assert_eq!(
+            [0, 3, 4, usize::MAX].map(|number| pinned(number, &usable)),
+            [Some(4), Some(7), None, None]
+        );
     }
 }

@@ -42,11 +42,18 @@ impl LiveProcess {
 /// # Errors
 /// `Gone` when there is no such process, when it is a zombie, and when it was replaced while it was looked at; any error
 /// of `stat` and `cmdline`.
-pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<LiveProcess, ReadError> {
+pub(super) fn look(
+    root: &HostRoot,
+    pid: u32,
+    found_by: &'static str,
+) -> Result<LiveProcess, ReadError> {
     let files = ProcessFiles::open(root, pid)?;
     let stat = living(root, files.id())?;
-    let arguments: Vec<String> =
-        files.cmdline()?.into_iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let arguments: Vec<String> = files
+        .cmdline()?
+        .into_iter()
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
     let comm = stat.comm.to_string();
     let script = script(&comm, &arguments).cloned();
     let (validator, subcommand) = match identify::identify(&comm, &arguments) {
@@ -55,9 +62,24 @@ pub(super) fn look(root: &HostRoot, pid: u32, found_by: &'static str) -> Result<
         identify::Process::Subcommand { name, .. } => (None, Some(name)),
         identify::Process::Other => (None, None),
     };
-    let ledger = validator.as_ref().and_then(|validator| ledger(root, pid, validator));
-    let target = Target { process: files.id(), comm, exe: files.exe().ok(), validator, ledger, found_by };
-    Ok(LiveProcess { target, subcommand, parent: stat.ppid, program: arguments.into_iter().next(), script })
+    let ledger = validator
+        .as_ref()
+        .and_then(|validator| ledger(root, pid, validator));
+    let target = Target {
+        process: files.id(),
+        comm,
+        exe: files.exe().ok(),
+        validator,
+        ledger,
+        found_by,
+    };
+    Ok(LiveProcess {
+        target,
+        subcommand,
+        parent: stat.ppid,
+        program: arguments.into_iter().next(),
+        script,
+    })
 }
 
 /// The script for which the kernel has started an interpreter. It calls the process like the script, cut to what it keeps
@@ -69,7 +91,11 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
         name.bytes().take(KEPT_OF_A_NAME).eq(comm.bytes())
     };
     let (interpreter, others) = arguments.split_first()?;
-    if is_called_so(&interpreter) { None } else { others.iter().take(2).find(is_called_so) }
+    if is_called_so(&interpreter) {
+        None
+    } else {
+        others.iter().take(2).find(is_called_so)
+    }
 }
 
 /// `stat` of a process whose main thread has not exited, and which is not another one with its number.
@@ -84,7 +110,8 @@ pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
         State::Zombie => stat.num_threads > 1,
         state => state != State::Dead,
     };
-    stat_of(root, id, format!("{}/stat", id.pid), lives).is_err_and(|error| error.kind() == ErrorKind::Gone)
+    stat_of(root, id, format!("{}/stat", id.pid), lives)
+        .is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
 fn is_living(stat: &PidStat) -> bool {
@@ -98,8 +125,13 @@ fn stat_of(
     relative: String,
     lives: impl FnOnce(&PidStat) -> bool,
 ) -> Result<PidStat, ReadError> {
-    let gone = || ReadError::Gone { path: Arc::from(root.procfs.join(&relative)) };
-    match root.hold_proc_piece(&relative).and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
+    let gone = || ReadError::Gone {
+        path: Arc::from(root.procfs.join(&relative)),
+    };
+    match root
+        .hold_proc_piece(&relative)
+        .and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse))
+    {
         Ok(stat) if stat.start_ticks != id.start_ticks || !lives(&stat) => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
         other => other,
@@ -120,7 +152,12 @@ pub(super) struct Fingerprint {
 
 impl Fingerprint {
     pub(super) fn of(root: &HostRoot, id: ProcessId) -> Self {
-        Fingerprint { id, exe: root.procfs.join(format!("{}/exe", id.pid)), stat: None, buffer: Vec::new() }
+        Fingerprint {
+            id,
+            exe: root.procfs.join(format!("{}/exe", id.pid)),
+            stat: None,
+            buffer: Vec::new(),
+        }
     }
 
     /// As it is now: its name and its program's file. `None` when it has ended.
@@ -133,7 +170,10 @@ impl Fingerprint {
     }
 
     fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
-        let open = || root.hold_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid)).ok();
+        let open = || {
+            root.hold_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid))
+                .ok()
+        };
         let file = self.stat.take().or_else(open)?;
         let stat = file.parse(&mut self.buffer, pid_stat::parse).ok()?;
         self.stat = Some(file);
@@ -143,22 +183,33 @@ impl Fingerprint {
 
 /// Whether it has one of the threads that only a running validator has.
 pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
-    let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else { return false };
+    let Ok(threads) = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))) else {
+        return false;
+    };
     threads.flatten().any(|thread| {
         let comm = std::fs::read(thread.path().join("comm")).unwrap_or_default();
-        VALIDATORS_THREADS.iter().any(|name| name.as_bytes() == comm.trim_ascii_end())
+        VALIDATORS_THREADS
+            .iter()
+            .any(|name| name.as_bytes() == comm.trim_ascii_end())
     })
 }
 
 /// Whether `folder` is the ledger of the process: by its name, or by being the same folder, also when the process sees it
 /// under another path.
 pub(super) fn has_ledger(root: &HostRoot, target: &Target, folder: &Path) -> bool {
-    let Some(ledger) = &target.ledger else { return false };
+    let Some(ledger) = &target.ledger else {
+        return false;
+    };
     if ledger == folder {
         return true;
     }
-    let Ok(relative) = ledger.strip_prefix("/") else { return false };
-    let inside = root.procfs.join(format!("{}/root", target.process.pid)).join(relative);
+    let Ok(relative) = ledger.strip_prefix("/") else {
+        return false;
+    };
+    let inside = root
+        .procfs
+        .join(format!("{}/root", target.process.pid))
+        .join(relative);
     match (rustix::fs::stat(folder), rustix::fs::stat(&inside)) {
         (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
         _ => false,
@@ -183,7 +234,9 @@ fn ledger(root: &HostRoot, pid: u32, validator: &Validator) -> Option<PathBuf> {
     let whole = if given.is_absolute() {
         given.to_owned()
     } else {
-        std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok()?.join(given)
+        std::fs::read_link(root.procfs.join(format!("{pid}/cwd")))
+            .ok()?
+            .join(given)
     };
     // Without the points and double slashes that operators write.
     Some(whole.components().collect())

@@ -16,7 +16,9 @@ pub(super) struct ByName {
 
 impl ByName {
     pub(super) fn new(name: &str) -> Self {
-        ByName { name: name.to_owned() }
+        ByName {
+            name: name.to_owned(),
+        }
     }
 
     /// Of several processes the one is taken that started all the others: a program and its workers. Else it is
@@ -30,7 +32,11 @@ impl ByName {
         };
         problems.extend(named.problem());
         let mut all = Vec::new();
-        for pid in named.pids.into_iter().filter(|&pid| pid != std::process::id()) {
+        for pid in named
+            .pids
+            .into_iter()
+            .filter(|&pid| pid != std::process::id())
+        {
             match process::look(around.root, pid, "process_name") {
                 Ok(seen) if self.is_whole_name(&seen) => all.push(seen),
                 Ok(_) => {}
@@ -38,12 +44,19 @@ impl ByName {
                 Err(error) => problems.push(process::problem(&error)),
             }
         }
-        let mut parents: Vec<&LiveProcess> =
-            all.iter().filter(|one| !all.iter().any(|other| other.pid() == one.parent)).collect();
+        let mut parents: Vec<&LiveProcess> = all
+            .iter()
+            .filter(|one| !all.iter().any(|other| other.pid() == one.parent))
+            .collect();
         match (parents.pop(), parents.len()) {
             (Some(one), 0) => return Ok(one.target.clone()),
-            (None, _) => problems.push(Problem::new(Status::Absent, format!("no process is called {}", self.name))),
-            (Some(_), _) => problems.push(ambiguous(&all.iter().map(|one| one.target.clone()).collect::<Vec<_>>())),
+            (None, _) => problems.push(Problem::new(
+                Status::Absent,
+                format!("no process is called {}", self.name),
+            )),
+            (Some(_), _) => problems.push(ambiguous(
+                &all.iter().map(|one| one.target.clone()).collect::<Vec<_>>(),
+            )),
         }
         Err(problems)
     }
@@ -58,9 +71,15 @@ impl ByName {
     }
 
     fn is_whole_name(&self, seen: &LiveProcess) -> bool {
-        let is_name = |path: &Path| path.file_name().is_some_and(|name| name.to_str() == Some(self.name.as_str()));
+        let is_name = |path: &Path| {
+            path.file_name()
+                .is_some_and(|name| name.to_str() == Some(self.name.as_str()))
+        };
         self.name.len() <= self.comm().as_bytes().len()
-            || seen.program.as_ref().is_some_and(|program| is_name(Path::new(program)))
+            || seen
+                .program
+                .as_ref()
+                .is_some_and(|program| is_name(Path::new(program)))
             || seen.target.exe.as_ref().is_some_and(|exe| is_name(exe))
     }
 }

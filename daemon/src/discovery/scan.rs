@@ -37,11 +37,16 @@ impl Scan {
             }
             Choice::Lone(target) => {
                 let pid = target.process.pid;
-                let words = format!("process {pid} has the name of a validator but none of its threads yet");
+                let words = format!(
+                    "process {pid} has the name of a validator but none of its threads yet"
+                );
                 problems.push(Problem::new(Status::Absent, words));
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
-            Choice::None => problems.push(Problem::new(Status::Absent, "no process looks like a validator")),
+            Choice::None => problems.push(Problem::new(
+                Status::Absent,
+                "no process looks like a validator",
+            )),
         }
         Err(problems)
     }
@@ -58,17 +63,29 @@ impl Scan {
 
 /// The processes called like a validator's program.
 pub(super) fn named_like_a_validator(root: &HostRoot) -> Result<names::Named, ReadError> {
-    names::named(root, |comm: Comm| Program::of_comm(&comm.to_str_lossy()).is_some())
+    names::named(root, |comm: Comm| {
+        Program::of_comm(&comm.to_str_lossy()).is_some()
+    })
 }
 
 /// Without those that work on another ledger than the validator followed before: on a host with two, the other one is
 /// not the successor of the one that ended.
-fn successors(before: Option<&Target>, all: Vec<Candidate>, problems: &mut Vec<Problem>) -> Vec<Candidate> {
-    let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else { return all };
-    let (possible, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
+fn successors(
+    before: Option<&Target>,
+    all: Vec<Candidate>,
+    problems: &mut Vec<Problem>,
+) -> Vec<Candidate> {
+    let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else {
+        return all;
+    };
+    let (possible, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|one| one.target.ledger.as_ref().is_none_or(|its| its == ledger));
     for other in others {
-        let (pid, its) = (other.target.process.pid, other.target.ledger.unwrap_or_default());
+        let (pid, its) = (
+            other.target.process.pid,
+            other.target.ledger.unwrap_or_default(),
+        );
         let words = format!(
             "process {pid} is another validator: its ledger is {}, not {}; --ledger, --pid or a restart of the daemon \
              makes it the one to follow",

@@ -24,20 +24,33 @@ pub(super) struct Shown {
 pub(super) fn show(systemctl: &OsStr, unit: &str, around: &Around<'_>) -> Result<Shown, String> {
     let mut command = program_sync(systemctl);
     command.args(["show", "--property=MainPID,ControlGroup", "--", unit]);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", systemctl.display()))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("{}: {error}", systemctl.display()))?;
     let ended = wait(&mut child, around);
     if ended.is_err() {
         // It may have ended meanwhile; either way it must not stay as a zombie.
-        child.kill().and_then(|()| child.wait()).map_or_else(|error| tracing::debug!(%error, "systemctl"), drop);
+        child
+            .kill()
+            .and_then(|()| child.wait())
+            .map_or_else(|error| tracing::debug!(%error, "systemctl"), drop);
     }
     let succeeded = ended?;
     let mut text = String::new();
     // The answer is two lines, which the pipe holds until here.
-    let read = child.stdout.take().map(|mut output| output.read_to_string(&mut text));
+    let read = child
+        .stdout
+        .take()
+        .map(|mut output| output.read_to_string(&mut text));
     match read {
         Some(Ok(_)) if succeeded => Ok(parse(&text)),
-        _ => Err(format!("systemctl does not know about {unit}: is systemd running here?")),
+        _ => Err(format!(
+            "systemctl does not know about {unit}: is systemd running here?"
+        )),
     }
 }
 
@@ -47,7 +60,10 @@ fn wait(child: &mut Child, around: &Around<'_>) -> Result<bool, String> {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(status.success()),
             Ok(None) if around.clock.now().since(around.now) > PATIENCE => {
-                return Err(format!("systemctl did not answer within {} s", PATIENCE.as_secs()));
+                return Err(format!(
+                    "systemctl did not answer within {} s",
+                    PATIENCE.as_secs()
+                ));
             }
             Ok(None) if around.stop.sleep(PAUSE) => return Err("stopped".to_owned()),
             Ok(None) => {}
@@ -57,10 +73,17 @@ fn wait(child: &mut Child, around: &Around<'_>) -> Result<bool, String> {
 }
 
 fn parse(text: &str) -> Shown {
-    let value = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    let value = |name: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+    };
     Shown {
-        main_pid: value("MainPID").and_then(|pid| pid.parse().ok()).filter(|&pid| pid != 0),
-        control_group: value("ControlGroup").filter(|path| !path.is_empty()).map(str::to_owned),
+        main_pid: value("MainPID")
+            .and_then(|pid| pid.parse().ok())
+            .filter(|&pid| pid != 0),
+        control_group: value("ControlGroup")
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned),
     }
 }
 
@@ -72,7 +95,10 @@ mod tests {
     fn a_unit_that_runs_has_both_and_one_that_does_not_has_neither() {
         let running = parse("MainPID=4711\nControlGroup=/system.slice/sol.service\n");
         assert_eq!(running.main_pid, Some(4711));
-        assert_eq!(running.control_group.as_deref(), Some("/system.slice/sol.service"));
+        assert_eq!(
+            running.control_group.as_deref(),
+            Some("/system.slice/sol.service")
+        );
         assert_eq!(parse("MainPID=0\nControlGroup=\n"), Shown::default());
         assert_eq!(parse(""), Shown::default());
     }

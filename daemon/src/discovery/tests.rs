@@ -33,12 +33,23 @@ struct Pretend<'a> {
 
 impl<'a> Pretend<'a> {
     fn new(pid: u32, comm: &'a str) -> Self {
-        Pretend { pid, comm, line: comm, state: 'S', parent: 1, start: 100, living: 1, threads: &[] }
+        Pretend {
+            pid,
+            comm,
+            line: comm,
+            state: 'S',
+            parent: 1,
+            start: 100,
+            living: 1,
+            threads: &[],
+        }
     }
 
     /// A validator far enough in its start to have a telling thread.
     fn validator(pid: u32) -> Self {
-        Pretend::new(pid, "agave-validator").line("agave-validator --ledger /l").threads(&["tokio-rt", "solAdminRpc"])
+        Pretend::new(pid, "agave-validator")
+            .line("agave-validator --ledger /l")
+            .threads(&["tokio-rt", "solAdminRpc"])
     }
 
     fn line(self, line: &'a str) -> Self {
@@ -67,14 +78,31 @@ impl<'a> Pretend<'a> {
     }
 
     fn on(self, host: &PretendHost) {
-        let Pretend { pid, comm, state, parent, start, living, .. } = self;
+        let Pretend {
+            pid,
+            comm,
+            state,
+            parent,
+            start,
+            living,
+            ..
+        } = self;
         let middle = "0 ".repeat(15);
         let rest = "0 ".repeat(30);
         let stat = format!("{pid} ({comm}) {state} {parent} {middle}{living} 0 {start} {rest}\n");
-        host.write(&format!("proc/{pid}/cmdline"), self.line.replace(' ', "\0") + "\0").unwrap();
-        host.write(&format!("proc/{pid}/comm"), format!("{comm}\n")).unwrap();
+        host.write(
+            &format!("proc/{pid}/cmdline"),
+            self.line.replace(' ', "\0") + "\0",
+        )
+        .unwrap();
+        host.write(&format!("proc/{pid}/comm"), format!("{comm}\n"))
+            .unwrap();
         for (index, name) in self.threads.iter().enumerate() {
-            host.write(&format!("proc/{pid}/task/{index}/comm"), format!("{name}\n")).unwrap();
+            host.write(
+                &format!("proc/{pid}/task/{index}/comm"),
+                format!("{name}\n"),
+            )
+            .unwrap();
         }
         host.write(&format!("proc/{pid}/stat"), stat).unwrap();
     }
@@ -89,18 +117,36 @@ struct Bench {
 
 impl Bench {
     fn new(host: &PretendHost) -> Self {
-        Bench { root: HostRoot::below(host.root()), clock: Clock::start(), stop: Stop::new() }
+        Bench {
+            root: HostRoot::below(host.root()),
+            clock: Clock::start(),
+            stop: Stop::new(),
+        }
     }
 
     /// The first look, by someone who will look again.
     fn around(&self) -> Around<'_> {
         let (root, stop, now) = (&self.root, &self.stop, self.clock.now());
-        Around { root, clock: self.clock, now, before: None, own_procfs: false, patient: true, stop }
+        Around {
+            root,
+            clock: self.clock,
+            now,
+            before: None,
+            own_procfs: false,
+            patient: true,
+            stop,
+        }
     }
 
     fn at(&self, seconds: u64) -> Around<'_> {
         let uptime = Duration::from_secs(seconds);
-        Around { now: Stamp { uptime, unix: uptime }, ..self.around() }
+        Around {
+            now: Stamp {
+                uptime,
+                unix: uptime,
+            },
+            ..self.around()
+        }
     }
 }
 
@@ -111,9 +157,20 @@ fn pid_of(found: &Found) -> Option<u32> {
 /// The problems in words.
 fn words(found: &Found) -> String {
     let problems = found.as_ref().err().map(Vec::as_slice).unwrap_or_default();
-    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+    problems
+        .iter()
+        .map(Problem::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn finder(find: config::Find, root: HostRoot) -> Finder {
-    Finder::build(&config::Target { find, ..Default::default() }, root, Clock::start())
+    Finder::build(
+        &config::Target {
+            find,
+            ..Default::default()
+        },
+        root,
+        Clock::start(),
+    )
 }

@@ -36,33 +36,60 @@ pub(super) struct ByUnit {
 impl ByUnit {
     /// A name without a suffix is that of a service, as for `systemctl`.
     pub(super) fn new(name: &str) -> Self {
-        let whole = [".service", ".scope", ".slice"].iter().any(|suffix| name.ends_with(suffix));
-        let name = if whole { name.to_owned() } else { format!("{name}.service") };
-        ByUnit { name, folder: None, systemctl: "systemctl".into(), asked: None, shown: None }
+        let whole = [".service", ".scope", ".slice"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix));
+        let name = if whole {
+            name.to_owned()
+        } else {
+            format!("{name}.service")
+        };
+        ByUnit {
+            name,
+            folder: None,
+            systemctl: "systemctl".into(),
+            asked: None,
+            shown: None,
+        }
     }
 
     pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
         let mut problems = Vec::new();
         self.find_folder(around);
-        let mut pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
+        let mut pids = self
+            .folder
+            .as_ref()
+            .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
+            .unwrap_or_default();
         let mut choice = choose(candidates(around, &pids, "unit", &mut problems));
         if matches!(choice, Choice::None | Choice::Several(_)) && self.ask(around) {
             problems.clear();
             self.find_folder(around);
-            pids = self.folder.as_ref().map(|folder| processes(folder, DEPTH_BELOW_UNIT)).unwrap_or_default();
+            pids = self
+                .folder
+                .as_ref()
+                .map(|folder| processes(folder, DEPTH_BELOW_UNIT))
+                .unwrap_or_default();
             choice = choose(candidates(around, &pids, "unit", &mut problems));
         }
         match choice {
             Choice::Running(target) | Choice::Lone(target) => return Ok(target),
             Choice::Several(found) => {
                 let is_one = |main: &u32| found.iter().any(|one| one.process.pid == *main);
-                let main = self.shown.as_ref().and_then(|shown| shown.main_pid).filter(is_one);
+                let main = self
+                    .shown
+                    .as_ref()
+                    .and_then(|shown| shown.main_pid)
+                    .filter(is_one);
                 match main.map(|main| process::look(around.root, main, "unit")) {
                     Some(Ok(seen)) if seen.is_validator() => return Ok(seen.target),
                     _ => problems.push(ambiguous(&found)),
                 }
             }
-            Choice::None => problems.push(Problem::new(Status::Absent, self.nobody(around.root, &pids))),
+            Choice::None => problems.push(Problem::new(
+                Status::Absent,
+                self.nobody(around.root, &pids),
+            )),
         }
         Err(problems)
     }
@@ -93,16 +120,32 @@ impl ByUnit {
             return;
         }
         // The v2 hierarchy of a hybrid host, the v1 hierarchy of systemd, the only hierarchy.
-        let tops = || [cgroup.join("unified"), cgroup.join("systemd"), cgroup.clone()].into_iter();
-        let shown = self.shown.as_ref().and_then(|shown| inner(shown.control_group.as_ref()?));
-        let named = shown.and_then(|path| tops().map(|top| top.join(&path)).find(|folder| folder.is_dir()));
+        let tops = || {
+            [
+                cgroup.join("unified"),
+                cgroup.join("systemd"),
+                cgroup.clone(),
+            ]
+            .into_iter()
+        };
+        let shown = self
+            .shown
+            .as_ref()
+            .and_then(|shown| inner(shown.control_group.as_ref()?));
+        let named = shown.and_then(|path| {
+            tops()
+                .map(|top| top.join(&path))
+                .find(|folder| folder.is_dir())
+        });
         self.folder = named.or_else(|| tops().find_map(|top| search(top, &self.name)));
     }
 
     /// Asks systemd, unless it was asked a moment ago; whether it answered. Its process numbers mean something only in
     /// its own pid namespace.
     fn ask(&mut self, around: &Around<'_>) -> bool {
-        let lately = self.asked.is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
+        let lately = self
+            .asked
+            .is_some_and(|asked| around.now.since(asked) < ASK_EVERY);
         if !around.own_procfs || lately {
             return false;
         }
@@ -123,7 +166,9 @@ impl ByUnit {
 /// A control group as a path below a hierarchy's top; `None` for the top itself, and for one that leads elsewhere.
 fn inner(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
-    let downwards = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let downwards = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
     (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
@@ -143,8 +188,12 @@ fn search(top: PathBuf, name: &str) -> Option<PathBuf> {
         if unit.is_dir() {
             return Some(unit);
         }
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        let parents = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(may_hold_units));
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        let parents = entries
+            .flatten()
+            .filter(|entry| entry.file_name().to_str().is_some_and(may_hold_units));
         waiting.extend(parents.map(|entry| entry.path()));
     }
     None
@@ -157,11 +206,17 @@ fn may_hold_units(name: &str) -> bool {
 /// The processes in a cgroup and in those below it. Numbers from outside the reader's pid namespace read 0.
 fn processes(folder: &Path, depth: u32) -> Vec<u32> {
     let text = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
-    let mut pids: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect();
+    let mut pids: Vec<u32> = text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|&pid| pid != 0)
+        .collect();
     if depth > 0
         && let Ok(entries) = std::fs::read_dir(folder)
     {
-        let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let folders = entries
+            .flatten()
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         folders.for_each(|below| pids.extend(processes(&below.path(), depth - 1)));
     }
     pids.sort_unstable();

@@ -37,7 +37,10 @@ impl Watch {
     /// namespace.
     pub(super) fn begin(root: &HostRoot, id: ProcessId, own_procfs: bool) -> Option<Watch> {
         let pid = i32::try_from(id.pid).ok().and_then(Pid::from_raw);
-        let watch = match pid.filter(|_| own_procfs).map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        let watch = match pid
+            .filter(|_| own_procfs)
+            .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        {
             Some(Ok(descriptor)) => Watch::Told(descriptor),
             Some(Err(Errno::SRCH)) => return None,
             Some(Err(_)) | None => Watch::Looking,
@@ -47,14 +50,26 @@ impl Watch {
     }
 
     /// Waits for its end, for `most` at most, or until told to stop.
-    pub(super) fn wait(&self, root: &HostRoot, id: ProcessId, stop: &Stop, most: Duration) -> Waited {
+    pub(super) fn wait(
+        &self,
+        root: &HostRoot,
+        id: ProcessId,
+        stop: &Stop,
+        most: Duration,
+    ) -> Waited {
         if let Watch::Told(descriptor) = self {
             match stop.wait_readable(descriptor.as_fd(), most) {
                 Ok(true) => return Waited::Told,
                 Ok(false) => return Waited::Lives,
-                Err(error) => tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for"),
+                Err(error) => {
+                    tracing::debug!(pid = id.pid, %error, "the end of the process cannot be waited for")
+                }
             }
         }
-        if !stop.sleep(LOOK.min(most)) && has_ended(root, id) { Waited::FoundGone } else { Waited::Lives }
+        if !stop.sleep(LOOK.min(most)) && has_ended(root, id) {
+            Waited::FoundGone
+        } else {
+            Waited::Lives
+        }
     }
 }

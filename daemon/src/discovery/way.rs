@@ -57,7 +57,9 @@ impl Way {
         match self {
             Way::Pid(_) => true,
             Way::Name(name) => name.is_still(now),
-            Way::Scan(_) | Way::Ledger(_) | Way::Unit(_) => now.validator.is_some() || before.validator.is_none(),
+            Way::Scan(_) | Way::Ledger(_) | Way::Unit(_) => {
+                now.validator.is_some() || before.validator.is_none()
+            }
         }
     }
 
@@ -67,7 +69,9 @@ impl Way {
             return Vec::new();
         }
         let (pid, comm) = (target.process.pid, &target.comm);
-        let words = format!("process {pid} ({comm}) is not known as a validator: nothing is read from its arguments");
+        let words = format!(
+            "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
+        );
         vec![Problem::new(Status::Absent, words)]
     }
 }

@@ -50,7 +50,9 @@ pub fn check(folder: &Path) -> Result<(), String> {
         },
         Err(error) if error.kind() == ErrorKind::NotFound => match folder.parent() {
             Some(parent) if parent.as_os_str().is_empty() || parent.is_dir() => Ok(()),
-            _ => Err(format!("{shown} cannot be made: the folder above it is missing; make that first")),
+            _ => Err(format!(
+                "{shown} cannot be made: the folder above it is missing; make that first"
+            )),
         },
         Err(error) => Err(format!("{shown} cannot be used: {error}")),
     }
@@ -66,7 +68,10 @@ pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
         return Ok(());
     }
     let marker = folder.join(MARKER);
-    let made = fs::DirBuilder::new().recursive(true).mode(0o750).create(folder);
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o750)
+        .create(folder);
     let marked = made.and_then(|()| {
         // Without its text it would say nothing to who finds it.
         fs::write(&marker, ABOUT).inspect_err(|_| drop(fs::remove_file(&marker)))
@@ -114,7 +119,11 @@ pub(super) fn free_name(folder: &Path, name: &str, reason: &str, at: Stamp) -> O
         1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
         number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
     };
-    (1..=100).map(named).find(|path| !BESIDE.iter().any(|end| fs::symlink_metadata(beside(path, end)).is_ok()))
+    (1..=100).map(named).find(|path| {
+        !BESIDE
+            .iter()
+            .any(|end| fs::symlink_metadata(beside(path, end)).is_ok())
+    })
 }
 
 /// Gives the ring, which cannot be gone on with, the name of a saved recording; what it is called now.
@@ -150,21 +159,39 @@ struct Saved {
 ///
 /// # Errors
 /// It does not fit in whatever may be removed, or the folder has no marker: nothing is removed then.
-pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) -> Result<usize, String> {
-    let mut saved = list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
+pub(super) fn make_room(
+    folder: &Path,
+    limits: &Flight,
+    bytes: u64,
+    wish: Wish,
+) -> Result<usize, String> {
+    let mut saved =
+        list(folder).map_err(|error| format!("{} cannot be listed: {error}", folder.display()))?;
     saved.sort_by(|a, b| a.order.cmp(&b.order));
     let of_requests = saved.iter().filter(|one| !one.automatic);
-    let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| (n + 1, one.bytes.saturating_add(sum)));
-    if wish == Wish::Page && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2)) {
+    let (count, total) = of_requests.fold((1, bytes), |(n, sum), one| {
+        (n + 1, one.bytes.saturating_add(sum))
+    });
+    if wish == Wish::Page
+        && (count > limits.max_saved.div_ceil(2) || total > limits.max_saved_bytes.div_ceil(2))
+    {
         let shown = folder.display();
         let half = "half of flight.max_saved or max_saved_bytes";
-        return Err(format!("recordings saved on request fill their part of {shown}, {half}; remove some"));
+        return Err(format!(
+            "recordings saved on request fill their part of {shown}, {half}; remove some"
+        ));
     }
     let (mut count, mut total) = (saved.len() as u64 + 1, bytes);
-    total = saved.iter().fold(total, |sum, one| sum.saturating_add(one.bytes));
-    let fits = |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
+    total = saved
+        .iter()
+        .fold(total, |sum, one| sum.saturating_add(one.bytes));
+    let fits =
+        |count: u64, total: u64| count <= limits.max_saved && total <= limits.max_saved_bytes;
     let mut gone = Vec::new();
-    for one in saved.iter().filter(|one| one.automatic && wish != Wish::Page) {
+    for one in saved
+        .iter()
+        .filter(|one| one.automatic && wish != Wish::Page)
+    {
         if fits(count, total) {
             break;
         }
@@ -172,7 +199,10 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) 
         (count, total) = (count - 1, total.saturating_sub(one.bytes));
     }
     if !fits(count, total) {
-        let most = format!("flight.max_saved ({}) or max_saved_bytes ({})", limits.max_saved, limits.max_saved_bytes);
+        let most = format!(
+            "flight.max_saved ({}) or max_saved_bytes ({})",
+            limits.max_saved, limits.max_saved_bytes
+        );
         return Err(format!(
             "{} is full: {most}; remove recordings that are no longer needed, or raise it",
             folder.display()
@@ -184,26 +214,43 @@ pub(super) fn make_room(folder: &Path, limits: &Flight, bytes: u64, wish: Wish) 
     for path in &gone {
         tracing::info!(path = %path.display(), "retention: removing the oldest saved recording");
         let removed = BESIDE.iter().map(|end| fs::remove_file(beside(path, end)));
-        let failed = removed.filter_map(Result::err).find(|error| error.kind() != ErrorKind::NotFound);
-        failed.map_or(Ok(()), |error| Err(format!("{} cannot be removed: {error}", path.display())))?;
+        let failed = removed
+            .filter_map(Result::err)
+            .find(|error| error.kind() != ErrorKind::NotFound);
+        failed.map_or(Ok(()), |error| {
+            Err(format!("{} cannot be removed: {error}", path.display()))
+        })?;
     }
     Ok(gone.len())
 }
 
 /// Removes what a save left that was broken off, as by a kill. Nobody else may be saving.
 pub(super) fn sweep(folder: &Path) {
-    let entries = fs::read_dir(folder).map(|all| all.flatten().collect()).unwrap_or_else(|_| Vec::new());
+    let entries = fs::read_dir(folder)
+        .map(|all| all.flatten().collect())
+        .unwrap_or_else(|_| Vec::new());
     for entry in entries.iter().filter(|_| is_marked(folder)) {
         let name = entry.file_name();
-        let part = name.to_str().and_then(|name| name.strip_suffix(PART)).and_then(parts).is_some();
-        if part && BESIDE.iter().any(|end| fs::remove_file(beside(&entry.path(), end)).is_ok()) {
+        let part = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(PART))
+            .and_then(parts)
+            .is_some();
+        if part
+            && BESIDE
+                .iter()
+                .any(|end| fs::remove_file(beside(&entry.path(), end)).is_ok())
+        {
             tracing::info!(path = %entry.path().display(), "removed the rest of an interrupted save");
         }
     }
 }
 
 fn no_marker(folder: &Path) -> String {
-    format!("{} has no {MARKER} any more: nothing is removed or renamed in it", folder.display())
+    format!(
+        "{} has no {MARKER} any more: nothing is removed or renamed in it",
+        folder.display()
+    )
 }
 
 /// The recordings in the folder that have names of ours; the ring is none.
@@ -212,13 +259,23 @@ fn list(folder: &Path) -> std::io::Result<Vec<Saved>> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
-        let Some((time, automatic)) = name.to_str().and_then(parts) else { continue };
+        let Some((time, automatic)) = name.to_str().and_then(parts) else {
+            continue;
+        };
         // Its length, not that of what a link leads to.
-        let length =
-            |end: &str| fs::symlink_metadata(beside(&path, end)).ok().filter(fs::Metadata::is_file).map(|m| m.len());
+        let length = |end: &str| {
+            fs::symlink_metadata(beside(&path, end))
+                .ok()
+                .filter(fs::Metadata::is_file)
+                .map(|m| m.len())
+        };
         if length("").is_some() {
             let bytes = BESIDE.iter().filter_map(|end| length(end)).sum();
-            saved.push(Saved { order: (time.to_owned(), path), bytes, automatic });
+            saved.push(Saved {
+                order: (time.to_owned(), path),
+                bytes,
+                automatic,
+            });
         }
     }
     Ok(saved)
@@ -231,7 +288,8 @@ fn parts(name: &str) -> Option<(&str, bool)> {
     let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
-    let fits = day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
+    let fits =
+        day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
     fits.then(|| (time, AUTOMATIC.contains(&reason)))
 }
 

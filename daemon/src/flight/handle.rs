@@ -29,7 +29,13 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Reason; 5] = [Reason::OomKill, Reason::Exit, Reason::Behind, Reason::Stall, Reason::Request];
+    pub const ALL: [Reason; 5] = [
+        Reason::OomKill,
+        Reason::Exit,
+        Reason::Behind,
+        Reason::Stall,
+        Reason::Request,
+    ];
 
     /// The label value.
     pub const fn name(self) -> &'static str {
@@ -84,28 +90,53 @@ struct Shared {
 impl Handle {
     /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
     pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
-        let mut requests = self.0.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self
+            .0
+            .requests
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if requests.len() >= MOST_REQUESTS {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        requests.push(Asked { text: text.to_owned(), wish, answer });
+        requests.push(Asked {
+            text: text.to_owned(),
+            wish,
+            answer,
+        });
         Some(answered)
     }
 
     pub(super) fn take_requests(&self) -> Vec<Asked> {
-        std::mem::take(&mut *self.0.requests.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(
+            &mut *self
+                .0
+                .requests
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 
     /// A save begins; [`ended`](Self::ended) follows.
     pub(super) fn begun(&self) {
-        *self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self
+            .0
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) += 1;
     }
 
     /// Waits until no save is under way, or until `patience` is over.
     pub(super) fn wait(&self, patience: Duration) {
-        let under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.0.all_done.wait_timeout_while(under_way, patience, |count| *count > 0);
+        let under_way = self
+            .0
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .0
+            .all_done
+            .wait_timeout_while(under_way, patience, |count| *count > 0);
         if waited.is_ok_and(|(count, _)| *count > 0) {
             tracing::warn!("the flight recorder's last save is still running");
         }
@@ -114,15 +145,30 @@ impl Handle {
     /// A save has ended.
     pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
         let counter = match outcome {
-            Ok(_) => Reason::ALL.iter().zip(&self.0.saves).find(|(one, _)| **one == reason).map(|(_, count)| count),
+            Ok(_) => Reason::ALL
+                .iter()
+                .zip(&self.0.saves)
+                .find(|(one, _)| **one == reason)
+                .map(|(_, count)| count),
             Err(_) => Some(&self.0.failures),
         };
         if let Some(counter) = counter {
             counter.fetch_add(1, Ordering::Relaxed);
         }
-        let problem = outcome.as_ref().err().map(|why| format!("the flight recorder could not save: {why}"));
-        *self.0.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
-        let mut under_way = self.0.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let problem = outcome
+            .as_ref()
+            .err()
+            .map(|why| format!("the flight recorder could not save: {why}"));
+        *self
+            .0
+            .problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = problem;
+        let mut under_way = self
+            .0
+            .under_way
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         *under_way = under_way.saturating_sub(1);
         self.0.all_done.notify_all();
     }
@@ -131,12 +177,25 @@ impl Handle {
     pub fn tell(&self, finding: &mut Finding) {
         for (reason, count) in Reason::ALL.iter().zip(&self.0.saves) {
             let count = count.load(Ordering::Relaxed);
-            finding.readings.push(Reading::counter(&d::FLIGHT_SAVES, [reason.name().into()], count));
+            finding.readings.push(Reading::counter(
+                &d::FLIGHT_SAVES,
+                [reason.name().into()],
+                count,
+            ));
         }
         let failures = self.0.failures.load(Ordering::Relaxed);
-        finding.readings.push(Reading::counter(&d::FLIGHT_FAILURES, [], failures));
-        let problem = self.0.problem.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        finding.problems.extend(problem.map(|what| Problem::new(Status::Broken, what)));
+        finding
+            .readings
+            .push(Reading::counter(&d::FLIGHT_FAILURES, [], failures));
+        let problem = self
+            .0
+            .problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        finding
+            .problems
+            .extend(problem.map(|what| Problem::new(Status::Broken, what)));
     }
 }
 

@@ -46,8 +46,16 @@ pub struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(parts: Parts, handle: Handle, opening: Opening, jobs: SyncSender<Job>) -> Ring {
-        let timing = Timing { after: parts.config.after, pause: parts.config.pause };
+    pub(super) fn new(
+        parts: Parts,
+        handle: Handle,
+        opening: Opening,
+        jobs: SyncSender<Job>,
+    ) -> Ring {
+        let timing = Timing {
+            after: parts.config.after,
+            pause: parts.config.pause,
+        };
         Ring {
             folder: parts.folder,
             name: parts.name,
@@ -69,7 +77,10 @@ impl Ring {
     /// Opens the ring of before; one that cannot be gone on with makes way for a new one.
     fn open(&mut self, now: Stamp) -> Option<RecordingFile> {
         let path = self.folder.join(RING);
-        match prepare(&self.folder).map_err(Unprepared::into_words).and_then(|()| self.open_file(&path, now)) {
+        match prepare(&self.folder)
+            .map_err(Unprepared::into_words)
+            .and_then(|()| self.open_file(&path, now))
+        {
             Ok(file) => {
                 tracing::info!(path = %path.display(), "flight recorder started");
                 self.pause = Duration::ZERO;
@@ -82,7 +93,10 @@ impl Ring {
                     tracing::error!(why, "the flight recorder cannot write; retrying");
                 }
                 self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
-                self.account.say(Some(Problem::new(Status::Broken, format!("no flight recorder, tried again: {why}"))));
+                self.account.say(Some(Problem::new(
+                    Status::Broken,
+                    format!("no flight recorder, tried again: {why}"),
+                )));
                 self.next_try = now.uptime + self.pause;
                 None
             }
@@ -137,11 +151,23 @@ impl Ring {
             };
             // Whoever asked may have gone away.
             let answer = Box::new(move |outcome| drop(answer.send(outcome)));
-            self.save(Job { reason: Reason::Request, wish, word, text, at: now, answer });
+            self.save(Job {
+                reason: Reason::Request,
+                wish,
+                word,
+                text,
+                at: now,
+                answer,
+            });
         }
     }
 
-    fn save_unasked(&mut self, trigger: Trigger, now: Stamp, answer: Box<dyn FnOnce(handle::Outcome) + Send>) {
+    fn save_unasked(
+        &mut self,
+        trigger: Trigger,
+        now: Stamp,
+        answer: Box<dyn FnOnce(handle::Outcome) + Send>,
+    ) {
         let reason = match trigger {
             Trigger::OomKill => Reason::OomKill,
             Trigger::Exit => Reason::Exit,
@@ -149,7 +175,14 @@ impl Ring {
             Trigger::Stall => Reason::Stall,
         };
         let (wish, word) = (Wish::Unasked, reason.name().to_owned());
-        self.save(Job { reason, wish, word, text: String::new(), at: now, answer });
+        self.save(Job {
+            reason,
+            wish,
+            word,
+            text: String::new(),
+            at: now,
+            answer,
+        });
     }
 
     fn save(&mut self, job: Job) {
@@ -157,9 +190,14 @@ impl Ring {
         let (job, why) = match self.file.is_some() {
             true => match self.jobs.try_send(job) {
                 Ok(()) => return,
-                Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => (job, "too many saves are under way"),
+                Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
+                    (job, "too many saves are under way")
+                }
             },
-            false => (job, "there is no ring; see faultline_source_up{source=\"recorder\"}"),
+            false => (
+                job,
+                "there is no ring; see faultline_source_up{source=\"recorder\"}",
+            ),
         };
         let outcome = Err(why.to_owned());
         self.handle.ended(job.reason, &outcome);
@@ -171,7 +209,8 @@ impl Ring {
             Some(file) => file.take(entries, now),
             None => {
                 let row = |entry: &&Entry| !matches!(entry, Entry::Process(_) | Entry::Known(_));
-                self.account.dropped(entries.iter().filter(row).count() as u64)
+                self.account
+                    .dropped(entries.iter().filter(row).count() as u64)
             }
         }
     }
@@ -204,7 +243,10 @@ impl RecordingSink for Ring {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
                 Entry::Known(more) => {
-                    let known = self.process.as_ref().and_then(|followed| followed.described_as(more));
+                    let known = self
+                        .process
+                        .as_ref()
+                        .and_then(|followed| followed.described_as(more));
                     self.process = known.map(Arc::new).or(self.process.take());
                 }
                 Entry::Event(Event { at, kind, .. }) => {

@@ -46,8 +46,19 @@ pub struct Saver {
 
 impl Saver {
     pub(super) fn new(parts: &Parts, handle: Handle, jobs: Receiver<Job>) -> Self {
-        let (folder, name, limits) = (parts.folder.clone(), parts.name.clone(), parts.config.clone());
-        Saver { clock: parts.clock, folder, name, limits, handle, jobs }
+        let (folder, name, limits) = (
+            parts.folder.clone(),
+            parts.name.clone(),
+            parts.config.clone(),
+        );
+        Saver {
+            clock: parts.clock,
+            folder,
+            name,
+            limits,
+            handle,
+            jobs,
+        }
     }
 
     /// Saves until the ring is closed, which sees to its last saves first.
@@ -60,7 +71,9 @@ impl Saver {
                 Ok(path) => {
                     tracing::info!(reason = job.word, path = %path.display(), ?took, "flight recording saved")
                 }
-                Err(why) => tracing::error!(reason = job.word, why, "cannot save the flight recording"),
+                Err(why) => {
+                    tracing::error!(reason = job.word, why, "cannot save the flight recording")
+                }
             }
             self.handle.ended(job.reason, &outcome);
             (job.answer)(outcome);
@@ -69,14 +82,26 @@ impl Saver {
 
     fn save(&self, job: &Job) -> Outcome {
         let ring = self.folder.join(RING);
-        let length = |end: &str| fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len());
-        make_room(&self.folder, &self.limits, length("") + length("-wal"), job.wish)?;
-        let path = free_name(&self.folder, &self.name, &job.word, job.at).ok_or("too many saves in one second")?;
+        let length = |end: &str| {
+            fs::metadata(format!("{}{end}", ring.display())).map_or(0, |meta| meta.len())
+        };
+        make_room(
+            &self.folder,
+            &self.limits,
+            length("") + length("-wal"),
+            job.wish,
+        )?;
+        let path = free_name(&self.folder, &self.name, &job.word, job.at)
+            .ok_or("too many saves in one second")?;
         let at = job.at.unix.as_nanos().to_string();
-        let meta =
-            [("saved_reason", job.word.as_str()), ("saved_text", job.text.as_str()), ("saved_unix_ns", at.as_str())];
+        let meta = [
+            ("saved_reason", job.word.as_str()),
+            ("saved_text", job.text.as_str()),
+            ("saved_unix_ns", at.as_str()),
+        ];
         let breathe = |_, _| std::thread::sleep(BREATH);
-        faultline_recording::backup_with(&ring, &path, &meta, breathe).map_err(|error| error.to_string())?;
+        faultline_recording::backup_with(&ring, &path, &meta, breathe)
+            .map_err(|error| error.to_string())?;
         Ok(path)
     }
 }

@@ -49,13 +49,19 @@ pub struct Triggers {
 impl Triggers {
     /// Nothing has happened yet.
     pub fn new(timing: Timing) -> Self {
-        Triggers { timing, waiting: None, last: None }
+        Triggers {
+            timing,
+            waiting: None,
+            last: None,
+        }
     }
 
     /// Something happened at `at`. What happens while a save waits is saved with it, under the name of what weighs most; what
     /// weighs more has its own aftermath. What happens soon after a save waits for the pause to end: it is in the ring.
     pub fn happened(&mut self, trigger: Trigger, at: Duration) {
-        let pause_ends = self.last.map_or(Duration::ZERO, |last| last.saturating_add(self.timing.pause));
+        let pause_ends = self.last.map_or(Duration::ZERO, |last| {
+            last.saturating_add(self.timing.pause)
+        });
         let due = at.saturating_add(self.timing.after).max(pause_ends);
         self.waiting = Some(match self.waiting {
             Some((before, planned)) if before >= trigger => (before, planned),
@@ -82,7 +88,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const TIMING: Timing = Timing { after: Duration::from_secs(10), pause: Duration::from_secs(300) };
+    const TIMING: Timing = Timing {
+        after: Duration::from_secs(10),
+        pause: Duration::from_secs(300),
+    };
 
     fn s(seconds: u64) -> Duration {
         Duration::from_secs(seconds)
@@ -90,7 +99,10 @@ mod tests {
 
     #[test]
     fn kills_ends_stalls_and_falling_behind_are_saved_and_nothing_else_is() {
-        let asking = EventKind::ALL.iter().filter_map(|kind| Some((*kind, Trigger::of(*kind)?))).collect::<Vec<_>>();
+        let asking = EventKind::ALL
+            .iter()
+            .filter_map(|kind| Some((*kind, Trigger::of(*kind)?)))
+            .collect::<Vec<_>>();
         let expected = [
             (EventKind::Exit, Trigger::Exit),
             (EventKind::OomKill, Trigger::OomKill),
@@ -116,7 +128,11 @@ mod tests {
         triggers.happened(Trigger::Behind, s(100));
         triggers.happened(Trigger::OomKill, s(105));
         triggers.happened(Trigger::Exit, s(107));
-        assert_eq!(triggers.due(s(114)), None, "the kill has an aftermath of its own");
+        assert_eq!(
+            triggers.due(s(114)),
+            None,
+            "the kill has an aftermath of its own"
+        );
         assert_eq!(triggers.due(s(115)), Some(Trigger::OomKill));
         assert_eq!(triggers.due(s(1000)), None);
     }
@@ -135,7 +151,10 @@ mod tests {
     fn what_waits_at_the_end_is_told() {
         let mut triggers = Triggers::new(TIMING);
         triggers.happened(Trigger::OomKill, s(100));
-        assert_eq!((triggers.last(), triggers.due(s(200))), (Some(Trigger::OomKill), None));
+        assert_eq!(
+            (triggers.last(), triggers.due(s(200))),
+            (Some(Trigger::OomKill), None)
+        );
     }
 
     #[test]

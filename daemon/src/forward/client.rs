@@ -26,7 +26,11 @@ const EXCERPT_CHARS: usize = 200;
 /// The longest `Retry-After` believed.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
-const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
 
 /// Why forwarding cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +39,9 @@ pub enum Error {
     #[error("[forward] url: an address like http://influx.example.org:8086 is wanted")]
     Url,
     /// User and password in the URL.
-    #[error("[forward] url: user and password do not belong in the url; give user and password_file")]
+    #[error(
+        "[forward] url: user and password do not belong in the url; give user and password_file"
+    )]
     UserInfo,
     /// An https upstream, and nothing to check its certificate with.
     #[error(
@@ -48,8 +54,14 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Attempt {
     Sent,
-    Refused { code: u16, excerpt: String },
-    Failed { reason: String, retry_after: Option<Duration> },
+    Refused {
+        code: u16,
+        excerpt: String,
+    },
+    Failed {
+        reason: String,
+        retry_after: Option<Duration>,
+    },
 }
 
 /// The upstream and a connection that is kept.
@@ -65,7 +77,10 @@ pub(super) struct Upstream {
 impl Upstream {
     pub(super) fn new(config: &config::Forward) -> Result<Self, Error> {
         let base: Uri = config.url.parse().map_err(|_| Error::Url)?;
-        let (scheme, authority) = (base.scheme_str().ok_or(Error::Url)?, base.authority().ok_or(Error::Url)?);
+        let (scheme, authority) = (
+            base.scheme_str().ok_or(Error::Url)?,
+            base.authority().ok_or(Error::Url)?,
+        );
         if authority.as_str().contains('@') {
             return Err(Error::UserInfo);
         }
@@ -88,7 +103,12 @@ impl Upstream {
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1)
             .build(connector(scheme == "https")?);
-        Ok(Upstream { client, target, name, secrets: forms(&c.password) })
+        Ok(Upstream {
+            client,
+            target,
+            name,
+            secrets: forms(&c.password),
+        })
     }
 
     /// Scheme, host and port.
@@ -120,13 +140,19 @@ impl Upstream {
         if parcel.gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
-        request.body(Sending { parcel: Arc::clone(parcel), next: 0, left: parcel.bytes })
+        request.body(Sending {
+            parcel: Arc::clone(parcel),
+            next: 0,
+            left: parcel.bytes,
+        })
     }
 
     async fn judge(&self, response: Response<Incoming>) -> Attempt {
         let status = response.status();
-        let retry_after =
-            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_WAIT));
         // Read also when it is of no interest: only then the connection can be used again.
         let body = beginning(response.into_body()).await;
@@ -137,11 +163,16 @@ impl Upstream {
         let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         if status.is_server_error() || later.contains(&status) {
             return Attempt::Failed {
-                reason: format!("it answers {status} {excerpt}").trim_end().to_owned(),
+                reason: format!("it answers {status} {excerpt}")
+                    .trim_end()
+                    .to_owned(),
                 retry_after,
             };
         }
-        Attempt::Refused { code: status.as_u16(), excerpt }
+        Attempt::Refused {
+            code: status.as_u16(),
+            excerpt,
+        }
     }
 
     /// The beginning of an answer, fit for a log: one line, without the query of our request and without the password,
@@ -152,11 +183,19 @@ impl Upstream {
         let whole = if body.len() < ANSWER_BYTES {
             body
         } else {
-            body.get(..ANSWER_BYTES - longest.min(ANSWER_BYTES)).unwrap_or_default()
+            body.get(..ANSWER_BYTES - longest.min(ANSWER_BYTES))
+                .unwrap_or_default()
         };
         let text = without_queries(&String::from_utf8_lossy(whole));
-        let text = self.secrets.iter().fold(text, |text, secret| text.replace(secret, "(hidden)"));
-        text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(EXCERPT_CHARS).collect()
+        let text = self
+            .secrets
+            .iter()
+            .fold(text, |text, secret| text.replace(secret, "(hidden)"));
+        text.trim()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(EXCERPT_CHARS)
+            .collect()
     }
 }
 
@@ -164,14 +203,29 @@ impl Upstream {
 fn forms(password: &str) -> Vec<String> {
     let escaped = utf8_percent_encode(password, QUERY).to_string();
     let html = |amp: &str, quote: &str| {
-        let text = password.replace('&', amp).replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+        let text = password
+            .replace('&', amp)
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;");
         text.replace('\'', quote)
     };
     let json = serde_json::to_string(password).unwrap_or_default();
-    let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
+    let json = json
+        .trim_start_matches('"')
+        .strip_suffix('"')
+        .unwrap_or_default()
+        .to_owned();
     let plus = escaped.replace("%20", "+");
-    let mut forms =
-        vec![lower(&escaped), lower(&plus), escaped, plus, json, html("&amp;", "&#39;"), html("&amp;", "&#x27;")];
+    let mut forms = vec![
+        lower(&escaped),
+        lower(&plus),
+        escaped,
+        plus,
+        json,
+        html("&amp;", "&#39;"),
+        html("&amp;", "&#x27;"),
+    ];
     forms.push(password.to_owned());
     forms.retain(|form| !form.is_empty());
     forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
@@ -184,7 +238,11 @@ fn lower(escaped: &str) -> String {
     let mut left = 0;
     let small = |c: char| {
         left = if c == '%' { 2 } else { i32::max(left - 1, -1) };
-        if c != '%' && left >= 0 { c.to_ascii_lowercase() } else { c }
+        if c != '%' && left >= 0 {
+            c.to_ascii_lowercase()
+        } else {
+            c
+        }
     };
     escaped.chars().map(small).collect()
 }
@@ -194,10 +252,16 @@ fn without_queries(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, query)) = rest.split_once('?') {
-        let end = query.find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>')).unwrap_or(query.len());
+        let end = query
+            .find(|c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>'))
+            .unwrap_or(query.len());
         let (query, after) = query.split_at(end);
         kept += before;
-        kept += if query.contains("p=") { "?(hidden)" } else { "?" };
+        kept += if query.contains("p=") {
+            "?(hidden)"
+        } else {
+            "?"
+        };
         if !query.contains("p=") {
             kept += query;
         }
@@ -212,7 +276,10 @@ fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
         let found = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
-            let why = found.errors.first().map_or_else(|| "none were found".to_owned(), ToString::to_string);
+            let why = found
+                .errors
+                .first()
+                .map_or_else(|| "none were found".to_owned(), ToString::to_string);
             return Err(Error::Roots(why));
         }
     }
@@ -226,7 +293,11 @@ fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
     http.set_connect_timeout(Some(CONNECT));
     http.set_nodelay(true);
     http.enforce_http(false);
-    Ok(HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http))
+    Ok(HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_http1()
+        .wrap_connector(http))
 }
 
 /// What came of an answer's body until it was enough or broke off.
@@ -241,7 +312,10 @@ async fn beginning(mut body: Incoming) -> Vec<u8> {
 }
 
 fn failed(reason: String) -> Attempt {
-    Attempt::Failed { reason, retry_after: None }
+    Attempt::Failed {
+        reason,
+        retry_after: None,
+    }
 }
 
 /// An error and what caused it: the outermost text alone says "client error".
@@ -267,10 +341,16 @@ impl Body for Sending {
     type Data = Bytes;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let piece = self.parcel.pieces.get(self.next).cloned();
         self.next += 1;
-        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64).min(self.left);
+        self.left -= piece
+            .as_ref()
+            .map_or(0, |piece| piece.len() as u64)
+            .min(self.left);
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
@@ -293,7 +373,11 @@ mod tests {
     fn config(url: &str) -> config::Forward {
         config::Forward {
             url: url.to_owned(),
-            credentials: Credentials { db: "d b".into(), user: "u&u".into(), password: "p=+%é".into() },
+            credentials: Credentials {
+                db: "d b".into(),
+                user: "u&u".into(),
+                password: "p=+%é".into(),
+            },
             queue_bytes: 1000,
             give_up_after: Duration::from_secs(1),
         }
@@ -301,17 +385,33 @@ mod tests {
 
     #[test]
     fn what_the_credentials_contain_is_escaped_and_the_urls_path_is_kept() {
-        let upstream = Upstream::new(&config("http://influx:8086/prefix/")).ok().unwrap();
-        assert_eq!(upstream.target, "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision=");
+        let upstream = Upstream::new(&config("http://influx:8086/prefix/"))
+            .ok()
+            .unwrap();
+        assert_eq!(
+            upstream.target,
+            "http://influx:8086/prefix/write?db=d%20b&u=u%26u&p=p%3D%2B%25%C3%A9&precision="
+        );
         assert_eq!(upstream.name(), "http://influx:8086");
     }
 
     #[test]
     fn an_unusable_address_is_refused_without_repeating_it() {
-        assert!(matches!(Upstream::new(&config("influx")).err(), Some(Error::Url)));
-        assert!(matches!(Upstream::new(&config("ftp://influx")).err(), Some(Error::Url)));
-        assert!(matches!(Upstream::new(&config("http://influx/?db=x")).err(), Some(Error::Url)));
-        let error = Upstream::new(&config("http://me:secret@influx")).err().unwrap();
+        assert!(matches!(
+            Upstream::new(&config("influx")).err(),
+            Some(Error::Url)
+        ));
+        assert!(matches!(
+            Upstream::new(&config("ftp://influx")).err(),
+            Some(Error::Url)
+        ));
+        assert!(matches!(
+            Upstream::new(&config("http://influx/?db=x")).err(),
+            Some(Error::Url)
+        ));
+        let error = Upstream::new(&config("http://me:secret@influx"))
+            .err()
+            .unwrap();
         assert!(matches!(error, Error::UserInfo));
         assert!(!format!("{error:?} {error}").contains("secret"));
     }
@@ -321,8 +421,17 @@ mod tests {
         let mut c = config("http://influx");
         c.credentials.password = "hunter2".into();
         let upstream = Upstream::new(&c).ok().unwrap();
-        assert_eq!(upstream.excerpt(b"no\nhunter2 for \x1b[1myou\n"), "no (hidden) for  [1myou");
-        assert_eq!(upstream.excerpt("ü".repeat(1000).as_bytes()).chars().count(), EXCERPT_CHARS);
+        assert_eq!(
+            upstream.excerpt(b"no\nhunter2 for \x1b[1myou\n"),
+            "no (hidden) for  [1myou"
+        );
+        assert_eq!(
+            upstream
+                .excerpt("ü".repeat(1000).as_bytes())
+                .chars()
+                .count(),
+            EXCERPT_CHARS
+        );
     }
 
     #[test]
@@ -339,14 +448,25 @@ mod tests {
             "p+w=d/ %&\u{e9}'\\\"x".to_owned(),
             "p+w=d/ %&amp;\u{e9}&#39;&quot;x".to_owned(),
         ] {
-            assert_eq!(upstream.excerpt(format!("no {said} here").as_bytes()), "no (hidden) here", "{said}");
+            assert_eq!(
+                upstream.excerpt(format!("no {said} here").as_bytes()),
+                "no (hidden) here",
+                "{said}"
+            );
         }
         let query = format!("no /x/write?db=d&u=u&p={escaped}&precision=n, sorry");
-        assert_eq!(upstream.excerpt(query.as_bytes()), "no /x/write?(hidden) sorry");
+        assert_eq!(
+            upstream.excerpt(query.as_bytes()),
+            "no /x/write?(hidden) sorry"
+        );
         assert_eq!(upstream.excerpt(b"why? because? a=b"), "why? because? a=b");
         // Cut in the middle, and pulled forward by what is hidden before it.
         for filler in 0..escaped.len() {
-            let long = format!("{}{}", " ".repeat(filler), format!("{escaped} ").repeat(200));
+            let long = format!(
+                "{}{}",
+                " ".repeat(filler),
+                format!("{escaped} ").repeat(200)
+            );
             let shown = upstream.excerpt(&long.as_bytes()[..ANSWER_BYTES]);
             assert!(!shown.contains("%2B"), "{shown}");
         }
@@ -366,7 +486,14 @@ mod tests {
     #[test]
     fn every_precision_is_read_back_from_its_word() {
         use Precision::{Hours, Microseconds, Milliseconds, Minutes, Nanoseconds, Seconds};
-        for precision in [Nanoseconds, Microseconds, Milliseconds, Seconds, Minutes, Hours] {
+        for precision in [
+            Nanoseconds,
+            Microseconds,
+            Milliseconds,
+            Seconds,
+            Minutes,
+            Hours,
+        ] {
             assert_eq!(Precision::parse(precision.word()), Some(precision));
         }
         assert_eq!(Precision::parse("fortnight"), None);

@@ -24,14 +24,26 @@ impl Health {
     pub(super) fn becomes(&mut self, newer: Health, upstream: &str) {
         let older = std::mem::replace(self, newer);
         match (&older, &*self) {
-            (Health::Well, Health::Well) | (Health::Failing(_), Health::Failing(_)) | (_, Health::Untried) => {}
-            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. }) if old == new => {}
+            (Health::Well, Health::Well)
+            | (Health::Failing(_), Health::Failing(_))
+            | (_, Health::Untried) => {}
+            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
+                if old == new => {}
             (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
             (_, Health::Failing(reason)) => {
-                tracing::warn!(upstream, reason, "upstream unreachable; pushes are queued and retried with backoff");
+                tracing::warn!(
+                    upstream,
+                    reason,
+                    "upstream unreachable; pushes are queued and retried with backoff"
+                );
             }
             (_, Health::Refusing { code, excerpt }) => {
-                tracing::warn!(upstream, status = code, answer = excerpt, "upstream rejects pushes; they are dropped");
+                tracing::warn!(
+                    upstream,
+                    status = code,
+                    answer = excerpt,
+                    "upstream rejects pushes; they are dropped"
+                );
             }
         }
     }

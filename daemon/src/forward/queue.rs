@@ -80,7 +80,14 @@ struct Count {
 impl Queue {
     pub(super) fn new(limit: u64, clock: Clock, budget: Budget) -> Self {
         let waiting = Mutex::new(Waiting::default());
-        Queue { limit, clock, budget, waiting, arrived: Notify::new(), tally: Default::default() }
+        Queue {
+            limit,
+            clock,
+            budget,
+            waiting,
+            arrived: Notify::new(),
+            tally: Default::default(),
+        }
     }
 
     /// How many wait, and their bytes; one that is being sent still waits.
@@ -92,7 +99,10 @@ impl Queue {
     /// Requests and bytes with this outcome since the start.
     pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
         let count = &self.tally[outcome as usize];
-        (count.requests.load(Ordering::Relaxed), count.bytes.load(Ordering::Relaxed))
+        (
+            count.requests.load(Ordering::Relaxed),
+            count.bytes.load(Ordering::Relaxed),
+        )
     }
 
     /// The oldest parcel, which from now on is being sent; waits until there is one.
@@ -127,7 +137,11 @@ impl Queue {
         let now = self.clock.now().uptime;
         let mut waiting = self.lock();
         waiting.sending = false;
-        while waiting.parcels.front().is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after) {
+        while waiting
+            .parcels
+            .front()
+            .is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after)
+        {
             self.lose(&mut waiting);
         }
     }
@@ -213,7 +227,17 @@ pub struct Copy {
 impl Copy {
     pub(super) fn new(handle: Handle, precision: Precision, gzip: bool) -> Self {
         let (pieces, last) = (Vec::new(), None);
-        Copy { handle, precision, gzip, pieces, last, filled: 0, bytes: 0, permit: None, given_up: false }
+        Copy {
+            handle,
+            precision,
+            gzip,
+            pieces,
+            last,
+            filled: 0,
+            bytes: 0,
+            permit: None,
+            given_up: false,
+        }
     }
 
     /// Takes the next bytes as they came. Never waits: without room the copy is given up.
@@ -223,7 +247,11 @@ impl Copy {
             self.give_up();
         }
         while !self.given_up && !chunk.is_empty() {
-            let free = self.last.as_mut().and_then(|last| last.get_mut(self.filled..)).unwrap_or_default();
+            let free = self
+                .last
+                .as_mut()
+                .and_then(|last| last.get_mut(self.filled..))
+                .unwrap_or_default();
             if free.is_empty() {
                 self.next_piece();
                 continue;

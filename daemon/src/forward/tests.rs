@@ -19,8 +19,17 @@ const QUICK: Pace = Pace {
 };
 
 pub(crate) fn config(url: String, queue_bytes: u64) -> config::Forward {
-    let credentials = Credentials { db: "d b".into(), user: "me".into(), password: "s&cret".into() };
-    config::Forward { url, credentials, queue_bytes, give_up_after: Duration::from_secs(600) }
+    let credentials = Credentials {
+        db: "d b".into(),
+        user: "me".into(),
+        password: "s&cret".into(),
+    };
+    config::Forward {
+        url,
+        credentials,
+        queue_bytes,
+        give_up_after: Duration::from_secs(600),
+    }
 }
 
 /// Waits until the condition holds.
@@ -30,7 +39,9 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited in vain until {what}"));
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
 
 struct Forwarding {
@@ -45,7 +56,11 @@ impl Forwarding {
         let (handle, forwarder) = build(config, Clock::start(), &budget).unwrap();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("forward", |stop| forwarder.at(pace).run(stop));
-        Forwarding { handle, budget, stage }
+        Forwarding {
+            handle,
+            budget,
+            stage,
+        }
     }
 
     fn add(&self, body: &[u8]) {
@@ -73,7 +88,12 @@ fn add(handle: &Handle, body: &[u8]) {
 fn bytes(handle: &Handle) -> [u64; 4] {
     let queue = &handle.0.queue;
     let of = |outcome| queue.counted(outcome).1;
-    [of(Outcome::Sent), of(Outcome::Lost), of(Outcome::Refused), queue.waiting().1]
+    [
+        of(Outcome::Sent),
+        of(Outcome::Lost),
+        of(Outcome::Refused),
+        queue.waiting().1,
+    ]
 }
 
 fn body(number: usize, bytes: usize) -> Vec<u8> {
@@ -85,18 +105,41 @@ fn body(number: usize, bytes: usize) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_arrive_unchanged_in_order_and_with_the_upstreams_own_credentials() {
     let server = Server::start();
-    let forwarding = Forwarding::start(&config(format!("{}/prefix/", server.url()), 10_000_000), QUICK);
-    let bodies = [body(0, 10), body(1, 300_000), body(2, 64 * 1024), body(3, 128 * 1024 + 1)];
+    let forwarding = Forwarding::start(
+        &config(format!("{}/prefix/", server.url()), 10_000_000),
+        QUICK,
+    );
+    let bodies = [
+        body(0, 10),
+        body(1, 300_000),
+        body(2, 64 * 1024),
+        body(3, 128 * 1024 + 1),
+    ];
     bodies.iter().for_each(|body| forwarding.add(body));
     let mut packed = forwarding.handle.copy(Precision::Milliseconds, true);
     packed.add(b"\x1f\x8b...");
     packed.complete();
     until("all have arrived", || server.arrivals().len() == 5).await;
     let arrivals = server.arrivals();
-    assert!(arrivals.iter().map(|arrival| &arrival.body).take(4).eq(&bodies));
-    assert_eq!(arrivals[0].target, "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=n");
-    assert_eq!(arrivals[4].target, "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=ms");
-    assert_eq!((&arrivals[0].coding, arrivals[4].coding.as_deref()), (&None, Some("gzip")));
+    assert!(
+        arrivals
+            .iter()
+            .map(|arrival| &arrival.body)
+            .take(4)
+            .eq(&bodies)
+    );
+    assert_eq!(
+        arrivals[0].target,
+        "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=n"
+    );
+    assert_eq!(
+        arrivals[4].target,
+        "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=ms"
+    );
+    assert_eq!(
+        (&arrivals[0].coding, arrivals[4].coding.as_deref()),
+        (&None, Some("gzip"))
+    );
     assert_eq!(arrivals[1].length, Some(300_000));
     let total = bodies.iter().map(|body| body.len() as u64).sum::<u64>() + 5;
     assert_eq!(forwarding.end().await, [total, 0, 0, 0]);
@@ -108,14 +151,26 @@ async fn what_came_while_the_upstream_was_down_arrives_in_order_and_once() {
     let forwarding = Forwarding::start(&config(down.url(), 10_000_000), QUICK);
     let bodies: Vec<Vec<u8>> = (0..20).map(|number| body(number, 1000)).collect();
     bodies.iter().for_each(|body| forwarding.add(body));
-    until("it is seen to fail", || !forwarding.handle.problems().is_empty()).await;
+    until("it is seen to fail", || {
+        !forwarding.handle.problems().is_empty()
+    })
+    .await;
     let (status, text) = forwarding.handle.problems().remove(0);
     assert_eq!(status, Status::Broken);
-    assert!(text.contains("refused") && text.contains("are queued"), "{text}");
+    assert!(
+        text.contains("refused") && text.contains("are queued"),
+        "{text}"
+    );
     assert!(!text.contains("cret"), "{text}");
     let server = down.up();
     until("all are sent", || forwarding.bytes()[0] == 20_000).await;
-    assert!(server.arrivals().iter().map(|arrival| &arrival.body).eq(&bodies));
+    assert!(
+        server
+            .arrivals()
+            .iter()
+            .map(|arrival| &arrival.body)
+            .eq(&bodies)
+    );
     assert_eq!(forwarding.handle.problems(), []);
     assert_eq!(forwarding.end().await, [20_000, 0, 0, 0]);
 }
@@ -138,7 +193,11 @@ async fn beyond_the_queue_the_oldest_are_lost_and_counted_exactly() {
     let [sent, lost, refused, _] = forwarding.end().await;
     assert_eq!((sent + lost, refused), (100_000, 0));
     // The one on the wire when the others came may have been kept in place of a newer one.
-    let arrived: Vec<Vec<u8>> = server.arrivals().into_iter().map(|arrival| arrival.body).collect();
+    let arrived: Vec<Vec<u8>> = server
+        .arrivals()
+        .into_iter()
+        .map(|arrival| arrival.body)
+        .collect();
     let expected: Vec<Vec<u8>> = (91..100).map(|number| body(number, 1000)).collect();
     assert!(arrived.ends_with(&expected));
     assert_eq!(arrived.len() as u64 * 1000, sent);
@@ -154,7 +213,10 @@ async fn a_push_that_is_refused_is_dropped_and_the_next_one_goes_on() {
     until("it is refused", || forwarding.bytes()[2] == 100).await;
     let (status, text) = forwarding.handle.problems().remove(0);
     assert_eq!(status, Status::Broken);
-    assert!(text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350, "{text}");
+    assert!(
+        text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350,
+        "{text}"
+    );
     forwarding.add(&body(1, 100));
     until("the next is sent", || forwarding.bytes()[0] == 100).await;
     assert_eq!(forwarding.handle.problems(), []);
@@ -173,8 +235,15 @@ async fn an_upstream_that_names_a_pause_is_given_it() {
     let clock = Clock::start();
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
-    until("it is seen to fail", || !forwarding.handle.problems().is_empty()).await;
-    assert!(forwarding.handle.problems()[0].1.contains("it answers 503 Service Unavailable busy"));
+    until("it is seen to fail", || {
+        !forwarding.handle.problems().is_empty()
+    })
+    .await;
+    assert!(
+        forwarding.handle.problems()[0]
+            .1
+            .contains("it answers 503 Service Unavailable busy")
+    );
     until("it is sent", || forwarding.bytes()[0] == 100).await;
     assert!(clock.now().uptime >= Duration::from_secs(1));
     assert_eq!(server.arrivals().len(), 3);
@@ -185,7 +254,10 @@ async fn an_upstream_that_names_a_pause_is_given_it() {
 async fn an_upstream_that_hangs_is_asked_again() {
     let server = Server::start();
     server.reply(Reply::Hang);
-    let pace = Pace { attempt: Duration::from_millis(200), ..QUICK };
+    let pace = Pace {
+        attempt: Duration::from_millis(200),
+        ..QUICK
+    };
     let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
     forwarding.add(&body(0, 100));
     until("it is sent at last", || forwarding.bytes()[0] == 100).await;
@@ -208,17 +280,30 @@ async fn a_slow_upstream_gets_each_push_once_and_what_finds_no_room_meanwhile_is
     let [sent, lost, refused, waiting] = forwarding.end().await;
     assert_eq!((sent + lost, refused, waiting), (100_000, 0, 0));
     assert!(lost > 0, "the queue was meant to overflow");
-    let arrived: Vec<Vec<u8>> = server.arrivals().into_iter().map(|arrival| arrival.body).collect();
+    let arrived: Vec<Vec<u8>> = server
+        .arrivals()
+        .into_iter()
+        .map(|arrival| arrival.body)
+        .collect();
     assert_eq!(arrived.len() as u64 * 1000, sent);
     let all: Vec<Vec<u8>> = (0..100).map(|number| body(number, 1000)).collect();
-    let places: Vec<usize> = arrived.iter().map(|one| all.iter().position(|other| other == one).unwrap()).collect();
-    assert!(places.is_sorted_by(|earlier, later| earlier < later), "in order, and none twice: {places:?}");
+    let places: Vec<usize> = arrived
+        .iter()
+        .map(|one| all.iter().position(|other| other == one).unwrap())
+        .collect();
+    assert!(
+        places.is_sorted_by(|earlier, later| earlier < later),
+        "in order, and none twice: {places:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_is_given_up_when_it_is_too_old() {
     let down = Server::down();
-    let config = config::Forward { give_up_after: Duration::from_millis(100), ..config(down.url(), 100_000) };
+    let config = config::Forward {
+        give_up_after: Duration::from_millis(100),
+        ..config(down.url(), 100_000)
+    };
     let forwarding = Forwarding::start(&config, QUICK);
     (0..5).for_each(|number| forwarding.add(&body(number, 100)));
     until("all are given up", || forwarding.bytes()[1] == 500).await;
@@ -237,14 +322,25 @@ async fn what_waits_at_the_end_is_still_sent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_sent_before_the_end_is_lost_and_counted() {
     let down = Server::down();
-    let forwarding =
-        Forwarding::start(&config(down.url(), 100_000), Pace { drain: Duration::from_millis(50), ..QUICK });
+    let forwarding = Forwarding::start(
+        &config(down.url(), 100_000),
+        Pace {
+            drain: Duration::from_millis(50),
+            ..QUICK
+        },
+    );
     (0..5).for_each(|number| forwarding.add(&body(number, 100)));
     assert_eq!(forwarding.end().await, [0, 500, 0, 0]);
 }
 
 fn queued(limit: u64, budget: &Budget) -> Handle {
-    build(&config("http://127.0.0.1:9".into(), limit), Clock::start(), budget).unwrap().0
+    build(
+        &config("http://127.0.0.1:9".into(), limit),
+        Clock::start(),
+        budget,
+    )
+    .unwrap()
+    .0
 }
 
 #[test]
@@ -275,14 +371,22 @@ fn a_copy_without_room_drops_the_oldest_and_at_last_itself() {
     add(&handle, &body(1, 64 * 1024));
     let mut large = handle.copy(Precision::Nanoseconds, false);
     large.add(&[b'x'; 3 * 64 * 1024]);
-    assert_eq!(bytes(&handle), [0, 65_536, 0, 65_536], "the oldest gave way");
+    assert_eq!(
+        bytes(&handle),
+        [0, 65_536, 0, 65_536],
+        "the oldest gave way"
+    );
     let mut other = handle.copy(Precision::Nanoseconds, false);
     other.add(b"x");
     assert_eq!(bytes(&handle), [0, 131_072, 0, 0], "the next one too");
     let mut third = handle.copy(Precision::Nanoseconds, false);
     third.add(b"yy");
     third.complete();
-    assert_eq!(bytes(&handle), [0, 131_074, 0, 0], "nothing was left to give way");
+    assert_eq!(
+        bytes(&handle),
+        [0, 131_074, 0, 0],
+        "nothing was left to give way"
+    );
     large.complete();
     other.complete();
     assert_eq!(bytes(&handle), [0, 131_074, 0, 196_609]);

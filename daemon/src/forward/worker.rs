@@ -37,7 +37,11 @@ pub struct Forwarder {
 
 impl Forwarder {
     pub(super) fn new(shared: Arc<Shared>, upstream: Upstream) -> Self {
-        Forwarder { shared, upstream, pace: PACE }
+        Forwarder {
+            shared,
+            upstream,
+            pace: PACE,
+        }
     }
 
     /// The same at another pace.
@@ -113,7 +117,10 @@ impl Forwarder {
                 queue.done(Outcome::Refused);
                 None
             }
-            Attempt::Failed { reason, retry_after } => {
+            Attempt::Failed {
+                reason,
+                retry_after,
+            } => {
                 self.becomes(Health::Failing(reason));
                 queue.failed(self.shared.give_up_after);
                 Some(retry_after.unwrap_or_else(|| pause(self.pace, failures, fastrand::f64())))
@@ -122,14 +129,21 @@ impl Forwarder {
     }
 
     fn becomes(&self, health: Health) {
-        let mut current = self.shared.health.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self
+            .shared
+            .health
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         current.becomes(health, self.upstream.name());
     }
 }
 
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
 fn pause(pace: Pace, failures: u32, random: f64) -> Duration {
-    let doubled = pace.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)).min(pace.longest);
+    let doubled = pace
+        .first
+        .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+        .min(pace.longest);
     doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
 }
 
@@ -140,8 +154,19 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest_and_lose_up_to_half() {
         let seconds = |failures, random| pause(PACE, failures, random).as_secs_f64();
-        assert_eq!([seconds(0, 0.0), seconds(1, 0.0), seconds(5, 0.0), seconds(6, 0.0)], [0.5, 1.0, 16.0, 30.0]);
-        assert_eq!([seconds(31, 0.0), seconds(32, 0.0), seconds(u32::MAX, 0.0)], [30.0; 3]);
+        assert_eq!(
+            [
+                seconds(0, 0.0),
+                seconds(1, 0.0),
+                seconds(5, 0.0),
+                seconds(6, 0.0)
+            ],
+            [0.5, 1.0, 16.0, 30.0]
+        );
+        assert_eq!(
+            [seconds(31, 0.0), seconds(32, 0.0), seconds(u32::MAX, 0.0)],
+            [30.0; 3]
+        );
         assert_eq!([seconds(0, 1.0), seconds(40, 1.0)], [0.25, 15.0]);
     }
 }

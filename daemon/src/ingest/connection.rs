@@ -31,14 +31,24 @@ const LINGER: Duration = Duration::from_millis(200);
 /// One that has come is the last: its answer ends the connection.
 async fn leaves(connection: &Connection, stop: &Stop) {
     stop.wait().await;
-    tokio::time::sleep(if connection.is_useful() { NEXT_REQUEST } else { FIRST_REQUEST }).await;
+    tokio::time::sleep(if connection.is_useful() {
+        NEXT_REQUEST
+    } else {
+        FIRST_REQUEST
+    })
+    .await;
     if !connection.is_idle() {
         std::future::pending().await
     }
 }
 
 /// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
-pub(super) async fn serve<I: Intake>(stream: Stream, connection: Arc<Connection>, shared: Arc<Shared<I>>, stop: Stop) {
+pub(super) async fn serve<I: Intake>(
+    stream: Stream,
+    connection: Arc<Connection>,
+    shared: Arc<Shared<I>>,
+    stop: Stop,
+) {
     let _open = shared.meter.connection();
     tokio::select! {
         () = talk(stream, &connection, &shared, &stop) => {}
@@ -48,22 +58,34 @@ pub(super) async fn serve<I: Intake>(stream: Stream, connection: Arc<Connection>
 
 async fn talk<I: Intake>(stream: Stream, connection: &Connection, shared: &Shared<I>, stop: &Stop) {
     let limits = shared.limits;
-    let timeouts = Timeouts { idle: limits.idle, head: limits.head, serving: limits.body_time + ANSWER_TIME };
+    let timeouts = Timeouts {
+        idle: limits.idle,
+        head: limits.head,
+        serving: limits.body_time + ANSWER_TIME,
+    };
     let service = service_fn(|request| async move {
         connection.serving();
         let (mut response, taken) = reception::answer(shared, request, connection.peer()).await;
         if stop.is_set() {
             // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
-            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
         }
         connection.answered(taken);
         Ok::<_, Infallible>(response)
     });
     let farewell = Farewell::of(&stream).ok();
-    let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| connection.heard(bytes)));
+    let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
+        connection.heard(bytes)
+    }));
     // No header timeout of hyper's: it would run while the connection idles.
     let mut http = http1::Builder::new();
-    let mut http = pin!(http.header_read_timeout(None).max_buf_size(READ_BUFFER).serve_connection(io, service));
+    let mut http = pin!(
+        http.header_read_timeout(None)
+            .max_buf_size(READ_BUFFER)
+            .serve_connection(io, service)
+    );
     let mut expired = pin!(connection.expired(timeouts));
     let mut leaves = pin!(leaves(connection, stop));
     loop {

@@ -69,10 +69,15 @@ mod tests {
 
     #[test]
     fn any_chunking_gives_the_same_bytes() {
-        let text: Vec<u8> = (0..200_000_u32).flat_map(|n| n.to_string().into_bytes()).collect();
+        let text: Vec<u8> = (0..200_000_u32)
+            .flat_map(|n| n.to_string().into_bytes())
+            .collect();
         let packed = gzip(&text);
         for chunk in [1, 7, 1000, usize::MAX] {
-            assert!(gunzip(&packed, chunk).unwrap().0 == text, "chunks of {chunk}");
+            assert!(
+                gunzip(&packed, chunk).unwrap().0 == text,
+                "chunks of {chunk}"
+            );
         }
     }
 
@@ -95,9 +100,14 @@ mod tests {
         let mut damaged = packed.clone();
         let last = damaged.len() - 8;
         damaged[last] ^= 1;
-        for bad in
-            [&packed[..packed.len() - 1], &packed[..12], &damaged, b"plain text", b"", &[&packed[..], b"tail"].concat()]
-        {
+        for bad in [
+            &packed[..packed.len() - 1],
+            &packed[..12],
+            &damaged,
+            b"plain text",
+            b"",
+            &[&packed[..], b"tail"].concat(),
+        ] {
             assert!(gunzip(bad, 9).is_err());
         }
     }

@@ -104,7 +104,12 @@ struct Counts {
 impl Default for Counts {
     fn default() -> Self {
         let (requests, bytes, connections) = Default::default();
-        Counts { auth_failures: AuthFailures::new("ingest"), requests, bytes, connections }
+        Counts {
+            auth_failures: AuthFailures::new("ingest"),
+            requests,
+            bytes,
+            connections,
+        }
     }
 }
 
@@ -113,10 +118,22 @@ impl Meter {
     /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for code in Code::ALL {
-            out.push(Reading::counter(&INGEST_REQUESTS, [code.name().into()], self.requests(code)));
+            out.push(Reading::counter(
+                &INGEST_REQUESTS,
+                [code.name().into()],
+                self.requests(code),
+            ));
         }
-        out.push(Reading::counter(&INGEST_BYTES, [], self.0.bytes.load(Ordering::Relaxed)));
-        out.push(Reading::whole(&INGEST_CONNECTIONS, [], self.0.connections.load(Ordering::Relaxed)));
+        out.push(Reading::counter(
+            &INGEST_BYTES,
+            [],
+            self.0.bytes.load(Ordering::Relaxed),
+        ));
+        out.push(Reading::whole(
+            &INGEST_CONNECTIONS,
+            [],
+            self.0.connections.load(Ordering::Relaxed),
+        ));
         out.push(self.0.auth_failures.reading());
     }
 

@@ -31,7 +31,11 @@ const DECODER_MEMORY: u32 = 128 * 1024;
 type Answer = Response<Full<Bytes>>;
 
 /// The answer to any request, given when its body has been dealt with, and whether that was a push which was taken.
-pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incoming>, peer: Peer) -> (Answer, bool) {
+pub(super) async fn answer<I: Intake>(
+    shared: &Shared<I>,
+    request: Request<Incoming>,
+    peer: Peer,
+) -> (Answer, bool) {
     let refused = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
         Route::Health => return (response(StatusCode::OK, HEALTH), false),
@@ -47,7 +51,9 @@ pub(super) async fn answer<I: Intake>(shared: &Shared<I>, request: Request<Incom
     };
     shared.meter.request(refused);
     if refused == Code::Unauthorized {
-        shared.meter.unauthorized(peer, shared.parts.clock.now().uptime);
+        shared
+            .meter
+            .unauthorized(peer, shared.parts.clock.now().uptime);
     }
     discard(request).await;
     (response(refused.status(), refused.text()), false)
@@ -59,7 +65,11 @@ fn admit<I>(shared: &Shared<I>, request: &Request<Incoming>) -> Result<(Coding, 
         return Err(Code::FromAPage);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    if shared.credentials.as_ref().is_some_and(|wanted| !query.names(wanted)) {
+    if shared
+        .credentials
+        .as_ref()
+        .is_some_and(|wanted| !query.names(wanted))
+    {
         return Err(Code::Unauthorized);
     }
     let precision = query.precision().ok_or(Code::Bad)?;
@@ -71,17 +81,28 @@ fn admit<I>(shared: &Shared<I>, request: &Request<Incoming>) -> Result<(Coding, 
     Ok((coding, precision))
 }
 
-async fn push<I: Intake>(shared: &Shared<I>, mut body: Incoming, coding: Coding, precision: Precision) -> Code {
+async fn push<I: Intake>(
+    shared: &Shared<I>,
+    mut body: Incoming,
+    coding: Coding,
+    precision: Precision,
+) -> Code {
     let mut reception = Reception::new(shared, coding, precision);
     let read = async {
         let budget = &shared.parts.budget;
-        let decoder = if coding == Coding::Gzip { Some(budget.decoder(DECODER_MEMORY).await) } else { None };
+        let decoder = if coding == Coding::Gzip {
+            Some(budget.decoder(DECODER_MEMORY).await)
+        } else {
+            None
+        };
         let permit = budget.push(PUSH_MEMORY).await;
         let code = reception.read(&mut body).await;
         drop((permit, decoder));
         code
     };
-    let code = tokio::time::timeout(shared.limits.body_time, read).await.unwrap_or(Code::Late);
+    let code = tokio::time::timeout(shared.limits.body_time, read)
+        .await
+        .unwrap_or(Code::Late);
     reception.end(code);
     if code == Code::TooLarge {
         discard_body(body).await;
@@ -109,7 +130,11 @@ impl<'s, I: Intake> Reception<'s, I> {
             shared,
             splitter: LineSplitter::new(),
             gunzip: gzip.then(Gunzip::new),
-            copy: shared.parts.forward.as_ref().map(|forward| forward.copy(precision, gzip)),
+            copy: shared
+                .parts
+                .forward
+                .as_ref()
+                .map(|forward| forward.copy(precision, gzip)),
             push: Some(shared.parts.intake.begin(shared.parts.clock.now())),
             ours: precision == Precision::Nanoseconds,
             decoded: 0,
@@ -121,7 +146,9 @@ impl<'s, I: Intake> Reception<'s, I> {
     async fn read(&mut self, body: &mut Incoming) -> Code {
         while let Some(frame) = body.frame().await {
             let Ok(frame) = frame else { return Code::Cut };
-            let Some(data) = frame.data_ref() else { continue };
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
             if let Some(copy) = &mut self.copy {
                 copy.add(data);
             }
@@ -163,7 +190,8 @@ impl<'s, I: Intake> Reception<'s, I> {
             checked.map_err(|_| Code::Bad)?;
         }
         let (push, ours) = (&mut self.push, self.ours);
-        self.splitter.finish(|line| hand_over(push.as_mut(), ours, line.ok()));
+        self.splitter
+            .finish(|line| hand_over(push.as_mut(), ours, line.ok()));
         Ok(())
     }
 
@@ -175,7 +203,8 @@ impl<'s, I: Intake> Reception<'s, I> {
         self.shared.meter.bytes(decoded.len());
         self.since_yield += decoded.len();
         let (push, ours) = (&mut self.push, self.ours);
-        self.splitter.feed(decoded, |line| hand_over(push.as_mut(), ours, line.ok()));
+        self.splitter
+            .feed(decoded, |line| hand_over(push.as_mut(), ours, line.ok()));
         Ok(())
     }
 
@@ -203,11 +232,16 @@ impl<'s, I: Intake> Reception<'s, I> {
 impl<I: Intake> Drop for Reception<'_, I> {
     /// Also the way out of a body whose connection vanished: then nobody polls the reading any more.
     fn drop(&mut self) {
-        let Some(mut push) = self.push.take() else { return };
+        let Some(mut push) = self.push.take() else {
+            return;
+        };
         if self.splitter.reset() > 0 {
             push.bad_line();
         }
-        self.shared.parts.intake.commit(push, self.shared.parts.clock.now());
+        self.shared
+            .parts
+            .intake
+            .commit(push, self.shared.parts.clock.now());
         self.shared.meter.request(self.code);
     }
 }
@@ -238,7 +272,9 @@ async fn discard_body(mut body: Incoming) {
         }
     };
     // Whether it came to an end or not, the answer is the same.
-    tokio::time::timeout(DISCARD_TIME, read).await.unwrap_or_default();
+    tokio::time::timeout(DISCARD_TIME, read)
+        .await
+        .unwrap_or_default();
 }
 
 fn response(status: StatusCode, text: &'static str) -> Answer {

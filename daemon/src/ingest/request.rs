@@ -23,7 +23,13 @@ pub(super) enum Route {
 
 /// The address of the sink may have a path of its own: what counts is how the path ends.
 pub(super) fn route(method: &Method, path: &str) -> Route {
-    let probe = |route| if matches!(*method, Method::GET | Method::HEAD) { route } else { Route::WrongMethod };
+    let probe = |route| {
+        if matches!(*method, Method::GET | Method::HEAD) {
+            route
+        } else {
+            Route::WrongMethod
+        }
+    };
     match path.rsplit_once('/').map_or("", |(_, last)| last) {
         "write" if *method == Method::POST => Route::Push,
         "write" => Route::WrongMethod,
@@ -35,7 +41,10 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
 
 /// Whether a page in a browser sends this: no validator and no Influx client says so, and a browser always does.
 pub(super) fn from_a_page(headers: &HeaderMap) -> bool {
-    headers.contains_key(ORIGIN) || headers.get("sec-fetch-site").is_some_and(|site| site != "none")
+    headers.contains_key(ORIGIN)
+        || headers
+            .get("sec-fetch-site")
+            .is_some_and(|site| site != "none")
 }
 
 /// How a body is packed.
@@ -84,7 +93,8 @@ impl<'q> Query<'q> {
 
     /// Whether it names these credentials. How long that takes tells nothing about which part is wrong.
     pub(super) fn names(&self, wanted: &Credentials) -> bool {
-        let parts = same(self.db, &wanted.db) & same(self.u, &wanted.user) & same(self.p, &wanted.password);
+        let parts =
+            same(self.db, &wanted.db) & same(self.u, &wanted.user) & same(self.p, &wanted.password);
         parts.into()
     }
 
@@ -125,28 +135,54 @@ mod tests {
 
     #[test]
     fn credentials_match_as_they_are_and_escaped_and_only_if_all_three_do() {
-        let wanted = Credentials { db: "d".into(), user: "u".into(), password: "a+b%é".into() };
+        let wanted = Credentials {
+            db: "d".into(),
+            user: "u".into(),
+            password: "a+b%é".into(),
+        };
         let names = |query: &str| Query::parse(query).names(&wanted);
         assert!(names("db=d&u=u&p=a+b%25%C3%A9&precision=n"));
         assert!(names("precision=n&p=a%2Bb%25%c3%a9&u=u&db=d"));
         assert!(names("db=d&u=u&p=a%2Bb%%C3%A9"));
-        for bad in ["", "db=d&u=u", "db=d&u=u&p=a+b", "db=x&u=u&p=a+b%25%C3%A9", "db=d&u=x&p=a+b%25%C3%A9"] {
+        for bad in [
+            "",
+            "db=d&u=u",
+            "db=d&u=u&p=a+b",
+            "db=x&u=u&p=a+b%25%C3%A9",
+            "db=d&u=x&p=a+b%25%C3%A9",
+        ] {
             assert!(!names(bad), "{bad}");
         }
-        assert!(!names("db=d&u=u&p=wrong&p=a+b%25%C3%A9"), "the first counts");
+        assert!(
+            !names("db=d&u=u&p=wrong&p=a+b%25%C3%A9"),
+            "the first counts"
+        );
     }
 
     #[test]
     fn an_agave_password_with_a_percent_sign_needs_no_escape() {
-        let wanted = Credentials { db: "d".into(), user: "u".into(), password: "a%41".into() };
+        let wanted = Credentials {
+            db: "d".into(),
+            user: "u".into(),
+            password: "a%41".into(),
+        };
         assert!(Query::parse("db=d&u=u&p=a%41").names(&wanted));
     }
 
     #[test]
     fn a_missing_precision_is_nanoseconds_and_an_unknown_one_is_none() {
-        assert_eq!(Query::parse("db=d").precision(), Some(Precision::Nanoseconds));
-        assert_eq!(Query::parse("precision=ms").precision(), Some(Precision::Milliseconds));
-        assert_eq!(Query::parse("precision=%C2%B5").precision(), Some(Precision::Microseconds));
+        assert_eq!(
+            Query::parse("db=d").precision(),
+            Some(Precision::Nanoseconds)
+        );
+        assert_eq!(
+            Query::parse("precision=ms").precision(),
+            Some(Precision::Milliseconds)
+        );
+        assert_eq!(
+            Query::parse("precision=%C2%B5").precision(),
+            Some(Precision::Microseconds)
+        );
         assert_eq!(Query::parse("precision=day").precision(), None);
     }
 }

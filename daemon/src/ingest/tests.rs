@@ -63,7 +63,11 @@ struct Sink {
 }
 
 fn ingest(credentials: Option<Credentials>) -> config::Ingest {
-    config::Ingest { listen: "127.0.0.1:0".parse().unwrap(), credentials, ..config::Ingest::default() }
+    config::Ingest {
+        listen: "127.0.0.1:0".parse().unwrap(),
+        credentials,
+        ..config::Ingest::default()
+    }
 }
 
 impl Sink {
@@ -85,7 +89,12 @@ impl Sink {
         Self::build(&ingest(credentials), limits, forward, sockets)
     }
 
-    fn build(config: &config::Ingest, limits: Limits, forward: Option<Forward>, sockets: Vec<Bound>) -> Self {
+    fn build(
+        config: &config::Ingest,
+        limits: Limits,
+        forward: Option<Forward>,
+        sockets: Vec<Bound>,
+    ) -> Self {
         let (kept, clock, budget) = (Kept::default(), Clock::start(), Budget::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
@@ -93,11 +102,27 @@ impl Sink {
             stage.task("forward", |stop| forwarder.run(stop));
             handle
         });
-        let parts = IngestParts { intake: kept.clone(), clock, budget: budget.clone(), forward: handle.clone() };
-        let listener = Listener::from_sockets(sockets, config, parts).ok().unwrap().with_limits(limits);
+        let parts = IngestParts {
+            intake: kept.clone(),
+            clock,
+            budget: budget.clone(),
+            forward: handle.clone(),
+        };
+        let listener = Listener::from_sockets(sockets, config, parts)
+            .ok()
+            .unwrap()
+            .with_limits(limits);
         let (address, meter) = (listener.local_addr().unwrap(), listener.meter());
         stage.task("ingest", |stop| listener.run(stop));
-        Sink { address, kept, meter, budget, forward: handle, places: limits.connections, stage }
+        Sink {
+            address,
+            kept,
+            meter,
+            budget,
+            forward: handle,
+            places: limits.connections,
+            stage,
+        }
     }
 
     async fn client(&self) -> Client {
@@ -125,7 +150,9 @@ impl Sink {
     fn number(&self, name: &str, label: &str) -> f64 {
         let mut readings = Vec::new();
         self.meter.readings(&mut readings);
-        self.forward.iter().for_each(|forward| forward.readings(&mut readings));
+        self.forward
+            .iter()
+            .for_each(|forward| forward.readings(&mut readings));
         let is = |r: &&faultline_catalog::Reading| {
             r.metric.name == name && r.labels.iter().all(|value| value.as_str() == label)
         };
@@ -141,12 +168,17 @@ impl Sink {
 fn lines(count: usize) -> Vec<u8> {
     let filler = "f".repeat(460);
     (0..count)
-        .flat_map(|n| format!("p,host_id=A n={n:010}i,s=\"{filler}\" 1700000000000000000\n").into_bytes())
+        .flat_map(|n| {
+            format!("p,host_id=A n={n:010}i,s=\"{filler}\" 1700000000000000000\n").into_bytes()
+        })
         .collect()
 }
 
 fn split(body: &[u8]) -> Vec<Vec<u8>> {
-    body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
+    body.split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(<[u8]>::to_vec)
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,14 +188,27 @@ async fn forty_thousand_lines_arrive_plain_packed_and_chunked() {
     assert!(body.len() > 19 * 1024 * 1024);
     assert_eq!(sink.send(&post("", &body)).await, 204);
     assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
-    assert_eq!(sink.send(&post("Content-Encoding: gzip\r\n", &gzip(&body))).await, 204);
+    assert_eq!(
+        sink.send(&post("Content-Encoding: gzip\r\n", &gzip(&body)))
+            .await,
+        204
+    );
     assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
-    assert_eq!(sink.send(&chunked(&body, &[body.len() / 3, 100_001])).await, 204);
+    assert_eq!(
+        sink.send(&chunked(&body, &[body.len() / 3, 100_001])).await,
+        204
+    );
     assert!(std::mem::take(&mut *sink.seen()).lines == split(&body));
     assert_eq!(sink.number("faultline_ingest_requests_total", "204"), 3.0);
-    assert_eq!(sink.number("faultline_ingest_bytes_total", ""), 3.0 * body.len() as f64);
+    assert_eq!(
+        sink.number("faultline_ingest_bytes_total", ""),
+        3.0 * body.len() as f64
+    );
     sink.all_given_back().await;
-    until("no connection is open", || sink.number("faultline_ingest_connections", "") == 0.0).await;
+    until("no connection is open", || {
+        sink.number("faultline_ingest_connections", "") == 0.0
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -187,7 +232,10 @@ async fn of_a_body_that_breaks_off_the_complete_lines_count() {
     assert_eq!(sink.number("faultline_ingest_requests_total", "cut"), 1.0);
     let whole = post("", &lines(7));
     assert_eq!(sink.send(&whole).await, 204);
-    until("the other one is passed on", || server.arrivals().len() == 1).await;
+    until("the other one is passed on", || {
+        server.arrivals().len() == 1
+    })
+    .await;
     assert!(server.arrivals()[0].body == lines(7));
     sink.all_given_back().await;
 }
@@ -198,28 +246,50 @@ async fn what_was_taken_is_passed_on_as_it_came() {
     let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 24_000_000)));
     let (plain, packed) = (lines(1000), gzip(&lines(2000)));
     assert_eq!(sink.send(&post("", &plain)).await, 204);
-    assert_eq!(sink.send(&post("Content-Encoding: gzip\r\n", &packed)).await, 204);
-    assert_eq!(sink.send(&post("Content-Encoding: gzip\r\n", b"no gzip")).await, 400);
-    let seconds = String::from_utf8(post("", b"a b=1 1\nc d=1 1\n")).unwrap().replace("precision=n", "precision=s");
+    assert_eq!(
+        sink.send(&post("Content-Encoding: gzip\r\n", &packed))
+            .await,
+        204
+    );
+    assert_eq!(
+        sink.send(&post("Content-Encoding: gzip\r\n", b"no gzip"))
+            .await,
+        400
+    );
+    let seconds = String::from_utf8(post("", b"a b=1 1\nc d=1 1\n"))
+        .unwrap()
+        .replace("precision=n", "precision=s");
     assert_eq!(sink.send(seconds.as_bytes()).await, 204);
-    until("all are passed on", || sink.number("faultline_forward_requests_total", "sent") == 3.0).await;
+    until("all are passed on", || {
+        sink.number("faultline_forward_requests_total", "sent") == 3.0
+    })
+    .await;
     let arrivals = server.arrivals();
     assert!(arrivals[0].body == plain && arrivals[1].body == packed);
     assert_eq!(arrivals[1].coding.as_deref(), Some("gzip"));
     assert!(arrivals[2].target.ends_with("&precision=s"));
     assert_eq!(sink.counts(), (3000, 2), "seconds are not Agave's");
     let total = plain.len() + packed.len() + 16;
-    assert_eq!(sink.number("faultline_forward_bytes_total", "sent"), total as f64);
+    assert_eq!(
+        sink.number("faultline_forward_bytes_total", "sent"),
+        total as f64
+    );
     sink.all_given_back().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_credentials_are_refused_and_the_sender_sees_it() {
-    let wanted = Credentials { db: "d".into(), user: "u".into(), password: "right".into() };
+    let wanted = Credentials {
+        db: "d".into(),
+        user: "u".into(),
+        password: "right".into(),
+    };
     let sink = Sink::with(Some(wanted), LIMITS, None);
     let wrong = post("", &lines(20_000));
     assert_eq!(sink.send(&wrong).await, 401);
-    let right = String::from_utf8(post("", &lines(1))).unwrap().replace("p=p&", "p=right&");
+    let right = String::from_utf8(post("", &lines(1)))
+        .unwrap()
+        .replace("p=p&", "p=right&");
     assert_eq!(sink.send(right.as_bytes()).await, 204);
     assert_eq!(sink.seen().lines.len(), 1);
     assert_eq!(sink.number("faultline_ingest_requests_total", "401"), 1.0);
@@ -227,11 +297,21 @@ async fn other_credentials_are_refused_and_the_sender_sees_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_is_too_large_is_refused_however_it_is_packed() {
-    let sink = Sink::limited(Limits { body: 1_000_000, ..LIMITS });
+    let sink = Sink::limited(Limits {
+        body: 1_000_000,
+        ..LIMITS
+    });
     let large = lines(3000);
     assert_eq!(sink.send(&post("", &large)).await, 413);
     assert_eq!(sink.send(&chunked(&large, &[500_000])).await, 413);
-    assert_eq!(sink.send(&post("Content-Encoding: gzip\r\n", &gzip(&vec![b'\n'; 50_000_000]))).await, 413);
+    assert_eq!(
+        sink.send(&post(
+            "Content-Encoding: gzip\r\n",
+            &gzip(&vec![b'\n'; 50_000_000])
+        ))
+        .await,
+        413
+    );
     assert_eq!(sink.number("faultline_ingest_requests_total", "413"), 3.0);
     assert!(sink.number("faultline_ingest_bytes_total", "") <= 2_000_000.0);
     sink.all_given_back().await;
@@ -240,23 +320,53 @@ async fn a_body_that_is_too_large_is_refused_however_it_is_packed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_head_that_is_too_large_is_refused() {
     let sink = Sink::start();
-    assert_eq!(sink.send(&post(&"X-Filler: 0123456789abcdef\r\n".repeat(1000), &lines(1))).await, 431);
+    assert_eq!(
+        sink.send(&post(
+            &"X-Filler: 0123456789abcdef\r\n".repeat(1000),
+            &lines(1)
+        ))
+        .await,
+        431
+    );
     assert!(sink.seen().lines.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_db_user_and_password_must_be_right_and_the_answer_does_not_say_which_is_not() {
-    let wanted = Credentials { db: "d".into(), user: "u".into(), password: "p".into() };
+    let wanted = Credentials {
+        db: "d".into(),
+        user: "u".into(),
+        password: "p".into(),
+    };
     let sink = Sink::with(Some(wanted), LIMITS, None);
     let mut answers = Vec::new();
-    for wrong in ["db=x&u=u&p=p", "db=d&u=x&p=p", "db=d&u=u&p=x", "db=d&u=u&p=", "u=u&p=p", "db=d&u=u&p=pp"] {
+    for wrong in [
+        "db=x&u=u&p=p",
+        "db=d&u=x&p=p",
+        "db=d&u=u&p=x",
+        "db=d&u=u&p=",
+        "u=u&p=p",
+        "db=d&u=u&p=pp",
+    ] {
         let push = String::from_utf8(post("Connection: close\r\n", &lines(1))).unwrap();
         let mut client = sink.client().await;
-        client.write(push.replace("db=d&u=u&p=p", wrong).as_bytes()).await;
-        answers.push(client.rest().await.lines().filter(|line| !line.starts_with("date:")).collect::<String>());
+        client
+            .write(push.replace("db=d&u=u&p=p", wrong).as_bytes())
+            .await;
+        answers.push(
+            client
+                .rest()
+                .await
+                .lines()
+                .filter(|line| !line.starts_with("date:"))
+                .collect::<String>(),
+        );
     }
     assert!(answers[0].contains(" 401 "), "{answers:?}");
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{answers:?}"
+    );
     assert!(sink.seen().lines.is_empty());
 }
 
@@ -264,29 +374,69 @@ async fn each_of_db_user_and_password_must_be_right_and_the_answer_does_not_say_
 async fn of_a_broken_gzip_stream_the_lines_before_count() {
     let sink = Sink::start();
     let packed = gzip(&lines(1000));
-    assert_eq!(sink.send(&post("Content-Encoding: gzip\r\n", &packed[..packed.len() - 4])).await, 400);
+    assert_eq!(
+        sink.send(&post(
+            "Content-Encoding: gzip\r\n",
+            &packed[..packed.len() - 4]
+        ))
+        .await,
+        400
+    );
     assert_eq!(sink.counts(), (1000, 0));
-    assert_eq!(sink.send(&post("Content-Encoding: br\r\n", &packed)).await, 415);
+    assert_eq!(
+        sink.send(&post("Content-Encoding: br\r\n", &packed)).await,
+        415
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn probes_are_answered_and_other_requests_are_not_ours() {
     let sink = Sink::start();
-    assert_eq!(sink.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").await, 204);
-    assert_eq!(sink.send(b"HEAD /ping HTTP/1.1\r\nHost: x\r\n\r\n").await, 204);
-    assert_eq!(sink.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await, 200);
-    assert_eq!(sink.send(b"GET /write HTTP/1.1\r\nHost: x\r\n\r\n").await, 405);
-    assert_eq!(sink.send(b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc").await, 404);
-    assert_eq!(sink.send(b"POST /a/b/write HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na b\n").await, 204);
+    assert_eq!(
+        sink.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").await,
+        204
+    );
+    assert_eq!(
+        sink.send(b"HEAD /ping HTTP/1.1\r\nHost: x\r\n\r\n").await,
+        204
+    );
+    assert_eq!(
+        sink.send(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n").await,
+        200
+    );
+    assert_eq!(
+        sink.send(b"GET /write HTTP/1.1\r\nHost: x\r\n\r\n").await,
+        405
+    );
+    assert_eq!(
+        sink.send(b"POST /query HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+            .await,
+        404
+    );
+    assert_eq!(
+        sink.send(b"POST /a/b/write HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\na b\n")
+            .await,
+        204
+    );
     assert_eq!(Code::NotPost.status(), 405);
-    assert_eq!((sink.meter.requests(Code::Taken), sink.meter.requests(Code::UnknownPath)), (1, 1));
+    assert_eq!(
+        (
+            sink.meter.requests(Code::Taken),
+            sink.meter.requests(Code::UnknownPath)
+        ),
+        (1, 1)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sender_that_asks_first_is_told_to_continue() {
     let sink = Sink::start();
     let mut client = sink.client().await;
-    client.write(b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n").await;
+    client
+        .write(
+            b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
+        )
+        .await;
     assert_eq!(client.status().await, Some(100));
     client.write(b"a b\n").await;
     assert_eq!(client.status().await, Some(204));
@@ -294,14 +444,20 @@ async fn a_sender_that_asks_first_is_told_to_continue() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_is_kept_while_it_idles_and_closed_when_a_head_takes_too_long() {
-    let sink = Sink::limited(Limits { head: Duration::from_millis(200), ..LIMITS });
+    let sink = Sink::limited(Limits {
+        head: Duration::from_millis(200),
+        ..LIMITS
+    });
     let mut client = sink.client().await;
     for _ in 0..3 {
         client.write(&post("", &lines(1))).await;
         assert_eq!(client.status().await, Some(204));
         // Idle for longer than a head may take.
         let clock = Clock::start();
-        until("a while has passed", || clock.now().uptime > Duration::from_millis(400)).await;
+        until("a while has passed", || {
+            clock.now().uptime > Duration::from_millis(400)
+        })
+        .await;
     }
     client.write(b"POST /write HT").await;
     assert_eq!(client.status().await, None);
@@ -310,13 +466,19 @@ async fn a_connection_is_kept_while_it_idles_and_closed_when_a_head_takes_too_lo
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_idles_too_long_is_closed() {
-    let sink = Sink::limited(Limits { idle: Duration::from_millis(100), ..LIMITS });
+    let sink = Sink::limited(Limits {
+        idle: Duration::from_millis(100),
+        ..LIMITS
+    });
     assert_eq!(sink.client().await.status().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_that_takes_too_long_is_given_up_and_what_came_counts() {
-    let sink = Sink::limited(Limits { body_time: Duration::from_millis(200), ..LIMITS });
+    let sink = Sink::limited(Limits {
+        body_time: Duration::from_millis(200),
+        ..LIMITS
+    });
     let mut client = sink.client().await;
     let request = post("", &lines(10));
     client.write(&request[..request.len() - 1000]).await;
@@ -335,8 +497,12 @@ async fn slow_writers_do_not_keep_a_normal_push_waiting() {
         client.write(&request[..request.len() / 2]).await;
         slow.push(client);
     }
-    until("all of them are being read", || sink.budget.in_use() >= 64 * 64 * 1024).await;
-    let normal = tokio::time::timeout(Duration::from_secs(10), sink.send(&post("", &lines(2000)))).await;
+    until("all of them are being read", || {
+        sink.budget.in_use() >= 64 * 64 * 1024
+    })
+    .await;
+    let normal =
+        tokio::time::timeout(Duration::from_secs(10), sink.send(&post("", &lines(2000)))).await;
     assert_eq!(normal, Ok(204));
     for mut client in slow {
         client.write(&request[request.len() / 2..]).await;
@@ -348,7 +514,10 @@ async fn slow_writers_do_not_keep_a_normal_push_waiting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_connection_that_idles_longest_makes_room() {
-    let sink = Sink::limited(Limits { connections: 2, ..LIMITS });
+    let sink = Sink::limited(Limits {
+        connections: 2,
+        ..LIMITS
+    });
     let (mut first, mut second) = (sink.client().await, sink.client().await);
     for client in [&mut second, &mut first] {
         client.write(&post("", &lines(1))).await;
@@ -370,7 +539,10 @@ async fn many_large_bodies_leave_nothing_behind() {
         assert_eq!(sink.send(&request).await, 204);
         sink.seen().lines.clear();
     }
-    assert_eq!(sink.number("faultline_forward_bytes_total", "lost"), 3.0 * body.len() as f64);
+    assert_eq!(
+        sink.number("faultline_forward_bytes_total", "lost"),
+        3.0 * body.len() as f64
+    );
     sink.all_given_back().await;
 }
 
@@ -391,17 +563,25 @@ async fn a_push_in_progress_is_finished_after_the_signal_to_stop() {
 
 #[tokio::test]
 async fn an_address_that_cannot_be_had_is_explained() {
-    let parts =
-        || IngestParts { intake: Kept::default(), clock: Clock::start(), budget: Budget::default(), forward: None };
+    let parts = || IngestParts {
+        intake: Kept::default(),
+        clock: Clock::start(),
+        budget: Budget::default(),
+        forward: None,
+    };
     let text = |listen: &str| {
-        let config = config::Ingest { listen: listen.parse().unwrap(), ..ingest(None) };
+        let config = config::Ingest {
+            listen: listen.parse().unwrap(),
+            ..ingest(None)
+        };
         Listener::build(&config, parts()).err().unwrap().to_string()
     };
     assert!(text("0.0.0.0:0").contains("not a loopback address"));
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(text(&taken.local_addr().unwrap().to_string()).contains("is in use"));
     let open = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
-    let handed_over = Listener::from_sockets(vec![Bound::handed_over(open)], &ingest(None), parts());
+    let handed_over =
+        Listener::from_sockets(vec![Bound::handed_over(open)], &ingest(None), parts());
     assert!(matches!(handed_over.err(), Some(Error::NotLoopback(_))));
 }
 

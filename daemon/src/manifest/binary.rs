@@ -41,25 +41,53 @@ pub fn hash(file: &File, stop: &Stop) -> std::io::Result<Binary> {
     let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE], 0, 0);
     loop {
         let (count, cached) = read(file, &mut buffer, offset)?;
-        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else { break };
+        let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else {
+            break;
+        };
         context.update(piece);
         if !cached {
-            let _ = fadvise(file, offset, NonZeroU64::new(count as u64), Advice::DontNeed);
+            let _ = fadvise(
+                file,
+                offset,
+                NonZeroU64::new(count as u64),
+                Advice::DontNeed,
+            );
         }
         offset += count as u64;
         pieces += 1;
-        let pause = if pieces % PIECES_IN_A_ROW == 0 { PAUSE } else { Duration::ZERO };
+        let pause = if pieces % PIECES_IN_A_ROW == 0 {
+            PAUSE
+        } else {
+            Duration::ZERO
+        };
         if offset > MOST || stop.sleep(pause) {
-            return Err(std::io::Error::other(if offset > MOST { "too large" } else { "stopped" }));
+            return Err(std::io::Error::other(if offset > MOST {
+                "too large"
+            } else {
+                "stopped"
+            }));
         }
     }
-    let sha256 = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Binary { sha256, bytes: offset })
+    let sha256 = context
+        .finish()
+        .as_ref()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(Binary {
+        sha256,
+        bytes: offset,
+    })
 }
 
 /// One piece, and whether all of it was in the page cache. A file system that cannot tell is taken not to have it.
 fn read(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<(usize, bool)> {
-    let at_once = rustix::io::preadv2(file, &mut [IoSliceMut::new(buffer)], offset, ReadWriteFlags::NOWAIT);
+    let at_once = rustix::io::preadv2(
+        file,
+        &mut [IoSliceMut::new(buffer)],
+        offset,
+        ReadWriteFlags::NOWAIT,
+    );
     let at_once = match at_once {
         Ok(count) if count == buffer.len() => return Ok((count, true)),
         Ok(count) => Some(count),
@@ -85,17 +113,32 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("program");
         for (text, sha256) in [
-            ("", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
-            ("abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+            (
+                "",
+                "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+            ),
+            (
+                "abc",
+                "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
+            ),
         ] {
             std::fs::write(&path, text).unwrap();
             let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
-            assert_eq!(found, Binary { sha256: sha256.to_owned(), bytes: text.len() as u64 });
+            assert_eq!(
+                found,
+                Binary {
+                    sha256: sha256.to_owned(),
+                    bytes: text.len() as u64
+                }
+            );
         }
         // A million times "a", in several pieces.
         std::fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
         let found = hash(&File::open(&path).unwrap(), &Stop::new()).unwrap();
-        assert_eq!(found.sha256, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+        assert_eq!(
+            found.sha256,
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
+        );
     }
 
     #[test]
@@ -123,7 +166,12 @@ mod tests {
             (0..16).filter(|piece| is(*piece)).collect::<Vec<_>>()
         };
         let _ = fadvise(&file, 0, None, Advice::Random);
-        let _ = fadvise(&file, (4 * PIECE) as u64, NonZeroU64::new((12 * PIECE) as u64), Advice::DontNeed);
+        let _ = fadvise(
+            &file,
+            (4 * PIECE) as u64,
+            NonZeroU64::new((12 * PIECE) as u64),
+            Advice::DontNeed,
+        );
         let before = cached(&file);
         if before.len() == 16 {
             eprintln!("SKIPPED: this file system keeps everything in the page cache");

@@ -64,19 +64,29 @@ pub struct Follower {
 impl Describer {
     /// Of processes below `root`.
     pub fn new(root: HostRoot) -> Describer {
-        Describer { root, first: Arc::default(), more: Latest::default() }
+        Describer {
+            root,
+            first: Arc::default(),
+            more: Latest::default(),
+        }
     }
 
     /// Who finds out the rest; to be run.
     pub fn follower(&self, facts: ProcessFacts) -> Follower {
-        Follower { describer: self.clone(), facts }
+        Follower {
+            describer: self.clone(),
+            facts,
+        }
     }
 
     /// What can be told of a process at once. Reads some dozen small files; never fails.
     pub fn describe(&self, target: &Target) -> Value {
         let disks = Hardware::read(&self.root).disks;
         let manifest = Value::from(process::describe(&self.root, target, &disks));
-        let first = First { target: Arc::new(target.clone()), manifest: manifest.clone() };
+        let first = First {
+            target: Arc::new(target.clone()),
+            manifest: manifest.clone(),
+        };
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(first));
         manifest
     }
@@ -87,7 +97,10 @@ impl Describer {
     }
 
     fn first(&self) -> Option<Arc<First>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.first
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -99,8 +112,13 @@ impl Follower {
         let mut followed: Option<Arc<First>> = None;
         let (mut binary, mut told, mut published) = (None, Map::new(), None);
         while !stop.sleep(LOOK_EVERY) {
-            let Some(first) = self.describer.first() else { continue };
-            if !followed.as_ref().is_some_and(|before| Arc::ptr_eq(before, &first)) {
+            let Some(first) = self.describer.first() else {
+                continue;
+            };
+            if !followed
+                .as_ref()
+                .is_some_and(|before| Arc::ptr_eq(before, &first))
+            {
                 binary = self.binary(&first.target, &stop);
                 told.clear();
                 published = Some(first.manifest.clone());
@@ -110,7 +128,10 @@ impl Follower {
             told.extend(self.told(&first.target));
             let manifest = add(&first.manifest, binary.as_ref(), &told);
             if published.as_ref() != Some(&manifest) {
-                let described = Described { target: Arc::clone(&first.target), manifest: manifest.clone() };
+                let described = Described {
+                    target: Arc::clone(&first.target),
+                    manifest: manifest.clone(),
+                };
                 self.describer.more.set(Some(Arc::new(described)));
                 published = Some(manifest);
             }
@@ -120,15 +141,17 @@ impl Follower {
     /// `None` if the process is gone, or executes another program by now, which then is described anew.
     fn binary(&self, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
         let id = target.process;
-        let files = ProcessFiles::open(&self.describer.root, id.pid).ok().filter(|files| files.id() == id)?;
+        let files = ProcessFiles::open(&self.describer.root, id.pid)
+            .ok()
+            .filter(|files| files.id() == id)?;
         let file = files.open_exe();
         // Asked after the file was opened: this is the program that it belongs to.
         if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
             return None;
         }
-        let hashed = file
-            .map_err(|error| error.to_string())
-            .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
+        let hashed = file.map_err(|error| error.to_string()).and_then(|file| {
+            hash(&file, stop).map_err(|error| format!("the program's file: {error}"))
+        });
         if let Err(error) = &hashed {
             tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
         }
@@ -136,15 +159,30 @@ impl Follower {
     }
 
     fn told(&self, target: &Target) -> Map<String, Value> {
-        let (process, rpc, admin) = (target.process, self.facts.rpc.facts(), self.facts.admin.get());
+        let (process, rpc, admin) = (
+            target.process,
+            self.facts.rpc.facts(),
+            self.facts.admin.get(),
+        );
         let mut out = Map::new();
-        let version = rpc.as_ref().filter(|facts| facts.process == process).and_then(|facts| facts.version.clone());
+        let version = rpc
+            .as_ref()
+            .filter(|facts| facts.process == process)
+            .and_then(|facts| facts.version.clone());
         if let Some(version) = version {
-            put(&mut out, "client", client(target, Some(&version.solana_core)));
+            put(
+                &mut out,
+                "client",
+                client(target, Some(&version.solana_core)),
+            );
             put(&mut out, "version", Some(version.solana_core));
             put(&mut out, "feature_set", version.feature_set);
         }
-        put(&mut out, "identity", identity_of(process, rpc.as_deref(), admin.as_deref()));
+        put(
+            &mut out,
+            "identity",
+            identity_of(process, rpc.as_deref(), admin.as_deref()),
+        );
         out
     }
 }
@@ -152,8 +190,13 @@ impl Follower {
 /// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs
 /// from nothing.
 fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
-    let name = |path: &Path| path.to_string_lossy().trim_end_matches(" (deleted)").to_owned();
-    one.zip(other).is_none_or(|(one, other)| name(one) == name(other))
+    let name = |path: &Path| {
+        path.to_string_lossy()
+            .trim_end_matches(" (deleted)")
+            .to_owned()
+    };
+    one.zip(other)
+        .is_none_or(|(one, other)| name(one) == name(other))
 }
 
 /// The first manifest with all that is known by now.
@@ -164,7 +207,11 @@ fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String
         Err(why) => json!({ "problem": why }),
     });
     put(&mut manifest, "binary", binary);
-    put(&mut manifest, "validator", (!told.is_empty()).then(|| told.clone()));
+    put(
+        &mut manifest,
+        "validator",
+        (!told.is_empty()).then(|| told.clone()),
+    );
     manifest.into()
 }
 
@@ -195,10 +242,23 @@ mod tests {
         let root = HostRoot::default();
         let process = ProcessFiles::open(&root, std::process::id()).unwrap().id();
         let (comm, exe) = ("test".to_owned(), std::env::current_exe().ok());
-        let target = Target { process, comm, exe, validator: None, ledger: None, found_by: "pid" };
+        let target = Target {
+            process,
+            comm,
+            exe,
+            validator: None,
+            ledger: None,
+            found_by: "pid",
+        };
         let describer = Describer::new(root);
         let facts = ProcessFacts::default();
-        facts.admin.set(Some(Arc::new(told(ProcessId { start_ticks: 1, ..process }, "somebody else"))));
+        facts.admin.set(Some(Arc::new(told(
+            ProcessId {
+                start_ticks: 1,
+                ..process
+            },
+            "somebody else",
+        ))));
         let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
         std::thread::scope(|scope| {
             scope.spawn(|| follower.run(stop.clone()));
@@ -209,12 +269,21 @@ mod tests {
                     other => Err(other),
                 })
             };
-            let digest = more("the digest", |manifest| manifest["binary"]["sha256"].is_string());
-            assert_eq!((digest.target.process, &digest.manifest["validator"]), (process, &Value::Null));
+            let digest = more("the digest", |manifest| {
+                manifest["binary"]["sha256"].is_string()
+            });
+            assert_eq!(
+                (digest.target.process, &digest.manifest["validator"]),
+                (process, &Value::Null)
+            );
             facts.admin.set(Some(Arc::new(told(process, "first"))));
-            more("its identity", |manifest| manifest["validator"]["identity"] == "first");
+            more("its identity", |manifest| {
+                manifest["validator"]["identity"] == "first"
+            });
             facts.admin.set(Some(Arc::new(told(process, "second"))));
-            let last = more("its other identity", |manifest| manifest["validator"]["identity"] == "second");
+            let last = more("its other identity", |manifest| {
+                manifest["validator"]["identity"] == "second"
+            });
             assert_eq!(last.manifest["binary"], digest.manifest["binary"]);
             stop.set();
         });

@@ -52,16 +52,26 @@ pub(super) fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
     put(&mut host, "system", hardware.system.clone());
     let mut kernel = Map::new();
     put(&mut kernel, "release", hardware.kernel_release.clone());
-    put(&mut kernel, "command_line", hardware.kernel_command_line.as_deref().map(redact::line));
+    put(
+        &mut kernel,
+        "command_line",
+        hardware.kernel_command_line.as_deref().map(redact::line),
+    );
     put(&mut kernel, "pressure", hardware.pressure);
     put(&mut kernel, "task_delayacct", hardware.task_delayacct);
     put(&mut kernel, "cgroup", hardware.cgroup);
     host.insert("kernel".to_owned(), kernel.into());
     host.insert("cpu".to_owned(), processors(&hardware.processors));
     host.insert("memory".to_owned(), memory(&hardware.memory));
-    host.insert("disks".to_owned(), hardware.disks.iter().map(disk).collect());
+    host.insert(
+        "disks".to_owned(),
+        hardware.disks.iter().map(disk).collect(),
+    );
     host.insert("mounts".to_owned(), mounts(root, hardware));
-    host.insert("network".to_owned(), hardware.interfaces.iter().map(interface).collect());
+    host.insert(
+        "network".to_owned(),
+        hardware.interfaces.iter().map(interface).collect(),
+    );
     host.into()
 }
 
@@ -73,7 +83,11 @@ fn processors(cpu: &Processors) -> Value {
     put(&mut out, "threads", cpu.threads);
     put(&mut out, "base_mhz", cpu.base_mhz);
     put(&mut out, "max_mhz", cpu.max_mhz);
-    put(&mut out, "governor", (!cpu.governors.is_empty()).then(|| cpu.governors.join(",")));
+    put(
+        &mut out,
+        "governor",
+        (!cpu.governors.is_empty()).then(|| cpu.governors.join(",")),
+    );
     out.into()
 }
 
@@ -84,7 +98,11 @@ fn memory(memory: &Memory) -> Value {
     put(&mut out, "swappiness", memory.swappiness);
     put(&mut out, "max_map_count", memory.max_map_count);
     put(&mut out, "transparent_hugepages", memory.huge_pages.clone());
-    put(&mut out, "transparent_hugepages_defrag", memory.huge_pages_defrag.clone());
+    put(
+        &mut out,
+        "transparent_hugepages_defrag",
+        memory.huge_pages_defrag.clone(),
+    );
     let swap = |swap: &Swap| {
         json!({
             "device": shown(&swap.device),
@@ -107,14 +125,22 @@ fn memory(memory: &Memory) -> Value {
 
 fn disk(disk: &Disk) -> Value {
     let mut out = Map::from_iter([("name".to_owned(), disk.name.clone().into())]);
-    put(&mut out, "device", disk.device.map(|device| device.to_string()));
+    put(
+        &mut out,
+        "device",
+        disk.device.map(|device| device.to_string()),
+    );
     put(&mut out, "model", disk.model.clone());
     put(&mut out, "mapped_name", disk.mapped_name.clone());
     put(&mut out, "bytes", Some(disk.size));
     put(&mut out, "rotational", disk.rotational);
     put(&mut out, "scheduler", disk.scheduler.clone());
     put(&mut out, "read_ahead_bytes", disk.read_ahead);
-    put(&mut out, "made_of", (!disk.made_of.is_empty()).then(|| disk.made_of.clone()));
+    put(
+        &mut out,
+        "made_of",
+        (!disk.made_of.is_empty()).then(|| disk.made_of.clone()),
+    );
     out.into()
 }
 
@@ -127,18 +153,35 @@ fn interface(net: &Interface) -> Value {
 
 fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
     let own = root.procfs.join("self/root");
-    let described = hardware.mounts.iter().filter(|mount| matters(mount)).take(MOST_MOUNTS).map(|mount| {
-        let found = place(&own, &mount.mount_point, &hardware.mounts);
-        // Another mount that lies above hides this one, and its room would be told instead.
-        let room = found.filter(|found| found.mount == *mount).and_then(|found| found.room);
-        describe_place(&Place { mount: mount.clone(), room }, &hardware.disks)
-    });
+    let described = hardware
+        .mounts
+        .iter()
+        .filter(|mount| matters(mount))
+        .take(MOST_MOUNTS)
+        .map(|mount| {
+            let found = place(&own, &mount.mount_point, &hardware.mounts);
+            // Another mount that lies above hides this one, and its room would be told instead.
+            let room = found
+                .filter(|found| found.mount == *mount)
+                .and_then(|found| found.room);
+            describe_place(
+                &Place {
+                    mount: mount.clone(),
+                    room,
+                },
+                &hardware.disks,
+            )
+        });
     described.collect()
 }
 
 /// Whether a validator might keep something there.
 fn matters(mount: &Mount) -> bool {
-    let of_the_system = || OF_THE_SYSTEM.iter().any(|folder| mount.mount_point.starts_with(folder));
+    let of_the_system = || {
+        OF_THE_SYSTEM
+            .iter()
+            .any(|folder| mount.mount_point.starts_with(folder))
+    };
     match mount.fs_type.as_str() {
         "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !of_the_system(),
         kind => !NO_STORAGE.contains(&kind),
@@ -151,12 +194,28 @@ pub(super) fn describe_place(place: &Place, disks: &[Disk]) -> Value {
     let mut out = Map::new();
     put(&mut out, "mount_point", Some(shown(&mount.mount_point)));
     put(&mut out, "source", Some(redact::line(&mount.source)));
-    put(&mut out, "device", (mount.device.major != 0).then(|| mount.device.to_string()));
-    put(&mut out, "root", (mount.root != Path::new("/")).then(|| shown(&mount.root)));
+    put(
+        &mut out,
+        "device",
+        (mount.device.major != 0).then(|| mount.device.to_string()),
+    );
+    put(
+        &mut out,
+        "root",
+        (mount.root != Path::new("/")).then(|| shown(&mount.root)),
+    );
     put(&mut out, "file_system", Some(mount.fs_type.clone()));
     put(&mut out, "options", Some(options(&mount.options)));
-    put(&mut out, "file_system_options", Some(options(&mount.super_options)));
-    let names: Vec<&str> = disks.iter().filter(|disk| disk.holds(mount)).map(|disk| disk.name.as_str()).collect();
+    put(
+        &mut out,
+        "file_system_options",
+        Some(options(&mount.super_options)),
+    );
+    let names: Vec<&str> = disks
+        .iter()
+        .filter(|disk| disk.holds(mount))
+        .map(|disk| disk.name.as_str())
+        .collect();
     put(&mut out, "disk", names.first().copied());
     put(&mut out, "bytes", place.room.map(|(size, _)| size));
     put(&mut out, "free_bytes", place.room.map(|(_, free)| free));

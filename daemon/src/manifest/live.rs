@@ -4,7 +4,9 @@ use faultline_kernel::HostRoot;
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::parse::mountinfo::Mount;
 use std::ffi::OsStr;
-use sysinfo::{CpuRefreshKind, Disk, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System};
+use sysinfo::{
+    CpuRefreshKind, Disk, DiskKind, DiskRefreshKind, Disks, MemoryRefreshKind, RefreshKind, System,
+};
 
 /// Puts what sysinfo tells in the place of what was read from files, if `root` is that of this machine. What sysinfo does
 /// not know stays: it says 0 or nothing then.
@@ -19,12 +21,23 @@ pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
     replace(&mut hardware.name, System::host_name());
     replace(&mut hardware.kernel_release, System::kernel_version());
     // The files have the system's own words for itself, and the host's before a container's.
-    hardware.system = hardware.system.take().or_else(|| System::name().zip(System::os_version()).map(of_version));
+    hardware.system = hardware
+        .system
+        .take()
+        .or_else(|| System::name().zip(System::os_version()).map(of_version));
     let memory = MemoryRefreshKind::nothing().with_ram().with_swap();
-    let wanted = RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(memory);
+    let wanted = RefreshKind::nothing()
+        .with_cpu(CpuRefreshKind::nothing())
+        .with_memory(memory);
     let system = System::new_with_specifics(wanted);
-    replace(&mut hardware.processors.model, system.cpus().first().map(|cpu| cpu.brand().to_owned()));
-    replace(&mut hardware.processors.threads, Some(system.cpus().len() as u64));
+    replace(
+        &mut hardware.processors.model,
+        system.cpus().first().map(|cpu| cpu.brand().to_owned()),
+    );
+    replace(
+        &mut hardware.processors.threads,
+        Some(system.cpus().len() as u64),
+    );
     replace(&mut hardware.memory.total, Some(system.total_memory()));
     replace(&mut hardware.memory.swap_total, Some(system.total_swap()));
     for told in &Disks::new_with_refreshed_list_specifics(DiskRefreshKind::nothing().with_kind()) {
@@ -67,16 +80,33 @@ mod tests {
     fn sysinfo_and_the_files_tell_the_same_of_this_machine() {
         let root = HostRoot::default();
         let files = Hardware::read(&root);
-        let mut told = Hardware { mounts: files.mounts.clone(), disks: files.disks.clone(), ..Hardware::default() };
-        told.disks.iter_mut().for_each(|disk| disk.rotational = None);
+        let mut told = Hardware {
+            mounts: files.mounts.clone(),
+            disks: files.disks.clone(),
+            ..Hardware::default()
+        };
+        told.disks
+            .iter_mut()
+            .for_each(|disk| disk.rotational = None);
         describe(&root, &mut told);
-        assert_eq!((&told.name, &told.kernel_release), (&files.name, &files.kernel_release));
+        assert_eq!(
+            (&told.name, &told.kernel_release),
+            (&files.name, &files.kernel_release)
+        );
         assert_eq!(told.processors.threads, files.processors.threads);
-        assert!(files.processors.model.is_none() || told.processors.model == files.processors.model);
+        assert!(
+            files.processors.model.is_none() || told.processors.model == files.processors.model
+        );
         assert_eq!(told.memory.total, files.memory.total);
-        assert_eq!(told.memory.swap_total.unwrap_or(0), files.memory.swap_total.unwrap_or(0));
+        assert_eq!(
+            told.memory.swap_total.unwrap_or(0),
+            files.memory.swap_total.unwrap_or(0)
+        );
         for (told, files) in told.disks.iter().zip(&files.disks) {
-            assert!(told.rotational.is_none() || told.rotational == files.rotational, "{told:?}");
+            assert!(
+                told.rotational.is_none() || told.rotational == files.rotational,
+                "{told:?}"
+            );
         }
     }
 
@@ -84,6 +114,13 @@ mod tests {
     fn of_another_machine_only_its_files_tell() {
         let mut hardware = Hardware::default();
         describe(&HostRoot::below("/host".as_ref()), &mut hardware);
-        assert_eq!((hardware.name, hardware.memory.total, hardware.processors.threads), (None, None, None));
+        assert_eq!(
+            (
+                hardware.name,
+                hardware.memory.total,
+                hardware.processors.threads
+            ),
+            (None, None, None)
+        );
     }
 }

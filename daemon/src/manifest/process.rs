@@ -8,7 +8,8 @@ use faultline_kernel::filesystem::{Mounts, place_of};
 use faultline_kernel::hardware::Disk;
 use faultline_kernel::parse::pid_limits::ProcessLimit;
 use faultline_kernel::{
-    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting, locate,
+    CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
+    locate,
 };
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -45,11 +46,23 @@ pub(super) fn describe(root: &HostRoot, target: &Target, disks: &[Disk]) -> Map<
     put(&mut out, "comm", Some(target.comm.clone()));
     put(&mut out, "exe", target.exe.as_deref().map(shown));
     put(&mut out, "found_by", Some(target.found_by));
-    put(&mut out, "program", target.validator.as_ref().map(|validator| validator.program.name()));
+    put(
+        &mut out,
+        "program",
+        target
+            .validator
+            .as_ref()
+            .map(|validator| validator.program.name()),
+    );
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
-        Ok(files) if files.id() == target.process => look(root, target, &files, disks, &mut out, &mut problems),
-        Ok(files) => put_problems(&mut out, &[format!("process {} has ended already", files.id().pid)]),
+        Ok(files) if files.id() == target.process => {
+            look(root, target, &files, disks, &mut out, &mut problems)
+        }
+        Ok(files) => put_problems(
+            &mut out,
+            &[format!("process {} has ended already", files.id().pid)],
+        ),
         Err(error) => problems.push(error),
     }
     put_problems(&mut out, &problems);
@@ -65,26 +78,60 @@ fn look(
     problems: &mut Vec<ReadError>,
 ) {
     let arguments: Vec<String> = take(files.cmdline(), problems)
-        .map(|all| all.iter().take(MOST_ARGUMENTS).map(|one| cut(&one.to_string_lossy())).collect())
+        .map(|all| {
+            all.iter()
+                .take(MOST_ARGUMENTS)
+                .map(|one| cut(&one.to_string_lossy()))
+                .collect()
+        })
         .unwrap_or_default();
-    put(out, "arguments", (!arguments.is_empty()).then(|| redact::arguments(&arguments)));
-    let environment = take(files.environment(|name| KEPT_VALUES.contains(&name)), problems);
+    put(
+        out,
+        "arguments",
+        (!arguments.is_empty()).then(|| redact::arguments(&arguments)),
+    );
+    let environment = take(
+        files.environment(|name| KEPT_VALUES.contains(&name)),
+        problems,
+    );
     put(out, "environment", environment.map(|found| {
         let names: Vec<&String> = found.variables.keys().take(MOST_ARGUMENTS).collect();
         let kept = found.variables.iter().filter_map(|(name, value)| Some((name.clone(), redact::line(value.as_ref()?))));
         json!({ "names": names, "values": kept.map(|(name, value)| (name, cut(&value))).collect::<std::collections::BTreeMap<_, _>>() })
     }));
-    put(out, "limits", take(files.limits(), problems).map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()));
+    put(
+        out,
+        "limits",
+        take(files.limits(), problems)
+            .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
+    );
     if let Some(cgroups) = take(locate(root, target.process.pid), problems) {
-        let path = cgroups.memory.as_ref().or(cgroups.unified.as_ref()).ok().map(|cgroup| cgroup.path.clone());
+        let path = cgroups
+            .memory
+            .as_ref()
+            .or(cgroups.unified.as_ref())
+            .ok()
+            .map(|cgroup| cgroup.path.clone());
         put(out, "cgroup", path);
         let (levels, found) = cgroups.settings();
         problems.extend(found);
-        put(out, "cgroup_limits", Some(levels.iter().map(level).collect::<Vec<_>>()));
+        put(
+            out,
+            "cgroup_limits",
+            Some(levels.iter().map(level).collect::<Vec<_>>()),
+        );
     }
     if let Some(process) = take(files.mounts(), problems) {
-        let mounts = Mounts { process, own: Mounts::read(root, None).unwrap_or_default().own };
-        let folders = Folders { root, pid: target.process.pid, mounts, disks };
+        let mounts = Mounts {
+            process,
+            own: Mounts::read(root, None).unwrap_or_default().own,
+        };
+        let folders = Folders {
+            root,
+            pid: target.process.pid,
+            mounts,
+            disks,
+        };
         put(out, "folders", Some(folders.describe(target, &arguments)));
     }
 }
@@ -103,13 +150,22 @@ fn take<T>(result: Result<T, ReadError>, problems: &mut Vec<ReadError>) -> Optio
 }
 
 fn cut(text: &str) -> String {
-    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= LONGEST_ARGUMENT);
-    end.map_or_else(|| text.to_owned(), |end| format!("{}...", text.get(..end).unwrap_or_default()))
+    let end = text
+        .char_indices()
+        .map(|(at, _)| at)
+        .find(|at| *at >= LONGEST_ARGUMENT);
+    end.map_or_else(
+        || text.to_owned(),
+        |end| format!("{}...", text.get(..end).unwrap_or_default()),
+    )
 }
 
 fn limit(limit: &ProcessLimit) -> (String, Value) {
     let bound = |value: Option<u64>| value.map_or_else(|| "unlimited".into(), Value::from);
-    (limit.name.clone(), json!({ "soft": bound(limit.soft), "hard": bound(limit.hard) }))
+    (
+        limit.name.clone(),
+        json!({ "soft": bound(limit.soft), "hard": bound(limit.hard) }),
+    )
 }
 
 fn level(level: &CgroupLevel) -> Value {
@@ -117,11 +173,17 @@ fn level(level: &CgroupLevel) -> Value {
         let value = match setting {
             Setting::Amount(Limit::Max) => "max".into(),
             Setting::Amount(Limit::Bytes(bytes)) => Value::from(*bytes),
-            Setting::Text(text) => text.parse::<u64>().map_or_else(|_| text.as_str().into(), Value::from),
+            Setting::Text(text) => text
+                .parse::<u64>()
+                .map_or_else(|_| text.as_str().into(), Value::from),
         };
         ((*name).to_owned(), value)
     };
-    let version = if level.version == CgroupVersion::V2 { 2 } else { 1 };
+    let version = if level.version == CgroupVersion::V2 {
+        2
+    } else {
+        1
+    };
     json!({ "path": level.path, "version": version, "settings": level.settings.iter().map(setting).collect::<Map<_, _>>() })
 }
 
@@ -139,7 +201,11 @@ impl Folders<'_> {
         let working = std::fs::read_link(process.join("cwd")).ok();
         let mut folders: Vec<(&str, PathBuf)> = Vec::new();
         if let Some(validator) = &target.validator {
-            folders.extend(arguments::folders(validator, target.ledger.as_deref(), arguments));
+            folders.extend(arguments::folders(
+                validator,
+                target.ledger.as_deref(),
+                arguments,
+            ));
         }
         folders.extend(working.clone().map(|folder| ("working", folder)));
         folders.truncate(MOST_FOLDERS);
@@ -147,11 +213,17 @@ impl Folders<'_> {
             Some(working) if path.is_relative() => working.join(path),
             _ => path,
         };
-        folders.into_iter().map(|(what, path)| self.folder(what, &whole(path))).collect()
+        folders
+            .into_iter()
+            .map(|(what, path)| self.folder(what, &whole(path)))
+            .collect()
     }
 
     fn folder(&self, what: &str, path: &Path) -> Value {
-        let mut out = Map::from_iter([("what".to_owned(), what.into()), ("path".to_owned(), shown(path).into())]);
+        let mut out = Map::from_iter([
+            ("what".to_owned(), what.into()),
+            ("path".to_owned(), shown(path).into()),
+        ]);
         let clean: PathBuf = path.components().collect();
         let found = place_of(self.root, self.pid, &clean, &self.mounts);
         let found = found.map(|found| describe_place(&found, self.disks));

@@ -4,11 +4,30 @@
 pub const HIDDEN: &str = "***";
 
 /// Words in a name that make its value a secret, wherever they stand.
-const SECRETS: [&str; 8] = ["apikey", "credential", "mnemonic", "passphrase", "passwd", "password", "secret", "token"];
+const SECRETS: [&str; 8] = [
+    "apikey",
+    "credential",
+    "mnemonic",
+    "passphrase",
+    "passwd",
+    "password",
+    "secret",
+    "token",
+];
 
 /// Whole words of a name that do the same.
-const SECRET_WORDS: [&str; 10] =
-    ["auth", "authorization", "bearer", "cookie", "dsn", "jwt", "pass", "privkey", "pwd", "seed"];
+const SECRET_WORDS: [&str; 10] = [
+    "auth",
+    "authorization",
+    "bearer",
+    "cookie",
+    "dsn",
+    "jwt",
+    "pass",
+    "privkey",
+    "pwd",
+    "seed",
+];
 
 /// Kinds of authorization, which stand before the secret.
 const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
@@ -45,14 +64,21 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         if std::mem::take(&mut hide_next) && !is_option {
             // `Authorization: Bearer abc`: what is protected comes after its kind.
-            hide_next = SCHEMES.iter().any(|scheme| name.eq_ignore_ascii_case(scheme));
+            hide_next = SCHEMES
+                .iter()
+                .any(|scheme| name.eq_ignore_ascii_case(scheme));
             return HIDDEN.to_owned();
         }
         // `Authorization:` and `Bearer` come before what they protect; so does an option without `=`.
-        hide_next = (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
-            && !word.contains('=')
-            && is_secret(name);
-        if word.contains(char::is_whitespace) { line(word) } else { one(word) }
+        hide_next =
+            (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
+                && !word.contains('=')
+                && is_secret(name);
+        if word.contains(char::is_whitespace) {
+            line(word)
+        } else {
+            one(word)
+        }
     })
     .collect()
 }
@@ -69,9 +95,16 @@ fn one(word: &str) -> String {
         }
         let scheme = rest.find("://");
         // A name before its value: `--token=x`, `PASSWORD=x`, `"x-token":"y"`; an address has its own colon.
-        let end = rest.find(['=', ':']).filter(|at| scheme.is_none_or(|scheme| *at < scheme));
+        let end = rest
+            .find(['=', ':'])
+            .filter(|at| scheme.is_none_or(|scheme| *at < scheme));
         let Some((name, value)) = end.and_then(|at| rest.split_at_checked(at + 1)) else {
-            return shown + &if scheme.is_some() { address(rest) } else { rest.to_owned() };
+            return shown
+                + &if scheme.is_some() {
+                    address(rest)
+                } else {
+                    rest.to_owned()
+                };
         };
         shown += name;
         if is_secret(name) && !value.is_empty() {
@@ -84,27 +117,42 @@ fn one(word: &str) -> String {
 
 /// An address without user, password, the values of its query, and keys in its path.
 fn address(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (server, rest) = rest.split_at_checked(end).unwrap_or((rest, ""));
     let server = match server.rsplit_once('@') {
         Some((_, host)) => format!("{HIDDEN}@{host}"),
         None => server.to_owned(),
     };
-    let (path, query) = match rest.find(['?', '#']).and_then(|at| rest.split_at_checked(at)) {
+    let (path, query) = match rest
+        .find(['?', '#'])
+        .and_then(|at| rest.split_at_checked(at))
+    {
         Some((path, query)) => (path, Some(query)),
         None => (rest, None),
     };
-    let path: Vec<&str> = path.split('/').map(|part| if is_key_in_path(part) { HIDDEN } else { part }).collect();
+    let path: Vec<&str> = path
+        .split('/')
+        .map(|part| if is_key_in_path(part) { HIDDEN } else { part })
+        .collect();
     let query = query.map(|query| {
         let (mark, pairs) = query.split_at_checked(1).unwrap_or(("?", ""));
         let hide = |pair: &str| match pair.split_once('=') {
             Some((name, _)) => format!("{name}={HIDDEN}"),
             None => HIDDEN.to_owned(),
         };
-        format!("{mark}{}", pairs.split('&').map(hide).collect::<Vec<_>>().join("&"))
+        format!(
+            "{mark}{}",
+            pairs.split('&').map(hide).collect::<Vec<_>>().join("&")
+        )
     });
-    format!("{scheme}://{server}{}{}", path.join("/"), query.unwrap_or_default())
+    format!(
+        "{scheme}://{server}{}{}",
+        path.join("/"),
+        query.unwrap_or_default()
+    )
 }
 
 /// `host=...,db=...,u=...,p=...`, also behind `SOLANA_METRICS_CONFIG=`, with its user and password hidden. `None` if it
@@ -122,12 +170,17 @@ fn metrics_config(word: &str) -> Option<String> {
         Some((key, _)) => format!("{key}={HIDDEN}"),
         None => HIDDEN.to_owned(),
     };
-    Some(format!("{before}{}", pairs.split(',').map(hide).collect::<Vec<_>>().join(",")))
+    Some(format!(
+        "{before}{}",
+        pairs.split(',').map(hide).collect::<Vec<_>>().join(",")
+    ))
 }
 
 /// Whether the value of what is called so must not be kept.
 fn is_secret(name: &str) -> bool {
-    let name = name.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_ascii_lowercase();
+    let name = name
+        .trim_matches(|c: char| !c.is_ascii_alphanumeric())
+        .to_ascii_lowercase();
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let last = parts.last().copied().unwrap_or_default();
     if PUBLIC.contains(&name.as_str()) || PLACES.contains(&last) {
@@ -142,13 +195,18 @@ fn is_secret(name: &str) -> bool {
 /// A private key itself: 64 bytes in base 58, or the list of numbers that a keypair's file holds.
 fn is_key(word: &str) -> bool {
     let base58 = |c: char| c.is_ascii_alphanumeric();
-    let listed = word.starts_with('[') && word.matches(',').count() >= 31 && word.chars().any(|c| c.is_ascii_digit());
+    let listed = word.starts_with('[')
+        && word.matches(',').count() >= 31
+        && word.chars().any(|c| c.is_ascii_digit());
     listed || (word.len() >= PRIVATE_KEY && word.chars().all(base58))
 }
 
 fn is_key_in_path(part: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let (digits, letters) = (part.chars().any(|c| c.is_ascii_digit()), part.chars().any(char::is_alphabetic));
+    let (digits, letters) = (
+        part.chars().any(|c| c.is_ascii_digit()),
+        part.chars().any(char::is_alphabetic),
+    );
     part.len() >= KEY_IN_PATH && part.chars().all(fits) && digits && letters
 }
 

@@ -36,16 +36,24 @@ fn fixture(name: &str) -> PretendHost {
 
 fn researcher() -> PretendHost {
     let host = fixture("linux-6.8-v2");
-    let environment =
-        "RUST_LOG=solana=info\0SOLANA_METRICS_CONFIG=host=h,db=d,u=me,p=s3cr3t\0MALLOC_CONF=x\0TOKEN=s3cr3t\0";
+    let environment = "RUST_LOG=solana=info\0SOLANA_METRICS_CONFIG=host=h,db=d,u=me,p=s3cr3t\0MALLOC_CONF=x\0TOKEN=s3cr3t\0";
     for (path, text) in [
         ("proc/4242/mountinfo", MOUNTS),
         ("proc/self/mountinfo", MOUNTS),
         ("proc/4242/cmdline", &(ARGUMENTS.join("\0") + "\0")),
         ("proc/4242/environ", environment),
-        ("proc/cmdline", "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off rd.luks.key=s3cr3t quiet\n"),
-        ("proc/swaps", "Filename Type Size Used Priority\n/dev/zram0 partition 8388604 1024 100\n"),
-        ("proc/1/root/etc/os-release", "PRETTY_NAME=\"Ubuntu 24.04.2 LTS\"\n"),
+        (
+            "proc/cmdline",
+            "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off rd.luks.key=s3cr3t quiet\n",
+        ),
+        (
+            "proc/swaps",
+            "Filename Type Size Used Priority\n/dev/zram0 partition 8388604 1024 100\n",
+        ),
+        (
+            "proc/1/root/etc/os-release",
+            "PRETTY_NAME=\"Ubuntu 24.04.2 LTS\"\n",
+        ),
         ("sys/block/nvme1n1/size", "15002931888\n"),
         ("sys/block/nvme1n1/dev", "259:5\n"),
         ("sys/block/nvme1n1/device/model", "SAMSUNG MZQL27T6HBLA\n"),
@@ -60,8 +68,14 @@ fn researcher() -> PretendHost {
 
 fn target(host: &PretendHost) -> (HostRoot, Target) {
     let root = HostRoot::below(host.root());
-    let mut finder = Finder::build(&crate::config::Target::default(), root.clone(), Clock::start());
-    let target = finder.find_once().expect("the pretend host has a validator");
+    let mut finder = Finder::build(
+        &crate::config::Target::default(),
+        root.clone(),
+        Clock::start(),
+    );
+    let target = finder
+        .find_once()
+        .expect("the pretend host has a validator");
     (root, Target::clone(&target))
 }
 
@@ -70,17 +84,36 @@ fn a_session_says_what_machine_it_was() {
     let host = researcher();
     let all = session(&HostRoot::below(host.root()), &Config::default(), 7, false);
     assert_eq!(all["clock"]["realtime_minus_monotonic_ns"], 7);
-    assert_eq!((&all["host"]["system"], &all["demo"]), (&"Ubuntu 24.04.2 LTS".into(), &false.into()));
+    assert_eq!(
+        (&all["host"]["system"], &all["demo"]),
+        (&"Ubuntu 24.04.2 LTS".into(), &false.into())
+    );
     assert_eq!(
         all["host"]["kernel"]["command_line"],
         "BOOT_IMAGE=/vmlinuz root=UUID=1 mitigations=off rd.luks.key=*** quiet"
     );
-    assert_eq!(all["host"]["memory"]["swaps"][0]["bytes"], 8_388_604_u64 << 10);
+    assert_eq!(
+        all["host"]["memory"]["swaps"][0]["bytes"],
+        8_388_604_u64 << 10
+    );
     assert_eq!(all["host"]["disks"][1]["model"], "SAMSUNG MZQL27T6HBLA");
     assert_eq!(all["daemon"]["interval_seconds"], 1.0);
-    let mounts: Vec<&str> =
-        all["host"]["mounts"].as_array().unwrap().iter().map(|mount| mount["mount_point"].as_str().unwrap()).collect();
-    assert_eq!(mounts, ["/", "/mnt/the ledger", "/mnt/accounts", "/mnt/ramdisk", "/srv/image"]);
+    let mounts: Vec<&str> = all["host"]["mounts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|mount| mount["mount_point"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        mounts,
+        [
+            "/",
+            "/mnt/the ledger",
+            "/mnt/accounts",
+            "/mnt/ramdisk",
+            "/srv/image"
+        ]
+    );
     assert_eq!(all["problems"], Value::Null, "{}", all["problems"]);
 }
 
@@ -94,9 +127,15 @@ fn a_process_says_where_it_keeps_what_and_what_it_is_allowed() {
         .unwrap()
         .iter()
         .map(|folder| {
-            let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned().leak() as &str;
+            let text =
+                |value: &'_ Value| value.as_str().unwrap_or_default().to_owned().leak() as &str;
             let mount = &folder["mount"];
-            (text(&folder["what"]), text(&folder["path"]), text(&mount["file_system"]), text(&mount["disk"]))
+            (
+                text(&folder["what"]),
+                text(&folder["path"]),
+                text(&mount["file_system"]),
+                text(&mount["disk"]),
+            )
         })
         .collect();
     let expected = [
@@ -110,28 +149,57 @@ fn a_process_says_where_it_keeps_what_and_what_it_is_allowed() {
     assert_eq!(all["arguments"][2], "/etc/solana/identity.json");
     let values = json!({ "MALLOC_CONF": "x", "RUST_LOG": "solana=info" });
     assert_eq!(all["environment"]["values"], values);
-    assert_eq!(all["environment"]["names"], json!(["MALLOC_CONF", "RUST_LOG", "SOLANA_METRICS_CONFIG", "TOKEN"]));
-    assert!(all["limits"]["open files"]["soft"].is_u64(), "{}", all["limits"]);
+    assert_eq!(
+        all["environment"]["names"],
+        json!(["MALLOC_CONF", "RUST_LOG", "SOLANA_METRICS_CONFIG", "TOKEN"])
+    );
+    assert!(
+        all["limits"]["open files"]["soft"].is_u64(),
+        "{}",
+        all["limits"]
+    );
     assert!(all["cgroup"].is_string());
-    let paths: Vec<&str> =
-        all["cgroup_limits"].as_array().unwrap().iter().map(|level| level["path"].as_str().unwrap()).collect();
-    assert_eq!(paths, ["/validator.slice/sol.service", "/validator.slice", "/"]);
+    let paths: Vec<&str> = all["cgroup_limits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|level| level["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        paths,
+        ["/validator.slice/sol.service", "/validator.slice", "/"]
+    );
     assert!(!all.to_string().contains("s3cr3t"), "{all}");
 }
 
 #[test]
 fn every_pretend_host_is_described_without_a_word_that_is_not_true() {
-    for name in ["linux-5.15-v1", "linux-5.15-v2", "linux-6.1-v2", "linux-6.8-v2", "linux-6.12-v2", "linux-6.18-hybrid"]
-    {
+    for name in [
+        "linux-5.15-v1",
+        "linux-5.15-v2",
+        "linux-6.1-v2",
+        "linux-6.8-v2",
+        "linux-6.12-v2",
+        "linux-6.18-hybrid",
+    ] {
         let host = fixture(name);
         let (root, target) = target(&host);
         let all = session(&root, &Config::default(), 0, false);
-        assert!(all["host"]["memory"]["total_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20), "{name}: {all}");
+        assert!(
+            all["host"]["memory"]["total_bytes"]
+                .as_u64()
+                .is_some_and(|bytes| bytes > 1 << 20),
+            "{name}: {all}"
+        );
         assert_eq!(all["host"]["disks"], json!([]), "{name}");
         let process = Describer::new(root).describe(&target);
         assert_eq!(process["program"], "agave-validator", "{name}");
         let own = &process["cgroup_limits"][0]["settings"];
-        let limit = if name.ends_with("v2") { &own["memory.max"] } else { &own["memory.limit_in_bytes"] };
+        let limit = if name.ends_with("v2") {
+            &own["memory.max"]
+        } else {
+            &own["memory.limit_in_bytes"]
+        };
         assert!(limit.is_u64() || limit == "max", "{name}: {own}");
     }
 }
@@ -142,8 +210,16 @@ fn a_process_that_has_ended_is_described_by_what_was_known_of_it() {
     let (root, target) = target(&host);
     host.remove("proc/4242").unwrap();
     let all = Describer::new(root).describe(&target);
-    assert_eq!((&all["pid"], &all["arguments"]), (&4242.into(), &Value::Null));
-    assert!(all["problems"][0].as_str().is_some_and(|problem| problem.contains("gone")), "{all}");
+    assert_eq!(
+        (&all["pid"], &all["arguments"]),
+        (&4242.into(), &Value::Null)
+    );
+    assert!(
+        all["problems"][0]
+            .as_str()
+            .is_some_and(|problem| problem.contains("gone")),
+        "{all}"
+    );
 }
 
 /// The names of all keys, but where the kernel or the process gives them.
@@ -155,9 +231,11 @@ fn keys(value: &Value, out: &mut std::collections::BTreeSet<String>) {
                 out.insert(key.clone());
                 match key.as_str() {
                     "settings" | "values" => {}
-                    "limits" => {
-                        value.as_object().into_iter().flat_map(|all| all.values()).for_each(|one| keys(one, out))
-                    }
+                    "limits" => value
+                        .as_object()
+                        .into_iter()
+                        .flat_map(|all| all.values())
+                        .for_each(|one| keys(one, out)),
                     _ => keys(value, out),
                 }
             }
@@ -169,7 +247,11 @@ fn keys(value: &Value, out: &mut std::collections::BTreeSet<String>) {
 #[test]
 fn every_key_is_in_the_description_of_the_format() {
     let page = include_str!("../../../docs/RECORDING.md");
-    let section = page.split("## Manifests").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let section = page
+        .split("## Manifests")
+        .nth(1)
+        .and_then(|rest| rest.split("\n## ").next())
+        .unwrap();
     let host = researcher();
     let (root, target) = target(&host);
     let mut found = std::collections::BTreeSet::new();
@@ -178,7 +260,10 @@ fn every_key_is_in_the_description_of_the_format() {
         keys(&session(root, &Config::default(), 0, false), &mut found);
     }
     keys(&Describer::new(root).describe(&target), &mut found);
-    let missing: Vec<&String> = found.iter().filter(|key| !section.contains(&format!("`{key}`"))).collect();
+    let missing: Vec<&String> = found
+        .iter()
+        .filter(|key| !section.contains(&format!("`{key}`")))
+        .collect();
     assert!(missing.is_empty(), "{missing:?}");
     assert!(found.len() > 70, "{found:?}");
 }

@@ -45,41 +45,82 @@ pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>
 
 /// Asks the admin socket; what it told is for the question to JSON-RPC.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-pub(super) async fn admin(config: &Config, seen: &ProcessLook, clock: Clock) -> (Check, Latest<AdminFacts>) {
+pub(super) async fn admin(
+    config: &Config,
+    seen: &ProcessLook,
+    clock: Clock,
+) -> (Check, Latest<AdminFacts>) {
     let name = "admin";
     let off = |why: &str| (Check::off(name, why), Latest::default());
     if !config.admin.enabled {
         return off("not checked: disabled (admin.enabled), or not a validator");
     }
-    let Some(target) = &seen.target else { return off("not asked: no process was found") };
+    let Some(target) = &seen.target else {
+        return off("not asked: no process was found");
+    };
     match &target.validator {
         None => return off("not asked: the process is not known as a validator"),
         Some(validator) if validator.program == Program::Fdctl && target.ledger.is_none() => {
-            return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
+            return off(
+                "not asked: Frankendancer names its ledger in a file, not in its arguments",
+            );
         }
         Some(_) if target.ledger.is_none() => {
             let found = "its ledger is not known: its path is relative, and its working directory may not be read";
-            return (Check::attention(name, found, as_owner(seen.owner)), Latest::default());
+            return (
+                Check::attention(name, found, as_owner(seen.owner)),
+                Latest::default(),
+            );
         }
         Some(_) => {}
     }
     let timeout = config.admin.timeout.min(MOST_TIMEOUT);
-    let poller =
-        admin::Poller::new(&crate::config::Admin { timeout, ..config.admin }, clock, app::whom(&seen.following));
+    let poller = admin::Poller::new(
+        &crate::config::Admin {
+            timeout,
+            ..config.admin
+        },
+        clock,
+        app::whom(&seen.following),
+    );
     let facts = poller.facts();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("admin", |stop| poller.at_once().run(stop));
-    let told = wait_for(PATIENCE, || facts.get().filter(|facts| facts.up || !facts.problems.is_empty())).await;
+    let told = wait_for(PATIENCE, || {
+        facts
+            .get()
+            .filter(|facts| facts.up || !facts.problems.is_empty())
+    })
+    .await;
     stage.end(GRACE).await;
     let Some(told) = told else {
-        return (Check::attention(name, "no answer within 3 s", SEE_LOG), facts);
+        return (
+            Check::attention(name, "no answer within 3 s", SEE_LOG),
+            facts,
+        );
     };
     let problems = words(&told.problems);
     let check = match &told.progress {
-        Some(StartProgress::Running) => Check::ok(name, "it answers: the validator runs").with("lacks", problems),
-        Some(progress) => Check::ok(name, format!("it answers: the validator is starting ({})", progress.name())),
-        None if told.problems.iter().any(|problem| problem.status == Status::Forbidden) => {
-            Check::attention(name, problems.unwrap_or_default(), as_owner(seen.owner) + ": admin.enabled = false")
+        Some(StartProgress::Running) => {
+            Check::ok(name, "it answers: the validator runs").with("lacks", problems)
+        }
+        Some(progress) => Check::ok(
+            name,
+            format!(
+                "it answers: the validator is starting ({})",
+                progress.name()
+            ),
+        ),
+        None if told
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Forbidden) =>
+        {
+            Check::attention(
+                name,
+                problems.unwrap_or_default(),
+                as_owner(seen.owner) + ": admin.enabled = false",
+            )
         }
         None => Check::attention(name, problems.unwrap_or_default(), SEE_LOG),
     };
@@ -91,19 +132,34 @@ const SEE_LOG: &str = "if the validator is just starting, check again; if it is 
 
 /// What could not be learnt; `None` if there was nothing.
 pub(super) fn words(problems: &[Problem]) -> Option<String> {
-    let all: Vec<&str> = problems.iter().map(|problem| problem.what.as_str()).collect();
+    let all: Vec<&str> = problems
+        .iter()
+        .map(|problem| problem.what.as_str())
+        .collect();
     (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// Whom JSON-RPC is asked of, also without a process if the configuration says where.
 pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
-    let validator = seen.target.as_ref().filter(|target| target.validator.is_some());
+    let validator = seen
+        .target
+        .as_ref()
+        .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
         (_, Some(_)) => Some(app::whom(&seen.following)),
         (Some(_), None) => {
             // A process that no facts are of.
-            let process = ProcessId { pid: 0, start_ticks: 0 };
-            Some(Box::new(move || Some(Asked { process, rpc_port: None, ledger: None })))
+            let process = ProcessId {
+                pid: 0,
+                start_ticks: 0,
+            };
+            Some(Box::new(move || {
+                Some(Asked {
+                    process,
+                    rpc_port: None,
+                    ledger: None,
+                })
+            }))
         }
         (None, None) => None,
     }
@@ -121,24 +177,48 @@ pub(super) async fn rpc(
     if !config.rpc.enabled {
         return off("not checked: disabled (rpc.enabled), or not a validator");
     }
-    let Some(asked) = whom(config, seen) else { return off("not asked: no validator was found") };
-    let starting = admin.get().and_then(|facts| facts.progress.clone()).filter(|at| *at != StartProgress::Running);
+    let Some(asked) = whom(config, seen) else {
+        return off("not asked: no validator was found");
+    };
+    let starting = admin
+        .get()
+        .and_then(|facts| facts.progress.clone())
+        .filter(|at| *at != StartProgress::Running);
     let timeout = config.rpc.timeout.min(MOST_TIMEOUT);
-    let quick = crate::config::Rpc { interval: MIN_INTERVAL, timeout, ..config.rpc.clone() };
+    let quick = crate::config::Rpc {
+        interval: MIN_INTERVAL,
+        timeout,
+        ..config.rpc.clone()
+    };
     let poller = rpc::Poller::new(&quick, clock, asked, admin.clone());
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("rpc", |stop| poller.run(stop));
-    let told = wait_for(PATIENCE, || handle.facts().filter(|facts| facts.up || !facts.problems.is_empty())).await;
+    let told = wait_for(PATIENCE, || {
+        handle
+            .facts()
+            .filter(|facts| facts.up || !facts.problems.is_empty())
+    })
+    .await;
     stage.end(GRACE).await;
     let Some(told) = told else {
-        return (Check::attention(name, "no answer within 3 s", "look at the validator's log; set rpc.url"), handle);
+        return (
+            Check::attention(
+                name,
+                "no answer within 3 s",
+                "look at the validator's log; set rpc.url",
+            ),
+            handle,
+        );
     };
     let check = match starting {
         _ if told.up => answered(&told, admin.get().as_deref()).with("probe", probe(config)),
         Some(progress) if config.rpc.url.is_none() => Check::off(
             name,
-            format!("no answer yet: the validator is starting ({}), and opens JSON-RPC last", progress.name()),
+            format!(
+                "no answer yet: the validator is starting ({}), and opens JSON-RPC last",
+                progress.name()
+            ),
         ),
         _ => Check::attention(
             name,
@@ -154,13 +234,17 @@ pub(super) async fn rpc(
 /// What the daemon would also send there.
 fn probe(config: &Config) -> Option<String> {
     let probe = &config.probe;
-    probe.enabled.then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
+    probe
+        .enabled
+        .then(|| format!("{} every {} s", probe.method, probe.interval.as_secs_f64()))
 }
 
 fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     let name = "rpc";
-    if let (Some(rpc), Some(own)) = (&told.identity, admin.and_then(|facts| facts.identity.as_ref()))
-        && rpc != own
+    if let (Some(rpc), Some(own)) = (
+        &told.identity,
+        admin.and_then(|facts| facts.identity.as_ref()),
+    ) && rpc != own
     {
         return Check::attention(
             name,
@@ -176,7 +260,12 @@ fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
     Check::ok(name, format!("it answers: the node is {health}"))
         .with("slot", told.epoch_info.map(|info| info.absolute_slot))
         .with("behind", told.slots_behind)
-        .with("version", told.version.as_ref().map(|version| version.solana_core.clone()))
+        .with(
+            "version",
+            told.version
+                .as_ref()
+                .map(|version| version.solana_core.clone()),
+        )
         .with("lacks", words(&told.problems))
 }
 
@@ -190,18 +279,25 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
         };
         return Check::off(name, why);
     };
-    let parts = tail::Parts { intake: Intake::new(&config.datapoints), clock };
+    let parts = tail::Parts {
+        intake: Intake::new(&config.datapoints),
+        clock,
+    };
     let tail = LogTail::build(log, parts);
     let view = tail.view();
     let mut stage = Stage::new("once", &Handle::current());
     let started = match tail {
-        LogTail::File(file) => stage.thread("log", move |stop| file.run(stop)).map_err(|error| error.to_string()),
+        LogTail::File(file) => stage
+            .thread("log", move |stop| file.run(stop))
+            .map_err(|error| error.to_string()),
         LogTail::Journal(journal) => {
             stage.task("journal", |stop| journal.run(stop));
             Ok(())
         }
     };
-    let status = wait_for(LOG_PATIENCE, || Some(view.status()).filter(|status| status.up || status.problem.is_some()));
+    let status = wait_for(LOG_PATIENCE, || {
+        Some(view.status()).filter(|status| status.up || status.problem.is_some())
+    });
     let status = status.await;
     stage.end(GRACE).await;
     let (what, remedy) = match log {
@@ -210,12 +306,18 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
             "correct log.file, or give the daemon's user the right to read the file and its folder",
         ),
         Log::Journal(unit) => (
-            format!("journalctl reads the journal of {unit}; whether there is such a unit is not checked"),
+            format!(
+                "journalctl reads the journal of {unit}; whether there is such a unit is not checked"
+            ),
             "correct log.journal, or add the daemon's user to the group systemd-journal (drop-in faultlined/journal.conf)",
         ),
     };
     match (started, status) {
-        (Err(error), _) => Check::attention(name, error, "no thread can be started: look at the limits of this user"),
+        (Err(error), _) => Check::attention(
+            name,
+            error,
+            "no thread can be started: look at the limits of this user",
+        ),
         (Ok(()), Some(status)) => match status.problem {
             None => Check::ok(name, what),
             Some(problem) => Check::attention(name, problem.what, remedy),

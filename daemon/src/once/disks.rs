@@ -28,7 +28,11 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
     if !config.host.enabled {
         return off("not checked: disabled (host.enabled)");
     }
-    let Some(target) = seen.target.clone().filter(|target| target.validator.is_some()) else {
+    let Some(target) = seen
+        .target
+        .clone()
+        .filter(|target| target.validator.is_some())
+    else {
         return off("not checked: only a validator's folders are known");
     };
     let (send, look) = tokio::sync::oneshot::channel();
@@ -39,17 +43,34 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
         drop(send.send(resources::look(&root, &target, clock).await));
     });
     let found = match started {
-        Ok(()) => tokio::time::timeout(PATIENCE, look).await.ok().and_then(Result::ok),
+        Ok(()) => tokio::time::timeout(PATIENCE, look)
+            .await
+            .ok()
+            .and_then(Result::ok),
         Err(error) => {
-            return vec![Check::attention(NAME, error, "no thread can be started: look at the limits of this user")];
+            return vec![Check::attention(
+                NAME,
+                error,
+                "no thread can be started: look at the limits of this user",
+            )];
         }
     };
     stage.end(GRACE).await;
     match found {
-        Some(Ok((held, lacking))) if held.is_empty() && lacking.is_empty() => off("the validator names no folder"),
+        Some(Ok((held, lacking))) if held.is_empty() && lacking.is_empty() => {
+            off("the validator names no folder")
+        }
         Some(Ok((held, lacking))) => {
-            let known = held.iter().filter_map(|held| Some(of_file_system(held, held.system.room?)));
-            known.chain(lacking.iter().map(|lacking| of_lacking(lacking, seen.owner))).collect()
+            let known = held
+                .iter()
+                .filter_map(|held| Some(of_file_system(held, held.system.room?)));
+            known
+                .chain(
+                    lacking
+                        .iter()
+                        .map(|lacking| of_lacking(lacking, seen.owner)),
+                )
+                .collect()
         }
         Some(Err(error)) => off(&format!("not known: {error}")),
         None => vec![Check::attention(NAME, "no answer within 4 s", SEE_MOUNTS)],
@@ -62,28 +83,49 @@ fn of_file_system(held: &Held, room: Room) -> Check {
     let mount = &held.system.mount;
     let place = clean(&mount.mount_point.to_string_lossy());
     let inodes = room.inodes.filter(|(all, _)| *all > 0);
-    let of_inodes = inodes.map(|(all, free)| format!(" and {} of its inodes", share(free, all))).unwrap_or_default();
+    let of_inodes = inodes
+        .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
+        .unwrap_or_default();
     let (avail, size) = (room.avail, room.size);
-    let left = format!("{} of {} ({}){of_inodes} are free", bytes(avail), bytes(size), share(avail, size));
-    let attention = |what: &str, remedy: &str| Check::attention(NAME, format!("{place} {what}: {left}"), remedy);
+    let left = format!(
+        "{} of {} ({}){of_inodes} are free",
+        bytes(avail),
+        bytes(size),
+        share(avail, size)
+    );
+    let attention = |what: &str, remedy: &str| {
+        Check::attention(NAME, format!("{place} {what}: {left}"), remedy)
+    };
     let check = if held.system.of_process && mount.is_read_only() {
         attention(
             "is read-only",
             "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
         )
     } else if is_nearly_used(avail, size) {
-        attention("is nearly full", "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull")
+        attention(
+            "is nearly full",
+            "make room: a validator that cannot write ends; see runbook AgaveDiskNearlyFull",
+        )
     } else if inodes.is_some_and(|(all, free)| is_nearly_used(free, all)) {
-        attention("is nearly out of inodes", "remove files: none can be added; see runbook AgaveDiskInodesLow")
+        attention(
+            "is nearly out of inodes",
+            "remove files: none can be added; see runbook AgaveDiskInodesLow",
+        )
     } else {
         Check::ok(NAME, format!("{place}: {left}"))
     };
     let holds: Vec<&str> = held.holds.iter().copied().collect();
     check
         .with("holds", Some(holds.join(", ")))
-        .with("mount", Some(json!({"mount_point": place, "file_system": clean(&mount.fs_type)})))
+        .with(
+            "mount",
+            Some(json!({"mount_point": place, "file_system": clean(&mount.fs_type)})),
+        )
         .with("bytes", Some(json!({"size": size, "free": avail})))
-        .with("inodes", inodes.map(|(all, free)| json!({"all": all, "free": free})))
+        .with(
+            "inodes",
+            inodes.map(|(all, free)| json!({"all": all, "free": free})),
+        )
 }
 
 /// As a file system that says it has no size at all does not run out of it.
@@ -92,12 +134,21 @@ fn is_nearly_used(left: u64, all: u64) -> bool {
 }
 
 fn share(part: u64, all: u64) -> String {
-    let percent = if all == 0 { 0.0 } else { 100.0 * part as f64 / all as f64 };
+    let percent = if all == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / all as f64
+    };
     format!("{percent:.*} %", usize::from(percent < 10.0))
 }
 
 fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
-    let found = format!("{} {}: {}", lacking.folder.what, lacking.folder.path.display(), lacking.why);
+    let found = format!(
+        "{} {}: {}",
+        lacking.folder.what,
+        lacking.folder.path.display(),
+        lacking.why
+    );
     match (lacking.status, lacking.remedy) {
         (Status::Absent, Some(remedy)) => Check::off(NAME, format!("{found}; {remedy}")),
         (Status::Forbidden, _) => Check::attention(NAME, found, as_owner(owner)),
@@ -118,16 +169,30 @@ mod tests {
     fn of(options: &str, of_process: bool, room: Room) -> Check {
         let line = format!("1 0 259:1 / /mnt/ledger {options} - ext4 /dev/nvme0n1p1 rw\n");
         let mount = mountinfo::parse(line.as_bytes()).unwrap().remove(0);
-        let system = FileSystem { mount, of_process, room: Some(room) };
+        let system = FileSystem {
+            mount,
+            of_process,
+            room: Some(room),
+        };
         of_file_system(&Held::at_once(system, ["ledger", "snapshots"]), room)
     }
 
     #[test]
     fn what_is_nearly_used_up_needs_attention_by_the_runbook_of_its_alert() {
-        let room = |avail, free| Room { size: 100 * GIB, avail: avail * GIB, inodes: Some((1_000, free)) };
+        let room = |avail, free| Room {
+            size: 100 * GIB,
+            avail: avail * GIB,
+            inodes: Some((1_000, free)),
+        };
         let check = of("rw", true, room(28, 990));
-        assert_eq!(check.found, "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free");
-        assert_eq!((check.state, check.details[0].1.as_str()), (State::Ok, Some("ledger, snapshots")));
+        assert_eq!(
+            check.found,
+            "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free"
+        );
+        assert_eq!(
+            (check.state, check.details[0].1.as_str()),
+            (State::Ok, Some("ledger, snapshots"))
+        );
         let remedy = |check: Check| check.remedy.unwrap_or_default();
         for (check, runbook) in [
             (of("rw", true, room(4, 990)), "AgaveDiskNearlyFull"),
@@ -137,33 +202,77 @@ mod tests {
             assert_eq!(check.state, State::Attention, "{check:?}");
             assert!(remedy(check).ends_with(runbook));
         }
-        assert_eq!(of("rw", true, room(5, 50)).state, State::Ok, "as the alerts: below a twentieth");
-        assert_eq!(of("ro", false, room(28, 990)).state, State::Ok, "of the daemon's own mount nothing follows");
-        let none = Room { size: 0, avail: 0, inodes: None };
+        assert_eq!(
+            of("rw", true, room(5, 50)).state,
+            State::Ok,
+            "as the alerts: below a twentieth"
+        );
+        assert_eq!(
+            of("ro", false, room(28, 990)).state,
+            State::Ok,
+            "of the daemon's own mount nothing follows"
+        );
+        let none = Room {
+            size: 0,
+            avail: 0,
+            inodes: None,
+        };
         assert_eq!(of("rw", true, none).state, State::Ok);
     }
 
     #[test]
     fn the_thresholds_are_those_of_the_alerts() {
-        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../grafana/prometheus/rules/faultline.alerts.yml");
+        let rules = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../grafana/prometheus/rules/faultline.alerts.yml"
+        );
         let rules = std::fs::read_to_string(rules).unwrap();
-        for (alert, metric) in [("AgaveDiskNearlyFull", "size_bytes"), ("AgaveDiskInodesLow", "inodes")] {
+        for (alert, metric) in [
+            ("AgaveDiskNearlyFull", "size_bytes"),
+            ("AgaveDiskInodesLow", "inodes"),
+        ] {
             let rule = rules.split(&format!("alert: {alert}\n")).nth(1).unwrap();
-            let threshold = rule.split(&format!("agave_filesystem_{metric}[2m]) < ")).nth(1).unwrap();
-            assert_eq!(threshold.split_whitespace().next(), Some(NEARLY_FULL.to_string().as_str()), "{alert}");
+            let threshold = rule
+                .split(&format!("agave_filesystem_{metric}[2m]) < "))
+                .nth(1)
+                .unwrap();
+            assert_eq!(
+                threshold.split_whitespace().next(),
+                Some(NEARLY_FULL.to_string().as_str()),
+                "{alert}"
+            );
         }
     }
 
     #[test]
     fn what_is_not_found_is_told_with_its_reason_and_what_hangs_needs_attention() {
         let lacking = |status, remedy| {
-            let folder = Folder { what: "ledger", path: "/mnt/ledger".into() };
-            of_lacking(&Lacking { folder, status, why: "why", remedy }, Some(7))
+            let folder = Folder {
+                what: "ledger",
+                path: "/mnt/ledger".into(),
+            };
+            of_lacking(
+                &Lacking {
+                    folder,
+                    status,
+                    why: "why",
+                    remedy,
+                },
+                Some(7),
+            )
         };
         let absent = lacking(Status::Absent, Some("mount it"));
-        assert_eq!((absent.state, absent.found.as_str()), (State::Off, "ledger /mnt/ledger: why; mount it"));
+        assert_eq!(
+            (absent.state, absent.found.as_str()),
+            (State::Off, "ledger /mnt/ledger: why; mount it")
+        );
         let forbidden = lacking(Status::Forbidden, Some("let it search"));
-        assert!(forbidden.state == State::Attention && forbidden.remedy.unwrap().contains("user 7"));
-        assert_eq!(lacking(Status::Broken, None).remedy.as_deref(), Some(SEE_MOUNTS));
+        assert!(
+            forbidden.state == State::Attention && forbidden.remedy.unwrap().contains("user 7")
+        );
+        assert_eq!(
+            lacking(Status::Broken, None).remedy.as_deref(),
+            Some(SEE_MOUNTS)
+        );
     }
 }

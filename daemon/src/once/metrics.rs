@@ -29,7 +29,10 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
         let report = following.report();
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let why = clean(&reasons.join("; "));
-        anyhow::bail!("no process to look at; looked for {}. {why}", report.looking_for);
+        anyhow::bail!(
+            "no process to look at; looked for {}. {why}",
+            report.looking_for
+        );
     }
     tick(config, &root, following, clock)
 }
@@ -38,26 +41,54 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
 ///
 /// # Errors
 /// procfs cannot be read.
-pub(super) fn tick(config: &Config, root: &HostRoot, following: Following, clock: Clock) -> anyhow::Result<Arc<Tick>> {
+pub(super) fn tick(
+    config: &Config,
+    root: &HostRoot,
+    following: Following,
+    clock: Clock,
+) -> anyhow::Result<Arc<Tick>> {
     let sources = sources::polled(config, root, &following);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;
-    let parts = Parts { clock, interval: Duration::from_secs(1), following, root: root.clone(), host, sources };
+    let parts = Parts {
+        clock,
+        interval: Duration::from_secs(1),
+        following,
+        root: root.clone(),
+        host,
+        sources,
+    };
     let ticks: Latest<Tick> = Latest::default();
     let mut ticker = Ticker::new(parts, Hub::new(vec![Box::new(ticks)]));
-    Ok(ticker.tick(Due { number: 1, lateness: Duration::ZERO, missed: 0 }))
+    Ok(ticker.tick(Due {
+        number: 1,
+        lateness: Duration::ZERO,
+        missed: 0,
+    }))
 }
 
 /// One line a series: name, labels, value.
 pub fn table(tick: &Tick) -> String {
-    let series: Vec<(String, String)> = tick.readings().map(|reading| (name(reading), value(&reading.value))).collect();
+    let series: Vec<(String, String)> = tick
+        .readings()
+        .map(|reading| (name(reading), value(&reading.value)))
+        .collect();
     let width = series.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (name, value) in series {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:width$}  {value}");
     }
-    for problem in tick.batches.iter().flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p))) {
-        let _ = writeln!(out, "# {}: {}", problem.0.name(), clean(&problem.1.to_string()));
+    for problem in tick
+        .batches
+        .iter()
+        .flat_map(|batch| batch.problems.iter().map(move |p| (batch.source, p)))
+    {
+        let _ = writeln!(
+            out,
+            "# {}: {}",
+            problem.0.name(),
+            clean(&problem.1.to_string())
+        );
     }
     out
 }
@@ -67,8 +98,9 @@ pub fn json(tick: &Tick) -> String {
     let series: Vec<serde_json::Value> = tick
         .readings()
         .map(|reading| {
-            let labels: Map<String, serde_json::Value> =
-                labels(reading).map(|(k, v)| (k.to_owned(), clean(v).into())).collect();
+            let labels: Map<String, serde_json::Value> = labels(reading)
+                .map(|(k, v)| (k.to_owned(), clean(v).into()))
+                .collect();
             let value = match &reading.value {
                 Value::Whole(n) => json!(n),
                 Value::Real(x) => json!(x),
@@ -84,16 +116,31 @@ pub fn json(tick: &Tick) -> String {
         .map(|(source, problem)| json!({ "source": source.name(), "status": problem.status.name(), "what": clean(&problem.what) }))
         .collect();
     let at = tick.at.unix_seconds();
-    format!("{:#}\n", json!({ "time": at, "series": series, "problems": problems }))
+    format!(
+        "{:#}\n",
+        json!({ "time": at, "series": series, "problems": problems })
+    )
 }
 
 fn labels(reading: &Reading) -> impl Iterator<Item = (&str, &str)> {
-    let own = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|text| text.as_str()));
-    own.chain(reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str())))
+    let own = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(|text| text.as_str()));
+    own.chain(
+        reading
+            .tags
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    )
 }
 
 fn name(reading: &Reading) -> String {
-    let labels: Vec<String> = labels(reading).map(|(name, value)| format!("{name}={value:?}")).collect();
+    let labels: Vec<String> = labels(reading)
+        .map(|(name, value)| format!("{name}={value:?}"))
+        .collect();
     if labels.is_empty() {
         reading.metric.name.to_owned()
     } else {

@@ -37,9 +37,15 @@ enum Listener {
 }
 
 /// Asks `path` of whoever listens; `is_ours` knows a faultlined by its answer.
-async fn listener(address: SocketAddr, path: &str, is_ours: fn(StatusCode, &[u8]) -> bool) -> Listener {
+async fn listener(
+    address: SocketAddr,
+    path: &str,
+    is_ours: fn(StatusCode, &[u8]) -> bool,
+) -> Listener {
     let address = reachable(address);
-    let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else { return Listener::Other };
+    let Ok(uri) = format!("http://{address}{path}").parse::<Uri>() else {
+        return Listener::Other;
+    };
     let asked = async {
         match TcpStream::connect(address).await {
             Ok(_) => {}
@@ -48,53 +54,85 @@ async fn listener(address: SocketAddr, path: &str, is_ours: fn(StatusCode, &[u8]
             Err(_) => return Listener::Silent,
         }
         let client = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
-        let Ok(response) = client.get(uri).await else { return Listener::Other };
+        let Ok(response) = client.get(uri).await else {
+            return Listener::Other;
+        };
         let (status, mut body, mut begin) = (response.status(), response.into_body(), Vec::new());
         while begin.len() < MOST_BYTES {
             match body.frame().await {
-                Some(Ok(frame)) => begin.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+                Some(Ok(frame)) => {
+                    begin.extend_from_slice(frame.data_ref().map_or(&[], |data| data))
+                }
                 Some(Err(_)) | None => break,
             }
         }
-        if is_ours(status, &begin) { Listener::Faultlined } else { Listener::Other }
+        if is_ours(status, &begin) {
+            Listener::Faultlined
+        } else {
+            Listener::Other
+        }
     };
-    tokio::time::timeout(PATIENCE, asked).await.unwrap_or(Listener::Silent)
+    tokio::time::timeout(PATIENCE, asked)
+        .await
+        .unwrap_or(Listener::Silent)
 }
 
 async fn ingest_listener(address: SocketAddr) -> Listener {
-    listener(address, "/health", |status, body| status.is_success() && body == ingest::HEALTH.as_bytes()).await
+    listener(address, "/health", |status, body| {
+        status.is_success() && body == ingest::HEALTH.as_bytes()
+    })
+    .await
 }
 
 /// The port for pushes.
 pub(super) async fn ingest(config: &Config) -> Check {
     if !config.ingest.enabled {
-        return Check::off("ingest", "pushes are disabled: ingest.enabled is false (the default with [log])");
+        return Check::off(
+            "ingest",
+            "pushes are disabled: ingest.enabled is false (the default with [log])",
+        );
     }
-    of_port("ingest", "ingest.listen", config.ingest.listen, ingest_listener(config.ingest.listen).await)
+    of_port(
+        "ingest",
+        "ingest.listen",
+        config.ingest.listen,
+        ingest_listener(config.ingest.listen).await,
+    )
 }
 
 /// The port of /metrics.
 pub(super) async fn metrics(config: &Config) -> Check {
     let listen = config.metrics.listen;
-    let found = listener(listen, "/", |_, body| body.windows(9).any(|word| word == b"faultline")).await;
+    let found = listener(listen, "/", |_, body| {
+        body.windows(9).any(|word| word == b"faultline")
+    })
+    .await;
     if found == Listener::Other && config.metrics.web_config.is_some() {
         return Check::off(
             "metrics",
-            format!("a program listens at {listen}; behind TLS or a password it is not asked which"),
+            format!(
+                "a program listens at {listen}; behind TLS or a password it is not asked which"
+            ),
         );
     }
     of_port("metrics", "metrics.listen", listen, found)
 }
 
 fn of_port(name: &'static str, key: &str, listen: SocketAddr, found: Listener) -> Check {
-    let remedy = format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
+    let remedy =
+        format!("see which program it is (ss -ltnp), and stop it or set {key} to a free port");
     match found {
         _ if listen.port() == 0 => Check::ok(name, "the system chooses a free port (port 0)"),
-        Listener::Nobody => Check::ok(name, format!("{listen} is free; no faultlined listens there now")),
+        Listener::Nobody => Check::ok(
+            name,
+            format!("{listen} is free; no faultlined listens there now"),
+        ),
         Listener::Faultlined => Check::ok(name, format!("a faultlined listens at {listen}")),
-        Listener::Other => {
-            Check::attention(name, format!("what listens at {listen} does not answer as a faultlined"), remedy)
-        }
+        Listener::Other => Check::attention(
+            name,
+            format!("what listens at {listen} does not answer as a faultlined"),
+            remedy,
+        ),
         Listener::Silent => Check::attention(
             name,
             format!("{listen} gives no answer within 1 s"),
@@ -115,22 +153,40 @@ pub(super) async fn push(config: &Config, seen: &ProcessLook) -> Check {
         }
         (None, false) => return Check::off(name, "no pushes are taken (ingest.enabled)"),
     }
-    let validator = seen.target.as_ref().and_then(|target| target.validator.as_ref());
+    let validator = seen
+        .target
+        .as_ref()
+        .and_then(|target| target.validator.as_ref());
     let (Some(validator), Some(environment)) = (validator, &seen.environment) else {
         return Check::off(name, "not checked: no validator is followed");
     };
     let Ok(environment) = environment else {
-        return Check::off(name, "not known: the validator's environment may not be read");
+        return Check::off(
+            name,
+            "not known: the validator's environment may not be read",
+        );
     };
     let set = remedy(config);
-    match environment.variables.get(METRICS_CONFIG).and_then(Option::as_deref).map(MetricsConfig::parse) {
+    match environment
+        .variables
+        .get(METRICS_CONFIG)
+        .and_then(Option::as_deref)
+        .map(MetricsConfig::parse)
+    {
         None | Some(Err(ConfigMistake::Empty)) if validator.program == Program::Fdctl => {
-            Check::off(name, "not known: Frankendancer reads it from its configuration file")
+            Check::off(
+                name,
+                "not known: Frankendancer reads it from its configuration file",
+            )
         }
-        None | Some(Err(ConfigMistake::Empty)) => {
-            Check::attention(name, format!("the validator pushes nothing: it has no {METRICS_CONFIG}"), set)
+        None | Some(Err(ConfigMistake::Empty)) => Check::attention(
+            name,
+            format!("the validator pushes nothing: it has no {METRICS_CONFIG}"),
+            set,
+        ),
+        Some(Err(mistake)) => {
+            Check::attention(name, format!("{METRICS_CONFIG} is wrong: {mistake}"), set)
         }
-        Some(Err(mistake)) => Check::attention(name, format!("{METRICS_CONFIG} is wrong: {mistake}"), set),
         Some(Ok(pushed)) => of_pushes(config, &pushed, set).await,
     }
 }
@@ -140,36 +196,50 @@ async fn of_pushes(config: &Config, pushed: &MetricsConfig, set: String) -> Chec
     let (name, listen) = ("push", config.ingest.listen);
     let leads = lead(&pushed.host, listen);
     let elsewhere = match leads {
-        Lead::Elsewhere(Some(address)) if address.ip().is_loopback() => ingest_listener(address).await,
+        Lead::Elsewhere(Some(address)) if address.ip().is_loopback() => {
+            ingest_listener(address).await
+        }
         _ => Listener::Nobody,
     };
-    let accepted = config.ingest.credentials.as_ref().is_none_or(|wanted| ingest::accepts(wanted, pushed));
+    let accepted = config
+        .ingest
+        .credentials
+        .as_ref()
+        .is_none_or(|wanted| ingest::accepts(wanted, pushed));
     let host = address_of(&pushed.host);
     match (leads, elsewhere) {
         (Lead::Here, _) if config.ingest.credentials.is_none() => Check::ok(
             name,
-            format!("the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"),
+            format!(
+                "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
+            ),
         ),
-        (Lead::Here, _) if accepted => {
-            Check::ok(name, format!("the validator pushes to {host}, with the credentials of [ingest]"))
-        }
+        (Lead::Here, _) if accepted => Check::ok(
+            name,
+            format!("the validator pushes to {host}, with the credentials of [ingest]"),
+        ),
         (Lead::Here, _) => Check::attention(
             name,
-            format!("the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"),
+            format!(
+                "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
+            ),
             set,
         ),
         (Lead::Elsewhere(_), Listener::Faultlined) => Check::ok(
             name,
-            format!("the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"),
+            format!(
+                "the validator pushes to {host}, where a faultlined listens; ingest.listen is {listen}"
+            ),
         ),
         (Lead::Elsewhere(_), _) => Check::attention(
             name,
             format!("the validator pushes to {host}, not to {listen}"),
             set + "; the server it pushes to now can have the same from [forward]",
         ),
-        (Lead::Unknown, _) => {
-            Check::off(name, format!("the validator pushes to {host}; whether that is {listen} is not known"))
-        }
+        (Lead::Unknown, _) => Check::off(
+            name,
+            format!("the validator pushes to {host}; whether that is {listen} is not known"),
+        ),
     }
 }
 
@@ -177,7 +247,9 @@ fn remedy(config: &Config) -> String {
     let listen = reachable(config.ingest.listen);
     let values = match &config.ingest.credentials {
         Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),
-        None => "db=faultline,u=any,p=any, or the credentials that its unit gives the daemon".to_owned(),
+        None => {
+            "db=faultline,u=any,p=any, or the credentials that its unit gives the daemon".to_owned()
+        }
     };
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
 }
@@ -193,7 +265,9 @@ enum Lead {
 }
 
 fn lead(host: &str, listen: SocketAddr) -> Lead {
-    let Ok(uri) = host.parse::<Uri>() else { return Lead::Elsewhere(None) };
+    let Ok(uri) = host.parse::<Uri>() else {
+        return Lead::Elsewhere(None);
+    };
     if uri.scheme_str() != Some("http") {
         return Lead::Elsewhere(None);
     }
@@ -207,7 +281,11 @@ fn lead(host: &str, listen: SocketAddr) -> Lead {
     match ip {
         _ if port != listen.port() && ip.is_none() => Lead::Elsewhere(None),
         None => Lead::Unknown,
-        Some(ip) if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) => Lead::Here,
+        Some(ip)
+            if port == listen.port() && (ip == listen.ip() || listen.ip().is_unspecified()) =>
+        {
+            Lead::Here
+        }
         Some(ip) => Lead::Elsewhere(Some(SocketAddr::new(ip, port))),
     }
 }
@@ -215,7 +293,9 @@ fn lead(host: &str, listen: SocketAddr) -> Lead {
 /// Scheme, host and port: a path or a user may be secrets.
 fn address_of(host: &str) -> String {
     let uri: Option<Uri> = host.parse().ok();
-    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
+    let parts = uri
+        .as_ref()
+        .and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
     match parts {
         Some((scheme, host, Some(port))) => format!("{scheme}://{host}:{port}"),
         Some((scheme, host, None)) => format!("{scheme}://{host}"),
@@ -233,21 +313,46 @@ mod tests {
 
     #[test]
     fn an_address_leads_here_by_number_or_as_localhost_and_only_to_this_port() {
-        for here in ["http://127.0.0.1:9913", "http://localhost:9913", "http://127.0.0.1:9913/prefix"] {
+        for here in [
+            "http://127.0.0.1:9913",
+            "http://localhost:9913",
+            "http://127.0.0.1:9913/prefix",
+        ] {
             assert_eq!(leads(here), Lead::Here, "{here}");
         }
-        for elsewhere in ["http://127.0.0.1:8086", "http://127.0.0.2:9913", "https://127.0.0.1:9913", "127.0.0.1", ""] {
-            assert!(matches!(leads(elsewhere), Lead::Elsewhere(_)), "{elsewhere}");
+        for elsewhere in [
+            "http://127.0.0.1:8086",
+            "http://127.0.0.2:9913",
+            "https://127.0.0.1:9913",
+            "127.0.0.1",
+            "",
+        ] {
+            assert!(
+                matches!(leads(elsewhere), Lead::Elsewhere(_)),
+                "{elsewhere}"
+            );
         }
-        assert!(matches!(leads("http://metrics.example.org:8086"), Lead::Elsewhere(None)));
+        assert!(matches!(
+            leads("http://metrics.example.org:8086"),
+            Lead::Elsewhere(None)
+        ));
         assert_eq!(leads("http://this-host:9913"), Lead::Unknown);
-        assert_eq!(lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()), Lead::Here);
-        assert_eq!(lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()), Lead::Here);
+        assert_eq!(
+            lead("http://192.0.2.7:9913", "0.0.0.0:9913".parse().unwrap()),
+            Lead::Here
+        );
+        assert_eq!(
+            lead("http://[::1]:9913", "[::1]:9913".parse().unwrap()),
+            Lead::Here
+        );
     }
 
     #[test]
     fn an_address_is_told_without_what_may_be_secret() {
-        assert_eq!(address_of("http://me:pw@host:8086/secret?k=v"), "http://host:8086");
+        assert_eq!(
+            address_of("http://me:pw@host:8086/secret?k=v"),
+            "http://host:8086"
+        );
         assert_eq!(address_of("http://[::1]:1/x"), "http://[::1]:1");
         assert_eq!(address_of("p=secret"), "something that is no address");
     }

@@ -67,7 +67,12 @@ impl Check {
     }
 
     pub(super) fn attention(name: &'static str, found: impl Display, remedy: impl Display) -> Self {
-        Self::new(name, State::Attention, found, Some(clean(&remedy.to_string())))
+        Self::new(
+            name,
+            State::Attention,
+            found,
+            Some(clean(&remedy.to_string())),
+        )
     }
 
     /// The same with a fact, if there is one.
@@ -76,12 +81,19 @@ impl Check {
             Value::String(text) => clean(&text).into(),
             other => other,
         };
-        self.details.extend(value.map(|value| (name, clean(value.into()))));
+        self.details
+            .extend(value.map(|value| (name, clean(value.into()))));
         self
     }
 
     fn new(name: &'static str, state: State, found: impl Display, remedy: Option<String>) -> Self {
-        Check { name, state, found: clean(&found.to_string()), remedy, details: Vec::new() }
+        Check {
+            name,
+            state,
+            found: clean(&found.to_string()),
+            remedy,
+            details: Vec::new(),
+        }
     }
 }
 
@@ -101,7 +113,10 @@ pub struct Report {
 impl Report {
     /// How many checks need attention.
     pub fn attention(&self) -> usize {
-        self.checks.iter().filter(|check| check.state == State::Attention).count()
+        self.checks
+            .iter()
+            .filter(|check| check.state == State::Attention)
+            .count()
     }
 
     /// Lines of at most 80 columns, unless a single word is longer.
@@ -111,7 +126,11 @@ impl Report {
             "faultlined {}, checked with the rights of user {}{}; looking for {}",
             env!("CARGO_PKG_VERSION"),
             self.user,
-            if self.user == 0 { " (root; the daemon's user may have fewer)" } else { "" },
+            if self.user == 0 {
+                " (root; the daemon's user may have fewer)"
+            } else {
+                ""
+            },
             clean(&self.looking_for)
         );
         paragraph(&mut out, "", 0, &head);
@@ -119,7 +138,9 @@ impl Report {
             let begin = format!("{:<9}{:<5}", check.name, check.state.mark());
             paragraph(&mut out, &begin, INDENT, &check.found);
             for (name, value) in check.details.iter().filter(|(_, value)| !value.is_object()) {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let value = value
+                    .as_str()
+                    .map_or_else(|| value.to_string(), str::to_owned);
                 let begin = format!("{:INDENT$}{:<DETAIL$}", "", name.replace('_', " "));
                 paragraph(&mut out, &begin, INDENT + DETAIL, &value);
             }
@@ -127,7 +148,11 @@ impl Report {
                 paragraph(&mut out, &format!("{:INDENT$}-> ", ""), INDENT + 3, remedy);
             }
         }
-        let total = self.checks.iter().filter(|check| check.state != State::Off).count();
+        let total = self
+            .checks
+            .iter()
+            .filter(|check| check.state != State::Off)
+            .count();
         let end = match self.attention() {
             0 => format!("All {total} checks are OK."),
             1 => format!("1 of {total} checks needs attention."),
@@ -139,8 +164,11 @@ impl Report {
     /// The same as JSON.
     pub fn json(&self) -> String {
         let check = |check: &Check| {
-            let details: Map<String, Value> =
-                check.details.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+            let details: Map<String, Value> = check
+                .details
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect();
             json!({
                 "name": check.name,
                 "state": check.state.name(),
@@ -184,40 +212,77 @@ mod tests {
     use super::*;
 
     fn report(checks: Vec<Check>) -> Report {
-        Report { at: Stamp::default(), user: 1000, looking_for: "the only validator of this host".to_owned(), checks }
+        Report {
+            at: Stamp::default(),
+            user: 1000,
+            looking_for: "the only validator of this host".to_owned(),
+            checks,
+        }
     }
 
     #[test]
     fn every_line_fits_into_eighty_columns_and_names_what_to_do() {
-        let long = "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it ".repeat(3);
+        let long =
+            "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it "
+                .repeat(3);
         let checks = vec![
-            Check::ok("process", "pid 4242 (agave-validator)").with("pid", Some(4242)).with("ledger", Some("/l")),
+            Check::ok("process", "pid 4242 (agave-validator)")
+                .with("pid", Some(4242))
+                .with("ledger", Some("/l")),
             Check::attention("admin", &long, &long),
             Check::off("log", "not configured"),
         ];
         let text = report(checks).text();
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("\nadmin    FIX  no right") && text.contains("\n              -> no right"), "{text}");
-        assert!(text.contains("\n              pid       4242\n              ledger    /l\n"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            text.contains("\nadmin    FIX  no right")
+                && text.contains("\n              -> no right"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n              pid       4242\n              ledger    /l\n"),
+            "{text}"
+        );
         assert!(text.ends_with("1 of 2 checks needs attention.\n"), "{text}");
     }
 
     #[test]
     fn texts_of_others_neither_steer_the_terminal_nor_break_its_lines() {
         let evil = "a\u{1b}[2J\r\nprocess  OK   all is well\u{202e}";
-        let report = report(vec![Check::attention("rpc", evil, evil).with("ledger", Some(evil))]);
+        let report = report(vec![
+            Check::attention("rpc", evil, evil).with("ledger", Some(evil)),
+        ]);
         for text in [report.text(), report.json()] {
-            assert!(!text.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{text:?}");
-            assert!(!text.lines().any(|line| line.starts_with("process")), "{text}");
+            assert!(
+                !text
+                    .chars()
+                    .any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'),
+                "{text:?}"
+            );
+            assert!(
+                !text.lines().any(|line| line.starts_with("process")),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn json_has_the_same_checks() {
-        let report =
-            report(vec![Check::ok("process", "pid 7").with("pid", Some(7)), Check::attention("rpc", "a", "b")]);
+        let report = report(vec![
+            Check::ok("process", "pid 7").with("pid", Some(7)),
+            Check::attention("rpc", "a", "b"),
+        ]);
         let json: Value = serde_json::from_str(&report.json()).unwrap();
-        assert_eq!((&json["attention"], &json["checks"][0]["details"]["pid"]), (&json!(1), &json!(7)));
-        assert_eq!((&json["checks"][1]["state"], &json["checks"][1]["remedy"]), (&json!("attention"), &json!("b")));
+        assert_eq!(
+            (&json["attention"], &json["checks"][0]["details"]["pid"]),
+            (&json!(1), &json!(7))
+        );
+        assert_eq!(
+            (&json["checks"][1]["state"], &json["checks"][1]["remedy"]),
+            (&json!("attention"), &json!("b"))
+        );
     }
 }

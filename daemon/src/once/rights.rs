@@ -42,24 +42,52 @@ impl ProcessLook {
         let tick = metrics::tick(config, &root, following.clone(), clock)?;
         let Some(target) = target else {
             let process = missing(config, &following);
-            let rights =
-                tick.batches.iter().filter(|batch| batch.source == Source::Host).map(|host| of_batch(host, None));
+            let rights = tick
+                .batches
+                .iter()
+                .filter(|batch| batch.source == Source::Host)
+                .map(|host| of_batch(host, None));
             let rights = rights.collect();
-            return Ok(ProcessLook { following, target: None, owner: None, environment: None, process, rights });
+            return Ok(ProcessLook {
+                following,
+                target: None,
+                owner: None,
+                environment: None,
+                process,
+                rights,
+            });
         };
         let owner = user(&root, target.process);
-        let files = ProcessFiles::open(&root, target.process.pid).ok().filter(|files| files.id() == target.process);
+        let files = ProcessFiles::open(&root, target.process.pid)
+            .ok()
+            .filter(|files| files.id() == target.process);
         let folder = root.procfs.join(target.process.pid.to_string());
-        let environment = files.as_ref().map(|files| files.environment(|name| name == METRICS_CONFIG));
-        let mut rights = files.map(|files| of_files(files, &folder, environment.as_ref(), owner)).unwrap_or_default();
+        let environment = files
+            .as_ref()
+            .map(|files| files.environment(|name| name == METRICS_CONFIG));
+        let mut rights = files
+            .map(|files| of_files(files, &folder, environment.as_ref(), owner))
+            .unwrap_or_default();
         rights.extend(of_tick(&tick, owner));
         let process = describe(&target, owner, &root);
-        Ok(ProcessLook { following, target: Some(target), owner, environment, process, rights })
+        Ok(ProcessLook {
+            following,
+            target: Some(target),
+            owner,
+            environment,
+            process,
+            rights,
+        })
     }
 }
 
 fn missing(config: &Config, following: &Following) -> Check {
-    let problems: Vec<String> = following.report().problems.into_iter().map(|problem| problem.what).collect();
+    let problems: Vec<String> = following
+        .report()
+        .problems
+        .into_iter()
+        .map(|problem| problem.what)
+        .collect();
     let remedy = match &config.target.find {
         Find::Scan => {
             "if the validator does not run, start it; else say which process it is: target.unit, target.ledger or target.pid (--unit, --ledger, \
@@ -87,7 +115,9 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
         ),
     };
     let shown = |path: &Path| path.display().to_string();
-    let cgroup = locate(root, target.process.pid).ok().and_then(|found| found.memory.or(found.unified).ok());
+    let cgroup = locate(root, target.process.pid)
+        .ok()
+        .and_then(|found| found.memory.or(found.unified).ok());
     Check::ok("process", found)
         .with("pid", Some(target.process.pid))
         .with("found_by", Some(found_by(target.found_by)))
@@ -118,15 +148,34 @@ fn of_files(
     let folder = folder.display();
     let sample = files.sample(&mut Vec::new());
     let mut checks = vec![
-        of_file("io", &format!("{folder}/io: bytes read and written"), sample.io.err().as_ref(), owner),
-        of_file("fd", &format!("{folder}/fd: open descriptors"), sample.open_fds.err().as_ref(), owner),
-        of_file("exe", &format!("{folder}/exe: the program's file"), files.exe().err().as_ref(), owner),
+        of_file(
+            "io",
+            &format!("{folder}/io: bytes read and written"),
+            sample.io.err().as_ref(),
+            owner,
+        ),
+        of_file(
+            "fd",
+            &format!("{folder}/fd: open descriptors"),
+            sample.open_fds.err().as_ref(),
+            owner,
+        ),
+        of_file(
+            "exe",
+            &format!("{folder}/exe: the program's file"),
+            files.exe().err().as_ref(),
+            owner,
+        ),
     ];
     let environment = environment.map(|result| result.as_ref().err());
-    checks.extend(
-        environment
-            .map(|error| of_file("environ", &format!("{folder}/environ: its environment variables"), error, owner)),
-    );
+    checks.extend(environment.map(|error| {
+        of_file(
+            "environ",
+            &format!("{folder}/environ: its environment variables"),
+            error,
+            owner,
+        )
+    }));
     checks
 }
 
@@ -135,7 +184,9 @@ fn of_file(name: &'static str, what: &str, error: Option<&ReadError>, owner: Opt
         None => Check::ok(name, what),
         Some(error) => match error.kind() {
             ErrorKind::Absent => Check::off(name, error),
-            ErrorKind::Forbidden => Check::attention(name, format!("no right to read {what}"), as_owner(owner)),
+            ErrorKind::Forbidden => {
+                Check::attention(name, format!("no right to read {what}"), as_owner(owner))
+            }
             ErrorKind::Gone | ErrorKind::Broken => Check::attention(name, error, AGAIN),
         },
     }
@@ -150,15 +201,27 @@ pub(super) fn as_owner(owner: Option<u32>) -> String {
                 without them, give the daemon CAP_SYS_PTRACE, or do without this value"
             .to_owned();
     }
-    let user = owner.map_or_else(|| "the process's user".to_owned(), |user| format!("user {user}, the process's own"));
-    format!("run the daemon as {user} (drop-in faultlined/same-user.conf), or do without this value")
+    let user = owner.map_or_else(
+        || "the process's user".to_owned(),
+        |user| format!("user {user}, the process's own"),
+    );
+    format!(
+        "run the daemon as {user} (drop-in faultlined/same-user.conf), or do without this value"
+    )
 }
 
 /// The sources that read the kernel.
 fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
-    let wanted =
-        |batch: &&Arc<Batch>| matches!(batch.source, Source::Process | Source::Threads | Source::Cgroup | Source::Host);
-    tick.batches.iter().filter(wanted).map(move |batch| of_batch(batch, owner))
+    let wanted = |batch: &&Arc<Batch>| {
+        matches!(
+            batch.source,
+            Source::Process | Source::Threads | Source::Cgroup | Source::Host
+        )
+    };
+    tick.batches
+        .iter()
+        .filter(wanted)
+        .map(move |batch| of_batch(batch, owner))
 }
 
 fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
@@ -169,10 +232,17 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
         _ => ("host", "memory and pressure of this machine"),
     };
     // What is read file by file above is told there.
-    let own_line = |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
-    let bad = batch.problems.iter().filter(|problem| problem.status != Status::Absent && !own_line(&problem.what));
+    let own_line =
+        |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
+    let bad = batch
+        .problems
+        .iter()
+        .filter(|problem| problem.status != Status::Absent && !own_line(&problem.what));
     let bad: Vec<_> = bad.collect();
-    let absent = batch.problems.iter().filter(|problem| problem.status == Status::Absent);
+    let absent = batch
+        .problems
+        .iter()
+        .filter(|problem| problem.status == Status::Absent);
     if bad.is_empty() && batch.up {
         let note = match absent.count() {
             0 => String::new(),
@@ -180,9 +250,23 @@ fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {
         };
         return Check::ok(name, format!("{what}{note}"));
     }
-    let all = if bad.is_empty() { absent.collect() } else { bad };
-    let forbidden = all.iter().any(|problem| problem.status == Status::Forbidden);
-    let told: Vec<&str> = all.iter().map(|problem| problem.what.as_str()).take(3).collect();
-    let remedy = if forbidden { as_owner(owner) } else { AGAIN.to_owned() };
+    let all = if bad.is_empty() {
+        absent.collect()
+    } else {
+        bad
+    };
+    let forbidden = all
+        .iter()
+        .any(|problem| problem.status == Status::Forbidden);
+    let told: Vec<&str> = all
+        .iter()
+        .map(|problem| problem.what.as_str())
+        .take(3)
+        .collect();
+    let remedy = if forbidden {
+        as_owner(owner)
+    } else {
+        AGAIN.to_owned()
+    };
     Check::attention(name, format!("{what}: {}", told.join("; ")), remedy)
 }

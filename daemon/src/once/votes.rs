@@ -28,15 +28,24 @@ pub(super) async fn check(
         return Check::off(name, "not checked: disabled (validator.enabled)");
     }
     let whom = whom(config, seen).filter(|_| rpc.facts().is_some_and(|facts| facts.up));
-    let Some(whom) = whom else { return Check::off(name, "not asked: JSON-RPC does not answer") };
+    let Some(whom) = whom else {
+        return Check::off(name, "not asked: JSON-RPC does not answer");
+    };
     let timeout = config.validator.timeout.min(MOST_TIMEOUT);
-    let quick = config::Validator { interval: MIN_INTERVAL, timeout, ..config.validator.clone() };
+    let quick = config::Validator {
+        interval: MIN_INTERVAL,
+        timeout,
+        ..config.validator.clone()
+    };
     let endpoint = rpc::Endpoint::new(&config.rpc, whom, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
     let mut stage = Stage::new("once", &Handle::current());
     stage.task("votes", |stop| poller.run(stop));
-    let whole = wait_for(PATIENCE, || handle.standing().filter(|standing| standing.is_whole)).await;
+    let whole = wait_for(PATIENCE, || {
+        handle.standing().filter(|standing| standing.is_whole)
+    })
+    .await;
     stage.end(GRACE).await;
     let standing = whole.or_else(|| handle.standing());
     match standing {
@@ -56,18 +65,28 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if is_configured => {
             let remedy = "correct validator.vote_account, or leave it out";
-            return Check::attention(name, format!("the node knows no vote account {account}"), remedy);
+            return Check::attention(
+                name,
+                format!("the node knows no vote account {account}"),
+                remedy,
+            );
         }
         (None, _) if standing.is_known => {
-            return Check::off(name, "the identity has no vote account with stake: the node does not vote");
+            return Check::off(
+                name,
+                "the identity has no vote account with stake: the node does not vote",
+            );
         }
         _ => return Check::off(name, "not known").with("lacks", lacks),
     };
-    let behind = own.distance().map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
+    let behind = own
+        .distance()
+        .map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
-        false if standing.is_standby => {
-            Check::ok(name, "the vote account is current; another node votes with it, and this one is on standby")
-        }
+        false if standing.is_standby => Check::ok(
+            name,
+            "the vote account is current; another node votes with it, and this one is on standby",
+        ),
         false => Check::ok(name, "the vote account is current"),
         true => Check::attention(
             name,
@@ -81,6 +100,12 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
     check
         .with("account", Some(account.as_str()))
         .with("last_vote", behind)
-        .with("stake", Some(format!("{:.2} SOL", own.account.activated_stake as f64 / LAMPORTS_PER_SOL)))
+        .with(
+            "stake",
+            Some(format!(
+                "{:.2} SOL",
+                own.account.activated_stake as f64 / LAMPORTS_PER_SOL
+            )),
+        )
         .with("lacks", lacks)
 }

@@ -4,7 +4,11 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 
 fn appear(file: &mut ReadyFile) {
-    file.appear(vec!["127.0.0.1:1".to_owned(), "/run/m.sock".to_owned()], None).unwrap();
+    file.appear(
+        vec!["127.0.0.1:1".to_owned(), "/run/m.sock".to_owned()],
+        None,
+    )
+    .unwrap();
 }
 
 fn read(path: &Path) -> serde_json::Value {
@@ -12,11 +16,17 @@ fn read(path: &Path) -> serde_json::Value {
 }
 
 fn target(pid: u32) -> Option<Target> {
-    Some(Target { pid, start_ticks: 7 })
+    Some(Target {
+        pid,
+        start_ticks: 7,
+    })
 }
 
 fn names(folder: &Path) -> Vec<OsString> {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect()
 }
 
 #[test]
@@ -42,7 +52,11 @@ fn it_is_there_once_it_appears_names_the_process_and_is_gone_when_dropped() {
     let before = fs::read(&path).unwrap();
     fs::write(&path, "mine").unwrap();
     file.update(target(5));
-    assert_eq!(fs::read(&path).unwrap(), b"mine", "what has not changed is not written");
+    assert_eq!(
+        fs::read(&path).unwrap(),
+        b"mine",
+        "what has not changed is not written"
+    );
     file.update(target(6));
     assert_ne!(fs::read(&path).unwrap(), before);
     drop(file);
@@ -65,7 +79,10 @@ fn a_link_in_its_place_is_replaced_and_what_it_leads_to_stays_as_it_was() {
     file.update(target(4));
     assert_eq!(read(&path)["target"]["pid"], 4);
     drop(file);
-    assert_eq!((names(folder.path()), fs::read(&other).unwrap()), (vec!["other".into()], b"precious".to_vec()));
+    assert_eq!(
+        (names(folder.path()), fs::read(&other).unwrap()),
+        (vec!["other".into()], b"precious".to_vec())
+    );
 }
 
 #[test]
@@ -85,7 +102,10 @@ fn what_cannot_be_written_is_an_error_that_names_it_and_leaves_nothing() {
     ] {
         let error = ReadyFile::open(&at(name)).unwrap_err();
         let said = error.to_string();
-        assert!(said.contains(&at(name).display().to_string()) && said.contains(why), "{said}");
+        assert!(
+            said.contains(&at(name).display().to_string()) && said.contains(why),
+            "{said}"
+        );
         assert!(error.is_permanent());
     }
     assert_eq!(names(folder.path()), before);
@@ -101,7 +121,10 @@ fn one_that_can_no_longer_be_written_is_removed_and_comes_back() {
     let obstacle = folder.path().join(file.part());
     fs::create_dir(&obstacle).unwrap();
     file.update(target(4));
-    assert!(!path.exists(), "it would name another process than the one that is followed");
+    assert!(
+        !path.exists(),
+        "it would name another process than the one that is followed"
+    );
     file.update(target(4));
     assert!(!path.exists());
     fs::remove_dir(&obstacle).unwrap();

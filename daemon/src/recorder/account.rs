@@ -27,7 +27,12 @@ pub struct Account {
 impl Account {
     /// Nothing written yet.
     pub fn new(name: &'static str) -> Arc<Self> {
-        Arc::new(Account { name, rows: AtomicU64::new(0), dropped: AtomicU64::new(0), problem: Mutex::default() })
+        Arc::new(Account {
+            name,
+            rows: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            problem: Mutex::default(),
+        })
     }
 
     /// The label value.
@@ -52,12 +57,18 @@ impl Account {
 
     /// Rows written, and entries dropped.
     pub fn counts(&self) -> (u64, u64) {
-        (self.rows.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
+        (
+            self.rows.load(Ordering::Relaxed),
+            self.dropped.load(Ordering::Relaxed),
+        )
     }
 
     /// What was said last.
     pub fn problem(&self) -> Option<Problem> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.problem
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -95,7 +106,9 @@ impl RecorderSource {
         }
         let before: Option<ProcessId> = seen.target.take().map(|target| target.process);
         let ended = self.following.report().ended;
-        seen.ended = ended.filter(|(process, _)| Some(*process) == before).map(|(_, reason)| reason);
+        seen.ended = ended
+            .filter(|(process, _)| Some(*process) == before)
+            .map(|(_, reason)| reason);
         seen.target = look.target.map(|target| Arc::new(target.clone()));
     }
 }
@@ -108,8 +121,15 @@ impl Poll for RecorderSource {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         self.note(look);
         // What is wrong with a file is a state, told at every tick.
-        let mut finding = Finding { repeated: true, ..Finding::default() };
-        finding.problems = self.accounts.iter().filter_map(|account| account.problem()).collect();
+        let mut finding = Finding {
+            repeated: true,
+            ..Finding::default()
+        };
+        finding.problems = self
+            .accounts
+            .iter()
+            .filter_map(|account| account.problem())
+            .collect();
         finding.up = finding.problems.is_empty();
         finding.problems.extend(self.overrun(look.now.uptime));
         (self.more)(&mut finding);
@@ -117,8 +137,16 @@ impl Poll for RecorderSource {
         let lost = self.queue.lost();
         for account in &self.accounts {
             let (rows, dropped) = account.counts();
-            finding.readings.push(Reading::counter(&d::RECORDER_ROWS, [account.name.into()], rows));
-            finding.readings.push(Reading::counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost));
+            finding.readings.push(Reading::counter(
+                &d::RECORDER_ROWS,
+                [account.name.into()],
+                rows,
+            ));
+            finding.readings.push(Reading::counter(
+                &d::RECORDER_DROPPED,
+                [account.name.into()],
+                dropped + lost,
+            ));
         }
         finding
     }

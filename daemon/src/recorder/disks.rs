@@ -29,19 +29,37 @@ pub fn configured(find: &Find) -> Vec<Folder> {
 
 /// The folders of a validator that runs; empty for other programs, and where they cannot be told.
 pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
-    let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else { return Vec::new() };
+    let (Some(_), Some(ledger)) = (&target.validator, &target.ledger) else {
+        return Vec::new();
+    };
     let pid = target.process.pid;
-    let arguments = ProcessFiles::open(root, pid).and_then(|files| files.cmdline()).unwrap_or_default();
-    let arguments: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let arguments = ProcessFiles::open(root, pid)
+        .and_then(|files| files.cmdline())
+        .unwrap_or_default();
+    let arguments: Vec<String> = arguments
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let current = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
     // A relative one is told only with the folder it begins in.
-    let whole = |path: String| current.as_ref().map_or(PathBuf::from(&path), |current| current.join(&path));
-    let accounts = accounts(&arguments).into_iter().map(whole).filter(|path| path.is_absolute());
+    let whole = |path: String| {
+        current
+            .as_ref()
+            .map_or(PathBuf::from(&path), |current| current.join(&path))
+    };
+    let accounts = accounts(&arguments)
+        .into_iter()
+        .map(whole)
+        .filter(|path| path.is_absolute());
     folders(ledger.clone(), accounts, Some(pid))
 }
 
 /// A validator that is told nothing else keeps its accounts in the ledger.
-fn folders(ledger: PathBuf, accounts: impl Iterator<Item = PathBuf>, pid: Option<u32>) -> Vec<Folder> {
+fn folders(
+    ledger: PathBuf,
+    accounts: impl Iterator<Item = PathBuf>,
+    pid: Option<u32>,
+) -> Vec<Folder> {
     let all = std::iter::once(("ledger", ledger)).chain(accounts.map(|path| ("accounts", path)));
     all.map(|(what, path)| Folder { what, path, pid }).collect()
 }
@@ -49,19 +67,31 @@ fn folders(ledger: PathBuf, accounts: impl Iterator<Item = PathBuf>, pid: Option
 /// The folders of `--accounts`, which takes several, with commas between them.
 fn accounts(arguments: &[String]) -> Vec<String> {
     let following = arguments.iter().skip(1).map(Some).chain([None]);
-    let given =
-        arguments.iter().zip(following).filter_map(|(argument, next)| match argument.strip_prefix("--accounts")? {
-            "" => next.map(String::as_str),
-            rest => rest.strip_prefix('='),
-        });
-    given.flat_map(|paths| paths.split(',')).map(str::to_owned).collect()
+    let given = arguments
+        .iter()
+        .zip(following)
+        .filter_map(
+            |(argument, next)| match argument.strip_prefix("--accounts")? {
+                "" => next.map(String::as_str),
+                rest => rest.strip_prefix('='),
+            },
+        );
+    given
+        .flat_map(|paths| paths.split(','))
+        .map(str::to_owned)
+        .collect()
 }
 
 /// One sentence for each folder that shares a file system or a disk with the recording. Says nothing of what cannot be
 /// looked at.
 pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<String> {
     let whole = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
-    let Some(own) = whole.parent().and_then(|folder| FolderDisks::of(root, folder, None)) else { return Vec::new() };
+    let Some(own) = whole
+        .parent()
+        .and_then(|folder| FolderDisks::of(root, folder, None))
+    else {
+        return Vec::new();
+    };
     let sentence = |folder: &Folder| {
         let place = FolderDisks::of(root, &folder.path, folder.pid)?;
         let shared = own.shared(&place)?;
@@ -85,16 +115,31 @@ struct FolderDisks {
 impl FolderDisks {
     fn of(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<FolderDisks> {
         let seen = match pid {
-            Some(pid) => root.procfs.join(format!("{pid}/root")).join(folder.strip_prefix("/").ok()?),
+            Some(pid) => root
+                .procfs
+                .join(format!("{pid}/root"))
+                .join(folder.strip_prefix("/").ok()?),
             None => folder.to_owned(),
         };
         let device = rustix::fs::stat(&seen).ok()?.st_dev;
         let numbers = (rustix::fs::major(device), rustix::fs::minor(device));
         let mut disks = BTreeSet::new();
-        let source = if numbers.0 == 0 { source(root, folder, pid) } else { None };
-        let block = source.and_then(|path| rustix::fs::stat(path).ok()).map(|found| found.st_rdev);
-        let (major, minor) = block.map_or(numbers, |device| (rustix::fs::major(device), rustix::fs::minor(device)));
-        add_disks(&root.sysfs.join(format!("dev/block/{major}:{minor}")), &mut disks, 0);
+        let source = if numbers.0 == 0 {
+            source(root, folder, pid)
+        } else {
+            None
+        };
+        let block = source
+            .and_then(|path| rustix::fs::stat(path).ok())
+            .map(|found| found.st_rdev);
+        let (major, minor) = block.map_or(numbers, |device| {
+            (rustix::fs::major(device), rustix::fs::minor(device))
+        });
+        add_disks(
+            &root.sysfs.join(format!("dev/block/{major}:{minor}")),
+            &mut disks,
+            0,
+        );
         Some(FolderDisks { device, disks })
     }
 
@@ -111,22 +156,40 @@ impl FolderDisks {
 /// The block device of a file system that has no number of one (btrfs, overlay): the mount's source.
 fn source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<PathBuf> {
     let owner = pid.map_or_else(|| "self".to_owned(), |pid| pid.to_string());
-    let mounts = root.read_proc(&format!("{owner}/mountinfo"), mountinfo::parse).ok()?;
+    let mounts = root
+        .read_proc(&format!("{owner}/mountinfo"), mountinfo::parse)
+        .ok()?;
     let source = PathBuf::from(&mountinfo::holding(&mounts, folder)?.source);
     source.is_absolute().then_some(source)
 }
 
 /// A partition's disk; the disks below a volume or an array, at most some levels down.
 fn add_disks(block: &Path, disks: &mut BTreeSet<String>, depth: u32) {
-    let Ok(folder) = block.canonicalize() else { return };
-    let whole = if folder.join("partition").exists() { folder.parent().unwrap_or(&folder) } else { &folder };
-    let below: Vec<PathBuf> =
-        std::fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let Ok(folder) = block.canonicalize() else {
+        return;
+    };
+    let whole = if folder.join("partition").exists() {
+        folder.parent().unwrap_or(&folder)
+    } else {
+        &folder
+    };
+    let below: Vec<PathBuf> = std::fs::read_dir(whole.join("slaves"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
     if below.is_empty() || depth >= 8 {
-        disks.extend(whole.file_name().map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()));
+        disks.extend(
+            whole
+                .file_name()
+                .map(|name| String::from_utf8_lossy(name.as_bytes()).into_owned()),
+        );
     }
     if depth < 8 {
-        below.iter().for_each(|slave| add_disks(slave, disks, depth + 1));
+        below
+            .iter()
+            .for_each(|slave| add_disks(slave, disks, depth + 1));
     }
 }
 

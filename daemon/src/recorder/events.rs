@@ -38,7 +38,13 @@ impl Events {
 
     /// What the tick tells, then the tick itself, appended to `out`. The end of a process comes before the tick at which it
     /// is gone, a start before the tick at which it is there.
-    pub(super) fn tick(&mut self, tick: &Arc<Tick>, seen: &FollowedAtTick, describe: &Describe, out: &mut Vec<Entry>) {
+    pub(super) fn tick(
+        &mut self,
+        tick: &Arc<Tick>,
+        seen: &FollowedAtTick,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
         self.time(tick, out);
         if changed(self.target.as_deref(), seen.target.as_deref()) {
             if let (Some(before), Some(target)) = (&self.target, &seen.target)
@@ -46,7 +52,10 @@ impl Events {
             {
                 // Another program executed in place: the same process, described anew.
                 let manifest = describe(target);
-                out.push(Entry::Known(Arc::new(Described { target: Arc::clone(target), manifest })));
+                out.push(Entry::Known(Arc::new(Described {
+                    target: Arc::clone(target),
+                    manifest,
+                })));
                 self.target = Some(Arc::clone(target));
             } else {
                 self.replaced(tick, seen, describe, out);
@@ -60,9 +69,13 @@ impl Events {
 
     /// What the clocks tell since the last tick: ticks that are missing, a wall clock that was set.
     fn time(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
-        let steps = tick.number_of(&d::CLOCK_STEPS, &[]).unwrap_or(self.clock_steps);
+        let steps = tick
+            .number_of(&d::CLOCK_STEPS, &[])
+            .unwrap_or(self.clock_steps);
         let was_set = steps > std::mem::replace(&mut self.clock_steps, steps);
-        let Some((number, at)) = self.last.replace((tick.number, tick.at)) else { return };
+        let Some((number, at)) = self.last.replace((tick.number, tick.at)) else {
+            return;
+        };
         let seconds = tick.at.since(at).as_secs_f64();
         if tick.number > number + 1 {
             let ticks = tick.number - number - 1;
@@ -77,23 +90,38 @@ impl Events {
     }
 
     /// The end of who was followed, and the beginning of who is.
-    fn replaced(&mut self, tick: &Tick, seen: &FollowedAtTick, describe: &Describe, out: &mut Vec<Entry>) {
+    fn replaced(
+        &mut self,
+        tick: &Tick,
+        seen: &FollowedAtTick,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
         if let Some(before) = &self.target {
             let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
                 Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
                 reason => (EventKind::Exit, reason),
             };
-            let detail = json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
+            let detail =
+                json!({ "pid": before.process.pid, "comm": before.comm, "reason": reason.name() });
             out.push(Entry::event(tick.at, kind, &detail));
         }
         self.follow(tick, seen.target.as_ref(), describe, out);
     }
 
     /// Another process, or none.
-    fn follow(&mut self, tick: &Tick, target: Option<&Arc<Target>>, describe: &Describe, out: &mut Vec<Entry>) {
+    fn follow(
+        &mut self,
+        tick: &Tick,
+        target: Option<&Arc<Target>>,
+        describe: &Describe,
+        out: &mut Vec<Entry>,
+    ) {
         (self.target, self.slot) = (target.cloned(), None);
         out.push(Entry::Process(target.map(|target| {
-            let started = tick.number_of(&p::START_TIME, &[]).and_then(|s| Duration::try_from_secs_f64(s).ok());
+            let started = tick
+                .number_of(&p::START_TIME, &[])
+                .and_then(|s| Duration::try_from_secs_f64(s).ok());
             Arc::new(Followed {
                 target: Arc::clone(target),
                 started_unix: started,
@@ -109,9 +137,15 @@ impl Events {
 
     fn restarts(&mut self, tick: &Tick, out: &mut Vec<Entry>) {
         for (reason, before) in Reason::ALL.into_iter().zip(&mut self.restarts) {
-            let count = tick.number_of(&p::RESTARTS, &[reason.name()]).unwrap_or(0.0);
+            let count = tick
+                .number_of(&p::RESTARTS, &[reason.name()])
+                .unwrap_or(0.0);
             if count > std::mem::replace(before, count) {
-                out.push(Entry::event(tick.at, EventKind::Restart, &json!({ "reason": reason.name() })));
+                out.push(Entry::event(
+                    tick.at,
+                    EventKind::Restart,
+                    &json!({ "reason": reason.name() }),
+                ));
             }
         }
     }
@@ -120,7 +154,11 @@ impl Events {
         let stalled = tick.number_of(&v::STALLED, &[]) == Some(1.0);
         self.slot = tick.number_of(&v::SLOT, &["processed"]).or(self.slot);
         if stalled && !self.stalled {
-            out.push(Entry::event(tick.at, EventKind::Stall, &json!({ "slot": self.slot })));
+            out.push(Entry::event(
+                tick.at,
+                EventKind::Stall,
+                &json!({ "slot": self.slot }),
+            ));
         }
         self.stalled = stalled;
     }
@@ -132,7 +170,8 @@ impl Events {
             return;
         }
         let before = std::mem::replace(&mut self.phase, phase.cloned());
-        let detail = json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
+        let detail =
+            json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
         out.push(Entry::event(tick.at, EventKind::Phase, &detail));
         let Some(phase) = phase else { return };
         if self.last_known.replace(phase.clone()).as_ref() == Some(phase) {
@@ -144,7 +183,11 @@ impl Events {
             _ => return,
         };
         let slots = tick.number_of(&v::SLOTS_BEHIND, &[]);
-        out.push(Entry::event(tick.at, reached, &json!({ "slots_behind": slots })));
+        out.push(Entry::event(
+            tick.at,
+            reached,
+            &json!({ "slots_behind": slots }),
+        ));
     }
 }
 
@@ -152,7 +195,10 @@ impl Events {
 /// program's file was replaced on disk.
 fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
     let program = |target: &Target| {
-        let exe = target.exe.as_ref().map(|exe| exe.to_string_lossy().into_owned());
+        let exe = target
+            .exe
+            .as_ref()
+            .map(|exe| exe.to_string_lossy().into_owned());
         exe.map(|exe| exe.trim_end_matches(" (deleted)").to_owned())
     };
     let identity = |target: &Target| (target.process, target.comm.clone(), program(target));
@@ -160,14 +206,22 @@ fn changed(before: Option<&Target>, now: Option<&Target>) -> bool {
 }
 
 fn phase_of(tick: &Tick) -> Option<&Text> {
-    let on = |reading: &&Reading| reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0);
-    tick.readings().find(on).and_then(|reading| reading.labels.first())
+    let on = |reading: &&Reading| {
+        reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0)
+    };
+    tick.readings()
+        .find(on)
+        .and_then(|reading| reading.labels.first())
 }
 
 impl Entry {
     /// An event with its details.
     pub fn event(at: Stamp, kind: EventKind, detail: &Value) -> Entry {
-        Entry::Event(Event { at, kind, detail: detail.to_string() })
+        Entry::Event(Event {
+            at,
+            kind,
+            detail: detail.to_string(),
+        })
     }
 }
 

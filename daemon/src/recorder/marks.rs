@@ -19,7 +19,9 @@ pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = |kind: &&str| SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST;
+        let has_room = |kind: &&str| {
+            SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
+        };
         let kind = kind.filter(has_room).unwrap_or(OTHER);
         match counts.get_mut(kind) {
             Some(count) => *count += 1,
@@ -29,8 +31,9 @@ impl Marks {
 
     pub(super) fn readings(&self) -> Vec<Reading> {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reading =
-            |(kind, count): (&Arc<str>, &u64)| Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count);
+        let reading = |(kind, count): (&Arc<str>, &u64)| {
+            Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count)
+        };
         counts.iter().map(reading).collect()
     }
 }
@@ -46,15 +49,28 @@ mod tests {
         marks.count(Some("failed"));
         marks.count(None);
         marks.count(Some("failed"));
-        let expected = |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
-        assert_eq!(marks.readings(), [expected("failed", 2), expected("other", 1)]);
-        let more: Vec<String> = (0..20).map(|number| format!("kind_{}", "a".repeat(number + 1))).collect();
+        let expected =
+            |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
+        assert_eq!(
+            marks.readings(),
+            [expected("failed", 2), expected("other", 1)]
+        );
+        let more: Vec<String> = (0..20)
+            .map(|number| format!("kind_{}", "a".repeat(number + 1)))
+            .collect();
         more.iter().for_each(|kind| marks.count(Some(kind)));
         assert_eq!(marks.readings().len(), MOST);
         marks.count(Some("failed"));
         assert!(marks.readings().contains(&expected("failed", 3)));
-        assert!(marks.readings().contains(&expected("other", 1 + 20 - (MOST as u64 - 2))));
+        assert!(
+            marks
+                .readings()
+                .contains(&expected("other", 1 + 20 - (MOST as u64 - 2)))
+        );
         marks.count(Some("void"));
-        assert!(marks.readings().contains(&expected("void", 1)), "a search's always count");
+        assert!(
+            marks.readings().contains(&expected("void", 1)),
+            "a search's always count"
+        );
     }
 }

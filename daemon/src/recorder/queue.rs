@@ -99,14 +99,20 @@ mod tests {
     }
 
     fn tick(number: u64) -> Message {
-        let tick = Tick { number, at: Stamp::default(), batches: Vec::new() };
+        let tick = Tick {
+            number,
+            at: Stamp::default(),
+            batches: Vec::new(),
+        };
         Message::Tick(Arc::new(tick), FollowedAtTick::default())
     }
 
     #[test]
     fn what_finds_no_room_is_counted_and_other_kinds_still_do() {
         let queue = Queue::default();
-        let taken = (0..MOST_TICKS as u64 + 5).filter(|number| queue.push(tick(*number))).count();
+        let taken = (0..MOST_TICKS as u64 + 5)
+            .filter(|number| queue.push(tick(*number)))
+            .count();
         assert_eq!((taken, queue.lost()), (MOST_TICKS, 5));
         assert!(queue.push(mark("a")));
         let all = queue.take();

@@ -60,7 +60,11 @@ impl RecordingFile {
     ///
     /// # Errors
     /// The file cannot be made or written, or is not what can be gone on with.
-    pub fn open(path: &Path, opening: &Opening, account: Arc<Account>) -> Result<RecordingFile, Error> {
+    pub fn open(
+        path: &Path,
+        opening: &Opening,
+        account: Arc<Account>,
+    ) -> Result<RecordingFile, Error> {
         let started = opening.session.started;
         let detail = json!({ "version": opening.session.version, "pid": std::process::id() });
         let first = Entry::event(started, EventKind::DaemonStart, &detail);
@@ -100,20 +104,37 @@ impl RecordingFile {
 
     /// Closes a file that is not at its path any more: the next try begins a new one.
     fn look_for_the_file(&mut self, now: Stamp) {
-        let Some(what) = self.place.changed() else { return };
-        let Some(mut writer) = self.writer.take() else { return };
-        let why = format!("{} was {what} while it was written; a new one is begun", self.path.display());
+        let Some(what) = self.place.changed() else {
+            return;
+        };
+        let Some(mut writer) = self.writer.take() else {
+            return;
+        };
+        let why = format!(
+            "{} was {what} while it was written; a new one is begun",
+            self.path.display()
+        );
         tracing::error!(recorder = self.account.name(), why);
         // Whoever moved it shall have all of it.
-        let closed = if self.place.log_is_foreign() { writer.checkpoint() } else { writer.finish(now) };
+        let closed = if self.place.log_is_foreign() {
+            writer.checkpoint()
+        } else {
+            writer.finish(now)
+        };
         if let Err(error) = closed {
             tracing::warn!(%error, "the end of the existing recording may be lost");
         }
         self.place.remove_log();
         self.kept.begin_with(self.process.as_ref());
-        self.account.say(Some(Problem::new(Status::Gone, why.clone())));
+        self.account
+            .say(Some(Problem::new(Status::Gone, why.clone())));
         self.shown_until = Some(now.uptime + SHOW_FOR);
-        let trouble = Trouble { since: self.written, pause: FIRST_PAUSE / 2, next: now.uptime, why };
+        let trouble = Trouble {
+            since: self.written,
+            pause: FIRST_PAUSE / 2,
+            next: now.uptime,
+            why,
+        };
         self.trouble.get_or_insert(trouble).next = now.uptime;
     }
 
@@ -126,7 +147,9 @@ impl RecordingFile {
             self.writer = Some(opened.inspect_err(|_| self.lose(entries))?);
             self.place = FileIdentity::of(&self.path);
         }
-        let Some(trouble) = &self.trouble else { return self.write(entries, entries.len()) };
+        let Some(trouble) = &self.trouble else {
+            return self.write(entries, entries.len());
+        };
         let seconds = now.since(trouble.since).as_secs_f64();
         let detail = json!({ "why": trouble.why, "entries": self.lost, "seconds": seconds });
         let mut all = self.kept.take(self.process.as_ref());
@@ -139,10 +162,16 @@ impl RecordingFile {
     /// Writes in one transaction, and one more for each change of process, so that what has failed can be tried again: the
     /// writer goes on with the process of the last one. Of what is not written the first `keep` of all are kept or lost.
     fn write(&mut self, entries: &[Entry], keep: usize) -> Result<u64, Error> {
-        let Some(writer) = &mut self.writer else { return Ok(0) };
+        let Some(writer) = &mut self.writer else {
+            return Ok(0);
+        };
         let (mut rows, mut done) = (0, 0);
         for part in entries.chunk_by(|_, next| !matches!(next, Entry::Process(_))) {
-            match part.iter().try_for_each(|entry| put(writer, entry)).and_then(|()| writer.commit()) {
+            match part
+                .iter()
+                .try_for_each(|entry| put(writer, entry))
+                .and_then(|()| writer.commit())
+            {
                 Ok(more) => (rows, done) = (rows + more, done + part.len()),
                 Err(error) => {
                     writer.rollback();
@@ -171,8 +200,16 @@ impl RecordingFile {
             }
             Some(trouble) => (trouble.pause * 2).min(LONGEST_PAUSE),
         };
-        self.account.say(Some(Problem::new(Status::Broken, format!("not recorded, tried again: {why}"))));
-        let trouble = self.trouble.get_or_insert(Trouble { since: now, pause, next: now.uptime, why });
+        self.account.say(Some(Problem::new(
+            Status::Broken,
+            format!("not recorded, tried again: {why}"),
+        )));
+        let trouble = self.trouble.get_or_insert(Trouble {
+            since: now,
+            pause,
+            next: now.uptime,
+            why,
+        });
         (trouble.pause, trouble.next) = (pause, now.uptime + pause);
         self.shown_until = None;
     }
@@ -184,12 +221,21 @@ impl RecordingFile {
         let lost = std::mem::take(&mut self.lost);
         if let Some(trouble) = self.trouble.take() {
             let seconds = now.since(trouble.since).as_secs();
-            tracing::info!(recorder = self.account.name(), seconds, lost, "writing the recording again");
+            tracing::info!(
+                recorder = self.account.name(),
+                seconds,
+                lost,
+                "writing the recording again"
+            );
             if self.shown_until.is_none() {
                 self.account.say(None);
             }
         }
-        if self.shown_until.take_if(|until| *until <= now.uptime).is_some() {
+        if self
+            .shown_until
+            .take_if(|until| *until <= now.uptime)
+            .is_some()
+        {
             self.account.say(None);
         }
     }
@@ -200,7 +246,9 @@ impl RecordingFile {
             return;
         }
         self.checkpointed = now;
-        let Some(writer) = &mut self.writer else { return };
+        let Some(writer) = &mut self.writer else {
+            return;
+        };
         if let Err(error) = writer.checkpoint() {
             // What is in the log is safe there; the next turn shows whether it takes more.
             writer.rollback();
@@ -238,7 +286,11 @@ fn put(writer: &mut Writer, entry: &Entry) -> Result<(), Error> {
 impl RecordingSink for RecordingFile {
     fn take(&mut self, entries: &[Entry], now: Stamp) {
         self.look_for_the_file(now);
-        if self.trouble.as_ref().is_some_and(|trouble| now.uptime < trouble.next) {
+        if self
+            .trouble
+            .as_ref()
+            .is_some_and(|trouble| now.uptime < trouble.next)
+        {
             self.lose(entries);
         } else if !entries.is_empty() || self.trouble.is_some() {
             match self.transact(entries, now) {
@@ -250,7 +302,10 @@ impl RecordingSink for RecordingFile {
             match entry {
                 Entry::Process(process) => self.process.clone_from(process),
                 Entry::Known(more) => {
-                    let known = self.process.as_ref().and_then(|followed| followed.described_as(more));
+                    let known = self
+                        .process
+                        .as_ref()
+                        .and_then(|followed| followed.described_as(more));
                     self.process = known.map(Arc::new).or(self.process.take());
                 }
                 _ => {}
@@ -269,8 +324,12 @@ impl RecordingSink for RecordingFile {
         let why = self.trouble.map(|trouble| trouble.why);
         match self.writer.map(|writer| writer.finish(now)) {
             Some(Ok(())) => tracing::info!(%path, "the recording is finished"),
-            Some(Err(error)) => tracing::warn!(%path, %error, "the recording can be read, but is not finished"),
-            None => tracing::warn!(%path, why, "the end is not recorded: the recording could not be opened"),
+            Some(Err(error)) => {
+                tracing::warn!(%path, %error, "the recording can be read, but is not finished")
+            }
+            None => {
+                tracing::warn!(%path, why, "the end is not recorded: the recording could not be opened")
+            }
         }
     }
 }

@@ -22,13 +22,48 @@ pub struct Plot {
 
 /// The plots, in the order of the page.
 pub static PLOTS: [Plot; 9] = [
-    Plot { title: "RSS, anonymous", metric: &metrics::process::RESIDENT, labels: &["anon"], rate: false },
-    Plot { title: "RSS, file", metric: &metrics::process::RESIDENT, labels: &["file"], rate: false },
-    Plot { title: "Major faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["major"], rate: true },
-    Plot { title: "Minor faults per second", metric: &metrics::process::PAGE_FAULTS, labels: &["minor"], rate: true },
-    Plot { title: "Transactions per second", metric: &metrics::validator::TRANSACTIONS, labels: &[], rate: true },
-    Plot { title: "Slots behind", metric: &metrics::validator::SLOTS_BEHIND, labels: &[], rate: false },
-    Plot { title: "Program cache hits per second", metric: &metrics::validator::CACHE_HITS, labels: &[], rate: true },
+    Plot {
+        title: "RSS, anonymous",
+        metric: &metrics::process::RESIDENT,
+        labels: &["anon"],
+        rate: false,
+    },
+    Plot {
+        title: "RSS, file",
+        metric: &metrics::process::RESIDENT,
+        labels: &["file"],
+        rate: false,
+    },
+    Plot {
+        title: "Major faults per second",
+        metric: &metrics::process::PAGE_FAULTS,
+        labels: &["major"],
+        rate: true,
+    },
+    Plot {
+        title: "Minor faults per second",
+        metric: &metrics::process::PAGE_FAULTS,
+        labels: &["minor"],
+        rate: true,
+    },
+    Plot {
+        title: "Transactions per second",
+        metric: &metrics::validator::TRANSACTIONS,
+        labels: &[],
+        rate: true,
+    },
+    Plot {
+        title: "Slots behind",
+        metric: &metrics::validator::SLOTS_BEHIND,
+        labels: &[],
+        rate: false,
+    },
+    Plot {
+        title: "Program cache hits per second",
+        metric: &metrics::validator::CACHE_HITS,
+        labels: &[],
+        rate: true,
+    },
     Plot {
         title: "Program cache misses per second",
         metric: &metrics::validator::CACHE_MISSES,
@@ -66,21 +101,32 @@ impl Point {
     /// What `plot` shows at this tick; `None` where it has nothing: a total of a source that is down is what it was before.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
         let value = tick.number_of(plot.metric, plot.labels)?;
-        let batch =
-            tick.batches.iter().find(|batch| batch.readings.iter().any(|r| std::ptr::eq(r.metric, plot.metric)))?;
+        let batch = tick.batches.iter().find(|batch| {
+            batch
+                .readings
+                .iter()
+                .any(|r| std::ptr::eq(r.metric, plot.metric))
+        })?;
         if plot.rate && !batch.up {
             return None;
         }
         // Pushes come seldom; each tells of the time since the one before.
-        let pushed = tick.number_of(&LAST_PUSH, &[]).filter(|_| batch.source == Source::Datapoints);
+        let pushed = tick
+            .number_of(&LAST_PUSH, &[])
+            .filter(|_| batch.source == Source::Datapoints);
         let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]));
-        Some(Point { uptime: tick.at.uptime, value, heard: heard.unwrap_or(tick.at.unix_seconds()) })
+        Some(Point {
+            uptime: tick.at.uptime,
+            value,
+            heard: heard.unwrap_or(tick.at.unix_seconds()),
+        })
     }
 
     /// Growth per second since `earlier`; `None` if the counter has fallen, or the wall clock was set meanwhile.
     fn growth(&self, earlier: &Self) -> Option<f64> {
         let (growth, seconds) = (self.value - earlier.value, self.heard - earlier.heard);
-        let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs() > CLOCK_MOVED;
+        let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
+            > CLOCK_MOVED;
         (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
     }
 }
@@ -95,9 +141,19 @@ pub struct History(Arc<Mutex<VecDeque<Row>>>);
 impl History {
     /// The points of each plot as (seconds before the newest row, value); a gap or a fallen counter leaves a point out.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
-        let rows: Vec<Row> = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect();
+        let rows: Vec<Row> = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .copied()
+            .collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
-        PLOTS.iter().enumerate().map(|(i, plot)| (*plot, points(&rows, newest, i, plot.rate))).collect()
+        PLOTS
+            .iter()
+            .enumerate()
+            .map(|(i, plot)| (*plot, points(&rows, newest, i, plot.rate)))
+            .collect()
     }
 }
 
@@ -105,17 +161,26 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
     let points = rows.iter().map(|row| row.1.get(plot).copied().flatten());
     let age = |point: &Point| newest.saturating_sub(point.uptime).as_secs_f64();
     if !rate {
-        return points.flatten().map(|point| (age(&point), point.value)).collect();
+        return points
+            .flatten()
+            .map(|point| (age(&point), point.value))
+            .collect();
     }
     let (mut shown, mut before, mut growth) = (Vec::new(), None::<Point>, None);
     for point in points {
         match (before, point) {
             // Told again by a tick that came before the source's next answer: it grows as it grew.
             (Some(earlier), Some(later)) if later.heard == earlier.heard => {}
-            (Some(earlier), Some(later)) => (before, growth) = (Some(later), later.growth(&earlier)),
+            (Some(earlier), Some(later)) => {
+                (before, growth) = (Some(later), later.growth(&earlier))
+            }
             (_, point) => (before, growth) = (point, None),
         }
-        shown.extend(point.zip(growth).map(|(point, growth)| (age(&point), growth)));
+        shown.extend(
+            point
+                .zip(growth)
+                .map(|(point, growth)| (age(&point), growth)),
+        );
     }
     shown
 }
@@ -124,12 +189,18 @@ impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let spacing = SPAN / MOST_POINTS as u32;
-        if rows.back().is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing) {
+        if rows
+            .back()
+            .is_some_and(|newest| tick.at.uptime.saturating_sub(newest.0) < spacing)
+        {
             return;
         }
         let row = PLOTS.each_ref().map(|plot| Point::of(tick, plot));
         rows.push_back((tick.at.uptime, row));
-        while rows.front().is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN) {
+        while rows
+            .front()
+            .is_some_and(|oldest| tick.at.uptime.saturating_sub(oldest.0) > SPAN)
+        {
             rows.pop_front();
         }
     }
@@ -141,21 +212,41 @@ mod tests {
     use faultline_catalog::{Batch, Reading, Source, Stamp};
 
     fn stamp(second: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(second), unix: Duration::from_secs(1_700_000_000 + second) }
+        Stamp {
+            uptime: Duration::from_secs(second),
+            unix: Duration::from_secs(1_700_000_000 + second),
+        }
     }
 
     fn tick(second: u64, major: Option<u64>) -> Arc<Tick> {
         let at = stamp(second);
-        let readings =
-            major.map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n)).into_iter().collect();
-        let batch = Batch { readings, up: true, ..Batch::empty(Source::Process, at) };
-        Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
+        let readings = major
+            .map(|n| Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], n))
+            .into_iter()
+            .collect();
+        let batch = Batch {
+            readings,
+            up: true,
+            ..Batch::empty(Source::Process, at)
+        };
+        Arc::new(Tick {
+            number: second,
+            at,
+            batches: vec![Arc::new(batch)],
+        })
     }
 
     #[test]
     fn a_restart_or_a_gap_makes_no_rate() {
         let mut history = History::default();
-        for (second, value) in [(1, Some(10)), (2, Some(14)), (3, None), (4, Some(20)), (5, Some(3)), (6, Some(5))] {
+        for (second, value) in [
+            (1, Some(10)),
+            (2, Some(14)),
+            (3, None),
+            (4, Some(20)),
+            (5, Some(3)),
+            (6, Some(5)),
+        ] {
             history.tick(&tick(second, value));
         }
         let major = history.series().remove(2).1;
@@ -165,37 +256,83 @@ mod tests {
     /// A tick at which JSON-RPC is up or not, with what it heard last: when, and a total.
     fn answered(second: u64, up: bool, heard: f64, transactions: u64) -> Arc<Tick> {
         let at = stamp(second);
-        let readings = vec![Reading::counter(&metrics::validator::TRANSACTIONS, [], transactions)];
-        let rpc = Batch { readings, up, ..Batch::empty(Source::Rpc, at) };
-        let success = Reading::real(&SOURCE_LAST_SUCCESS, [Source::Rpc.name().into()], 1_700_000_000.0 + heard);
-        let own = Batch { readings: vec![success], ..Batch::empty(Source::Daemon, at) };
-        Arc::new(Tick { number: second, at, batches: vec![Arc::new(rpc), Arc::new(own)] })
+        let readings = vec![Reading::counter(
+            &metrics::validator::TRANSACTIONS,
+            [],
+            transactions,
+        )];
+        let rpc = Batch {
+            readings,
+            up,
+            ..Batch::empty(Source::Rpc, at)
+        };
+        let success = Reading::real(
+            &SOURCE_LAST_SUCCESS,
+            [Source::Rpc.name().into()],
+            1_700_000_000.0 + heard,
+        );
+        let own = Batch {
+            readings: vec![success],
+            ..Batch::empty(Source::Daemon, at)
+        };
+        Arc::new(Tick {
+            number: second,
+            at,
+            batches: vec![Arc::new(rpc), Arc::new(own)],
+        })
     }
 
     /// (seconds before the newest tick, transactions per second).
     fn tps(ticks: impl IntoIterator<Item = Arc<Tick>>) -> Vec<(f64, f64)> {
         let mut history = History::default();
         ticks.into_iter().for_each(|tick| history.tick(&tick));
-        history.series().remove(4).1.into_iter().map(|(age, tps)| (age, tps.round())).collect()
+        history
+            .series()
+            .remove(4)
+            .1
+            .into_iter()
+            .map(|(age, tps)| (age, tps.round()))
+            .collect()
     }
 
     #[test]
     fn an_answer_that_is_told_twice_is_no_second_without_growth() {
         // Asked once a second, a little later each time: some ticks meet the answer of the tick before.
-        let heard = [(1, 1.0, 100), (2, 1.9, 109), (3, 1.9, 109), (4, 3.9, 129), (5, 4.9, 139)];
+        let heard = [
+            (1, 1.0, 100),
+            (2, 1.9, 109),
+            (3, 1.9, 109),
+            (4, 3.9, 129),
+            (5, 4.9, 139),
+        ];
         let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
-        assert_eq!(told, vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]);
+        assert_eq!(
+            told,
+            vec![(3.0, 10.0), (2.0, 10.0), (1.0, 10.0), (0.0, 10.0)]
+        );
     }
 
     #[test]
     fn a_source_that_is_down_has_no_rate() {
-        let ticks = (1..6).map(|second| answered(second, second < 4, f64::min(second as f64, 3.0), 10 * second.min(3)));
+        let ticks = (1..6).map(|second| {
+            answered(
+                second,
+                second < 4,
+                f64::min(second as f64, 3.0),
+                10 * second.min(3),
+            )
+        });
         assert_eq!(tps(ticks), vec![(3.0, 10.0), (2.0, 10.0)]);
     }
 
     #[test]
     fn a_clock_that_is_set_makes_no_rate() {
-        let heard = [(1, 1.0, 10), (2, 2.0, 20), (3, 3_603.0, 30), (4, 3_604.0, 40)];
+        let heard = [
+            (1, 1.0, 10),
+            (2, 2.0, 20),
+            (3, 3_603.0, 30),
+            (4, 3_604.0, 40),
+        ];
         let told = tps(heard.map(|(second, heard, total)| answered(second, true, heard, total)));
         assert_eq!(told, vec![(2.0, 10.0), (0.0, 10.0)]);
     }
@@ -208,12 +345,25 @@ mod tests {
                 Reading::counter(&metrics::validator::CACHE_MISSES, [], misses),
                 Reading::real(&LAST_PUSH, [], 1_700_000_000.0 + pushed as f64),
             ];
-            let batch = Batch { readings: told, up: true, ..Batch::empty(Source::Datapoints, at) };
-            Arc::new(Tick { number: second, at, batches: vec![Arc::new(batch)] })
+            let batch = Batch {
+                readings: told,
+                up: true,
+                ..Batch::empty(Source::Datapoints, at)
+            };
+            Arc::new(Tick {
+                number: second,
+                at,
+                batches: vec![Arc::new(batch)],
+            })
         };
         let mut history = History::default();
         (1..=25).for_each(|second| history.tick(&push(second, second / 10 * 10, second / 10 * 50)));
-        let misses = history.series().into_iter().find(|(plot, _)| plot.title.contains("misses")).unwrap().1;
+        let misses = history
+            .series()
+            .into_iter()
+            .find(|(plot, _)| plot.title.contains("misses"))
+            .unwrap()
+            .1;
         let expected: Vec<(f64, f64)> = (0..=15).rev().map(|age| (f64::from(age), 5.0)).collect();
         assert_eq!(misses, expected);
     }

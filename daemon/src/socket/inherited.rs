@@ -49,8 +49,10 @@ impl Inherited {
     /// A socket that has no known name, or is none to listen on.
     pub fn take() -> Result<Inherited, InheritError> {
         // The names, without those that were meant for another process; and the only safe way to the sockets.
-        let names: Vec<String> =
-            sd_notify::listen_fds_with_names().map_err(InheritError::Variables)?.map(|(_, name)| name).collect();
+        let names: Vec<String> = sd_notify::listen_fds_with_names()
+            .map_err(InheritError::Variables)?
+            .map(|(_, name)| name)
+            .collect();
         let mut inherited = Inherited::default();
         if names.is_empty() {
             return Ok(inherited);
@@ -93,6 +95,9 @@ fn listens(socket: &impl std::os::fd::AsFd) -> io::Result<()> {
     if rustix::net::sockopt::socket_acceptconn(socket)? {
         Ok(())
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "no process listens on it"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no process listens on it",
+        ))
     }
 }

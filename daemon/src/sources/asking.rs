@@ -17,7 +17,9 @@ pub(crate) fn life(interval: Duration) -> Duration {
 /// How long a slot is believed that is asked for every `interval`: until the second poll after it, since it advances all the
 /// time. One second more is for the answer's own way.
 pub(crate) fn slot_life(interval: Duration) -> Duration {
-    interval.saturating_mul(2).saturating_add(Duration::from_secs(1))
+    interval
+        .saturating_mul(2)
+        .saturating_add(Duration::from_secs(1))
 }
 
 /// An answer that is believed for a while.
@@ -42,7 +44,10 @@ impl<T: Clone> Aged<T> {
 
     /// The answer, unless it is older than `life`.
     pub(crate) fn fresh(&self, now: Stamp, life: Duration) -> Option<T> {
-        self.0.as_ref().filter(|(_, at)| now.since(*at) <= life).map(|(value, _)| value.clone())
+        self.0
+            .as_ref()
+            .filter(|(_, at)| now.since(*at) <= life)
+            .map(|(value, _)| value.clone())
     }
 }
 
@@ -56,7 +61,11 @@ pub(crate) struct PollTimer {
 
 impl PollTimer {
     pub(crate) fn new(clock: Clock, interval: Duration, stop: Stop) -> Self {
-        PollTimer { clock, schedule: Schedule::every(interval), stop }
+        PollTimer {
+            clock,
+            schedule: Schedule::every(interval),
+            stop,
+        }
     }
 
     /// Waits until the next poll is due; false on the signal to stop. Those that were due while nobody waited are left out. May
@@ -74,7 +83,11 @@ impl PollTimer {
 
     /// Waits for `exchange`; each time that a poll is due before it is done, `aged` is told, since what was heard before grows
     /// older. `None` on the signal to stop.
-    pub(crate) async fn during<T>(&mut self, exchange: impl Future<Output = T>, mut aged: impl FnMut()) -> Option<T> {
+    pub(crate) async fn during<T>(
+        &mut self,
+        exchange: impl Future<Output = T>,
+        mut aged: impl FnMut(),
+    ) -> Option<T> {
         let mut exchange = pin!(exchange);
         loop {
             tokio::select! {
@@ -93,13 +106,26 @@ pub(crate) struct ProblemLog(Vec<(bool, Status)>);
 impl ProblemLog {
     /// Logs if being up, or the kinds of problems, are others than the last time.
     pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
-        let now = problems.iter().map(|problem| (up, problem.status)).collect();
+        let now = problems
+            .iter()
+            .map(|problem| (up, problem.status))
+            .collect();
         if std::mem::replace(&mut self.0, now) == self.0 {
             return;
         }
-        let missing = problems.iter().filter(|problem| matches!(problem.status, Status::Absent | Status::Gone));
-        let words = missing.map(Problem::to_string).collect::<Vec<_>>().join("; ");
-        let (source, gone) = (source.name(), problems.iter().any(|problem| problem.status == Status::Gone));
+        let missing = problems
+            .iter()
+            .filter(|problem| matches!(problem.status, Status::Absent | Status::Gone));
+        let words = missing
+            .map(Problem::to_string)
+            .collect::<Vec<_>>()
+            .join("; ");
+        let (source, gone) = (
+            source.name(),
+            problems
+                .iter()
+                .any(|problem| problem.status == Status::Gone),
+        );
         match up {
             _ if words.is_empty() => {}
             true => tracing::info!(source, problems = words, "answers in part"),
@@ -114,12 +140,21 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
     }
 
     #[test]
     fn an_answer_is_believed_for_three_intervals_and_for_ten_seconds_at_least() {
-        assert_eq!([life(Duration::from_millis(100)).as_secs(), life(Duration::from_secs(5)).as_secs()], [10, 15]);
+        assert_eq!(
+            [
+                life(Duration::from_millis(100)).as_secs(),
+                life(Duration::from_secs(5)).as_secs()
+            ],
+            [10, 15]
+        );
         assert_eq!(life(Duration::MAX), Duration::MAX);
         let mut answer = Aged::default();
         assert_eq!(answer.fresh(at(0), Duration::MAX), None);

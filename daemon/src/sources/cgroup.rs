@@ -8,7 +8,8 @@ use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{
-    CgroupFiles, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit, ProcessCgroups, ProcessId, locate,
+    CgroupFiles, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit, ProcessCgroups,
+    ProcessId, locate,
 };
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,11 +36,18 @@ pub struct Cgroup {
 impl Cgroup {
     /// Holds nothing yet.
     pub fn new(memory: Memory) -> Self {
-        Cgroup { memory, ..Self::default() }
+        Cgroup {
+            memory,
+            ..Self::default()
+        }
     }
 
     fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) {
-        if self.followed.as_ref().is_some_and(|(at, ..)| look.now.since(*at) < LOOK_UP_AGAIN) {
+        if self
+            .followed
+            .as_ref()
+            .is_some_and(|(at, ..)| look.now.since(*at) < LOOK_UP_AGAIN)
+        {
             return;
         }
         let Some(cgroups) = finding.take(locate(look.root, process.pid)) else {
@@ -53,12 +61,18 @@ impl Cgroup {
         }
         self.path = cgroups.path().map(Arc::from);
         if let Some(top) = not_mounted(&cgroups) {
-            let what = format!("{}: no cgroup file system is mounted there; see paths.cgroup", top.display());
+            let what = format!(
+                "{}: no cgroup file system is mounted there; see paths.cgroup",
+                top.display()
+            );
             finding.problems.push(Problem::new(Status::Absent, what));
             self.followed = None;
             return;
         }
-        self.own_pressure = cgroups.unified.as_ref().is_ok_and(|unified| unified.folder != unified.top);
+        self.own_pressure = cgroups
+            .unified
+            .as_ref()
+            .is_ok_and(|unified| unified.folder != unified.top);
         match &mut self.followed {
             Some((at, before, _)) if *before == cgroups => *at = look.now,
             followed => {
@@ -77,7 +91,9 @@ impl Cgroup {
         };
         finding.whole(&c::EFFECTIVE_LIMIT, [], own.or(total));
         let unreclaimable = match (own, effective.limiting) {
-            (Some(_), Some(limiting)) => finding.take(limiting.memory_stat).and_then(|stat| stat.unreclaimable_bytes()),
+            (Some(_), Some(limiting)) => finding
+                .take(limiting.memory_stat)
+                .and_then(|stat| stat.unreclaimable_bytes()),
             _ => memory.as_ref().and_then(unreclaimable_of_host),
         };
         finding.whole(&c::UNRECLAIMABLE, [], unreclaimable);
@@ -87,7 +103,10 @@ impl Cgroup {
         let name = self.devices.entry(device).or_insert_with(|| {
             let number = format!("{}:{}", device.major, device.minor);
             let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
-            let name = link.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
+            let name = link
+                .as_ref()
+                .and_then(|path| path.file_name())
+                .map(|name| name.to_string_lossy().into_owned());
             name.unwrap_or(number).into()
         });
         Text::Shared(Arc::clone(name))
@@ -110,25 +129,44 @@ impl Poll for Cgroup {
         let mut finding = Finding::with_room(64);
         let process = look.target.map(|target| target.process);
         if self.process != process {
-            *self = Cgroup { process, ..Cgroup::new(self.memory.clone()) };
+            *self = Cgroup {
+                process,
+                ..Cgroup::new(self.memory.clone())
+            };
         }
-        let Some(process) = process else { return finding };
+        let Some(process) = process else {
+            return finding;
+        };
         self.find(look, process, &mut finding);
         if let Some(path) = &self.path {
             // Set once: this source looks once at each tick.
             drop(look.condition.cgroup.set(Arc::clone(path)));
         }
-        let Some((.., files)) = &mut self.followed else { return finding };
+        let Some((.., files)) = &mut self.followed else {
+            return finding;
+        };
         let sample = files.sample(&mut self.buffer);
         let effective = files.effective_limit(&sample, &mut self.buffer);
         finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
         let io = sample.io.clone();
         let frozen = finding.take(sample.frozen.clone()).flatten();
         look.condition.frozen.set(frozen);
-        finding.readings.extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
+        finding
+            .readings
+            .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
         if self.own_pressure {
-            pressure(&c::PRESSURE, "cpu", sample.cpu_pressure.clone(), &mut finding);
-            pressure(&c::PRESSURE, "memory", sample.memory_pressure.clone(), &mut finding);
+            pressure(
+                &c::PRESSURE,
+                "cpu",
+                sample.cpu_pressure.clone(),
+                &mut finding,
+            );
+            pressure(
+                &c::PRESSURE,
+                "memory",
+                sample.memory_pressure.clone(),
+                &mut finding,
+            );
             pressure(&c::PRESSURE, "io", sample.io_pressure.clone(), &mut finding);
         } else {
             let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
@@ -137,8 +175,16 @@ impl Poll for Cgroup {
         read(sample, &mut finding);
         for device in finding.take(io).unwrap_or_default() {
             let name = self.device(look.root, device.device);
-            finding.readings.push(Reading::counter(&c::IO_BYTES, [name.clone(), "read".into()], device.read_bytes));
-            finding.readings.push(Reading::counter(&c::IO_BYTES, [name, "write".into()], device.write_bytes));
+            finding.readings.push(Reading::counter(
+                &c::IO_BYTES,
+                [name.clone(), "read".into()],
+                device.read_bytes,
+            ));
+            finding.readings.push(Reading::counter(
+                &c::IO_BYTES,
+                [name, "write".into()],
+                device.write_bytes,
+            ));
         }
         if let Some(effective) = finding.take(effective) {
             self.effective_limit(effective, look, &mut finding);
@@ -149,7 +195,10 @@ impl Poll for Cgroup {
 
 /// Where the machine is the limit: the same kinds of memory, of the machine.
 fn unreclaimable_of_host(memory: &Meminfo) -> Option<u64> {
-    let kernel = [memory.slab_unreclaimable, memory.page_tables].into_iter().flatten().sum::<u64>();
+    let kernel = [memory.slab_unreclaimable, memory.page_tables]
+        .into_iter()
+        .flatten()
+        .sum::<u64>();
     Some(memory.anon_pages? + memory.shmem? + kernel)
 }
 
@@ -165,9 +214,10 @@ fn read(sample: CgroupSample, finding: &mut Finding) {
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; what is beyond memory's own limit is swap's.
-        (Err(_), Ok(both)) => {
-            both.bytes().zip(max.and_then(Limit::bytes)).map(|(both, memory)| both.saturating_sub(memory))
-        }
+        (Err(_), Ok(both)) => both
+            .bytes()
+            .zip(max.and_then(Limit::bytes))
+            .map(|(both, memory)| both.saturating_sub(memory)),
         // Each version lacks the other's file; what else is wrong is the reason.
         (Err(error), Err(other)) => {
             let lacks = error.kind() == ErrorKind::Absent;
@@ -219,7 +269,11 @@ fn read_stat(stat: &MemoryStat, finding: &mut Finding) {
     finding.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
     finding.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
     finding.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
-    finding.whole(&c::PAGE_FAULTS, ["minor"], minor_faults(stat.pgfault, stat.pgmajfault));
+    finding.whole(
+        &c::PAGE_FAULTS,
+        ["minor"],
+        minor_faults(stat.pgfault, stat.pgmajfault),
+    );
     for (op, by, pages) in [
         ("scan", "kswapd", stat.pgscan_kswapd),
         ("scan", "direct", stat.pgscan_direct),

@@ -67,12 +67,24 @@ impl Conclusions {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(config.phase.clone(), config.sampling.interval);
         let (slots, followed, followed_at) = Default::default();
-        Conclusions { live, config, told, tracker, slots, followed, followed_at }
+        Conclusions {
+            live,
+            config,
+            told,
+            tracker,
+            slots,
+            followed,
+            followed_at,
+        }
     }
 
     /// Takes over a configuration that was loaded anew.
     fn reconfigure(&mut self) {
-        if let Some(config) = self.live.get().filter(|config| !Arc::ptr_eq(config, &self.config)) {
+        if let Some(config) = self
+            .live
+            .get()
+            .filter(|config| !Arc::ptr_eq(config, &self.config))
+        {
             self.tracker.configure(config.phase.clone());
             self.config = config;
         }
@@ -99,10 +111,19 @@ impl Conclusions {
     fn known(&self, target: Option<&Target>) -> Known {
         let validator = target.and_then(|target| target.validator.as_ref());
         Known {
-            rpc: self.told.rpc.facts().filter(|facts| Some(facts.process) == self.followed),
-            admin: self.told.admin.get().filter(|facts| Some(facts.process) == self.followed),
+            rpc: self
+                .told
+                .rpc
+                .facts()
+                .filter(|facts| Some(facts.process) == self.followed),
+            admin: self
+                .told
+                .admin
+                .get()
+                .filter(|facts| Some(facts.process) == self.followed),
             datapoints: self.told.intake.facts(),
-            health_distance: validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
+            health_distance: validator
+                .map_or(HEALTH_DISTANCE, |validator| validator.health_distance),
         }
     }
 
@@ -121,37 +142,71 @@ impl Conclusions {
             (None, Some(identity)) => self.told.intake.is_configured(identity, look.now),
             (None, None) => {}
         }
-        let has_rpc = self.config.rpc.url.is_some() || target.validator.as_ref().is_some_and(|v| v.rpc_port.is_some());
-        let can_be_asked = (self.config.rpc.enabled && has_rpc) || known.admin.as_ref().is_some_and(|facts| facts.up);
+        let has_rpc = self.config.rpc.url.is_some()
+            || target
+                .validator
+                .as_ref()
+                .is_some_and(|v| v.rpc_port.is_some());
+        let can_be_asked = (self.config.rpc.enabled && has_rpc)
+            || known.admin.as_ref().is_some_and(|facts| facts.up);
         if !can_be_asked && self.told.intake.assume_identity(look.now) {
-            tracing::warn!("the validator does not report its identity; the only sender of pushes is assumed to be it");
+            tracing::warn!(
+                "the validator does not report its identity; the only sender of pushes is assumed to be it"
+            );
         }
         if let Some(facts) = &known.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
         {
-            self.told.intake.rpc_slots(info.absolute_slot, facts.max_shred, at);
+            self.told
+                .intake
+                .rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
     }
 
     /// What is known of the phase, the slots aside.
     fn evidence(&self, look: &Look<'_>, known: &Known) -> Evidence {
-        let progress = known.admin.as_ref().and_then(|facts| facts.progress.as_ref());
+        let progress = known
+            .admin
+            .as_ref()
+            .and_then(|facts| facts.progress.as_ref());
         let answers = known.rpc.as_ref().is_some_and(|facts| facts.up);
-        let ran = known.rpc.as_ref().is_some_and(|facts| facts.slot_at.is_some());
+        let ran = known
+            .rpc
+            .as_ref()
+            .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
         let start = progress.and_then(Phase::of_start);
         // The log tells of a start and not of its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
         let frozen = look.condition.frozen.get() == Some(true);
-        let stopped = frozen || matches!(look.condition.state.get(), Some(State::Stopped | State::TracingStop));
+        let stopped = frozen
+            || matches!(
+                look.condition.state.get(),
+                Some(State::Stopped | State::TracingStop)
+            );
         let (alive, at) = (look.target.is_some(), self.heard_at(known));
-        Evidence { alive, stopped, start, running, at, ..Evidence::default() }
+        Evidence {
+            alive,
+            stopped,
+            start,
+            running,
+            at,
+            ..Evidence::default()
+        }
     }
 
     /// When this process was heard of last, whatever it said.
     fn heard_at(&self, known: &Known) -> Option<Stamp> {
-        let line = self.told.log.as_ref().and_then(|log| log.status().last_line);
-        let admin = known.admin.as_ref().filter(|facts| facts.progress.is_some()).map(|facts| facts.at);
+        let line = self
+            .told
+            .log
+            .as_ref()
+            .and_then(|log| log.status().last_line);
+        let admin = known
+            .admin
+            .as_ref()
+            .filter(|facts| facts.progress.is_some())
+            .map(|facts| facts.at);
         let rpc = known.rpc.as_ref().and_then(|facts| facts.slot_at);
         let line = line.filter(|at| *at >= self.followed_at);
         known.datapoints.last_push.max(line).max(admin).max(rpc)
@@ -163,10 +218,20 @@ impl Conclusions {
         Phase::of_log(told.progress).filter(|_| told.at >= self.followed_at)
     }
 
-    fn info(&self, look: &Look<'_>, target: &Target, known: &Known, version: Option<&str>) -> Reading {
+    fn info(
+        &self,
+        look: &Look<'_>,
+        target: &Target,
+        known: &Known,
+        version: Option<&str>,
+    ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
-        let identity = known.datapoints.identity.as_deref().or(self.config.target.identity.as_deref());
+        let identity = known.datapoints.identity.as_deref().or(self
+            .config
+            .target
+            .identity
+            .as_deref());
         let cluster = self.told.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| exe.display().to_string());
         Reading::whole(
@@ -178,7 +243,10 @@ impl Conclusions {
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref().or(cluster.as_deref())),
                 text(identity),
-                look.condition.cgroup.get().map_or("".into(), |path| Text::Shared(Arc::clone(path))),
+                look.condition
+                    .cgroup
+                    .get()
+                    .map_or("".into(), |path| Text::Shared(Arc::clone(path))),
                 text(labels.experiment.as_deref()),
                 text(labels.arm.as_deref()),
                 text(labels.run.as_deref()),
@@ -194,27 +262,46 @@ impl Poll for Conclusions {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding { up: true, ..Finding::with_room(48) };
+        let mut finding = Finding {
+            up: true,
+            ..Finding::with_room(48)
+        };
         self.reconfigure();
         self.follow(look);
         let known = self.known(look.target);
         let mut evidence = self.evidence(look, &known);
-        finding.readings.push(Reading::flag(&p::UP, [], look.target.is_some()));
+        finding
+            .readings
+            .push(Reading::flag(&p::UP, [], look.target.is_some()));
         if let Some(target) = look.target {
-            let version = known.rpc.as_ref().and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
+            let version = known
+                .rpc
+                .as_ref()
+                .and_then(|facts| facts.version.as_ref().map(|v| v.solana_core.clone()));
             let version = version.or_else(|| known.datapoints.version.clone());
-            finding.readings.push(self.info(look, target, &known, version.as_deref()));
+            finding
+                .readings
+                .push(self.info(look, target, &known, version.as_deref()));
             if target.validator.is_some() {
                 self.identify(look, target, &known);
-                capacity(version.as_deref(), self.config.target.program_cache_entries, &mut finding);
-                self.slots.look(look.now, &known, &mut finding, &mut evidence);
+                capacity(
+                    version.as_deref(),
+                    self.config.target.program_cache_entries,
+                    &mut finding,
+                );
+                self.slots
+                    .look(look.now, &known, &mut finding, &mut evidence);
             }
         }
         let is_other = look.target.is_some_and(|target| target.validator.is_none());
         if !is_other {
             let before = self.tracker.phase();
             if self.tracker.tick(look.now, evidence) {
-                tracing::info!(from = word(before), to = word(self.tracker.phase()), "phase");
+                tracing::info!(
+                    from = word(before),
+                    to = word(self.tracker.phase()),
+                    "phase"
+                );
             }
             self.tracker.readings(&mut finding.readings);
         }
@@ -229,17 +316,26 @@ fn short(version: &str) -> String {
 
 /// The program cache's capacity as the version or the configuration says.
 fn capacity(version: Option<&str>, configured: Option<u64>, finding: &mut Finding) {
-    let stock =
-        version.and_then(|version| Version::parse(version).ok()).map(|version| version.program_cache_capacity());
-    let Some(capacity) = configured.or(stock) else { return };
+    let stock = version
+        .and_then(|version| Version::parse(version).ok())
+        .map(|version| version.program_cache_capacity());
+    let Some(capacity) = configured.or(stock) else {
+        return;
+    };
     finding.whole(&v::CACHE_CAPACITY, ["configured"], Some(capacity));
-    finding.whole(&v::CACHE_SHRINK_TARGET, ["configured"], Some(shrink_target(capacity)));
+    finding.whole(
+        &v::CACHE_SHRINK_TARGET,
+        ["configured"],
+        Some(shrink_target(capacity)),
+    );
 }
 
 /// Who built it, by the version it tells, else by its program; `None` for what is no validator.
 pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
     let program = target.validator.as_ref()?.program;
-    let stated = version.and_then(|version| Version::parse(version).ok()).and_then(|version| version.client);
+    let stated = version
+        .and_then(|version| Version::parse(version).ok())
+        .and_then(|version| version.client);
     let by_program = match program {
         Program::AgaveValidator | Program::TestValidator => "agave",
         Program::SolanaValidator => "solana-labs",
@@ -251,7 +347,8 @@ pub(crate) fn client(target: &Target, version: Option<&str>) -> Option<String> {
 
 /// What a validator on this host calls itself before it has read its identity.
 fn startup_id(root: &HostRoot) -> Option<String> {
-    let name =
-        root.read_proc("sys/kernel/hostname", |text| Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned()));
+    let name = root.read_proc("sys/kernel/hostname", |text| {
+        Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
+    });
     name.ok().map(|name| startup_host_id(&name))
 }

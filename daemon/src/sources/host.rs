@@ -42,7 +42,9 @@ impl Held {
             Some(file) => file,
             None => root.hold_proc_piece("meminfo")?,
         };
-        self.file.insert(file).parse(&mut self.buffer, meminfo::parse)
+        self.file
+            .insert(file)
+            .parse(&mut self.buffer, meminfo::parse)
     }
 }
 
@@ -58,7 +60,12 @@ pub struct Host {
 impl Host {
     /// Opens nothing yet.
     pub fn new(root: &HostRoot, memory: Memory, following: Following) -> Self {
-        Host { files: HostFiles::new(root), memory, following, buffer: Vec::new() }
+        Host {
+            files: HostFiles::new(root),
+            memory,
+            following,
+            buffer: Vec::new(),
+        }
     }
 }
 
@@ -85,10 +92,20 @@ impl Poll for Host {
                 finding.whole(&h::MEMORY, [kind], bytes);
             }
         }
-        self.following.saw_host_oom_kills(sample.vmstat.as_ref().ok().and_then(|vmstat| vmstat.oom_kill));
+        self.following.saw_host_oom_kills(
+            sample
+                .vmstat
+                .as_ref()
+                .ok()
+                .and_then(|vmstat| vmstat.oom_kill),
+        );
         if let Some(vmstat) = finding.take(sample.vmstat) {
             finding.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
-            finding.whole(&h::PAGE_FAULTS, ["minor"], minor_faults(vmstat.pgfault, vmstat.pgmajfault));
+            finding.whole(
+                &h::PAGE_FAULTS,
+                ["minor"],
+                minor_faults(vmstat.pgfault, vmstat.pgmajfault),
+            );
             finding.whole(&h::SWAP_PAGES, ["in"], vmstat.pswpin);
             finding.whole(&h::SWAP_PAGES, ["out"], vmstat.pswpout);
             finding.whole(&h::OOM_KILLS, [], vmstat.oom_kill);

@@ -28,7 +28,11 @@ impl Poll for Datapoints {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         // What is wrong with the pushes is a state, told at every tick.
-        let mut finding = Finding { up: self.intake.up(look.now), repeated: true, ..Finding::with_room(128) };
+        let mut finding = Finding {
+            up: self.intake.up(look.now),
+            repeated: true,
+            ..Finding::with_room(128)
+        };
         self.intake.readings(look.now, &mut finding.readings);
         finding.problems = self.intake.problems(look.now);
         if let Some(meter) = &self.meter {
@@ -37,7 +41,9 @@ impl Poll for Datapoints {
         if let Some(forward) = &self.forward {
             forward.readings(&mut finding.readings);
             let problems = forward.problems().into_iter();
-            finding.problems.extend(problems.map(|(status, what)| Problem { status, what }));
+            finding
+                .problems
+                .extend(problems.map(|(status, what)| Problem { status, what }));
         }
         finding
     }
@@ -60,7 +66,11 @@ impl Poll for Rpc {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
         self.handle.readings(process, &mut finding.readings);
-        if let Some(facts) = self.handle.facts().filter(|facts| Some(facts.process) == process) {
+        if let Some(facts) = self
+            .handle
+            .facts()
+            .filter(|facts| Some(facts.process) == process)
+        {
             finding.repeated = self.told.replace(facts.at) == Some(facts.at);
             finding.heard = Some(facts.at);
             finding.up = facts.up;
@@ -86,7 +96,11 @@ impl Poll for Admin {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
-        if let Some(facts) = self.facts.get().filter(|facts| Some(facts.process) == process) {
+        if let Some(facts) = self
+            .facts
+            .get()
+            .filter(|facts| Some(facts.process) == process)
+        {
             finding.repeated = self.told.replace(facts.at) == Some(facts.at);
             finding.heard = Some(facts.at);
             finding.up = facts.up;
@@ -106,7 +120,12 @@ impl Poll for Log {
 
     fn look(&mut self, _: &Look<'_>) -> Finding {
         let status = self.0.status();
-        Finding { up: status.up, problems: status.problem.into_iter().collect(), repeated: true, ..Finding::default() }
+        Finding {
+            up: status.up,
+            problems: status.problem.into_iter().collect(),
+            repeated: true,
+            ..Finding::default()
+        }
     }
 }
 
@@ -124,7 +143,10 @@ impl Poll for Target {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding { up: look.target.is_some(), ..Finding::default() };
+        let mut finding = Finding {
+            up: look.target.is_some(),
+            ..Finding::default()
+        };
         self.following.readings(&mut finding.readings);
         let report = self.following.report();
         finding.repeated = std::mem::replace(&mut self.told, report.looked_at) == report.looked_at;

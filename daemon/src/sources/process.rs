@@ -21,9 +21,16 @@ impl Process {
     }
 
     /// The files of `wanted`, opened once for each process.
-    fn files(&mut self, wanted: ProcessId, look: &Look<'_>, finding: &mut Finding) -> Option<&mut ProcessFiles> {
+    fn files(
+        &mut self,
+        wanted: ProcessId,
+        look: &Look<'_>,
+        finding: &mut Finding,
+    ) -> Option<&mut ProcessFiles> {
         if self.files.as_ref().is_none_or(|files| files.id() != wanted) {
-            self.files = finding.take(ProcessFiles::open(look.root, wanted.pid)).filter(|files| files.id() == wanted);
+            self.files = finding
+                .take(ProcessFiles::open(look.root, wanted.pid))
+                .filter(|files| files.id() == wanted);
             // The wall clock may have been set since: btime moves with it.
             self.boot_time = finding.take(look.root.boot_time_seconds());
         }
@@ -43,13 +50,18 @@ impl Poll for Process {
             return finding;
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let sample = self.files(target.process, look, &mut finding).map(|files| files.sample(&mut buffer));
+        let sample = self
+            .files(target.process, look, &mut finding)
+            .map(|files| files.sample(&mut buffer));
         self.buffer = buffer;
         if let Some(sample) = sample {
-            let start = self
-                .boot_time
-                .map(|boot| boot as f64 + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64);
-            finding.readings.extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
+            let start = self.boot_time.map(|boot| {
+                boot as f64
+                    + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64
+            });
+            finding
+                .readings
+                .extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
             if let Some(state) = sample.state {
                 look.condition.state.set(Some(state));
                 read_state(state, &mut finding);
@@ -63,8 +75,12 @@ impl Poll for Process {
 /// One series for each state, so that a query can ask for any of them; none when the letter has no name.
 fn read_state(state: State, finding: &mut Finding) {
     if state.name().is_some() {
-        let names = State::NAMED.into_iter().filter_map(|other| Some((other.name()?, other == state)));
-        finding.readings.extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
+        let names = State::NAMED
+            .into_iter()
+            .filter_map(|other| Some((other.name()?, other == state)));
+        finding
+            .readings
+            .extend(names.map(|(name, is)| Reading::flag(&p::STATE, [name.into()], is)));
     }
 }
 
@@ -77,8 +93,16 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
         finding.whole(&p::VIRTUAL, [], stat.vsize);
         finding.whole(&p::PAGE_FAULTS, ["major"], Some(stat.majflt));
         finding.whole(&p::PAGE_FAULTS, ["minor"], Some(stat.minflt));
-        finding.readings.push(Reading::real(&p::CPU, ["user".into()], ticks(stat.utime_ticks)));
-        finding.readings.push(Reading::real(&p::CPU, ["system".into()], ticks(stat.stime_ticks)));
+        finding.readings.push(Reading::real(
+            &p::CPU,
+            ["user".into()],
+            ticks(stat.utime_ticks),
+        ));
+        finding.readings.push(Reading::real(
+            &p::CPU,
+            ["system".into()],
+            ticks(stat.stime_ticks),
+        ));
         finding.whole(&p::THREADS, [], Some(stat.num_threads));
     }
     if let Some(status) = finding.take(sample.status) {
@@ -95,7 +119,9 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
     let score = finding.take(sample.oom_score);
     finding.whole(&p::OOM_SCORE, [], score);
     if let Some(adj) = finding.take(sample.oom_score_adj) {
-        finding.readings.push(Reading::real(&p::OOM_SCORE_ADJ, [], adj as f64));
+        finding
+            .readings
+            .push(Reading::real(&p::OOM_SCORE_ADJ, [], adj as f64));
     }
     let open = finding.take(sample.open_fds);
     finding.whole(&p::OPEN_FDS, [], open);

@@ -65,11 +65,19 @@ impl Poll for Resources {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
-        let known = self.found.0.get().filter(|known| look.now.since(known.at) <= life(self.interval));
+        let known = self
+            .found
+            .0
+            .get()
+            .filter(|known| look.now.since(known.at) <= life(self.interval));
         let Some(known) = known else { return finding };
         finding.readings.clone_from(&known.readings);
         let process = look.target.map(|target| target.process);
-        if let Some((_, readings)) = known.of_process.as_ref().filter(|(of, _)| Some(*of) == process) {
+        if let Some((_, readings)) = known
+            .of_process
+            .as_ref()
+            .filter(|(of, _)| Some(*of) == process)
+        {
             finding.readings.extend_from_slice(readings);
         }
         finding.repeated = self.told.replace(known.at) == Some(known.at);

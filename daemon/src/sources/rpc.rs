@@ -68,7 +68,8 @@ pub struct RpcFacts {
 impl RpcFacts {
     /// Whether its slot is about that of the cluster: by its shreds, or by its health where it does not tell them.
     pub(crate) fn is_near_tip(&self) -> bool {
-        self.slots_behind.map_or(self.health == Some(Health::Ok), |slots| slots <= NEAR_TIP)
+        self.slots_behind
+            .map_or(self.health == Some(Health::Ok), |slots| slots <= NEAR_TIP)
     }
 }
 
@@ -90,12 +91,23 @@ impl Handle {
     /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now; what the probe counted, if there is one.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
-        let total = self.transactions.lock().unwrap_or_else(PoisonError::into_inner).total();
+        let total = self
+            .transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .total();
         out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
-        let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else { return };
+        let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
+            return;
+        };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
         out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTIONS, [], count)));
-        out.extend(facts.health.as_ref().map(|health| Reading::flag(&HEALTHY, [], *health == Health::Ok)));
+        out.extend(
+            facts
+                .health
+                .as_ref()
+                .map(|health| Reading::flag(&HEALTHY, [], *health == Health::Ok)),
+        );
     }
 
     fn publish(&self, facts: Option<RpcFacts>) {
@@ -107,15 +119,27 @@ impl Handle {
     }
 
     fn count(&self, process: ProcessId, transactions: u64) {
-        self.transactions.lock().unwrap_or_else(PoisonError::into_inner).see(process, transactions);
+        self.transactions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .see(process, transactions);
     }
 }
 
 /// The identity of `process`. The admin socket is believed before JSON-RPC, whose URL may lead to another node; facts of
 /// other processes are not believed at all. `None` if neither tells.
-pub fn identity_of(process: ProcessId, rpc: Option<&RpcFacts>, admin: Option<&AdminFacts>) -> Option<String> {
-    let admin = admin.filter(|facts| facts.process == process).and_then(|facts| facts.identity.clone());
-    admin.or_else(|| rpc.filter(|facts| facts.process == process).and_then(|facts| facts.identity.clone()))
+pub fn identity_of(
+    process: ProcessId,
+    rpc: Option<&RpcFacts>,
+    admin: Option<&AdminFacts>,
+) -> Option<String> {
+    let admin = admin
+        .filter(|facts| facts.process == process)
+        .and_then(|facts| facts.identity.clone());
+    admin.or_else(|| {
+        rpc.filter(|facts| facts.process == process)
+            .and_then(|facts| facts.identity.clone())
+    })
 }
 
 #[cfg(test)]

@@ -41,7 +41,9 @@ pub(super) struct Server {
 
 impl Server {
     /// `script` is told how many requests came before, and the body.
-    pub(super) async fn start(script: impl Fn(usize, &Value) -> Reply + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(
+        script: impl Fn(usize, &Value) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let shared = Shared {
             script: Box::new(script),
             bodies: Mutex::default(),
@@ -49,7 +51,11 @@ impl Server {
             waiting: AtomicUsize::new(0),
             most_waiting: AtomicUsize::new(0),
         };
-        let mut server = Server { shared: Arc::new(shared), port: 0, listening: JoinSet::new() };
+        let mut server = Server {
+            shared: Arc::new(shared),
+            port: 0,
+            listening: JoinSet::new(),
+        };
         server.open().await;
         server
     }
@@ -60,7 +66,8 @@ impl Server {
         socket.bind(([127, 0, 0, 1], self.port).into()).unwrap();
         let listener = socket.listen(16).unwrap();
         self.port = listener.local_addr().unwrap().port();
-        self.listening.spawn(accept(listener, Arc::clone(&self.shared)));
+        self.listening
+            .spawn(accept(listener, Arc::clone(&self.shared)));
     }
 
     /// Closes the port and every connection.
@@ -109,7 +116,10 @@ async fn serve(stream: TcpStream, shared: &Shared) -> Option<()> {
         let text = match (shared.script)(n, &body) {
             Reply::Raw(text) => text,
             Reply::Status(status, body) => {
-                format!("HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+                format!(
+                    "HTTP/1.1 {status} x\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                )
             }
             Reply::Never => {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;

@@ -20,7 +20,13 @@ impl Selfwatch {
     /// Of this process, as `root` shows it.
     pub fn new(root: &HostRoot, demo: bool) -> Self {
         let files = ProcessFiles::open(root, std::process::id());
-        Selfwatch { files, boot_time: root.boot_time_seconds().ok(), demo, auth_failures: None, buffer: Vec::new() }
+        Selfwatch {
+            files,
+            boot_time: root.boot_time_seconds().ok(),
+            demo,
+            auth_failures: None,
+            buffer: Vec::new(),
+        }
     }
 
     /// The same, and it tells of the wrong passwords that its pages were asked with.
@@ -36,12 +42,21 @@ impl Poll for Selfwatch {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding { up: true, ..Finding::default() };
-        finding.readings.push(Reading::whole(&d::BUILD_INFO, [env!("CARGO_PKG_VERSION").into()], 1));
+        let mut finding = Finding {
+            up: true,
+            ..Finding::default()
+        };
+        finding.readings.push(Reading::whole(
+            &d::BUILD_INFO,
+            [env!("CARGO_PKG_VERSION").into()],
+            1,
+        ));
         if self.demo {
             finding.readings.push(Reading::flag(&d::DEMO, [], true));
         }
-        finding.readings.extend(self.auth_failures.as_ref().map(AuthFailures::reading));
+        finding
+            .readings
+            .extend(self.auth_failures.as_ref().map(AuthFailures::reading));
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {
@@ -52,18 +67,24 @@ impl Poll for Selfwatch {
         let hertz = look.host.clock_ticks_per_second as f64;
         if let Some(boot) = self.boot_time {
             let start = boot as f64 + files.id().start_ticks as f64 / hertz;
-            finding.readings.push(Reading::real(&d::SELF_START_TIME, [], start));
+            finding
+                .readings
+                .push(Reading::real(&d::SELF_START_TIME, [], start));
         }
         if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
             let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
             finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));
             finding.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
-        let resident = finding.take(files.status(&mut self.buffer)).and_then(|status| status.vm_rss);
+        let resident = finding
+            .take(files.status(&mut self.buffer))
+            .and_then(|status| status.vm_rss);
         finding.whole(&d::SELF_RESIDENT, [], resident);
         let open = finding.take(files.open_fds());
         finding.whole(&d::SELF_OPEN_FDS, [], open);
-        let most = finding.take(files.max_fds(&mut self.buffer)).and_then(|limit| limit.soft);
+        let most = finding
+            .take(files.max_fds(&mut self.buffer))
+            .and_then(|limit| limit.soft);
         finding.whole(&d::SELF_MAX_FDS, [], most);
         finding
     }

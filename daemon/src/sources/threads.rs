@@ -41,7 +41,13 @@ struct Followed {
 impl Followed {
     fn open(root: &HostRoot, process: ProcessId, descriptors: usize) -> Result<Self, ReadError> {
         let files = ProcessFiles::open(root, process.pid)?;
-        let mut followed = Followed { process, reader: None, switches_at: None, files, pools: Pools::default() };
+        let mut followed = Followed {
+            process,
+            reader: None,
+            switches_at: None,
+            files,
+            pools: Pools::default(),
+        };
         followed.reopen(root, descriptors)?;
         Ok(followed)
     }
@@ -63,7 +69,9 @@ impl Followed {
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.reopen(look.root, descriptors)?;
-        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let Some(reader) = &mut self.reader else {
+            return Ok(());
+        };
         self.pools.add(reader.sample(switches)?);
         if switches {
             self.switches_at = Some(look.now);
@@ -78,15 +86,33 @@ impl Threads {
     /// Holds nothing yet. `descriptors` is how many the process may have open.
     pub fn new(config: config::Threads, descriptors: u64) -> Self {
         let descriptors = for_threads(descriptors);
-        Threads { config, descriptors, followed: None, buffer: Vec::new() }
+        Threads {
+            config,
+            descriptors,
+            followed: None,
+            buffer: Vec::new(),
+        }
     }
 
-    fn read(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) -> Result<(), ReadError> {
-        if self.followed.as_ref().is_none_or(|followed| followed.process != process) {
+    fn read(
+        &mut self,
+        look: &Look<'_>,
+        process: ProcessId,
+        finding: &mut Finding,
+    ) -> Result<(), ReadError> {
+        if self
+            .followed
+            .as_ref()
+            .is_none_or(|followed| followed.process != process)
+        {
             self.followed = Some(Followed::open(look.root, process, self.descriptors)?);
         }
-        let Some(followed) = &mut self.followed else { return Ok(()) };
-        let due = |at: Option<Stamp>| at.is_none_or(|at| look.now.since(at) >= self.config.switches_interval);
+        let Some(followed) = &mut self.followed else {
+            return Ok(());
+        };
+        let due = |at: Option<Stamp>| {
+            at.is_none_or(|at| look.now.since(at) >= self.config.switches_interval)
+        };
         let switches = due(followed.switches_at);
         let read = followed.read(look, self.descriptors, switches, &mut self.buffer);
         if read.is_err() {
@@ -100,7 +126,9 @@ impl Threads {
 /// How many of the process's descriptors may hold threads' files: half of what the daemon does not need at least, since
 /// connections come and go. With none, threads are opened, read and closed.
 fn for_threads(all: u64) -> usize {
-    usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2).unwrap_or(usize::MAX).min(MOST_DESCRIPTORS)
+    usize::try_from(all.saturating_sub(OWN_DESCRIPTORS) / 2)
+        .unwrap_or(usize::MAX)
+        .min(MOST_DESCRIPTORS)
 }
 
 impl Poll for Threads {
@@ -124,7 +152,12 @@ impl Poll for Threads {
         }
         if let Some(followed) = &self.followed {
             let delayacct = finding.take(look.root.task_delayacct());
-            readings(&followed.pools, look.host.clock_ticks_per_second as f64, delayacct == Some(true), &mut finding);
+            readings(
+                &followed.pools,
+                look.host.clock_ticks_per_second as f64,
+                delayacct == Some(true),
+                &mut finding,
+            );
         }
         finding
     }
@@ -137,35 +170,67 @@ fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
         all.add(totals);
         let pool = || Text::Shared(name.clone());
         let mut push = |reading| finding.readings.push(reading);
-        push(Reading::counter(&q::PAGE_FAULTS, [pool(), "major".into()], totals.majflt));
-        push(Reading::counter(&q::PAGE_FAULTS, [pool(), "minor".into()], totals.minflt));
+        push(Reading::counter(
+            &q::PAGE_FAULTS,
+            [pool(), "major".into()],
+            totals.majflt,
+        ));
+        push(Reading::counter(
+            &q::PAGE_FAULTS,
+            [pool(), "minor".into()],
+            totals.minflt,
+        ));
         push(Reading::whole(&q::THREADS, [pool()], threads));
-        push(Reading::real(&q::CPU, [pool(), "user".into()], totals.utime_ticks as f64 / hertz));
-        push(Reading::real(&q::CPU, [pool(), "system".into()], totals.stime_ticks as f64 / hertz));
+        push(Reading::real(
+            &q::CPU,
+            [pool(), "user".into()],
+            totals.utime_ticks as f64 / hertz,
+        ));
+        push(Reading::real(
+            &q::CPU,
+            [pool(), "system".into()],
+            totals.stime_ticks as f64 / hertz,
+        ));
         if let Some(delay) = totals.run_queue {
             push(Reading::real(&q::RUN_QUEUE, [pool()], delay.as_secs_f64()));
         }
     }
     if all.run_queue.is_none() {
-        finding.problems.push(Problem::new(Status::Absent, "run-queue delay: this kernel has no schedstat"));
+        finding.problems.push(Problem::new(
+            Status::Absent,
+            "run-queue delay: this kernel has no schedstat",
+        ));
     }
     let (majflt, minflt) = pools.exited();
     finding.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
     finding.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
     finding.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
     finding.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
-    finding.whole(&p::CONTEXT_SWITCHES, ["involuntary"], all.involuntary_switches);
+    finding.whole(
+        &p::CONTEXT_SWITCHES,
+        ["involuntary"],
+        all.involuntary_switches,
+    );
     if !delayacct {
-        let what = "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts";
+        let what =
+            "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts";
         finding.problems.push(Problem::new(Status::Absent, what));
     } else if all.blkio_ticks == 0 {
         let what = "block I/O delay: no thread has any, as when kernel.task_delayacct was 0 when the validator started";
         finding.problems.push(Problem::new(Status::Absent, what));
     } else {
-        finding.readings.push(Reading::real(&p::BLOCK_IO_DELAY, [], all.blkio_ticks as f64 / hertz));
+        finding.readings.push(Reading::real(
+            &p::BLOCK_IO_DELAY,
+            [],
+            all.blkio_ticks as f64 / hertz,
+        ));
         for (name, _, totals) in pools.each() {
             let seconds = totals.blkio_ticks as f64 / hertz;
-            finding.readings.push(Reading::real(&q::BLOCK_IO_DELAY, [Text::Shared(name.clone())], seconds));
+            finding.readings.push(Reading::real(
+                &q::BLOCK_IO_DELAY,
+                [Text::Shared(name.clone())],
+                seconds,
+            ));
         }
     }
 }
@@ -177,6 +242,9 @@ mod tests {
     /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
     #[test]
     fn a_small_limit_of_descriptors_is_left_to_the_rest_of_the_daemon() {
-        assert_eq!([64, 128, 1024, u64::MAX].map(for_threads), [0, 0, 448, MOST_DESCRIPTORS]);
+        assert_eq!(
+            [64, 128, 1024, u64::MAX].map(for_threads),
+            [0, 0, 448, MOST_DESCRIPTORS]
+        );
     }
 }

@@ -25,7 +25,10 @@ impl Handle {
     /// The cluster of `process`, by its genesis hash.
     pub fn cluster(&self, process: ProcessId) -> Option<String> {
         let known = self.0.get().filter(|known| known.process == process)?;
-        known.genesis.as_deref().map(|hash| cluster::name(hash).to_owned())
+        known
+            .genesis
+            .as_deref()
+            .map(|hash| cluster::name(hash).to_owned())
     }
 
     /// What was heard in the last round, or so far in the first; `None` before.
@@ -78,10 +81,22 @@ impl Poll for Votes {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
-        if let Some(known) = self.heard.0.get().filter(|known| Some(known.process) == process) {
-            let newest = self.rpc.facts().filter(|facts| Some(facts.process) == process);
+        if let Some(known) = self
+            .heard
+            .0
+            .get()
+            .filter(|known| Some(known.process) == process)
+        {
+            let newest = self
+                .rpc
+                .facts()
+                .filter(|facts| Some(facts.process) == process);
             let near_tip = newest.as_ref().is_some_and(|facts| facts.is_near_tip());
-            known.readings((newest.and_then(|facts| facts.epoch_info), near_tip), look.now, &mut finding.readings);
+            known.readings(
+                (newest.and_then(|facts| facts.epoch_info), near_tip),
+                look.now,
+                &mut finding.readings,
+            );
             finding.repeated = self.told.replace(known.at) == Some(known.at);
             finding.heard = Some(known.at);
             finding.up = known.up;

@@ -17,7 +17,10 @@ impl FileTail {
     /// A follower of `path`, at its end as of now.
     pub fn open(path: &Path, parts: Parts) -> Self {
         let now = parts.clock.now();
-        FileTail { follower: Follower::open(path, inlet::records(parts.intake), now), clock: parts.clock }
+        FileTail {
+            follower: Follower::open(path, inlet::records(parts.intake), now),
+            clock: parts.clock,
+        }
     }
 
     /// How it fares.

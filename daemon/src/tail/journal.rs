@@ -53,8 +53,11 @@ struct Pace {
     settled: Duration,
 }
 
-const PACE: Pace =
-    Pace { first: Duration::from_secs(1), most: Duration::from_secs(30), settled: Duration::from_secs(2) };
+const PACE: Pace = Pace {
+    first: Duration::from_secs(1),
+    most: Duration::from_secs(30),
+    settled: Duration::from_secs(2),
+};
 
 /// The follower of a unit's journal. [`run`](JournalTail::run) is a task.
 #[derive(Debug)]
@@ -74,7 +77,13 @@ pub struct JournalTail {
 impl JournalTail {
     /// A follower of the journal of `unit`, from now on. Starts nothing yet.
     pub fn new(unit: &str, parts: Parts) -> Self {
-        Self::with("journalctl", unit, parts.clock, inlet::records(parts.intake), PACE)
+        Self::with(
+            "journalctl",
+            unit,
+            parts.clock,
+            inlet::records(parts.intake),
+            PACE,
+        )
     }
 
     fn with(program: &str, unit: &str, clock: Clock, records: Records, pace: Pace) -> Self {
@@ -120,20 +129,38 @@ impl JournalTail {
     fn arguments(&self) -> Vec<String> {
         let from = match &self.cursor {
             Some(cursor) => format!("--cursor={cursor}"),
-            None => format!("--since=@{}.{:06}", self.since.as_secs(), self.since.subsec_micros()),
+            None => format!(
+                "--since=@{}.{:06}",
+                self.since.as_secs(),
+                self.since.subsec_micros()
+            ),
         };
         // --all: without it, a message of more than 4 KiB is null. --no-tail: without it, only the last ten are shown.
-        ["--follow", "--no-tail", "--no-pager", "--all", "--output=json", "--output-fields=MESSAGE"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain([format!("--unit={}", self.unit), from])
-            .collect()
+        [
+            "--follow",
+            "--no-tail",
+            "--no-pager",
+            "--all",
+            "--output=json",
+            "--output-fields=MESSAGE",
+        ]
+        .into_iter()
+        .map(str::to_owned)
+        .chain([format!("--unit={}", self.unit), from])
+        .collect()
     }
 
     fn start(&self) -> io::Result<Child> {
         let mut command = program(&self.program);
-        command.args(self.arguments()).env("LC_ALL", "C").env("SYSTEMD_COLORS", "0");
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+        command
+            .args(self.arguments())
+            .env("LC_ALL", "C")
+            .env("SYSTEMD_COLORS", "0");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
     }
 
     /// One life of journalctl; why it ended.
@@ -142,11 +169,13 @@ impl JournalTail {
             Ok(child) => child,
             Err(error) => return self.not_started(&error),
         };
-        let (Some(mut output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+        let (Some(mut output), Some(mut errors)) = (child.stdout.take(), child.stderr.take())
+        else {
             return Problem::new(Status::Broken, format!("{} has no output", self.program));
         };
         let mut complaint = Complaint::default();
-        let mut lines = AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
+        let mut lines =
+            AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MOST_LINE);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut said = [0; MOST_COMPLAINT];
         let (mut errors_open, mut settled) = (true, false);
@@ -173,14 +202,23 @@ impl JournalTail {
             }
         }
         complaint.hear_out(&mut errors).await;
-        let status = timeout(LAST_WORDS, child.wait()).await.ok().and_then(Result::ok);
+        let status = timeout(LAST_WORDS, child.wait())
+            .await
+            .ok()
+            .and_then(Result::ok);
         self.ended(status, &complaint)
     }
 
     /// Takes a piece of output; true if there was an entry in it. The cursor moves with what is committed: nothing in
     /// here waits, so that a follower that is stopped has done both or neither.
     fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
-        let JournalTail { records, splitter, cursor, clock, .. } = self;
+        let JournalTail {
+            records,
+            splitter,
+            cursor,
+            clock,
+            ..
+        } = self;
         let mut entries = false;
         records.stretch(clock.now(), |stretch| {
             while let Some(line) = lines.decode(output).transpose() {
@@ -216,18 +254,35 @@ impl JournalTail {
     fn not_started(&self, error: &io::Error) -> Problem {
         let program = &self.program;
         match error.kind() {
-            ErrorKind::NotFound => Problem::new(Status::Absent, format!("{program} is not installed here")),
-            ErrorKind::PermissionDenied => {
-                Problem::new(Status::Forbidden, format!("{program} may not be started: {error}"))
+            ErrorKind::NotFound => {
+                Problem::new(Status::Absent, format!("{program} is not installed here"))
             }
-            _ => Problem::new(Status::Broken, format!("{program} cannot be started: {error}")),
+            ErrorKind::PermissionDenied => Problem::new(
+                Status::Forbidden,
+                format!("{program} may not be started: {error}"),
+            ),
+            _ => Problem::new(
+                Status::Broken,
+                format!("{program} cannot be started: {error}"),
+            ),
         }
     }
 
     fn ended(&self, status: Option<ExitStatus>, complaint: &Complaint) -> Problem {
         complaint.refusal(&self.unit).unwrap_or_else(|| {
-            let how = status.map_or_else(|| "closed its output".to_owned(), |status| format!("ended ({status})"));
-            Problem::new(Status::Broken, format!("{} for {} {how}: {}", self.program, self.unit, complaint.text()))
+            let how = status.map_or_else(
+                || "closed its output".to_owned(),
+                |status| format!("ended ({status})"),
+            );
+            Problem::new(
+                Status::Broken,
+                format!(
+                    "{} for {} {how}: {}",
+                    self.program,
+                    self.unit,
+                    complaint.text()
+                ),
+            )
         })
     }
 }
@@ -256,16 +311,27 @@ impl Complaint {
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        if words.is_empty() { "it said nothing".to_owned() } else { words }
+        if words.is_empty() {
+            "it said nothing".to_owned()
+        } else {
+            words
+        }
     }
 
     /// The problem, if it is a missing right: journalctl only hints at that and goes on with what it may read.
     fn refusal(&self, unit: &str) -> Option<Problem> {
         let text = self.text();
-        let signs = ["not seeing messages from other users", "insufficient permissions", "Permission denied"];
+        let signs = [
+            "not seeing messages from other users",
+            "insufficient permissions",
+            "Permission denied",
+        ];
         signs.iter().any(|sign| text.contains(sign)).then(|| {
             let advice = "add the daemon's user to the group systemd-journal";
-            Problem::new(Status::Forbidden, format!("the journal of {unit} may not be read; {advice}"))
+            Problem::new(
+                Status::Forbidden,
+                format!("the journal of {unit} may not be read; {advice}"),
+            )
         })
     }
 }

@@ -54,7 +54,10 @@ pub struct Finding {
 impl Finding {
     /// An empty finding of a source that usually reads about so many values.
     pub(crate) fn with_room(readings: usize) -> Self {
-        Finding { readings: Vec::with_capacity(readings), ..Self::default() }
+        Finding {
+            readings: Vec::with_capacity(readings),
+            ..Self::default()
+        }
     }
 
     /// Unwraps what was read; what was not becomes a problem.
@@ -80,7 +83,8 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<u64>,
     ) {
-        self.readings.extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
+        self.readings
+            .extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
     }
 
     /// Adds a reading of seconds if there is one.
@@ -90,7 +94,9 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<Duration>,
     ) {
-        self.readings.extend(value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())));
+        self.readings.extend(
+            value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())),
+        );
     }
 }
 

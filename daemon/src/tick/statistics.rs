@@ -2,7 +2,9 @@
 
 use crate::clock::{Due, Steps};
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, Source, Stamp, Status, Value};
+use faultline_catalog::{
+    Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, Source, Stamp, Status, Value,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,11 +64,17 @@ impl Statistics {
 
     /// What the clocks show at a tick. A step of the wall clock is counted and logged.
     pub fn clock(&mut self, at: Stamp, suspended: Duration) {
-        let Some(step) = self.steps.look(at, suspended) else { return };
+        let Some(step) = self.steps.look(at, suspended) else {
+            return;
+        };
         self.clock_steps += 1;
         let direction = if step > 0.0 { "forward" } else { "back" };
         let seconds = format!("{:.1}", step.abs());
-        tracing::warn!(seconds, direction, "the system clock was set; rates and delays use the monotonic clock");
+        tracing::warn!(
+            seconds,
+            direction,
+            "the system clock was set; rates and delays use the monotonic clock"
+        );
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not
@@ -75,7 +83,11 @@ impl Statistics {
     pub fn looked(&mut self, batch: &Batch, news: News) {
         let account = self.accounts.entry(batch.source).or_default();
         if account.up != batch.up {
-            tracing::info!(source = batch.source.name(), up = batch.up, "source changed");
+            tracing::info!(
+                source = batch.source.name(),
+                up = batch.up,
+                "source changed"
+            );
         }
         (account.up, account.took) = (batch.up, batch.took);
         if batch.up {
@@ -102,20 +114,40 @@ impl Statistics {
         for (source, account) in &self.accounts {
             let name = || source.name().into();
             readings.push(Reading::flag(&d::SOURCE_UP, [name()], account.up));
-            readings.push(Reading::real(&d::SOURCE_DURATION, [name()], account.took.as_secs_f64()));
+            readings.push(Reading::real(
+                &d::SOURCE_DURATION,
+                [name()],
+                account.took.as_secs_f64(),
+            ));
             if let Some(at) = account.last_success {
-                readings.push(Reading::real(&d::SOURCE_LAST_SUCCESS, [name()], at.unix_seconds()));
+                readings.push(Reading::real(
+                    &d::SOURCE_LAST_SUCCESS,
+                    [name()],
+                    at.unix_seconds(),
+                ));
             }
             for status in Status::ALL {
                 let count = account.counts.get(&status).copied().unwrap_or(0);
-                readings.push(Reading::counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count));
+                readings.push(Reading::counter(
+                    &d::SOURCE_PROBLEMS,
+                    [name(), status.name().into()],
+                    count,
+                ));
             }
         }
         readings.push(Reading::counter(&d::TICKS, [], self.ticks));
         readings.push(Reading::counter(&d::MISSED_TICKS, [], self.missed));
         readings.push(Reading::counter(&d::CLOCK_STEPS, [], self.clock_steps));
-        readings.push(Reading::new(&d::LATENESS, [], Value::Histogram(Arc::new(self.lateness.clone()))));
-        Batch { readings, up: true, ..Batch::empty(Source::Daemon, at) }
+        readings.push(Reading::new(
+            &d::LATENESS,
+            [],
+            Value::Histogram(Arc::new(self.lateness.clone())),
+        ));
+        Batch {
+            readings,
+            up: true,
+            ..Batch::empty(Source::Daemon, at)
+        }
     }
 }
 
@@ -132,7 +164,10 @@ impl Account {
         if *logged <= MOST_LOGGED {
             note(source, problem);
         } else if *logged == MOST_LOGGED + 1 {
-            tracing::warn!(source = source.name(), "problems change too often: not logged for a minute");
+            tracing::warn!(
+                source = source.name(),
+                "problems change too often: not logged for a minute"
+            );
         }
     }
 }
@@ -152,23 +187,49 @@ mod tests {
     use super::*;
 
     fn batch(problems: &[(Status, &str)]) -> Batch {
-        let problems = problems.iter().map(|(status, what)| Problem::new(*status, what)).collect();
-        Batch { problems, up: true, ..Batch::empty(Source::Cgroup, Stamp::default()) }
+        let problems = problems
+            .iter()
+            .map(|(status, what)| Problem::new(*status, what))
+            .collect();
+        Batch {
+            problems,
+            up: true,
+            ..Batch::empty(Source::Cgroup, Stamp::default())
+        }
     }
 
-    const NEW: News = News { repeated: false, heard: Stamp { uptime: Duration::ZERO, unix: Duration::ZERO } };
+    const NEW: News = News {
+        repeated: false,
+        heard: Stamp {
+            uptime: Duration::ZERO,
+            unix: Duration::ZERO,
+        },
+    };
 
     fn count(book: &Statistics, status: Status) -> u64 {
-        book.accounts[&Source::Cgroup].counts.get(&status).copied().unwrap_or(0)
+        book.accounts[&Source::Cgroup]
+            .counts
+            .get(&status)
+            .copied()
+            .unwrap_or(0)
     }
 
     #[test]
     fn a_state_counts_when_it_begins_and_an_event_each_time() {
         let mut book = Statistics::default();
         for _ in 0..3 {
-            book.looked(&batch(&[(Status::Absent, "memory.high"), (Status::Broken, "memory.stat")]), NEW);
+            book.looked(
+                &batch(&[
+                    (Status::Absent, "memory.high"),
+                    (Status::Broken, "memory.stat"),
+                ]),
+                NEW,
+            );
         }
-        assert_eq!((count(&book, Status::Absent), count(&book, Status::Broken)), (1, 3));
+        assert_eq!(
+            (count(&book, Status::Absent), count(&book, Status::Broken)),
+            (1, 3)
+        );
         book.looked(&batch(&[]), NEW);
         book.looked(&batch(&[(Status::Absent, "memory.high")]), NEW);
         assert_eq!(count(&book, Status::Absent), 2);
@@ -177,9 +238,24 @@ mod tests {
     #[test]
     fn problems_that_change_all_the_time_do_not_fill_the_log() {
         let mut account = Account::default();
-        let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO };
-        for (second, logged) in [(0, 1), (1, 2), (59, 3), (60, 1), (61, 2), (119, 3), (121, 1)] {
-            account.note(Source::Datapoints, &Problem::new(Status::Broken, "x"), at(second));
+        let at = |seconds| Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        };
+        for (second, logged) in [
+            (0, 1),
+            (1, 2),
+            (59, 3),
+            (60, 1),
+            (61, 2),
+            (119, 3),
+            (121, 1),
+        ] {
+            account.note(
+                Source::Datapoints,
+                &Problem::new(Status::Broken, "x"),
+                at(second),
+            );
             assert_eq!(account.logged.1, logged, "{second}");
         }
     }
@@ -188,18 +264,38 @@ mod tests {
     fn what_is_only_told_again_is_no_new_event() {
         let mut book = Statistics::default();
         for repeated in [false, true, true] {
-            book.looked(&batch(&[(Status::Broken, "no answer")]), News { repeated, ..NEW });
+            book.looked(
+                &batch(&[(Status::Broken, "no answer")]),
+                News { repeated, ..NEW },
+            );
         }
         assert_eq!(count(&book, Status::Broken), 1);
     }
 
     #[test]
     fn a_success_is_as_old_as_what_was_heard() {
-        let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_000 + seconds) };
+        let at = |seconds| Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::from_secs(1_000 + seconds),
+        };
         let mut book = Statistics::default();
-        book.looked(&Batch { at: at(9), ..batch(&[]) }, News { heard: at(7), ..NEW });
+        book.looked(
+            &Batch {
+                at: at(9),
+                ..batch(&[])
+            },
+            News {
+                heard: at(7),
+                ..NEW
+            },
+        );
         let told = book.batch(at(9)).readings;
-        let told = told.iter().find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);
-        assert_eq!(told.map(|reading| reading.value.clone()), Some(Value::Real(1_007.0)));
+        let told = told
+            .iter()
+            .find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);
+        assert_eq!(
+            told.map(|reading| reading.value.clone()),
+            Some(Value::Real(1_007.0))
+        );
     }
 }

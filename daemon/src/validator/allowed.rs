@@ -67,17 +67,32 @@ impl AllowList {
         let mut groups = 0;
         for allowed in &config.allow {
             let name = allowed.name.as_str();
-            let wants = by_name.entry(name.as_bytes().into()).or_insert_with(|| Wants::new(name));
-            let tags = allowed.tags.iter().map(|tag| label_name(tag).collect::<String>().into()).collect();
+            let wants = by_name
+                .entry(name.as_bytes().into())
+                .or_insert_with(|| Wants::new(name));
+            let tags = allowed
+                .tags
+                .iter()
+                .map(|tag| label_name(tag).collect::<String>().into())
+                .collect();
             wants.add(&allowed.field, allowed.kind, tags, &mut groups);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
-        AllowList { by_name, max_series, groups, id: LISTS.fetch_add(1, Ordering::Relaxed) }
+        AllowList {
+            by_name,
+            max_series,
+            groups,
+            id: LISTS.fetch_add(1, Ordering::Relaxed),
+        }
     }
 
     /// What is wanted of the datapoint of this name; `None` if nothing is.
     pub fn wants(&self, name: &[u8]) -> Option<&Wants> {
-        if self.by_name.is_empty() { None } else { self.by_name.get(name) }
+        if self.by_name.is_empty() {
+            None
+        } else {
+            self.by_name.get(name)
+        }
     }
 
     /// At most this many series.
@@ -88,7 +103,12 @@ impl AllowList {
 
 impl Wants {
     fn new(name: &str) -> Self {
-        Wants { name: name.into(), fields: std::array::from_fn(|_| Vec::new()), fields_len: 0, groups: Vec::new() }
+        Wants {
+            name: name.into(),
+            fields: std::array::from_fn(|_| Vec::new()),
+            fields_len: 0,
+            groups: Vec::new(),
+        }
     }
 
     fn add(&mut self, field: &str, kind: AllowedKind, tags: Arc<[Arc<str>]>, groups: &mut usize) {
@@ -99,18 +119,30 @@ impl Wants {
             self.fields_len += 1;
             self.fields_len - 1
         });
-        let entry = Entry { field: field.into(), kind, field_at };
+        let entry = Entry {
+            field: field.into(),
+            kind,
+            field_at,
+        };
         match self.groups.iter_mut().find(|group| group.tags == tags) {
             Some(group) => group.entries.push(entry),
             None => {
-                self.groups.push(Group { tags, number: *groups, entries: vec![entry] });
+                self.groups.push(Group {
+                    tags,
+                    number: *groups,
+                    entries: vec![entry],
+                });
                 *groups += 1;
             }
         }
     }
 
     fn field_at(&self, key: &str) -> Option<usize> {
-        self.fields.get(bucket(key))?.iter().find(|(name, _)| **name == *key).map(|(_, at)| *at)
+        self.fields
+            .get(bucket(key))?
+            .iter()
+            .find(|(name, _)| **name == *key)
+            .map(|(_, at)| *at)
     }
 
     /// Reads the wanted fields in one pass. Of fields with the same key the first counts, and what follows a malformed
@@ -121,8 +153,14 @@ impl Wants {
         let (mut left, mut any) = (self.fields_len, false);
         for field in point.fields().map_while(Result::ok) {
             let place = self.field_at(field.key).and_then(|at| found.get_mut(at));
-            let Some(place) = place.filter(|place| matches!(place, Found::Missing)) else { continue };
-            *place = field.value().ok().and_then(number).map_or(Found::NoNumber, Found::Number);
+            let Some(place) = place.filter(|place| matches!(place, Found::Missing)) else {
+                continue;
+            };
+            *place = field
+                .value()
+                .ok()
+                .and_then(number)
+                .map_or(Found::NoNumber, Found::Number);
             any |= matches!(place, Found::Number(_));
             left -= 1;
             if left == 0 {
@@ -143,13 +181,19 @@ enum Found {
 
 /// A tag's key as a label's name: what a label may not hold becomes an underscore.
 fn label_name(tag: &str) -> impl Iterator<Item = char> {
-    let fits = |(i, c): (usize, char)| c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit());
-    tag.char_indices().map(move |(i, c)| if fits((i, c)) { c } else { '_' })
+    let fits = |(i, c): (usize, char)| {
+        c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
+    };
+    tag.char_indices()
+        .map(move |(i, c)| if fits((i, c)) { c } else { '_' })
 }
 
 /// The value of the tag that becomes this label, "" where the point lacks it.
 fn value_of<'p>(point: &Point<'p>, label: &str) -> &'p str {
-    let tag = point.tags().flatten().find(|tag| label_name(tag.key).eq(label.chars()));
+    let tag = point
+        .tags()
+        .flatten()
+        .find(|tag| label_name(tag.key).eq(label.chars()));
     tag.map_or("", |tag| tag.value)
 }
 

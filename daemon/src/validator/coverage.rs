@@ -42,7 +42,10 @@ pub struct Moment {
 impl Moment {
     /// Made at `made` and heard at `at`.
     pub fn heard(made: i64, at: Stamp) -> Self {
-        Moment { made, arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX) }
+        Moment {
+            made,
+            arrived: i64::try_from(at.uptime.as_nanos()).unwrap_or(i64::MAX),
+        }
     }
 }
 
@@ -112,14 +115,22 @@ impl Coverage {
     /// A push ended. True if the validator's clock was set since the push before.
     pub fn push(&mut self, push: PushEnd) -> bool {
         self.first.get_or_insert(push);
-        let (at, since) = (push.at, i64::try_from(push.since).unwrap_or(i64::MAX).saturating_mul(SECOND));
+        let (at, since) = (
+            push.at,
+            i64::try_from(push.since)
+                .unwrap_or(i64::MAX)
+                .saturating_mul(SECOND),
+        );
         let Some(before) = self.newest else {
             self.reach(at);
             self.settle(at.made, at.made, push.readable);
             return false;
         };
         if self.clock_was_set(before, at, since) {
-            let waited = at.arrived.saturating_sub(before.arrived).saturating_sub(since);
+            let waited = at
+                .arrived
+                .saturating_sub(before.arrived)
+                .saturating_sub(since);
             if waited > DELAY {
                 self.miss(waited);
             }
@@ -144,7 +155,10 @@ impl Coverage {
     /// The log was read up to lines of that moment: it has no gaps of its own, since the follower tells of lost text. True
     /// if the validator's clock was set since the lines before.
     pub fn log_reached(&mut self, at: Moment) -> bool {
-        if self.newest.is_some_and(|before| self.clock_was_set(before, at, 0)) {
+        if self
+            .newest
+            .is_some_and(|before| self.clock_was_set(before, at, 0))
+        {
             self.begin_anew(at);
             return true;
         }
@@ -157,8 +171,18 @@ impl Coverage {
 
     /// Another process begins: what it has not executed yet is neither zero nor unknown. The counts stay.
     pub fn restart(&mut self) {
-        let Coverage { zero_seconds, unknown_seconds, pushes_missed, .. } = *self;
-        *self = Coverage { zero_seconds, unknown_seconds, pushes_missed, ..Coverage::default() };
+        let Coverage {
+            zero_seconds,
+            unknown_seconds,
+            pushes_missed,
+            ..
+        } = *self;
+        *self = Coverage {
+            zero_seconds,
+            unknown_seconds,
+            pushes_missed,
+            ..Coverage::default()
+        };
     }
 
     /// The followed process was followed before this daemon started, up to a push of that moment: pushes missing since
@@ -170,8 +194,11 @@ impl Coverage {
     /// Takes over what came before it was known that the sender is the followed process. It goes on where this ends: the seconds
     /// between them in which it executed nothing do not count.
     pub fn adopt(&mut self, pending: Coverage) {
-        let follows = |first: &PushEnd| self.newest.is_none_or(|newest| newest.made < first.at.made);
-        let Some(first) = pending.first.filter(follows) else { return };
+        let follows =
+            |first: &PushEnd| self.newest.is_none_or(|newest| newest.made < first.at.made);
+        let Some(first) = pending.first.filter(follows) else {
+            return;
+        };
         // Up to its first push, for what is missing before it. What was executed until then is among its own seconds.
         self.open.clear();
         let next = self.next.take();
@@ -191,22 +218,38 @@ impl Coverage {
     fn clock_was_set(&self, before: Moment, at: Moment, since: i64) -> bool {
         let passed = at.made.saturating_sub(before.made).saturating_sub(since);
         // Two pushes that are read together, as after a stall, may be read in the wrong order.
-        let in_order = at.arrived.saturating_sub(before.arrived).saturating_add(DELAY) >= since;
+        let in_order = at
+            .arrived
+            .saturating_sub(before.arrived)
+            .saturating_add(DELAY)
+            >= since;
         let back = passed < -SLACK && in_order;
         let delay = at.arrived.saturating_sub(at.made);
-        let forward = passed > SLACK && self.least_delay.is_some_and(|least| delay.saturating_sub(least) < -SLACK);
+        let forward = passed > SLACK
+            && self
+                .least_delay
+                .is_some_and(|least| delay.saturating_sub(least) < -SLACK);
         back || forward
     }
 
     fn miss(&mut self, gap: i64) {
-        add(&mut self.pushes_missed, u64::try_from(gap.saturating_add(PERIOD / 2) / PERIOD).unwrap_or(0).max(1));
+        add(
+            &mut self.pushes_missed,
+            u64::try_from(gap.saturating_add(PERIOD / 2) / PERIOD)
+                .unwrap_or(0)
+                .max(1),
+        );
     }
 
     fn reach(&mut self, at: Moment) {
         let delay = at.arrived.saturating_sub(at.made);
-        let waited = self.newest.map_or(0, |before| at.arrived.saturating_sub(before.arrived).max(0));
+        let waited = self
+            .newest
+            .map_or(0, |before| at.arrived.saturating_sub(before.arrived).max(0));
         // It may grow slowly, as a wall clock does that is slewed.
-        self.least_delay = Some(self.least_delay.map_or(delay, |least| delay.min(least.saturating_add(waited / SLEW))));
+        self.least_delay = Some(self.least_delay.map_or(delay, |least| {
+            delay.min(least.saturating_add(waited / SLEW))
+        }));
         self.newest = Some(at);
     }
 
@@ -224,7 +267,12 @@ impl Coverage {
     fn settle(&mut self, until: i64, now: i64, readable: bool) {
         let end = until.div_euclid(SECOND) - SETTLE;
         if self.next.is_none() {
-            let first = self.open.keys().next().copied().filter(|first| *first <= now.div_euclid(SECOND));
+            let first = self
+                .open
+                .keys()
+                .next()
+                .copied()
+                .filter(|first| *first <= now.div_euclid(SECOND));
             self.next = first;
         }
         let Some(next) = self.next else { return };

@@ -72,7 +72,11 @@ pub struct PushFacts {
 impl Intake {
     /// An intake that has seen nothing.
     pub fn new(datapoints: &Datapoints) -> Self {
-        let intake = Intake { state: Arc::default(), allow: Latest::default(), recorder: Arc::default() };
+        let intake = Intake {
+            state: Arc::default(),
+            allow: Latest::default(),
+            recorder: Arc::default(),
+        };
         intake.reconfigure(datapoints);
         intake
     }
@@ -146,9 +150,19 @@ impl Intake {
             // What came before the daemon found its first process may be of that one.
             state.senders.forget_pushes();
         }
-        (state.newest_slots, state.version, state.last_push, state.gone) = (None, None, None, false);
+        (
+            state.newest_slots,
+            state.version,
+            state.last_push,
+            state.gone,
+        ) = (None, None, None, false);
         state.plausible = Plausible::default();
-        (state.rpc_slot, state.rpc_slot_at_push, state.empty_pushes, state.answers) = (None, None, 0, None);
+        (
+            state.rpc_slot,
+            state.rpc_slot_at_push,
+            state.empty_pushes,
+            state.answers,
+        ) = (None, None, 0, None);
     }
 
     /// The followed process has ended and none has taken its place: its levels are not shown any more.
@@ -181,7 +195,9 @@ impl Intake {
     /// just did.
     pub fn assume_identity(&self, now: Stamp) -> bool {
         let mut state = self.lock();
-        let Some((_, settled)) = state.senders.assume(now) else { return false };
+        let Some((_, settled)) = state.senders.assume(now) else {
+            return false;
+        };
         state.take(settled, self.allow().max_series(), self.recorder.get());
         true
     }
@@ -224,14 +240,18 @@ impl State {
 
     /// `end` is readable if the push has program cache points.
     fn end_push(&mut self, end: PushEnd) {
-        let advanced = matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
+        let advanced =
+            matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
         if end.readable {
             self.empty_pushes = 0;
         } else if advanced {
             self.empty_pushes = self.empty_pushes.saturating_add(1);
         }
-        if self.coverage.push(PushEnd { readable: end.readable || !advanced, ..end }) {
+        if self.coverage.push(PushEnd {
+            readable: end.readable || !advanced,
+            ..end
+        }) {
             // What is newest by the validator's clock is not known any more.
             self.values.forget_levels();
         }
@@ -239,8 +259,23 @@ impl State {
 
     /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
     #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-    fn add(&mut self, allow: &AllowList, host: Option<&str>, line: &[u8], point: &Point<'_>, now: Stamp) -> Added {
-        let State { senders, total, values, lines, log_recent, plausible, .. } = self;
+    fn add(
+        &mut self,
+        allow: &AllowList,
+        host: Option<&str>,
+        line: &[u8],
+        point: &Point<'_>,
+        now: Stamp,
+    ) -> Added {
+        let State {
+            senders,
+            total,
+            values,
+            lines,
+            log_recent,
+            plausible,
+            ..
+        } = self;
         let (standing, sums, recent) = match host {
             None => (SenderState::Ours, None, log_recent),
             Some(host) => match senders.find(host, now) {
@@ -256,9 +291,12 @@ impl State {
                 lines.foreign += 1;
                 return Added::default();
             }
-            (SenderState::Pending, Some(sums)) => {
-                (&mut sums.tally, &mut sums.values, &mut sums.lines, Some(&mut sums.slots))
-            }
+            (SenderState::Pending, Some(sums)) => (
+                &mut sums.tally,
+                &mut sums.values,
+                &mut sums.lines,
+                Some(&mut sums.slots),
+            ),
             _ => (total, values, lines, None),
         };
         let known = match Known::parse(point) {
@@ -274,7 +312,9 @@ impl State {
             lines.duplicate += 1;
             return Added::default();
         }
-        let time = point.timestamp().unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
+        let time = point
+            .timestamp()
+            .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(decoded) = &known {
             let believed = match pending {
                 None => plausible.believes(&decoded.known, now),
@@ -296,12 +336,19 @@ impl State {
         } else {
             lines.ignored += 1;
         }
-        Added { known: known.map(|decoded| decoded.known), ours: standing == SenderState::Ours, time }
+        Added {
+            known: known.map(|decoded| decoded.known),
+            ours: standing == SenderState::Ours,
+            time,
+        }
     }
 
     /// What is summed apart of a sender until it is known whether it is ours.
     fn pending(&mut self, host: &str, now: Stamp) -> Option<&mut Sums> {
-        let sender = self.senders.find(host, now).filter(|sender| sender.standing == SenderState::Pending)?;
+        let sender = self
+            .senders
+            .find(host, now)
+            .filter(|sender| sender.standing == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
@@ -310,7 +357,9 @@ impl State {
         self.coverage.point(known, time);
         match known {
             Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
-            Known::ValidatorNew(new) => self.version = new.version.clone().filter(|version| is_version(version)),
+            Known::ValidatorNew(new) => {
+                self.version = new.version.clone().filter(|version| is_version(version))
+            }
             _ => {}
         }
     }
@@ -321,7 +370,9 @@ impl State {
                 self.lines.ignored += count;
                 return true;
             }
-            Some(sender) if sender.standing == SenderState::Pending => sender.sums.lines.ignored += count,
+            Some(sender) if sender.standing == SenderState::Pending => {
+                sender.sums.lines.ignored += count
+            }
             _ => self.lines.foreign += count,
         }
         false

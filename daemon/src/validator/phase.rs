@@ -97,9 +97,9 @@ impl Phase {
         Some(match progress {
             Progress::DownloadBegins { .. } | Progress::Downloading { .. } => Phase::Downloading,
             Progress::Unpacked | Progress::GeneratingIndex { .. } => Phase::Unpacking,
-            Progress::ReplayBegins { .. } | Progress::LedgerHolds { .. } | Progress::Replaying { .. } => {
-                Phase::Replaying
-            }
+            Progress::ReplayBegins { .. }
+            | Progress::LedgerHolds { .. }
+            | Progress::Replaying { .. } => Phase::Replaying,
             Progress::Replayed => Phase::Starting,
             Progress::WaitingForSupermajority { .. } => Phase::WaitingForSupermajority,
             _ => return None,

@@ -1,7 +1,9 @@
 //! The validator's points as a recording keeps them: each with its own time and every field it had.
 
 use faultline_agave::points::{CacheTimes, CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
-use faultline_recording::{CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint};
+use faultline_recording::{
+    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +42,9 @@ impl Points {
 
     /// Hands in what was kept apart.
     pub fn add_kept(&self, kept: PendingPoints) {
-        kept.points.into_iter().for_each(|point| self.add(Box::new(point)));
+        kept.points
+            .into_iter()
+            .for_each(|point| self.add(Box::new(point)));
         (self.0)(Recorded::Dropped(kept.lost));
     }
 }
@@ -67,11 +71,15 @@ impl PendingPoints {
 /// `received` when its line arrived, since 1970.
 pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
     let point = match known {
-        Known::ProgramCache(point) => Point::ProgramCache(program_cache(point, time_unix_ns, received)),
+        Known::ProgramCache(point) => {
+            Point::ProgramCache(program_cache(point, time_unix_ns, received))
+        }
         Known::ReplaySlot(point) => Point::ReplaySlot(replay_slot(point, time_unix_ns, received)),
         Known::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
         Known::CacheTimes(point) => Point::CacheTimes(cache_times(point, time_unix_ns, received)),
-        Known::CostTracker(point) => Point::CostTracker(cost_tracker(point, time_unix_ns, received)),
+        Known::CostTracker(point) => {
+            Point::CostTracker(cost_tracker(point, time_unix_ns, received))
+        }
         _ => return None,
     };
     Some(Box::new(point))
@@ -148,10 +156,12 @@ mod tests {
         let point = || Box::new(Point::SetRoot(SetRootPoint::default()));
         (0..MOST_KEPT + 3).for_each(|_| kept.add(point()));
         points.add_kept(kept);
-        let dropped = heard.try_iter().fold((0, 0), |(points, dropped), what| match what {
-            Recorded::Point(_) => (points + 1, dropped),
-            Recorded::Dropped(count) => (points, dropped + count),
-        });
+        let dropped = heard
+            .try_iter()
+            .fold((0, 0), |(points, dropped), what| match what {
+                Recorded::Point(_) => (points + 1, dropped),
+                Recorded::Dropped(count) => (points, dropped + count),
+            });
         assert_eq!(dropped, (MOST_KEPT, 3));
     }
 
@@ -166,7 +176,8 @@ mod tests {
     fn points_of_a_sender_that_turns_out_to_be_ours_are_recorded_then_and_those_of_others_never() {
         use crate::validator::intake::Intake;
         use faultline_catalog::Stamp;
-        let ((points, heard), intake) = (heard(), Intake::new(&crate::config::Datapoints::default()));
+        let ((points, heard), intake) =
+            (heard(), Intake::new(&crate::config::Datapoints::default()));
         intake.record_to(points);
         intake.restart(None);
         let push = |host: &str, time: u64| {
@@ -179,7 +190,13 @@ mod tests {
                 Recorded::Point(point) => Some(point),
                 Recorded::Dropped(_) => None,
             });
-            let time = |point: Box<Point>| if let Point::SetRoot(root) = *point { root.time_unix_ns } else { 0 };
+            let time = |point: Box<Point>| {
+                if let Point::SetRoot(root) = *point {
+                    root.time_unix_ns
+                } else {
+                    0
+                }
+            };
             points.map(time).collect()
         };
         push("ours", 1);

@@ -144,8 +144,14 @@ impl Senders {
             return Some(sender);
         }
         if self.all.len() >= MOST_SENDERS {
-            let oldest_foreign = self.all.iter().enumerate().filter(|(_, s)| s.standing == SenderState::Foreign);
-            let at = oldest_foreign.min_by_key(|(_, sender)| sender.newest).map(|(at, _)| at)?;
+            let oldest_foreign = self
+                .all
+                .iter()
+                .enumerate()
+                .filter(|(_, s)| s.standing == SenderState::Foreign);
+            let at = oldest_foreign
+                .min_by_key(|(_, sender)| sender.newest)
+                .map(|(at, _)| at)?;
             self.all.swap_remove(at);
         }
         let standing = match id {
@@ -168,8 +174,9 @@ impl Senders {
 
     /// Whether somebody who came after the identity was known may yet turn out to be the validator: one is enough.
     fn is_waiting(&self) -> bool {
-        let waits =
-            |sender: &Sender| sender.standing == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id);
+        let waits = |sender: &Sender| {
+            sender.standing == SenderState::Pending && self.startup_id.as_ref() != Some(&sender.id)
+        };
         !self.carried.is_empty() && self.all.iter().any(waits)
     }
 
@@ -195,7 +202,9 @@ impl Senders {
 
     /// Pushes of pending senders up to now are another process's.
     pub fn forget_pushes(&mut self) {
-        self.all.iter_mut().for_each(|sender| sender.sums.coverage = Coverage::default());
+        self.all
+            .iter_mut()
+            .for_each(|sender| sender.sums.coverage = Coverage::default());
     }
 
     /// The followed validator carries this identity, by configuration. Everybody else who sent before is foreign.
@@ -206,7 +215,11 @@ impl Senders {
     /// The followed validator carries this identity, by its own word. When it is told for the first time, everybody else who sent
     /// before is foreign; later, who has sent for a while.
     pub fn carries(&mut self, id: &str, now: Stamp) -> Settled {
-        let patience = if self.assumed { Duration::ZERO } else { self.patience() };
+        let patience = if self.assumed {
+            Duration::ZERO
+        } else {
+            self.patience()
+        };
         self.known(id, patience, now)
     }
 
@@ -224,14 +237,25 @@ impl Senders {
 
     /// For how long somebody who is not known may yet turn out to be the validator.
     fn patience(&self) -> Duration {
-        if self.carried.is_empty() { Duration::ZERO } else { WATCHED }
+        if self.carried.is_empty() {
+            Duration::ZERO
+        } else {
+            WATCHED
+        }
     }
 
     /// Whether the points under the start-up name are ours, now that the identity is known.
     fn startup_standing(&self, now: Stamp) -> SenderState {
         let sender = |id: &String| self.all.iter().find(|sender| sender.id == *id);
-        let Some(startup) = self.startup_id.as_ref().and_then(sender) else { return SenderState::Pending };
-        let first = self.carried.iter().filter_map(sender).map(|sender| sender.first).min();
+        let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
+            return SenderState::Pending;
+        };
+        let first = self
+            .carried
+            .iter()
+            .filter_map(sender)
+            .map(|sender| sender.first)
+            .min();
         match first {
             Some(first) if startup.newest > first => SenderState::Foreign,
             Some(first) if now.since(first) >= SILENT => SenderState::Ours,
@@ -244,8 +268,15 @@ impl Senders {
         if !self.carried.is_empty() {
             return None;
         }
-        let mut pending = self.all.iter().filter(|sender| sender.standing == SenderState::Pending);
-        let sole = pending.next().filter(|sender| now.since(sender.first) >= WATCHED)?.id.clone();
+        let mut pending = self
+            .all
+            .iter()
+            .filter(|sender| sender.standing == SenderState::Pending);
+        let sole = pending
+            .next()
+            .filter(|sender| now.since(sender.first) >= WATCHED)?
+            .id
+            .clone();
         if pending.next().is_some() {
             return None;
         }
@@ -285,7 +316,11 @@ impl Senders {
 
     /// Whether the identity is only assumed.
     pub fn assumed(&self) -> Option<&str> {
-        if self.assumed { self.carried.first().map(String::as_str) } else { None }
+        if self.assumed {
+            self.carried.first().map(String::as_str)
+        } else {
+            None
+        }
     }
 
     /// The identity carried now; `None` until it is known.
@@ -294,9 +329,18 @@ impl Senders {
     }
 
     /// Senders of this standing heard of within `age`.
-    pub fn of_standing(&self, standing: SenderState, now: Stamp, age: Duration) -> impl Iterator<Item = &str> {
-        let heard = move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
-        self.all.iter().filter(heard).map(|sender| sender.id.as_str())
+    pub fn of_standing(
+        &self,
+        standing: SenderState,
+        now: Stamp,
+        age: Duration,
+    ) -> impl Iterator<Item = &str> {
+        let heard =
+            move |sender: &&Sender| sender.standing == standing && now.since(sender.newest) < age;
+        self.all
+            .iter()
+            .filter(heard)
+            .map(|sender| sender.id.as_str())
     }
 }
 

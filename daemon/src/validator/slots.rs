@@ -113,8 +113,12 @@ impl Plausible {
 
     /// Whether the slot that a point tells of, if any, can be true; it is believed then.
     pub fn believes(&mut self, known: &Known, now: Stamp) -> bool {
-        let Some((kind, slot)) = slot_of(known) else { return true };
-        let can_be = slot <= highest_ever(now) && self.fits_rpc(kind, slot, now) && self.follows(kind, slot, now);
+        let Some((kind, slot)) = slot_of(known) else {
+            return true;
+        };
+        let can_be = slot <= highest_ever(now)
+            && self.fits_rpc(kind, slot, now)
+            && self.follows(kind, slot, now);
         if can_be && let Some(place) = self.believed.get_mut(kind as usize) {
             *place = Some((slot, now));
         }
@@ -133,14 +137,22 @@ impl Plausible {
         if of_kind.and_then(|told| highest(told, now)).is_none() {
             return true;
         }
-        let told = self.believed.into_iter().chain([self.processed, self.received]).flatten();
-        told.filter_map(|told| highest(told, now)).max().is_none_or(|highest| slot <= highest)
+        let told = self
+            .believed
+            .into_iter()
+            .chain([self.processed, self.received])
+            .flatten();
+        told.filter_map(|told| highest(told, now))
+            .max()
+            .is_none_or(|highest| slot <= highest)
     }
 }
 
 /// Whether the slot of a sender that is not known yet can be true at all; it is kept in `slots` then.
 pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stamp) -> bool {
-    let Some((_, slot)) = slot_of(known) else { return true };
+    let Some((_, slot)) = slot_of(known) else {
+        return true;
+    };
     let can_be = slot <= highest_ever(now);
     if can_be {
         let (_, mut newest) = slots.unwrap_or_default();
@@ -153,7 +165,10 @@ pub fn believes_yet(slots: &mut Option<(Stamp, Slots)>, known: &Known, now: Stam
 /// The highest slot that may follow one that was told before; `None` if that is too long ago.
 fn highest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
     let passed = now.since(at);
-    let more = passed.as_secs().saturating_mul(MOST_SLOTS).saturating_add(SLACK);
+    let more = passed
+        .as_secs()
+        .saturating_mul(MOST_SLOTS)
+        .saturating_add(SLACK);
     (passed < REFERENCE).then(|| slot.saturating_add(more))
 }
 
@@ -165,7 +180,11 @@ fn lowest((slot, at): (u64, Stamp), now: Stamp) -> Option<u64> {
 /// No cluster has come further by now. A wall clock that was never set forbids nothing.
 fn highest_ever(now: Stamp) -> u64 {
     let age = now.unix.saturating_sub(FIRST_CLUSTER);
-    if age.is_zero() { u64::MAX } else { age.as_secs().saturating_mul(MOST_SLOTS_EVER) }
+    if age.is_zero() {
+        u64::MAX
+    } else {
+        age.as_secs().saturating_mul(MOST_SLOTS_EVER)
+    }
 }
 
 #[cfg(test)]
@@ -174,11 +193,17 @@ mod tests {
     use faultline_agave::line::Point;
 
     fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(1_790_000_000 + seconds) }
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::from_secs(1_790_000_000 + seconds),
+        }
     }
 
     fn known(line: &str) -> Known {
-        Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap().known
+        Known::parse(&Point::parse(line.as_bytes()).unwrap())
+            .unwrap()
+            .unwrap()
+            .known
     }
 
     fn optimistic(slot: u64) -> Known {
@@ -198,16 +223,26 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once() {
+    fn a_slot_that_leaves_the_ones_before_it_far_behind_is_refused_and_a_start_may_hear_of_the_tip_at_once()
+     {
         let mut plausible = Plausible::default();
         assert!(plausible.believes(&frozen(1_000), at(1)));
-        assert!(plausible.believes(&optimistic(90_000), at(1)), "the first of its kind");
+        assert!(
+            plausible.believes(&optimistic(90_000), at(1)),
+            "the first of its kind"
+        );
         assert!(plausible.believes(&optimistic(90_025), at(11)));
         assert!(!plausible.believes(&optimistic(200_000), at(12)));
-        assert!(plausible.believes(&frozen(80_000), at(12)), "replay may run as fast as it likes up to the tip");
+        assert!(
+            plausible.believes(&frozen(80_000), at(12)),
+            "replay may run as fast as it likes up to the tip"
+        );
         assert!(!plausible.believes(&frozen(100_000), at(12)));
         assert!(plausible.believes(&optimistic(90_050), at(21)));
-        assert!(plausible.believes(&optimistic(200_000), at(90)), "after a minute of silence nothing forbids it");
+        assert!(
+            plausible.believes(&optimistic(200_000), at(90)),
+            "after a minute of silence nothing forbids it"
+        );
     }
 
     #[test]

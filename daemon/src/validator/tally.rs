@@ -166,7 +166,10 @@ impl Tally {
                     None => 2,
                 };
                 if let Some(sum) = self.block_transactions.get_mut(leader) {
-                    *sum = Some(sum.unwrap_or(0).saturating_add(delta(cost.transaction_count)));
+                    *sum = Some(
+                        sum.unwrap_or(0)
+                            .saturating_add(delta(cost.transaction_count)),
+                    );
                 }
             }
             other => {
@@ -200,7 +203,11 @@ impl Tally {
     /// A root is set with one prune.
     fn add_prune(&mut self, times: &CacheTimes) {
         if times.prunes.is_some_and(|prunes| prunes > 0) {
-            observe_us(self.prune.get_or_insert_with(|| Histogram::new(&TIME_BOUNDS)), times.prune_us);
+            observe_us(
+                self.prune
+                    .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS)),
+                times.prune_us,
+            );
         }
     }
 
@@ -229,13 +236,19 @@ impl Tally {
                 self.level(Level::HeapDirty, heap.dirty_bytes);
             }
             Known::ReadCache(cache) => {
-                for (sum, field) in self.read_cache.iter_mut().zip([cache.hits, cache.misses, cache.evicts]) {
+                for (sum, field) in
+                    self.read_cache
+                        .iter_mut()
+                        .zip([cache.hits, cache.misses, cache.evicts])
+                {
                     add(sum, delta(field));
                 }
                 self.level(Level::ReadCacheEntries, cache.entries);
                 self.level(Level::ReadCacheBytes, cache.data_size_bytes);
             }
-            Known::AccountsCacheSize(cache) => self.level(Level::WriteCacheBytes, cache.total_size_bytes),
+            Known::AccountsCacheSize(cache) => {
+                self.level(Level::WriteCacheBytes, cache.total_size_bytes)
+            }
             Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
                 self.level(Level::IndexEntries, index.count);
                 self.level(Level::IndexInMemory, index.count_in_mem);
@@ -265,13 +278,23 @@ impl Tally {
         self.evicting.extend(other.evicting.iter().take(room));
         self.cache_time.merge(&other.cache_time);
         if let Some(theirs) = &other.prune {
-            self.prune.get_or_insert_with(|| Histogram::new(&TIME_BOUNDS)).merge(theirs);
+            self.prune
+                .get_or_insert_with(|| Histogram::new(&TIME_BOUNDS))
+                .merge(theirs);
         }
         for (mine, theirs) in self.parts.iter_mut().zip(&other.parts) {
             mine.merge(theirs);
         }
-        for (mine, theirs) in self.block_transactions.iter_mut().zip(other.block_transactions) {
-            *mine = if mine.is_none() { theirs } else { mine.map(|sum| sum.saturating_add(theirs.unwrap_or(0))) };
+        for (mine, theirs) in self
+            .block_transactions
+            .iter_mut()
+            .zip(other.block_transactions)
+        {
+            *mine = if mine.is_none() {
+                theirs
+            } else {
+                mine.map(|sum| sum.saturating_add(theirs.unwrap_or(0)))
+            };
         }
         add(&mut self.rooted, other.rooted);
         add(&mut self.replayed, other.replayed);
@@ -298,22 +321,45 @@ impl Tally {
         }
         out.push(histogram(&v::CACHE_TIME, "replay", &self.cache_time));
         if let Some(prune) = &self.prune {
-            out.push(Reading::new(&v::CACHE_PRUNE, [], Value::Histogram(Arc::new(prune.clone()))));
+            out.push(Reading::new(
+                &v::CACHE_PRUNE,
+                [],
+                Value::Histogram(Arc::new(prune.clone())),
+            ));
         }
         for ((part, _), sums) in PARTS.iter().zip(&self.parts) {
             out.push(histogram(&v::REPLAY_TIME, part, sums));
         }
         for ((stage, _), us) in STAGES.iter().zip(self.stages_us) {
-            out.push(Reading::real(&v::PROGRAM_LOAD, [(*stage).into()], us as f64 / 1e6));
+            out.push(Reading::real(
+                &v::PROGRAM_LOAD,
+                [(*stage).into()],
+                us as f64 / 1e6,
+            ));
         }
         for (leader, sum) in LEADER.into_iter().zip(self.block_transactions) {
-            out.extend(sum.map(|sum| Reading::counter(&v::BLOCK_TRANSACTIONS, [leader.into()], sum)));
+            out.extend(
+                sum.map(|sum| Reading::counter(&v::BLOCK_TRANSACTIONS, [leader.into()], sum)),
+            );
         }
         out.push(Reading::counter(&v::ROOTED_TRANSACTIONS, [], self.rooted));
-        out.push(Reading::counter(&v::REPLAYED_TRANSACTIONS, [], self.replayed));
+        out.push(Reading::counter(
+            &v::REPLAYED_TRANSACTIONS,
+            [],
+            self.replayed,
+        ));
         out.push(Reading::counter(&v::OWN_SLOTS, [], self.own_slots));
-        let read_cache = [&v::READ_CACHE_HITS, &v::READ_CACHE_MISSES, &v::READ_CACHE_EVICTIONS];
-        out.extend(read_cache.into_iter().zip(self.read_cache).map(|(metric, sum)| Reading::counter(metric, [], sum)));
+        let read_cache = [
+            &v::READ_CACHE_HITS,
+            &v::READ_CACHE_MISSES,
+            &v::READ_CACHE_EVICTIONS,
+        ];
+        out.extend(
+            read_cache
+                .into_iter()
+                .zip(self.read_cache)
+                .map(|(metric, sum)| Reading::counter(metric, [], sum)),
+        );
         self.totals.readings(fresh, out);
         if fresh {
             self.level_readings(out);
@@ -330,14 +376,25 @@ impl Tally {
         }
         if let Some(target) = self.observed_shrink_target() {
             // The target is 90 % of the capacity, rounded down.
-            out.push(Reading::whole(&v::CACHE_CAPACITY, ["observed".into()], target.saturating_mul(10).div_ceil(9)));
-            out.push(Reading::whole(&v::CACHE_SHRINK_TARGET, ["observed".into()], target));
+            out.push(Reading::whole(
+                &v::CACHE_CAPACITY,
+                ["observed".into()],
+                target.saturating_mul(10).div_ceil(9),
+            ));
+            out.push(Reading::whole(
+                &v::CACHE_SHRINK_TARGET,
+                ["observed".into()],
+                target,
+            ));
         }
     }
 
     /// What eviction passes shrink the cache to, as observed; `None` until one evicted.
     pub fn observed_shrink_target(&self) -> Option<u64> {
-        self.evicting.iter().min().map(|level| level.saturating_sub(1))
+        self.evicting
+            .iter()
+            .min()
+            .map(|level| level.saturating_sub(1))
     }
 }
 
@@ -348,7 +405,11 @@ fn observe_us(histogram: &mut Histogram, us: Option<u64>) {
 }
 
 fn histogram(metric: &'static Metric, label: &'static str, sums: &Histogram) -> Reading {
-    Reading::new(metric, [label.into()], Value::Histogram(Arc::new(sums.clone())))
+    Reading::new(
+        metric,
+        [label.into()],
+        Value::Histogram(Arc::new(sums.clone())),
+    )
 }
 
 fn add_all<const N: usize>(mine: &mut [u64; N], theirs: &[u64; N]) {

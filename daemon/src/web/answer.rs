@@ -46,7 +46,11 @@ pub(super) struct Site {
 }
 
 impl Site {
-    pub(super) fn new(state: WebState, users: Option<Users>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+    pub(super) fn new(
+        state: WebState,
+        users: Option<Users>,
+        headers: Vec<(HeaderName, HeaderValue)>,
+    ) -> Self {
         Site {
             state,
             users,
@@ -78,7 +82,11 @@ impl Site {
     /// Answers; never fails. To HEAD the server sends the head only. What comes from a socket in the file system comes from
     /// no browser, and may ask for any name.
     pub(super) async fn answer(&self, request: Request<()>, peer: Peer) -> Response<Body> {
-        let unknown = self.names.as_ref().filter(|_| !peer.is_local()).and_then(|names| names.refuse(&request));
+        let unknown = self
+            .names
+            .as_ref()
+            .filter(|_| !peer.is_local())
+            .and_then(|names| names.refuse(&request));
         let denied = match unknown {
             Some(why) => Some(sentence(StatusCode::FORBIDDEN, why)),
             None => self.deny(&request, peer).await,
@@ -89,8 +97,12 @@ impl Site {
             None => self.route(&request),
         };
         let headers = answer.headers_mut();
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        headers.entry(header::X_CONTENT_TYPE_OPTIONS).or_insert(HeaderValue::from_static("nosniff"));
+        headers
+            .entry(header::CACHE_CONTROL)
+            .or_insert(HeaderValue::from_static("no-store"));
+        headers
+            .entry(header::X_CONTENT_TYPE_OPTIONS)
+            .or_insert(HeaderValue::from_static("nosniff"));
         for (name, value) in &self.headers {
             headers.insert(name, value.clone());
         }
@@ -100,7 +112,13 @@ impl Site {
     /// The answer to who has not shown the right user and password, if they are asked for.
     async fn deny(&self, request: &Request<()>, peer: Peer) -> Option<Response<Body>> {
         let (users, now) = (self.users.as_ref()?, self.state.clock.now().uptime);
-        let verdict = users.judge(text_of(request.headers(), header::AUTHORIZATION).as_deref(), peer, now).await;
+        let verdict = users
+            .judge(
+                text_of(request.headers(), header::AUTHORIZATION).as_deref(),
+                peer,
+                now,
+            )
+            .await;
         if matches!(verdict, Verdict::Wrong | Verdict::TooMany(_)) {
             self.state.auth_failures.note(peer, now);
         }
@@ -128,13 +146,22 @@ impl Site {
         if matches!(*request.method(), Method::GET | Method::HEAD) {
             return page(self, request.headers());
         }
-        let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are answered here.".to_owned());
-        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        let mut answer = sentence(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "Only GET and HEAD are answered here.".to_owned(),
+        );
+        answer
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         answer
     }
 
     /// Does what a request asks for, as far as it may.
-    fn act(&self, request: &Request<()>, what: fn(&Site, Option<&str>) -> Response<Body>) -> Response<Body> {
+    fn act(
+        &self,
+        request: &Request<()>,
+        what: fn(&Site, Option<&str>) -> Response<Body>,
+    ) -> Response<Body> {
         refused(request).unwrap_or_else(|| what(self, request.uri().query()))
     }
 
@@ -144,13 +171,17 @@ impl Site {
             return answer;
         }
         let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
-        let (status, text) = flight_save::save(flight, request.uri().query(), &self.saves, now).await;
+        let (status, text) =
+            flight_save::save(flight, request.uri().query(), &self.saves, now).await;
         sentence(status, text)
     }
 
     fn mark(&self, query: Option<&str>) -> Response<Body> {
         let Some(recorder) = &self.state.recorder else {
-            return sentence(StatusCode::NOT_FOUND, "Nothing is recorded; start faultlined with --record.".to_owned());
+            return sentence(
+                StatusCode::NOT_FOUND,
+                "Nothing is recorded; start faultlined with --record.".to_owned(),
+            );
         };
         let name = match mark::name(query) {
             Ok(name) => name,
@@ -170,7 +201,10 @@ impl Site {
         if recorder.mark(now, name, kind) {
             sentence(StatusCode::OK, "marked".to_owned())
         } else {
-            sentence(StatusCode::SERVICE_UNAVAILABLE, "Too many marks wait to be written; try again.".to_owned())
+            sentence(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many marks wait to be written; try again.".to_owned(),
+            )
         }
     }
 
@@ -181,18 +215,31 @@ impl Site {
                 "No sample yet: the first one comes one interval after the start.".to_owned(),
             );
         };
-        let dialect = dialect(text_of(headers, header::ACCEPT).as_deref(), self.native_histograms);
+        let dialect = dialect(
+            text_of(headers, header::ACCEPT).as_deref(),
+            self.native_histograms,
+        );
         let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let (page, compressed) = match self.pages.get(&tick, dialect, gzip, &self.state.constant) {
             Ok(page) => page,
             Err(error) => {
                 tracing::error!(?dialect, %error, "the page could not be encoded");
-                return sentence(StatusCode::INTERNAL_SERVER_ERROR, "The page could not be encoded.".to_owned());
+                return sentence(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "The page could not be encoded.".to_owned(),
+                );
             }
         };
-        let mut answer = whole(StatusCode::OK, HeaderValue::from_static(dialect.content_type()), page);
+        let mut answer = whole(
+            StatusCode::OK,
+            HeaderValue::from_static(dialect.content_type()),
+            page,
+        );
         let headers = answer.headers_mut();
-        headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+        headers.insert(
+            header::VARY,
+            HeaderValue::from_static("Accept, Accept-Encoding"),
+        );
         if compressed {
             headers.insert(header::CONTENT_ENCODING, GZIP);
         }
@@ -203,7 +250,10 @@ impl Site {
         let newest = self.state.ticks.get().map(|tick| tick.at);
         match health(newest, self.state.clock.now(), self.state.interval) {
             Ok(()) => sentence(StatusCode::OK, "ok".to_owned()),
-            Err(stale) => sentence(StatusCode::SERVICE_UNAVAILABLE, format!("not healthy: {stale}")),
+            Err(stale) => sentence(
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("not healthy: {stale}"),
+            ),
         }
     }
 
@@ -212,7 +262,10 @@ impl Site {
     fn readyz(&self, _: &HeaderMap) -> Response<Body> {
         match self.state.ticks.get() {
             Some(_) => sentence(StatusCode::OK, "ready".to_owned()),
-            None => sentence(StatusCode::SERVICE_UNAVAILABLE, "not ready: the first tick is not done".to_owned()),
+            None => sentence(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "not ready: the first tick is not done".to_owned(),
+            ),
         }
     }
 
@@ -226,7 +279,9 @@ impl Site {
             info: &self.state.page,
         };
         let mut answer = whole(StatusCode::OK, HTML, Bytes::from(landing::page(&view)));
-        answer.headers_mut().insert(header::CONTENT_SECURITY_POLICY, POLICY);
+        answer
+            .headers_mut()
+            .insert(header::CONTENT_SECURITY_POLICY, POLICY);
         answer
     }
 }
@@ -234,26 +289,42 @@ impl Site {
 /// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
 fn refused(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
-        let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, "Only POST is answered here.".to_owned());
-        answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        let mut answer = sentence(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "Only POST is answered here.".to_owned(),
+        );
+        answer
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("POST"));
         return Some(answer);
     }
-    request_checks::is_foreign(request)
-        .then(|| sentence(StatusCode::FORBIDDEN, "Pages of other sites may not ask for this.".to_owned()))
+    request_checks::is_foreign(request).then(|| {
+        sentence(
+            StatusCode::FORBIDDEN,
+            "Pages of other sites may not ask for this.".to_owned(),
+        )
+    })
 }
 
 /// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
 fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
-    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    let values: Vec<&str> = headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .collect();
     (!values.is_empty()).then(|| values.join(","))
 }
 
 fn unauthorized() -> Response<Body> {
-    let mut answer =
-        sentence(StatusCode::UNAUTHORIZED, "User and password are needed, and these are not right.".to_owned());
-    answer
-        .headers_mut()
-        .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\""));
+    let mut answer = sentence(
+        StatusCode::UNAUTHORIZED,
+        "User and password are needed, and these are not right.".to_owned(),
+    );
+    answer.headers_mut().insert(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static("Basic realm=\"faultline\", charset=\"UTF-8\""),
+    );
     answer
 }
 
@@ -262,7 +333,9 @@ fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
     let mut answer = sentence(StatusCode::TOO_MANY_REQUESTS, text);
-    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    answer
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     answer
 }
 

@@ -22,7 +22,8 @@ const DEAR: u32 = 12;
 
 /// What a hash costs to check, as a power of two; 0 if it is none.
 pub(super) fn cost(hash: &str) -> u32 {
-    hash.parse::<bcrypt::HashParts>().map_or(0, |parts| parts.get_cost())
+    hash.parse::<bcrypt::HashParts>()
+        .map_or(0, |parts| parts.get_cost())
 }
 
 /// What becomes of a request.
@@ -59,18 +60,31 @@ type Tag = [u8; 32];
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Users {{ names: {:?}, .. }}", self.hashes.keys().collect::<Vec<_>>())
+        write!(
+            f,
+            "Users {{ names: {:?}, .. }}",
+            self.hashes.keys().collect::<Vec<_>>()
+        )
     }
 }
 
 impl Users {
     /// Names with bcrypt hashes.
     pub(super) fn new(hashes: BTreeMap<String, String>) -> Result<Self, WebError> {
-        let key =
-            hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new()).map_err(|_| WebError::Random)?;
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
+            .map_err(|_| WebError::Random)?;
         let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
         let (passed, failed, guesses, peers) = Default::default();
-        Ok(Users { hashes, key, passed, failed, guesses, longest, checking: Arc::new(Semaphore::new(1)), peers })
+        Ok(Users {
+            hashes,
+            key,
+            passed,
+            failed,
+            guesses,
+            longest,
+            checking: Arc::new(Semaphore::new(1)),
+            peers,
+        })
     }
 
     /// What an operator should know of the hashes although they work.
@@ -92,22 +106,35 @@ impl Users {
 
     /// What becomes of a request with this value of an Authorization header. If all hashes are of one cost, an unknown user
     /// takes as long as a wrong password.
-    pub(super) async fn judge(&self, authorization: Option<&str>, peer: Peer, now: Duration) -> Verdict {
-        let Some(authorization) = authorization else { return Verdict::NotGiven };
-        let Some((user, password)) = credentials(authorization) else { return Verdict::Wrong };
+    pub(super) async fn judge(
+        &self,
+        authorization: Option<&str>,
+        peer: Peer,
+        now: Duration,
+    ) -> Verdict {
+        let Some(authorization) = authorization else {
+            return Verdict::NotGiven;
+        };
+        let Some((user, password)) = credentials(authorization) else {
+            return Verdict::Wrong;
+        };
         let tag = self.tag(&user, &password);
         if lock(&self.passed).contains(&tag) {
             return Verdict::Admitted;
         }
         let known = self.hashes.get(&user);
-        let Some(hash) = known.or(self.longest.as_ref()).cloned() else { return Verdict::Wrong };
+        let Some(hash) = known.or(self.longest.as_ref()).cloned() else {
+            return Verdict::Wrong;
+        };
         if lock(&self.failed).contains(&tag) {
             return Verdict::Wrong;
         }
         if let Err(wait) = lock(&self.guesses).begin(peer, now) {
             return Verdict::TooMany(wait);
         }
-        let Some(turn) = self.turn(peer).await else { return Verdict::Wrong };
+        let Some(turn) = self.turn(peer).await else {
+            return Verdict::Wrong;
+        };
         let check = move || {
             // The turn ends with the check, also if nobody waits for it any more.
             let _turn = turn;
@@ -128,12 +155,18 @@ impl Users {
         let own = {
             let mut peers = lock(&self.peers);
             peers.retain(|_, queue| queue.strong_count() > 0);
-            let queue = peers.get(&peer).and_then(Weak::upgrade).unwrap_or_else(|| Arc::new(Semaphore::new(1)));
+            let queue = peers
+                .get(&peer)
+                .and_then(Weak::upgrade)
+                .unwrap_or_else(|| Arc::new(Semaphore::new(1)));
             peers.insert(peer, Arc::downgrade(&queue));
             queue
         };
         let first = own.acquire_owned().await.ok()?;
-        Some([first, Arc::clone(&self.checking).acquire_owned().await.ok()?])
+        Some([
+            first,
+            Arc::clone(&self.checking).acquire_owned().await.ok()?,
+        ])
     }
 
     fn tag(&self, user: &str, password: &[u8]) -> Tag {
@@ -180,7 +213,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn users() -> Users {
-        Users::new(BTreeMap::from([("alice".to_owned(), bcrypt::hash("open: sesame", 4).unwrap())])).unwrap()
+        Users::new(BTreeMap::from([(
+            "alice".to_owned(),
+            bcrypt::hash("open: sesame", 4).unwrap(),
+        )]))
+        .unwrap()
     }
 
     /// alice with "open: sesame", a password with a colon.
@@ -195,51 +232,111 @@ mod tests {
     #[tokio::test]
     async fn the_right_password_passes_and_is_remembered() {
         let users = users();
-        assert_eq!(users.judge(Some(GOOD), Peer::LOCAL, NOW).await, Verdict::Admitted);
+        assert_eq!(
+            users.judge(Some(GOOD), Peer::LOCAL, NOW).await,
+            Verdict::Admitted
+        );
         assert_eq!(lock(&users.passed).len(), 1);
-        assert_eq!(users.judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW).await, Verdict::Admitted);
+        assert_eq!(
+            users
+                .judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
+                .await,
+            Verdict::Admitted
+        );
         assert_eq!(lock(&users.passed).len(), 1);
     }
 
     #[tokio::test]
     async fn nothing_else_passes() {
         let users = users();
-        for bad in [&basic("alice:wrong"), &basic("bob:open: sesame"), &basic("alice"), "Basic ?", "Bearer x", ""] {
-            assert_eq!(users.judge(Some(bad), Peer::LOCAL, NOW).await, Verdict::Wrong, "{bad}");
+        for bad in [
+            &basic("alice:wrong"),
+            &basic("bob:open: sesame"),
+            &basic("alice"),
+            "Basic ?",
+            "Bearer x",
+            "",
+        ] {
+            assert_eq!(
+                users.judge(Some(bad), Peer::LOCAL, NOW).await,
+                Verdict::Wrong,
+                "{bad}"
+            );
         }
         assert_eq!(users.judge(None, Peer::LOCAL, NOW).await, Verdict::NotGiven);
-        assert_eq!((lock(&users.passed).len(), lock(&users.failed).len()), (0, 2));
+        assert_eq!(
+            (lock(&users.passed).len(), lock(&users.failed).len()),
+            (0, 2)
+        );
     }
 
     #[tokio::test]
     async fn who_guesses_is_told_to_wait_and_who_has_passed_or_is_elsewhere_still_passes() {
         let users = users();
         let guesser = Peer::at([192, 0, 2, 1].into());
-        assert_eq!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::Admitted);
+        assert_eq!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::Admitted
+        );
         let mut verdicts = Vec::new();
         for number in 0..20 {
             // Half of them with a name that is known: it makes no difference.
             let user = ["alice", "bob"][number % 2];
-            verdicts.push(users.judge(Some(&basic(&format!("{user}:{number}"))), guesser, NOW).await);
+            verdicts.push(
+                users
+                    .judge(Some(&basic(&format!("{user}:{number}"))), guesser, NOW)
+                    .await,
+            );
         }
-        let checked = verdicts.iter().take_while(|verdict| **verdict == Verdict::Wrong).count();
+        let checked = verdicts
+            .iter()
+            .take_while(|verdict| **verdict == Verdict::Wrong)
+            .count();
         assert_eq!(checked, 5);
-        assert!(verdicts[checked..].iter().all(|verdict| matches!(verdict, Verdict::TooMany(_))), "{verdicts:?}");
-        assert_eq!(users.judge(Some(&basic("alice:0")), guesser, NOW).await, Verdict::Wrong, "known to be wrong");
-        assert_eq!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::Admitted, "remembered");
+        assert!(
+            verdicts[checked..]
+                .iter()
+                .all(|verdict| matches!(verdict, Verdict::TooMany(_))),
+            "{verdicts:?}"
+        );
+        assert_eq!(
+            users.judge(Some(&basic("alice:0")), guesser, NOW).await,
+            Verdict::Wrong,
+            "known to be wrong"
+        );
+        assert_eq!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::Admitted,
+            "remembered"
+        );
         lock(&users.passed).clear();
-        assert!(matches!(users.judge(Some(GOOD), guesser, NOW).await, Verdict::TooMany(_)));
+        assert!(matches!(
+            users.judge(Some(GOOD), guesser, NOW).await,
+            Verdict::TooMany(_)
+        ));
         let elsewhere = Peer::at([192, 0, 2, 2].into());
-        assert_eq!(users.judge(Some(GOOD), elsewhere, NOW).await, Verdict::Admitted);
+        assert_eq!(
+            users.judge(Some(GOOD), elsewhere, NOW).await,
+            Verdict::Admitted
+        );
     }
 
     #[tokio::test]
     async fn a_check_whose_connection_has_gone_keeps_its_turn() {
-        let users = Users::new(BTreeMap::from([("alice".to_owned(), bcrypt::hash("a", 8).unwrap())])).unwrap();
+        let users = Users::new(BTreeMap::from([(
+            "alice".to_owned(),
+            bcrypt::hash("a", 8).unwrap(),
+        )]))
+        .unwrap();
         for number in 0..3 {
             // Dropped in the middle.
             let wrong = basic(&format!("alice:{number}"));
-            assert!(users.judge(Some(&wrong), Peer::LOCAL, NOW).now_or_never().is_none());
+            assert!(
+                users
+                    .judge(Some(&wrong), Peer::LOCAL, NOW)
+                    .now_or_never()
+                    .is_none()
+            );
             assert_eq!(users.checking.available_permits(), 0);
         }
         drop(users.checking.acquire().await);
@@ -260,22 +357,42 @@ mod tests {
         let mut scraper = Box::pin(users.turn(Peer::at([192, 0, 2, 2].into())));
         assert!((&mut scraper).now_or_never().is_none());
         guesses[0].1 = None;
-        assert!((&mut scraper).now_or_never().flatten().is_some(), "before the other guesses");
+        assert!(
+            (&mut scraper).now_or_never().flatten().is_some(),
+            "before the other guesses"
+        );
         drop(guesses);
         assert!(users.turn(guesser).await.is_some());
-        assert_eq!(users.peers.lock().unwrap().len(), 1, "those who are gone are forgotten");
+        assert_eq!(
+            users.peers.lock().unwrap().len(),
+            1,
+            "those who are gone are forgotten"
+        );
     }
 
     #[test]
     fn unknown_names_are_checked_at_the_highest_cost_and_what_differs_or_is_dear_is_told() {
-        let hash = |cost: u32| format!("$2y${cost:02}$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy");
+        let hash = |cost: u32| {
+            format!("$2y${cost:02}$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy")
+        };
         let users = |costs: &[u32]| {
-            let hashes = costs.iter().enumerate().map(|(number, cost)| (number.to_string(), hash(*cost)));
+            let hashes = costs
+                .iter()
+                .enumerate()
+                .map(|(number, cost)| (number.to_string(), hash(*cost)));
             Users::new(hashes.collect()).unwrap()
         };
         assert_eq!(users(&[4, 11, 10]).longest, Some(hash(11)));
         let warned = |costs: &[u32]| users(costs).warnings().len();
-        assert_eq!((warned(&[10, 10]), warned(&[10, 11]), warned(&[13]), warned(&[13, 10])), (0, 1, 1, 2));
+        assert_eq!(
+            (
+                warned(&[10, 10]),
+                warned(&[10, 11]),
+                warned(&[13]),
+                warned(&[13, 10])
+            ),
+            (0, 1, 1, 2)
+        );
     }
 
     #[test]
@@ -285,7 +402,11 @@ mod tests {
 
     #[test]
     fn base64_is_taken_with_padding_and_without() {
-        for header in [GOOD, "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ==", "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ"] {
+        for header in [
+            GOOD,
+            "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ==",
+            "Basic YWxpY2U6b3Blbjogc2VzYW1lIQ",
+        ] {
             assert_eq!(credentials(header).unwrap().0, "alice", "{header}");
         }
     }

@@ -42,8 +42,14 @@ const UNSUPPORTED: [(&str, &str); 8] = [
     ("rate_limit", "remove it"),
     ("cert", "put it into a file and name it in cert_file"),
     ("key", "put it into a file and name it in key_file"),
-    ("client_ca", "put it into a file and name it in client_ca_file"),
-    ("client_allowed_sans", "sign the clients that may look with a CA of their own (client_ca_file)"),
+    (
+        "client_ca",
+        "put it into a file and name it in client_ca_file",
+    ),
+    (
+        "client_allowed_sans",
+        "sign the clients that may look with a CA of their own (client_ca_file)",
+    ),
     ("cipher_suites", OWN),
     ("curve_preferences", OWN),
     ("prefer_server_cipher_suites", OWN),
@@ -104,14 +110,27 @@ impl WebConfig {
     /// Reads the file, with every mistake in it; if it is no YAML or a value is of another type, that one. What is wrong is left
     /// out of the result.
     pub(super) fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
-        let mut reader = Reader { path: path.to_owned(), mistakes: Vec::new() };
+        let mut reader = Reader {
+            path: path.to_owned(),
+            mistakes: Vec::new(),
+        };
         let options = serde_saphyr::options! { with_snippet: false };
-        let file = std::fs::read_to_string(path).map_err(|source| WebError::Read { path: path.to_owned(), source });
+        let file = std::fs::read_to_string(path).map_err(|source| WebError::Read {
+            path: path.to_owned(),
+            source,
+        });
         let file = file.and_then(|text| {
             let read = serde_saphyr::from_str_with_options::<Option<File>>(&text, options);
-            read.map_err(|error| WebError::Yaml { path: path.to_owned(), what: error.to_string() })
+            read.map_err(|error| WebError::Yaml {
+                path: path.to_owned(),
+                what: error.to_string(),
+            })
         });
-        let file = file.map_err(|mistake| reader.mistakes.push(mistake)).ok().flatten().unwrap_or_default();
+        let file = file
+            .map_err(|mistake| reader.mistakes.push(mistake))
+            .ok()
+            .flatten()
+            .unwrap_or_default();
         let config = reader.file(file);
         (config, reader.mistakes)
     }
@@ -129,7 +148,11 @@ struct Reader {
 
 impl Reader {
     fn wrong(&mut self, key: &str, what: impl Into<String>) {
-        self.mistakes.push(WebError::Key { path: self.path.clone(), key: key.to_owned(), what: what.into() });
+        self.mistakes.push(WebError::Key {
+            path: self.path.clone(),
+            key: key.to_owned(),
+            what: what.into(),
+        });
     }
 
     fn others(&mut self, prefix: &str, others: Others, known: &str) {
@@ -148,17 +171,30 @@ impl Reader {
         let headers = self.headers(http.headers.unwrap_or_default());
         let users = self.users(file.basic_auth_users.unwrap_or_default());
         self.others("http_server_config.", http.others, "http2, headers");
-        self.others("", file.others, "tls_server_config, http_server_config, basic_auth_users");
-        WebConfig { path: self.path.clone(), tls, users, headers }
+        self.others(
+            "",
+            file.others,
+            "tls_server_config, http_server_config, basic_auth_users",
+        );
+        WebConfig {
+            path: self.path.clone(),
+            tls,
+            users,
+            headers,
+        }
     }
 
     fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
-        let known = "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
+        let known =
+            "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
         self.others("tls_server_config.", tls.others, known);
         let versions = self.versions(tls.min_version, tls.max_version);
         let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
-            self.wrong("tls_server_config", "cert_file and key_file are both needed");
+            self.wrong(
+                "tls_server_config",
+                "cert_file and key_file are both needed",
+            );
             return None;
         };
         Some(TlsFiles {
@@ -176,7 +212,10 @@ impl Reader {
         least: Option<String>,
         most: Option<String>,
     ) -> Option<Vec<&'static SupportedProtocolVersion>> {
-        let (least, most) = (self.version("min_version", least, &TLS12), self.version("max_version", most, &TLS13));
+        let (least, most) = (
+            self.version("min_version", least, &TLS12),
+            self.version("max_version", most, &TLS13),
+        );
         let (least, most) = (least?, most?);
         match (least == &TLS13, most == &TLS13) {
             (true, false) => {
@@ -199,7 +238,9 @@ impl Reader {
             None => return Some(usual),
             Some("TLS12") => return Some(&TLS12),
             Some("TLS13") => return Some(&TLS13),
-            Some(old @ ("TLS10" | "TLS11")) => format!("{old} is no longer safe: write TLS12 or TLS13"),
+            Some(old @ ("TLS10" | "TLS11")) => {
+                format!("{old} is no longer safe: write TLS12 or TLS13")
+            }
             Some(other) => format!("{other:?} is neither TLS12 nor TLS13"),
         };
         self.wrong(&format!("tls_server_config.{key}"), what);
@@ -241,7 +282,10 @@ impl Reader {
 
     fn users(&mut self, users: Texts) -> Option<Users> {
         let before = self.mistakes.len();
-        let users: BTreeMap<_, _> = users.into_iter().map(|(user, hash)| (user, hash.unwrap_or_default())).collect();
+        let users: BTreeMap<_, _> = users
+            .into_iter()
+            .map(|(user, hash)| (user, hash.unwrap_or_default()))
+            .collect();
         for (user, hash) in &users {
             // The value may be a password that somebody forgot to hash: it is not repeated.
             let what = if hash.parse::<bcrypt::HashParts>().is_err() {
@@ -256,17 +300,26 @@ impl Reader {
         if users.is_empty() || self.mistakes.len() > before {
             return None;
         }
-        Users::new(users).map_err(|error| self.mistakes.push(error)).ok()
+        Users::new(users)
+            .map_err(|error| self.mistakes.push(error))
+            .ok()
     }
 
     fn headers(&mut self, headers: Texts) -> Vec<(HeaderName, HeaderValue)> {
         let mut read = Vec::new();
-        let given =
-            headers.into_iter().filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+        let given = headers
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
         for (name, value) in given {
             let key = format!("http_server_config.headers.{name}");
-            if !HEADERS.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
-                self.wrong(&key, format!("cannot be set; known are {}", HEADERS.join(", ")));
+            if !HEADERS
+                .iter()
+                .any(|known| known.eq_ignore_ascii_case(&name))
+            {
+                self.wrong(
+                    &key,
+                    format!("cannot be set; known are {}", HEADERS.join(", ")),
+                );
                 continue;
             }
             match (name.parse(), value.parse()) {

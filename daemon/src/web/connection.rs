@@ -71,7 +71,9 @@ async fn talk<S>(stream: S, site: &Site, stop: Stop, connection: &Connection) ->
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| connection.heard(bytes)));
+    let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
+        connection.heard(bytes)
+    }));
     let service = service_fn(|request: Request<Incoming>| async move {
         connection.serving();
         let answer: Response<Body> = site.answer(request.map(|_| ()), connection.peer()).await;

@@ -71,7 +71,9 @@ fn remedy(source: &std::io::Error) -> &'static str {
             "; another program (or another faultlined) has this port: stop it, or choose another port in metrics.listen"
         }
         std::io::ErrorKind::AddrNotAvailable => "; this machine does not have this address",
-        std::io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one",
+        std::io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one"
+        }
         _ => "",
     }
 }

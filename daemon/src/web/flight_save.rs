@@ -40,13 +40,25 @@ pub(super) async fn save(
     }
     let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
         pace.give_back();
-        return (StatusCode::SERVICE_UNAVAILABLE, "Too many saves are queued; try again later.".to_owned());
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many saves are queued; try again later.".to_owned(),
+        );
     };
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(Ok(Ok(path))) => (StatusCode::OK, path.display().to_string()),
-        Ok(Ok(Err(why))) => (StatusCode::INTERNAL_SERVER_ERROR, format!("It could not be saved: {why}")),
-        Ok(Err(_)) => (StatusCode::SERVICE_UNAVAILABLE, "The daemon is stopping.".to_owned()),
-        Err(_) => (StatusCode::ACCEPTED, "It is still being saved; the log will say where.".to_owned()),
+        Ok(Ok(Err(why))) => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("It could not be saved: {why}"),
+        ),
+        Ok(Err(_)) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "The daemon is stopping.".to_owned(),
+        ),
+        Err(_) => (
+            StatusCode::ACCEPTED,
+            "It is still being saved; the log will say where.".to_owned(),
+        ),
     }
 }
 
@@ -55,12 +67,21 @@ pub(super) async fn save(
 /// # Errors
 /// What is wrong with it, in a sentence.
 fn reason(query: Option<&str>) -> Result<String, String> {
-    let mut pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let Some((_, value)) = pairs.find(|(key, _)| *key == "reason") else { return Ok(String::new()) };
+    let mut pairs = query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
+    let Some((_, value)) = pairs.find(|(key, _)| *key == "reason") else {
+        return Ok(String::new());
+    };
     let plus = value.replace('+', " ");
-    let reason = percent_decode_str(&plus).decode_utf8().map_err(|_| "The reason is no UTF-8.".to_owned())?;
+    let reason = percent_decode_str(&plus)
+        .decode_utf8()
+        .map_err(|_| "The reason is no UTF-8.".to_owned())?;
     match reason.trim() {
-        reason if reason.len() > LONGEST => Err(format!("The reason is longer than {LONGEST} bytes.")),
+        reason if reason.len() > LONGEST => {
+            Err(format!("The reason is longer than {LONGEST} bytes."))
+        }
         reason if reason.contains(is_unfit) => Err("The reason has control characters.".to_owned()),
         reason => Ok(reason.to_owned()),
     }
@@ -72,9 +93,12 @@ mod tests {
 
     #[test]
     fn a_reason_may_be_missing_and_is_taken_as_a_form_or_a_shell_writes_it() {
-        for (query, expected) in
-            [(None, ""), (Some("a=b"), ""), (Some("reason=slow+disk"), "slow disk"), (Some("reason=%2e%2e%2f"), "../")]
-        {
+        for (query, expected) in [
+            (None, ""),
+            (Some("a=b"), ""),
+            (Some("reason=slow+disk"), "slow disk"),
+            (Some("reason=%2e%2e%2f"), "../"),
+        ] {
             assert_eq!(reason(query).as_deref(), Ok(expected));
         }
         let long = format!("reason={}", "a".repeat(LONGEST + 1));
@@ -88,13 +112,24 @@ mod tests {
         let (pace, now) = (Pace::new(1, Duration::from_secs(600)), Duration::ZERO);
         assert_eq!(save(None, None, &pace, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
-        let waiting: Vec<_> = (0..100).map_while(|_| handle.request("", flight::Wish::Operator)).collect();
+        let waiting: Vec<_> = (0..100)
+            .map_while(|_| handle.request("", flight::Wish::Operator))
+            .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {
-            assert_eq!(save(Some(&handle), None, &pace, now).await.0, StatusCode::SERVICE_UNAVAILABLE);
-            assert_eq!(save(Some(&handle), Some("reason=%ff"), &pace, now).await.0, StatusCode::BAD_REQUEST);
+            assert_eq!(
+                save(Some(&handle), None, &pace, now).await.0,
+                StatusCode::SERVICE_UNAVAILABLE
+            );
+            assert_eq!(
+                save(Some(&handle), Some("reason=%ff"), &pace, now).await.0,
+                StatusCode::BAD_REQUEST
+            );
         }
         assert!(pace.allows(now), "it was not used up");
-        assert_eq!(save(Some(&handle), None, &pace, now).await.0, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(
+            save(Some(&handle), None, &pace, now).await.0,
+            StatusCode::TOO_MANY_REQUESTS
+        );
     }
 }

@@ -12,15 +12,23 @@ struct Rate {
 }
 
 /// Of one address: who mistypes has some tries.
-const PEER: Rate = Rate { burst: 5, pause: Duration::from_secs(5) };
+const PEER: Rate = Rate {
+    burst: 5,
+    pause: Duration::from_secs(5),
+};
 
 /// Of all together: a tenth of a core, as long as a check takes a tenth of a second.
-const ALL: Rate = Rate { burst: 10, pause: Duration::from_secs(1) };
+const ALL: Rate = Rate {
+    burst: 10,
+    pause: Duration::from_secs(1),
+};
 
 impl Rate {
     /// How long until one more is allowed, of who has used up his share until this uptime.
     fn wait(self, used_until: Duration, now: Duration) -> Duration {
-        used_until.saturating_sub(now).saturating_sub(self.pause * (self.burst - 1))
+        used_until
+            .saturating_sub(now)
+            .saturating_sub(self.pause * (self.burst - 1))
     }
 }
 
@@ -75,17 +83,24 @@ mod tests {
     #[test]
     fn who_guesses_has_a_burst_and_then_one_try_each_pause_and_others_have_theirs() {
         let mut guesses = Guesses::default();
-        let tried = (0..100).filter(|_| guesses.begin(peer(1), s(100)).is_ok()).count();
+        let tried = (0..100)
+            .filter(|_| guesses.begin(peer(1), s(100)).is_ok())
+            .count();
         assert_eq!(tried, 5);
         assert_eq!(guesses.begin(peer(1), s(101)), Err(s(4)));
         assert_eq!(guesses.begin(peer(2), s(101)), Ok(()), "somebody else");
-        assert_eq!([105, 106, 110].map(|second| guesses.begin(peer(1), s(second)).is_ok()), [true, false, true]);
+        assert_eq!(
+            [105, 106, 110].map(|second| guesses.begin(peer(1), s(second)).is_ok()),
+            [true, false, true]
+        );
     }
 
     #[test]
     fn many_addresses_share_what_all_may_try() {
         let mut guesses = Guesses::default();
-        let tried = (0..200).filter(|last| guesses.begin(peer(*last), s(100)).is_ok()).count();
+        let tried = (0..200)
+            .filter(|last| guesses.begin(peer(*last), s(100)).is_ok())
+            .count();
         assert_eq!(tried, 10);
         assert_eq!(guesses.begin(peer(250), s(100)), Err(s(1)));
         assert_eq!(guesses.begin(peer(250), s(101)), Ok(()));

@@ -20,8 +20,14 @@ impl fmt::Display for Stale {
         let age = self.age.as_secs_f64();
         let limit = self.limit.as_secs_f64();
         match self.ticked {
-            true => write!(f, "the newest tick is {age:.1} s old, more than {limit:.1} s"),
-            false => write!(f, "no tick in the {age:.1} s since the start, more than {limit:.1} s"),
+            true => write!(
+                f,
+                "the newest tick is {age:.1} s old, more than {limit:.1} s"
+            ),
+            false => write!(
+                f,
+                "no tick in the {age:.1} s since the start, more than {limit:.1} s"
+            ),
         }
     }
 }
@@ -34,7 +40,15 @@ impl fmt::Display for Stale {
 pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), Stale> {
     let limit = interval.saturating_mul(5).max(Duration::from_secs(10));
     let age = now.since(newest.unwrap_or_default());
-    if age < limit { Ok(()) } else { Err(Stale { ticked: newest.is_some(), age, limit }) }
+    if age < limit {
+        Ok(())
+    } else {
+        Err(Stale {
+            ticked: newest.is_some(),
+            age,
+            limit,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -42,7 +56,10 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
     }
 
     #[test]
@@ -50,7 +67,10 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(health(Some(at(50)), at(59), second), Ok(()));
         let stale = health(Some(at(50)), at(60), second).unwrap_err();
-        assert_eq!(stale.to_string(), "the newest tick is 10.0 s old, more than 10.0 s");
+        assert_eq!(
+            stale.to_string(),
+            "the newest tick is 10.0 s old, more than 10.0 s"
+        );
     }
 
     #[test]
@@ -63,6 +83,10 @@ mod tests {
     #[test]
     fn before_the_first_tick_the_start_counts() {
         assert_eq!(health(None, at(9), Duration::from_secs(1)), Ok(()));
-        assert!(!health(None, at(10), Duration::from_secs(1)).unwrap_err().ticked);
+        assert!(
+            !health(None, at(10), Duration::from_secs(1))
+                .unwrap_err()
+                .ticked
+        );
     }
 }

@@ -41,7 +41,10 @@ pub(super) fn page(view: &View<'_>) -> String {
 }
 
 fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
-    let title = view.tick.and_then(target::title).unwrap_or_else(|| "waiting for a validator".to_owned());
+    let title = view
+        .tick
+        .and_then(target::title)
+        .unwrap_or_else(|| "waiting for a validator".to_owned());
     write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -88,13 +91,19 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
 }
 
 fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
-    if view.tick.is_some_and(|tick| tick.number_of(&metrics::daemon::DEMO, &[]) == Some(1.0)) {
+    if view
+        .tick
+        .is_some_and(|tick| tick.number_of(&metrics::daemon::DEMO, &[]) == Some(1.0))
+    {
         out.push_str("<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator.</p>\n");
     }
     match health(view.tick.map(|tick| tick.at), view.now, view.interval) {
         Ok(()) => Ok(()),
         Err(stale) => {
-            writeln!(out, "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>")
+            writeln!(
+                out,
+                "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>"
+            )
         }
     }
 }
@@ -102,7 +111,12 @@ fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
 fn footer(view: &View<'_>, out: &mut String) -> fmt::Result {
     out.push_str("<footer>");
     if let Some(tick) = view.tick {
-        write!(out, "Tick {} at {}. ", words::count(tick.number as f64), words::date(tick.at.unix_seconds()))?;
+        write!(
+            out,
+            "Tick {} at {}. ",
+            words::count(tick.number as f64),
+            words::date(tick.at.unix_seconds())
+        )?;
     }
     out.push_str("This page renews itself every 5 s.</footer>\n");
     Ok(())

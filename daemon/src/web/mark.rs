@@ -14,11 +14,20 @@ const LONGEST_KIND: usize = 32;
 /// # Errors
 /// What is wrong with it, in a sentence.
 pub(super) fn kind(query: Option<&str>) -> Result<Option<&str>, String> {
-    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    match pairs.filter(|(key, _)| *key == "kind").map(|(_, kind)| kind).collect::<Vec<_>>()[..] {
+    let pairs = query
+        .unwrap_or_default()
+        .split('&')
+        .filter_map(|pair| pair.split_once('='));
+    match pairs
+        .filter(|(key, _)| *key == "kind")
+        .map(|(_, kind)| kind)
+        .collect::<Vec<_>>()[..]
+    {
         [] => Ok(None),
         [kind] if is_kind(kind) => Ok(Some(kind)),
-        _ => Err(format!("The mark's kind is one word of a to z and _, with at most {LONGEST_KIND} letters.")),
+        _ => Err(format!(
+            "The mark's kind is one word of a to z and _, with at most {LONGEST_KIND} letters."
+        )),
     }
 }
 
@@ -34,17 +43,25 @@ fn is_kind(kind: &str) -> bool {
 pub(super) fn name(query: Option<&str>) -> Result<String, String> {
     let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
     let pairs = query.unwrap_or_default().split('&');
-    let mut named = pairs.filter_map(|pair| pair.split_once('=')).filter(|(key, _)| *key == "name");
+    let mut named = pairs
+        .filter_map(|pair| pair.split_once('='))
+        .filter(|(key, _)| *key == "name");
     let (_, value) = named.next().ok_or_else(wanted)?;
     if named.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
     let plus = value.replace('+', " ");
-    let name = percent_decode_str(&plus).decode_utf8().map_err(|_| "The mark's name is no UTF-8.".to_owned())?;
+    let name = percent_decode_str(&plus)
+        .decode_utf8()
+        .map_err(|_| "The mark's name is no UTF-8.".to_owned())?;
     match name.trim() {
         "" => Err(wanted()),
-        name if name.len() > LONGEST => Err(format!("The mark's name is longer than {LONGEST} bytes.")),
-        name if name.contains(is_unfit) => Err("The mark's name has control characters.".to_owned()),
+        name if name.len() > LONGEST => {
+            Err(format!("The mark's name is longer than {LONGEST} bytes."))
+        }
+        name if name.contains(is_unfit) => {
+            Err("The mark's name has control characters.".to_owned())
+        }
         name => Ok(name.to_owned()),
     }
 }
@@ -55,7 +72,12 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_as_a_form_or_a_shell_writes_it() {
-        for query in ["name=load+begins", "name=load%20begins", "a=b&name=load begins&c", "name=%20load+begins+"] {
+        for query in [
+            "name=load+begins",
+            "name=load%20begins",
+            "a=b&name=load begins&c",
+            "name=%20load+begins+",
+        ] {
             assert_eq!(name(Some(query)).as_deref(), Ok("load begins"), "{query}");
         }
     }
@@ -66,7 +88,14 @@ mod tests {
         assert_eq!(kind(None), Ok(None));
         assert_eq!(kind(Some("name=a")), Ok(None));
         assert_eq!(kind(Some("name=a&kind=kept_up")), Ok(Some("kept_up")));
-        for query in ["kind=", "kind=A", "kind=a1", "kind=a%20b", "kind=a&kind=b", &long] {
+        for query in [
+            "kind=",
+            "kind=A",
+            "kind=a1",
+            "kind=a%20b",
+            "kind=a&kind=b",
+            &long,
+        ] {
             assert!(kind(Some(query)).unwrap_err().ends_with('.'), "{query}");
         }
     }

@@ -14,7 +14,11 @@ pub(super) struct Pace {
 
 impl Pace {
     pub(super) fn new(most: u32, span: Duration) -> Self {
-        Pace { most, span, done: Mutex::new((Duration::ZERO, 0)) }
+        Pace {
+            most,
+            span,
+            done: Mutex::new((Duration::ZERO, 0)),
+        }
     }
 
     /// Whether it may be done once more at this uptime; it then counts.
@@ -46,6 +50,13 @@ mod tests {
         let allowed = [1, 2, 3, 59, 60, 61, 119, 120].map(|second| pace.allows(at(second)));
         assert_eq!(allowed, [true, true, false, false, true, true, false, true]);
         pace.give_back();
-        assert_eq!([pace.allows(at(121)), pace.allows(at(122)), pace.allows(at(123))], [true, true, false]);
+        assert_eq!(
+            [
+                pace.allows(at(121)),
+                pace.allows(at(122)),
+                pace.allows(at(123))
+            ],
+            [true, true, false]
+        );
     }
 }

@@ -19,18 +19,31 @@ pub(super) struct Names {
 impl Names {
     /// The configured ones, and the machine's own if it is known.
     pub(super) fn new(configured: &[String], own: Option<&str>) -> Self {
-        let own = own.map(str::to_ascii_lowercase).filter(|name| !name.is_empty());
-        Names { names: configured.iter().cloned().chain(own).collect(), told: AtomicBool::new(false) }
+        let own = own
+            .map(str::to_ascii_lowercase)
+            .filter(|name| !name.is_empty());
+        Names {
+            names: configured.iter().cloned().chain(own).collect(),
+            told: AtomicBool::new(false),
+        }
     }
 
     /// Why a request is not answered: it asks for a name that is none of these. One that names nothing, as old clients
     /// do, comes from no browser.
     pub(super) fn refuse(&self, request: &Request<()>) -> Option<String> {
-        let given = request.headers().get_all(HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+        let given = request
+            .headers()
+            .get_all(HOST)
+            .iter()
+            .map(|value| value.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(Authority::as_str);
         let unknown = given.chain(target).find(|host| !self.knows(host))?;
         // The other side chooses it, and may choose something that is no name at all.
-        let name: String = unknown.chars().filter(|c| c.is_ascii_graphic()).take(100).collect();
+        let name: String = unknown
+            .chars()
+            .filter(|c| c.is_ascii_graphic())
+            .take(100)
+            .collect();
         if !self.told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 name,
@@ -47,12 +60,17 @@ impl Names {
         if host.is_empty() {
             return true;
         }
-        let Ok(authority) = host.parse::<Authority>() else { return false };
+        let Ok(authority) = host.parse::<Authority>() else {
+            return false;
+        };
         if authority.as_str().contains('@') {
             return false;
         }
         let name = authority.host();
-        if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        if let Some(address) = name
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
             return address.parse::<Ipv6Addr>().is_ok();
         }
         let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
@@ -67,22 +85,37 @@ impl Names {
 pub(super) fn is_foreign(request: &Request<()>) -> bool {
     let headers = request.headers();
     let site = headers.get_all(HeaderName::from_static("sec-fetch-site"));
-    let another_site = site.iter().any(|site| site != "same-origin" && site != "none");
+    let another_site = site
+        .iter()
+        .any(|site| site != "same-origin" && site != "none");
     let origins = headers.get_all(ORIGIN);
-    another_site || origins.iter().any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
+    another_site
+        || origins
+            .iter()
+            .any(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)))
 }
 
 /// Whether an origin is the one that the request is for, by either scheme: TLS may end before it comes here.
 fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next().and_then(|host| host.to_str().ok()), hosts.next()) else { return false };
-    [("http://", ":80"), ("https://", ":443")].into_iter().any(|(scheme, port)| {
-        let same = |origin: &str| {
-            let (origin, host) = (origin.strip_suffix(port).unwrap_or(origin), host.strip_suffix(port).unwrap_or(host));
-            origin.eq_ignore_ascii_case(host)
-        };
-        origin.strip_prefix(scheme).is_some_and(same)
-    })
+    let (Some(host), None) = (
+        hosts.next().and_then(|host| host.to_str().ok()),
+        hosts.next(),
+    ) else {
+        return false;
+    };
+    [("http://", ":80"), ("https://", ":443")]
+        .into_iter()
+        .any(|(scheme, port)| {
+            let same = |origin: &str| {
+                let (origin, host) = (
+                    origin.strip_suffix(port).unwrap_or(origin),
+                    host.strip_suffix(port).unwrap_or(host),
+                );
+                origin.eq_ignore_ascii_case(host)
+            };
+            origin.strip_prefix(scheme).is_some_and(same)
+        })
 }
 
 #[cfg(test)]
@@ -133,20 +166,26 @@ mod tests {
         ] {
             assert!(!names().knows(host), "{host}");
         }
-        assert!(!Names::new(&[], Some("")).knows("."), "a machine without a name");
+        assert!(
+            !Names::new(&[], Some("")).knows("."),
+            "a machine without a name"
+        );
     }
 
     fn request(headers: &[(&str, &str)]) -> Request<()> {
         headers
             .iter()
-            .fold(Request::post("/"), |request, (name, value)| request.header(*name, *value))
+            .fold(Request::post("/"), |request, (name, value)| {
+                request.header(*name, *value)
+            })
             .body(())
             .unwrap()
     }
 
     #[test]
     fn an_origin_is_our_own_or_foreign() {
-        let foreign = |host: &str, origin: &str| is_foreign(&request(&[("host", host), ("origin", origin)]));
+        let foreign =
+            |host: &str, origin: &str| is_foreign(&request(&[("host", host), ("origin", origin)]));
         for (host, origin) in [
             ("localhost:9912", "http://localhost:9912"),
             ("localhost:9912", "https://LOCALHOST:9912"),
@@ -168,9 +207,20 @@ mod tests {
         ] {
             assert!(foreign(host, origin), "{host} {origin}");
         }
-        assert!(is_foreign(&request(&[("origin", "http://a")])), "no host to compare with");
-        assert!(is_foreign(&request(&[("host", "a"), ("host", "b"), ("origin", "http://a")])));
-        assert!(is_foreign(&request(&[("host", "a"), ("origin", "http://a"), ("origin", "http://b")])));
+        assert!(
+            is_foreign(&request(&[("origin", "http://a")])),
+            "no host to compare with"
+        );
+        assert!(is_foreign(&request(&[
+            ("host", "a"),
+            ("host", "b"),
+            ("origin", "http://a")
+        ])));
+        assert!(is_foreign(&request(&[
+            ("host", "a"),
+            ("origin", "http://a"),
+            ("origin", "http://b")
+        ])));
         assert!(!is_foreign(&request(&[("host", "a")])), "no browser");
     }
 

@@ -24,10 +24,18 @@ struct EncodedPages {
 
 impl EncodedPages {
     fn find(&self, dialect: Dialect, gzip: bool) -> Option<Bytes> {
-        self.pages.iter().find(|(d, g, _)| (*d, *g) == (dialect, gzip)).map(|(_, _, page)| page.clone())
+        self.pages
+            .iter()
+            .find(|(d, g, _)| (*d, *g) == (dialect, gzip))
+            .map(|(_, _, page)| page.clone())
     }
 
-    fn plain(&mut self, tick: &Arc<Tick>, dialect: Dialect, constant: &ConstantLabels) -> Result<Bytes, fmt::Error> {
+    fn plain(
+        &mut self,
+        tick: &Arc<Tick>,
+        dialect: Dialect,
+        constant: &ConstantLabels,
+    ) -> Result<Bytes, fmt::Error> {
         if let Some(page) = self.find(dialect, false) {
             return Ok(page);
         }
@@ -107,13 +115,24 @@ mod tests {
     use std::io::Read;
 
     fn tick(number: u64, value: u64) -> Arc<Tick> {
-        let readings = (0..50).map(|_| Reading::counter(&metrics::daemon::TICKS, [], value)).collect();
-        let batch = Batch { readings, ..Batch::empty(Source::Daemon, Stamp::default()) };
-        Arc::new(Tick { number, at: Stamp::default(), batches: vec![Arc::new(batch)] })
+        let readings = (0..50)
+            .map(|_| Reading::counter(&metrics::daemon::TICKS, [], value))
+            .collect();
+        let batch = Batch {
+            readings,
+            ..Batch::empty(Source::Daemon, Stamp::default())
+        };
+        Arc::new(Tick {
+            number,
+            at: Stamp::default(),
+            batches: vec![Arc::new(batch)],
+        })
     }
 
     fn get(pages: &Pages, tick: &Arc<Tick>, dialect: Dialect, gzip: bool) -> (Bytes, bool) {
-        pages.get(tick, dialect, gzip, &ConstantLabels::new()).unwrap()
+        pages
+            .get(tick, dialect, gzip, &ConstantLabels::new())
+            .unwrap()
     }
 
     #[test]
@@ -130,7 +149,9 @@ mod tests {
     #[test]
     fn dialects_and_ticks_are_not_mixed_up() {
         let pages = Pages::default();
-        let text = |tick: &Arc<Tick>, dialect| String::from_utf8(get(&pages, tick, dialect, false).0.to_vec()).unwrap();
+        let text = |tick: &Arc<Tick>, dialect| {
+            String::from_utf8(get(&pages, tick, dialect, false).0.to_vec()).unwrap()
+        };
         assert!(!text(&tick(1, 7), Dialect::Classic).contains("# EOF"));
         assert!(text(&tick(1, 7), Dialect::OpenMetrics).ends_with("# EOF\n"));
         let protobuf = get(&pages, &tick(1, 7), Dialect::Protobuf, false).0;
@@ -146,14 +167,20 @@ mod tests {
         for length in [0, 1, 5_000, 700, 200_000] {
             let plain: Vec<u8> = (0..).flat_map(incompressible).take(length).collect();
             let mut read = Vec::new();
-            GzDecoder::new(&*compressor.compress(&plain).unwrap()).read_to_end(&mut read).unwrap();
+            GzDecoder::new(&*compressor.compress(&plain).unwrap())
+                .read_to_end(&mut read)
+                .unwrap();
             assert_eq!(read, plain, "{length} bytes");
         }
     }
 
     #[test]
     fn a_small_page_is_not_compressed() {
-        let empty = Arc::new(Tick { number: 1, at: Stamp::default(), batches: Vec::new() });
+        let empty = Arc::new(Tick {
+            number: 1,
+            at: Stamp::default(),
+            batches: Vec::new(),
+        });
         assert!(!get(&Pages::default(), &empty, Dialect::OpenMetrics, true).1);
     }
 }

@@ -66,7 +66,10 @@ impl Acceptor {
         // Taken before the files are read: a change in between is seen as a change later.
         let seen = files.fingerprint();
         let config = Arc::new(files.load()?);
-        Ok(Acceptor { files, loaded: Mutex::new((seen, config)) })
+        Ok(Acceptor {
+            files,
+            loaded: Mutex::new((seen, config)),
+        })
     }
 
     /// The handshake.
@@ -74,7 +77,9 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        tokio_rustls::TlsAcceptor::from(self.current()).accept(stream).await
+        tokio_rustls::TlsAcceptor::from(self.current())
+            .accept(stream)
+            .await
     }
 
     /// The configuration from the files as they are now; the last good one if they cannot be used.
@@ -104,11 +109,15 @@ impl TlsFiles {
             let metadata = std::fs::metadata(path).ok()?;
             Some((metadata.modified().ok()?, metadata.len()))
         };
-        [Some(self.cert.as_path()), Some(&self.key), self.clients.authorities()]
-            .into_iter()
-            .flatten()
-            .map(look)
-            .collect()
+        [
+            Some(self.cert.as_path()),
+            Some(&self.key),
+            self.clients.authorities(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(look)
+        .collect()
     }
 
     /// That the certificate is not valid at this time since 1970.
@@ -119,33 +128,51 @@ impl TlsFiles {
         // Whose word is believed does not matter here: of what is out of date nothing else is asked.
         roots.add_parsable_certificates(chain.iter().cloned());
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .ok()?;
         let name = ServerName::try_from("localhost").ok()?;
-        let checked = verifier.verify_server_cert(own, others, &name, &[], UnixTime::since_unix_epoch(now));
+        let checked =
+            verifier.verify_server_cert(own, others, &name, &[], UnixTime::since_unix_epoch(now));
         let what = match checked.err()? {
-            Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-                "has expired"
-            }
-            Error::InvalidCertificate(CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. }) => {
-                "is not valid yet"
-            }
+            Error::InvalidCertificate(
+                CertificateError::Expired | CertificateError::ExpiredContext { .. },
+            ) => "has expired",
+            Error::InvalidCertificate(
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+            ) => "is not valid yet",
             _ => return None,
         };
-        Some(format!("{}: the certificate {what}: scrapers refuse it; renew it", self.cert.display()))
+        Some(format!(
+            "{}: the certificate {what}: scrapers refuse it; renew it",
+            self.cert.display()
+        ))
     }
 
     /// Everything that is wrong with the files.
     pub(super) fn mistakes(&self) -> Vec<WebError> {
-        let ca = self.clients.authorities().map(|ca| self.certificates(ca, "client_ca_file").map(drop));
-        let each = [Some(self.certificates(&self.cert, "cert_file").map(drop)), Some(self.private_key().map(drop)), ca];
+        let ca = self
+            .clients
+            .authorities()
+            .map(|ca| self.certificates(ca, "client_ca_file").map(drop));
+        let each = [
+            Some(self.certificates(&self.cert, "cert_file").map(drop)),
+            Some(self.private_key().map(drop)),
+            ca,
+        ];
         let each: Vec<WebError> = each.into_iter().flatten().filter_map(Result::err).collect();
         // Whether they belong together is the next question.
-        if each.is_empty() { self.load().err().into_iter().collect() } else { each }
+        if each.is_empty() {
+            self.load().err().into_iter().collect()
+        } else {
+            each
+        }
     }
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
         let text = read(&self.key)?;
-        PrivateKeyDer::from_pem_slice(&text).map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))
+        PrivateKeyDer::from_pem_slice(&text)
+            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))
     }
 
     fn load(&self) -> Result<ServerConfig, WebError> {
@@ -155,15 +182,23 @@ impl TlsFiles {
             .map_err(|error| self.wrong("min_version", error))?;
         let builder = match &self.clients {
             ClientCertificates::NotAsked => builder.with_no_client_auth(),
-            ClientCertificates::IfGiven(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider, false)?),
-            ClientCertificates::Required(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider, true)?),
+            ClientCertificates::IfGiven(ca) => {
+                builder.with_client_cert_verifier(self.verifier(ca, provider, false)?)
+            }
+            ClientCertificates::Required(ca) => {
+                builder.with_client_cert_verifier(self.verifier(ca, provider, true)?)
+            }
         };
         let chain = self.certificates(&self.cert, "cert_file")?;
         let key = self.private_key()?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             self.wrong(
                 "cert_file",
-                format!("{} cannot be used with {}: {error}", self.cert.display(), self.key.display()),
+                format!(
+                    "{} cannot be used with {}: {error}",
+                    self.cert.display(),
+                    self.key.display()
+                ),
             )
         })?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -178,16 +213,26 @@ impl TlsFiles {
     ) -> Result<Arc<dyn ClientCertVerifier>, WebError> {
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates(ca, "client_ca_file")? {
-            roots
-                .add(certificate)
-                .map_err(|error| self.wrong("client_ca_file", format!("{}: {error}", ca.display())))?;
+            roots.add(certificate).map_err(|error| {
+                self.wrong("client_ca_file", format!("{}: {error}", ca.display()))
+            })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-        let builder = if required { builder } else { builder.allow_unauthenticated() };
-        builder.build().map_err(|error| self.wrong("client_ca_file", error))
+        let builder = if required {
+            builder
+        } else {
+            builder.allow_unauthenticated()
+        };
+        builder
+            .build()
+            .map_err(|error| self.wrong("client_ca_file", error))
     }
 
-    fn certificates(&self, path: &Path, key: &str) -> Result<Vec<CertificateDer<'static>>, WebError> {
+    fn certificates(
+        &self,
+        path: &Path,
+        key: &str,
+    ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
         match found {
@@ -201,17 +246,27 @@ impl TlsFiles {
 
     fn not_pem(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         match error {
-            pem::Error::NoItemsFound => self.wrong(key, format!("{} holds no {what} in PEM form", path.display())),
+            pem::Error::NoItemsFound => self.wrong(
+                key,
+                format!("{} holds no {what} in PEM form", path.display()),
+            ),
             error => self.wrong(key, format!("{}: {error}", path.display())),
         }
     }
 
     fn wrong(&self, key: &str, what: impl ToString) -> WebError {
         let (path, key) = (self.config.clone(), format!("tls_server_config.{key}"));
-        WebError::Key { path, key, what: what.to_string() }
+        WebError::Key {
+            path,
+            key,
+            what: what.to_string(),
+        }
     }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, WebError> {
-    std::fs::read(path).map_err(|source| WebError::Read { path: path.to_owned(), source })
+    std::fs::read(path).map_err(|source| WebError::Read {
+        path: path.to_owned(),
+        source,
+    })
 }

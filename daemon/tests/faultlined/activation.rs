@@ -1,7 +1,14 @@
 //! Sockets that somebody else holds, as systemd does: what comes while the daemon is started anew waits there.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts programs and threads itself"
+)]
 
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::http::{self, Request};
@@ -35,7 +42,12 @@ struct Holder {
 impl Holder {
     fn new(ingest: impl Into<OwnedFd>, metrics: impl Into<OwnedFd>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Holder { folder, ingest: ingest.into(), metrics: metrics.into(), names: "ingest:metrics" }
+        Holder {
+            folder,
+            ingest: ingest.into(),
+            metrics: metrics.into(),
+            names: "ingest:metrics",
+        }
     }
 
     fn log(&self) -> PathBuf {
@@ -44,7 +56,11 @@ impl Holder {
 
     fn start(&self, arguments: &[&str]) -> Child {
         let held = |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
-        let log = File::options().create(true).append(true).open(self.log()).expect("a log");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log())
+            .expect("a log");
         Command::new("sh")
             .args(["-c", HAND_OVER, FAULTLINED, "run"])
             .args(arguments)
@@ -95,7 +111,10 @@ fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> 
             "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        stream.get_mut().write_all(format!("{head}{body}").as_bytes()).expect("the push is taken");
+        stream
+            .get_mut()
+            .write_all(format!("{head}{body}").as_bytes())
+            .expect("the push is taken");
         let mut answer = Vec::new();
         loop {
             let mut line = String::new();
@@ -105,7 +124,10 @@ fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> 
                 line => answer.push(line.to_ascii_lowercase()),
             }
         }
-        assert!(answer.first().is_some_and(|line| line.contains(" 204 ")), "push {number}: {answer:?}");
+        assert!(
+            answer.first().is_some_and(|line| line.contains(" 204 ")),
+            "push {number}: {answer:?}"
+        );
         pushed.push(number);
         if keep && !answer.iter().any(|line| line == "connection: close") {
             connection = Some(stream);
@@ -117,8 +139,11 @@ fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> 
 fn forwarding_to(sink: &Sink, folder: &Path) -> String {
     let (file, password) = (folder.join("c.toml"), folder.join("password"));
     fs::write(&password, "secret").expect("a file");
-    let keys =
-        format!("url = \"{}\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n", sink.url(), password.display());
+    let keys = format!(
+        "url = \"{}\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",
+        sink.url(),
+        password.display()
+    );
     fs::write(&file, format!("[forward]\n{keys}")).expect("a file");
     file.display().to_string()
 }
@@ -128,8 +153,15 @@ fn arrived(sink: &Sink) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     for body in sink.bodies() {
         for line in String::from_utf8(body).expect("text").lines() {
-            let number = line.split_once("n=").and_then(|(_, rest)| rest.split_once('i')).expect("a number").0;
-            assert!(numbers.insert(number.parse().expect("a number")), "{number} came twice");
+            let number = line
+                .split_once("n=")
+                .and_then(|(_, rest)| rest.split_once('i'))
+                .expect("a number")
+                .0;
+            assert!(
+                numbers.insert(number.parse().expect("a number")),
+                "{number} came twice"
+            );
         }
     }
     numbers
@@ -139,7 +171,10 @@ fn arrived(sink: &Sink) -> BTreeSet<u64> {
 fn no_push_is_lost_while_the_daemon_is_started_anew_again_and_again() {
     const RESTARTS: usize = 4;
     let ((ingest, address), (metrics, page)) = (bind(), bind());
-    let (holder, sink) = (Holder::new(ingest, metrics), Sink::start().expect("an upstream"));
+    let (holder, sink) = (
+        Holder::new(ingest, metrics),
+        Sink::start().expect("an upstream"),
+    );
     let config = forwarding_to(&sink, holder.folder.path());
     let start = || holder.start(&["--config", &config, "--pid", &own_pid()]);
     let enough = Arc::new(AtomicBool::new(false));
@@ -153,15 +188,24 @@ fn no_push_is_lost_while_the_daemon_is_started_anew_again_and_again() {
         .collect();
     for restart in 1..=RESTARTS {
         let before = sink.count();
-        eventually(PATIENCE, "pushes flow", || (sink.count() > before + 20).then_some(()));
-        assert_eq!(stop(daemon).code(), Some(0), "restart {restart}: {}", holder.said());
+        eventually(PATIENCE, "pushes flow", || {
+            (sink.count() > before + 20).then_some(())
+        });
+        assert_eq!(
+            stop(daemon).code(),
+            Some(0),
+            "restart {restart}: {}",
+            holder.said()
+        );
         daemon = start();
         // A scraper that comes while the daemon starts waits for it.
         assert_eq!(http::get(&page, "/").expect("an answer").status, 200);
     }
     enough.store(true, Ordering::Relaxed);
-    let pushed: BTreeSet<u64> =
-        pushers.into_iter().flat_map(|pusher| pusher.join().expect("every push is taken")).collect();
+    let pushed: BTreeSet<u64> = pushers
+        .into_iter()
+        .flat_map(|pusher| pusher.join().expect("every push is taken"))
+        .collect();
     assert_eq!(stop(daemon).code(), Some(0), "{}", holder.said());
     assert_eq!(arrived(&sink), pushed);
 }
@@ -173,43 +217,78 @@ fn the_sockets_that_are_handed_over_go_over_the_configured_addresses() {
     let (ingest, address) = bind();
     let holder = Holder::new(ingest, UnixListener::bind(&path).expect("a socket"));
     let ready = folder.path().join("ready").display().to_string();
-    let options = ["--listen", "127.0.0.1:1", "--interval", "100ms", "--ready-file", &ready];
+    let options = [
+        "--listen",
+        "127.0.0.1:1",
+        "--interval",
+        "100ms",
+        "--ready-file",
+        &ready,
+    ];
     let daemon = holder.start(&[["--pid", &own_pid()].as_slice(), &options].concat());
-    let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
+    let push =
+        Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
     assert_eq!(push.send(&address).expect("an answer").status, 204);
     let page = eventually(PATIENCE, "the page in the file system", || {
         let mut stream = UnixStream::connect(&path).expect("the socket");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("a request");
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            .expect("a request");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("an answer");
         page.contains("agave_process_threads").then_some(page)
     });
-    assert!(page.contains("faultline_ingest_requests_total{code=\"204\"} 1\n"), "{page}");
+    assert!(
+        page.contains("faultline_ingest_requests_total{code=\"204\"} 1\n"),
+        "{page}"
+    );
     let named: serde_json::Value =
         serde_json::from_slice(&std::fs::read(&ready).expect("the ready file")).expect("JSON");
     let places = serde_json::json!([[path.display().to_string()], [address]]);
-    assert_eq!(serde_json::json!([named["metrics"], named["ingest"]]), places);
+    assert_eq!(
+        serde_json::json!([named["metrics"], named["ingest"]]),
+        places
+    );
     assert_eq!(stop(daemon).code(), Some(0));
     let said = holder.said();
-    assert!(said.contains(&format!("listening metrics={} ingest={address}", path.display())), "{said}");
-    assert!(said.contains("metrics.listen") && said.contains("127.0.0.1:1"), "the configured one is named: {said}");
+    assert!(
+        said.contains(&format!(
+            "listening metrics={} ingest={address}",
+            path.display()
+        )),
+        "{said}"
+    );
+    assert!(
+        said.contains("metrics.listen") && said.contains("127.0.0.1:1"),
+        "the configured one is named: {said}"
+    );
 }
 
 #[test]
 fn a_socket_without_a_use_or_beyond_loopback_is_refused_with_what_to_do() {
     let refused = |holder: &Holder| {
-        let status = holder.start(&["--pid", &own_pid()]).wait().expect("its end");
+        let status = holder
+            .start(&["--pid", &own_pid()])
+            .wait()
+            .expect("its end");
         assert_eq!(status.code(), Some(64), "{}", holder.said());
         holder.said()
     };
     let mut holder = Holder::new(bind().0, bind().0);
     holder.names = "ingest:faultlined.socket";
-    assert!(refused(&holder).contains("FileDescriptorName=metrics"), "{}", holder.said());
+    assert!(
+        refused(&holder).contains("FileDescriptorName=metrics"),
+        "{}",
+        holder.said()
+    );
     let everywhere = || TcpListener::bind("0.0.0.0:0").expect("a port");
     let said = refused(&Holder::new(bind().0, everywhere()));
     assert!(said.contains("metrics.web_config"), "{said}");
     let said = refused(&Holder::new(everywhere(), bind().0));
     assert!(said.contains("beyond_loopback"), "{said}");
-    let said = refused(&Holder::new(File::open("/dev/null").expect("a file"), bind().0));
+    let said = refused(&Holder::new(
+        File::open("/dev/null").expect("a file"),
+        bind().0,
+    ));
     assert!(said.contains("ListenStream="), "{said}");
 }

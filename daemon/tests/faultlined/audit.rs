@@ -1,7 +1,11 @@
 //! What the daemon asks of the kernel, by strace: the process it watches is never stopped, never written to, and none of
 //! the files is opened whose reading holds that process's memory lock.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_testkit::Result;
@@ -14,8 +18,16 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 /// Reading these holds the memory lock of the process, or shows its memory.
-const NEVER_OPENED: [&str; 8] =
-    ["smaps", "smaps_rollup", "maps", "numa_maps", "mem", "pagemap", "clear_refs", "syscall"];
+const NEVER_OPENED: [&str; 8] = [
+    "smaps",
+    "smaps_rollup",
+    "maps",
+    "numa_maps",
+    "mem",
+    "pagemap",
+    "clear_refs",
+    "syscall",
+];
 /// These stop a process, look into it, or signal it.
 const NEVER_CALLED: [&str; 8] = [
     "ptrace",
@@ -36,7 +48,8 @@ fn offence(line: &str) -> Option<String> {
     let (_, call) = line.split_once(' ')?;
     let (name, arguments) = call.trim_start().split_once('(')?;
     let refused = |why: &str| Some(format!("{why}: {line}"));
-    let of_the_kernel = arguments.contains("</proc") || arguments.contains("</sys") || names_kernel_file(arguments);
+    let of_the_kernel =
+        arguments.contains("</proc") || arguments.contains("</sys") || names_kernel_file(arguments);
     if NEVER_CALLED.contains(&name) {
         return refused("called");
     }
@@ -47,10 +60,20 @@ fn offence(line: &str) -> Option<String> {
         if NEVER_OPENED.contains(&last) && path != "/proc/self/maps" {
             return refused("opened");
         }
-        let to_write = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"].iter().any(|flag| arguments.contains(flag));
-        return if of_the_kernel && to_write { refused("opened for writing") } else { None };
+        let to_write = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"]
+            .iter()
+            .any(|flag| arguments.contains(flag));
+        return if of_the_kernel && to_write {
+            refused("opened for writing")
+        } else {
+            None
+        };
     }
-    if name.starts_with("getdents") && arguments.split_once('>').is_some_and(|(file, _)| file.ends_with("/fd")) {
+    if name.starts_with("getdents")
+        && arguments
+            .split_once('>')
+            .is_some_and(|(file, _)| file.ends_with("/fd"))
+    {
         return refused("descriptors listed");
     }
     let file = arguments.split_once('>').map_or("", |(file, _)| file);
@@ -68,7 +91,10 @@ fn quoted(arguments: &str) -> Option<&str> {
 
 /// Whether this machine lets strace trace.
 fn strace_works() -> bool {
-    let traced = Command::new("strace").args(["-D", "-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
+    let traced = Command::new("strace")
+        .args(["-D", "-o", "/dev/null", "true"])
+        .stderr(Stdio::null())
+        .status();
     let works = traced.is_ok_and(|status| status.success());
     if !works {
         eprintln!("skipped: strace (Debian package strace) is missing or may not trace here");
@@ -78,7 +104,13 @@ fn strace_works() -> bool {
 
 /// A program that runs the daemon as its users do, traced: strace is the child, the daemon keeps the process id.
 fn traced(folder: &Path, trace: &Path) -> std::io::Result<String> {
-    let calls = [&NEVER_CALLED[..], &OPENS, &WRITES, &["getdents", "getdents64"]].concat();
+    let calls = [
+        &NEVER_CALLED[..],
+        &OPENS,
+        &WRITES,
+        &["getdents", "getdents64"],
+    ]
+    .concat();
     // A call that this kernel or strace does not know is left out.
     let calls: Vec<String> = calls.iter().map(|call| format!("?{call}")).collect();
     let script = format!(
@@ -99,22 +131,39 @@ fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
     let trace = folder.path().join("trace");
     let program = traced(folder.path(), &trace).expect("a script");
     let config = folder.path().join("c.toml");
-    let every_reading =
-        "[sampling]\ninterval = \"100ms\"\n[threads]\ninterval = \"100ms\"\nswitches_interval = \"300ms\"\n";
+    let every_reading = "[sampling]\ninterval = \"100ms\"\n[threads]\ninterval = \"100ms\"\nswitches_interval = \"300ms\"\n";
     std::fs::write(&config, every_reading).expect("a file");
     let config = config.display().to_string();
-    let daemon = Daemon::start(&program, &[way, &["--config", &config]].concat(), folder.path())?;
+    let daemon = Daemon::start(
+        &program,
+        &[way, &["--config", &config]].concat(),
+        folder.path(),
+    )?;
     eventually_seeing(PATIENCE, "two dozen ticks", || {
         let page = daemon.page().map_err(|error| error.to_string())?;
-        let ticks = page.lines().find_map(|line| line.strip_prefix("faultline_ticks_total ")?.parse::<f64>().ok());
-        if ticks >= Some(24.0) && page.contains(seen) { Ok(()) } else { Err(format!("{ticks:?} ticks")) }
+        let ticks = page.lines().find_map(|line| {
+            line.strip_prefix("faultline_ticks_total ")?
+                .parse::<f64>()
+                .ok()
+        });
+        if ticks >= Some(24.0) && page.contains(seen) {
+            Ok(())
+        } else {
+            Err(format!("{ticks:?} ticks"))
+        }
     });
     let first = format!("{} ", daemon.pid());
     assert_eq!(daemon.stop()?, Some(0));
     let ended = || {
         let text = std::fs::read_to_string(&trace).unwrap_or_default();
-        let ended = text.lines().any(|line| line.starts_with(&first) && line.contains("+++ exited"));
-        if ended { Ok(text) } else { Err(text.lines().last().unwrap_or_default().to_owned()) }
+        let ended = text
+            .lines()
+            .any(|line| line.starts_with(&first) && line.contains("+++ exited"));
+        if ended {
+            Ok(text)
+        } else {
+            Err(text.lines().last().unwrap_or_default().to_owned())
+        }
     };
     let text = eventually_seeing(PATIENCE, "strace sees the end", ended);
     Ok(text.lines().map(str::to_owned).collect())
@@ -125,7 +174,11 @@ fn audit(way: &[&str], seen: &str, reads: &str) -> Result<()> {
         return Ok(());
     }
     let trace = trace_of(way, seen)?;
-    assert!(trace.iter().any(|line| line.contains(reads)), "the trace does not show {reads}: {} lines", trace.len());
+    assert!(
+        trace.iter().any(|line| line.contains(reads)),
+        "the trace does not show {reads}: {} lines",
+        trace.len()
+    );
     let offences: Vec<String> = trace.iter().filter_map(|line| offence(line)).collect();
     assert!(offences.is_empty(), "{offences:#?}");
     Ok(())
@@ -135,7 +188,11 @@ fn audit(way: &[&str], seen: &str, reads: &str) -> Result<()> {
 fn a_followed_process_is_only_read_and_its_memory_map_is_left_alone() -> Result<()> {
     let own = std::process::id().to_string();
     // Context switches come from the threads' status files, the rarest reading of all.
-    audit(&["--pid", &own], "agave_process_context_switches_total", &format!("/proc/{own}/task"))
+    audit(
+        &["--pid", &own],
+        "agave_process_context_switches_total",
+        &format!("/proc/{own}/task"),
+    )
 }
 
 #[test]
@@ -148,7 +205,11 @@ fn the_holder_of_a_ledger_is_found_without_listing_descriptors() -> Result<()> {
     let ledger = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(ledger.path().join("ledger.lock"), "").expect("a file");
     let ledger = ledger.path().display().to_string();
-    audit(&["--ledger", &ledger], "faultline_ticks_total", "/proc/locks")
+    audit(
+        &["--ledger", &ledger],
+        "faultline_ticks_total",
+        "/proc/locks",
+    )
 }
 
 #[test]

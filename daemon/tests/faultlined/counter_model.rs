@@ -66,9 +66,19 @@ struct Life {
 impl Model {
     fn new() -> Self {
         let config = config::parse(&format!("[target]\nidentity = \"{IDENTITY}\"\n")).unwrap();
-        let case = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/follower-thrashing/points.lp");
-        let pushes = fs::read_to_string(case).unwrap().split("\n\n").map(str::to_owned).collect();
-        let mut model = Model { pretend: Pretend::new(HOST, &config), pushes, alive: None, starts: 1000 };
+        let case =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/follower-thrashing/points.lp");
+        let pushes = fs::read_to_string(case)
+            .unwrap()
+            .split("\n\n")
+            .map(str::to_owned)
+            .collect();
+        let mut model = Model {
+            pretend: Pretend::new(HOST, &config),
+            pushes,
+            alive: None,
+            starts: 1000,
+        };
         model.restart(0);
         model
     }
@@ -76,7 +86,12 @@ impl Model {
     fn restart(&mut self, faults: u64) {
         self.end();
         self.starts += 7;
-        let life = Life { start: self.starts, minor: faults, major: faults, thread: faults / 2 };
+        let life = Life {
+            start: self.starts,
+            minor: faults,
+            major: faults,
+            thread: faults / 2,
+        };
         let process = fixtures().join(HOST).join(format!("proc/{PID}"));
         copy(&process, &self.pretend.host.path(&format!("proc/{PID}")));
         self.alive = Some(life);
@@ -97,8 +112,12 @@ impl Model {
             let (head, rest) = whole.rsplit_once(") ").unwrap();
             let mut fields: Vec<String> = rest.split(' ').map(str::to_owned).collect();
             // Counted from the state, which is the third.
-            (fields[7], fields[9], fields[19]) = (minor.to_string(), major.to_string(), life.start.to_string());
-            self.pretend.host.write(path, format!("{head}) {}", fields.join(" "))).unwrap();
+            (fields[7], fields[9], fields[19]) =
+                (minor.to_string(), major.to_string(), life.start.to_string());
+            self.pretend
+                .host
+                .write(path, format!("{head}) {}", fields.join(" ")))
+                .unwrap();
         };
         text(&format!("proc/{PID}/stat"), life.minor, life.major);
         for thread in 0..4 {
@@ -109,7 +128,11 @@ impl Model {
 
     fn happen(&mut self, event: &Event) {
         match *event {
-            Event::Faults { minor, major, thread } => {
+            Event::Faults {
+                minor,
+                major,
+                thread,
+            } => {
                 if let Some(life) = &mut self.alive {
                     (life.minor, life.major) = (life.minor + minor, life.major + major);
                     life.thread += thread.min(minor);
@@ -153,7 +176,13 @@ fn copy(from: &Path, to: &Path) {
 
 /// What only grows about a reading: a counter's number, a histogram's count and sum.
 fn grows(reading: &Reading) -> Option<Vec<f64>> {
-    let of = |histogram: &Histogram| histogram.cumulative().map(|(_, n)| n as f64).chain([histogram.sum()]).collect();
+    let of = |histogram: &Histogram| {
+        histogram
+            .cumulative()
+            .map(|(_, n)| n as f64)
+            .chain([histogram.sum()])
+            .collect()
+    };
     match (&reading.value, reading.metric.kind) {
         (Value::Histogram(histogram), _) => Some(of(histogram)),
         (value, Kind::Counter) => value.number().map(|number| vec![number]),
@@ -163,7 +192,10 @@ fn grows(reading: &Reading) -> Option<Vec<f64>> {
 
 fn counters(tick: &Tick, of: impl Fn(Source) -> bool) -> BTreeMap<String, Vec<f64>> {
     let batches = tick.batches.iter().filter(|batch| of(batch.source));
-    batches.flat_map(|batch| &batch.readings).filter_map(|reading| Some((series(reading), grows(reading)?))).collect()
+    batches
+        .flat_map(|batch| &batch.readings)
+        .filter_map(|reading| Some((series(reading), grows(reading)?)))
+        .collect()
 }
 
 /// Nothing of `before` fell in `now`; with `for_good`, nothing went away either.
@@ -175,7 +207,10 @@ fn never_falls(
     for (series, old) in before {
         match now.get(series) {
             Some(new) => {
-                prop_assert!(old.iter().zip(new).all(|(old, new)| new >= old), "{series}: {old:?} then {new:?}")
+                prop_assert!(
+                    old.iter().zip(new).all(|(old, new)| new >= old),
+                    "{series}: {old:?} then {new:?}"
+                )
             }
             None => prop_assert!(!for_good, "{series} went away"),
         }
@@ -185,14 +220,24 @@ fn never_falls(
 
 /// The faults of all pools together are those of the process, at the tick at which the threads were read.
 fn pools_add_up(tick: &Tick, life: Life) -> Result<(), TestCaseError> {
-    let threads = tick.batches.iter().find(|batch| batch.source == Source::Threads).unwrap();
+    let threads = tick
+        .batches
+        .iter()
+        .find(|batch| batch.source == Source::Threads)
+        .unwrap();
     if threads.at != tick.at {
         return Ok(());
     }
     for (kind, faults) in [("minor", life.minor), ("major", life.major)] {
-        let of_kind =
-            |reading: &&Reading| reading.metric.name == pools::PAGE_FAULTS.name && reading.labels[1].as_str() == kind;
-        let sum: f64 = threads.readings.iter().filter(of_kind).filter_map(|reading| reading.value.number()).sum();
+        let of_kind = |reading: &&Reading| {
+            reading.metric.name == pools::PAGE_FAULTS.name && reading.labels[1].as_str() == kind
+        };
+        let sum: f64 = threads
+            .readings
+            .iter()
+            .filter(of_kind)
+            .filter_map(|reading| reading.value.number())
+            .sum();
         prop_assert_eq!(sum, faults as f64, "{} faults", kind);
     }
     Ok(())

@@ -1,6 +1,10 @@
 //! The stand-in of `run --demo` as a process of its own, seen the way the daemon sees a validator.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "the helpers of tests fail as tests do")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of tests fail as tests do"
+)]
 
 use faultline_agave::identify::{Process, identify};
 use faultline_agave::line::Point;
@@ -54,7 +58,9 @@ fn threads(pid: u32) -> BTreeSet<String> {
 
 fn ask_admin(ledger: &Path) -> String {
     let mut socket = UnixStream::connect(ledger.join("admin.rpc")).unwrap();
-    socket.write_all(br#"{"jsonrpc":"2.0","id":1,"method":"startProgress","params":[]}"#).unwrap();
+    socket
+        .write_all(br#"{"jsonrpc":"2.0","id":1,"method":"startProgress","params":[]}"#)
+        .unwrap();
     socket.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();
@@ -66,21 +72,43 @@ fn it_is_taken_for_a_validator_that_starts_and_then_runs() {
     let sink = Sink::start().unwrap();
     let demo = start(&sink);
     let found = validator(demo.pid());
-    assert_eq!(found.ledger.map(PathBuf::from).as_deref(), Some(demo.ledger()));
-    for name in ["solReplayStage", "solScHandler00", "solMetricsAgent", "solAdminRpc", "agave-validator"] {
-        eventually(DEADLINE, name, || threads(demo.pid()).contains(name).then_some(()));
+    assert_eq!(
+        found.ledger.map(PathBuf::from).as_deref(),
+        Some(demo.ledger())
+    );
+    for name in [
+        "solReplayStage",
+        "solScHandler00",
+        "solMetricsAgent",
+        "solAdminRpc",
+        "agave-validator",
+    ] {
+        eventually(DEADLINE, name, || {
+            threads(demo.pid()).contains(name).then_some(())
+        });
     }
-    assert!(File::open(demo.ledger().join("ledger.lock")).unwrap().try_lock().is_err());
+    assert!(
+        File::open(demo.ledger().join("ledger.lock"))
+            .unwrap()
+            .try_lock()
+            .is_err()
+    );
     assert!(!ask_admin(demo.ledger()).contains("Running"));
 
-    let rpc = Rpc::new(SocketAddr::from((Ipv4Addr::LOCALHOST, found.rpc_port.unwrap())));
+    let rpc = Rpc::new(SocketAddr::from((
+        Ipv4Addr::LOCALHOST,
+        found.rpc_port.unwrap(),
+    )));
     let first = eventually(DEADLINE, "JSON-RPC", || rpc.processed_slot().ok());
     assert!(ask_admin(demo.ledger()).contains("Running"));
-    eventually(DEADLINE, "slots move", || rpc.processed_slot().ok().filter(|slot| *slot > first));
+    eventually(DEADLINE, "slots move", || {
+        rpc.processed_slot().ok().filter(|slot| *slot > first)
+    });
     let pushed = |name: &str| {
         sink.bodies().iter().any(|body| {
             let text = String::from_utf8_lossy(body);
-            text.lines().any(|line| Point::parse(line.as_bytes()).is_ok_and(|point| point.name() == name))
+            text.lines()
+                .any(|line| Point::parse(line.as_bytes()).is_ok_and(|point| point.name() == name))
         })
     };
     for name in ["metrics", "bank_frozen", "loaded-programs-cache-stats"] {
@@ -97,7 +125,11 @@ fn its_memory_and_its_minor_faults_are_real() {
     let before = (faults(), pages());
     eventually_seeing(DEADLINE, "2,000 faults and 1,000 pages more", || {
         let now = (faults(), pages());
-        if now.0 > before.0 + 2000 && now.1 > before.1 + 1000 { Ok(()) } else { Err((before, now)) }
+        if now.0 > before.0 + 2000 && now.1 > before.1 + 1000 {
+            Ok(())
+        } else {
+            Err((before, now))
+        }
     });
 }
 
@@ -113,10 +145,13 @@ fn it_ends_with_its_owner_and_leaves_nothing() {
 #[test]
 fn a_demo_says_which_page_to_open_and_warns_of_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
+    let daemon =
+        Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
     eventually_seeing(DEADLINE, "the stand-in is followed", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
-        page.get("agave_process_threads", &[]).filter(|threads| *threads > 1.0).ok_or_else(|| daemon.log())
+        page.get("agave_process_threads", &[])
+            .filter(|threads| *threads > 1.0)
+            .ok_or_else(|| daemon.log())
     });
     let (log, address) = (daemon.log(), format!("http://{}/", daemon.metrics()));
     assert!(log.contains(&address), "{log}");
@@ -129,30 +164,46 @@ fn the_kernel_ends_it_if_nobody_is_left_to_do_so() {
     let sink = Sink::start().unwrap();
     // What ends is the thread that started it; a process that is killed ends all of them.
     let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
-    eventually_seeing(DEADLINE, "it has ended", || match stat(demo.pid(), 3).as_str() {
-        "Z" => Ok(()),
-        state => Err(state.to_owned()),
+    eventually_seeing(DEADLINE, "it has ended", || {
+        match stat(demo.pid(), 3).as_str() {
+            "Z" => Ok(()),
+            state => Err(state.to_owned()),
+        }
     });
 }
 
 #[test]
 fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
     let folder = tempfile::tempdir().unwrap();
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
-    let page = eventually_seeing(DEADLINE, "all votes and the next leader slot are known", || {
-        let page = daemon.scrape().map_err(|error| error.to_string())?;
-        let versions = page.get("agave_cluster_version_stake_ratio", &[("version", "newer")]);
-        // Told once it is near the tip.
-        let next = page.get("agave_next_leader_slot_seconds", &[]);
-        versions.and(next).map(|_| page).ok_or_else(|| daemon.log())
-    });
+    let daemon =
+        Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo"], folder.path()).unwrap();
+    let page = eventually_seeing(
+        DEADLINE,
+        "all votes and the next leader slot are known",
+        || {
+            let page = daemon.scrape().map_err(|error| error.to_string())?;
+            let versions = page.get("agave_cluster_version_stake_ratio", &[("version", "newer")]);
+            // Told once it is near the tip.
+            let next = page.get("agave_next_leader_slot_seconds", &[]);
+            versions.and(next).map(|_| page).ok_or_else(|| daemon.log())
+        },
+    );
     let one = |name: &str| page.get(name, &[]);
-    assert_eq!((one("agave_delinquent"), one("agave_vote_credits_rank")), (Some(0.0), Some(3.0)));
+    assert_eq!(
+        (one("agave_delinquent"), one("agave_vote_credits_rank")),
+        (Some(0.0), Some(3.0))
+    );
     assert!(one("agave_next_leader_slot_seconds").is_some_and(|seconds| seconds < 600.0));
     let votes = page.get("faultline_source_up", &[("source", "votes")]);
-    assert_eq!((votes, page.sum("agave_balance_sol").map(|sol| sol > 43.0)), (Some(1.0), Some(true)));
+    assert_eq!(
+        (votes, page.sum("agave_balance_sol").map(|sol| sol > 43.0)),
+        (Some(1.0), Some(true))
+    );
     let landing = http::get(daemon.metrics(), "/").unwrap().text();
-    assert!(landing.contains("Does it earn?") && landing.contains("rank 3, "), "{landing}");
+    assert!(
+        landing.contains("Does it earn?") && landing.contains("rank 3, "),
+        "{landing}"
+    );
     daemon.stop().unwrap();
 }
 
@@ -160,16 +211,27 @@ fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
 fn a_probe_times_the_answers_of_the_demo() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("probe.toml");
-    fs::write(&config, "[probe]\nenabled = true\ninterval = \"1s\"\nmethod = \"getBlockHeight\"\n").unwrap();
+    fs::write(
+        &config,
+        "[probe]\nenabled = true\ninterval = \"1s\"\nmethod = \"getBlockHeight\"\n",
+    )
+    .unwrap();
     let config = config.display().to_string();
     let program = env!("CARGO_BIN_EXE_faultlined");
     let daemon = Daemon::start(program, &["--demo", "--config", &config], folder.path()).unwrap();
     let method = [("method", "getBlockHeight")];
     eventually(DEADLINE, "two timed answers", || {
-        daemon.scrape().ok()?.get("agave_rpc_probe_seconds_count", &method).filter(|count| *count >= 2.0)
+        daemon
+            .scrape()
+            .ok()?
+            .get("agave_rpc_probe_seconds_count", &method)
+            .filter(|count| *count >= 2.0)
     });
     let page = daemon.scrape().unwrap();
     let failed = page.matching("agave_rpc_probe_failures_total", &method);
-    assert!(failed.len() == 7 && failed.iter().all(|sample| sample.value == 0.0), "{failed:?}");
+    assert!(
+        failed.len() == 7 && failed.iter().all(|sample| sample.value == 0.0),
+        "{failed:?}"
+    );
     daemon.stop().unwrap();
 }

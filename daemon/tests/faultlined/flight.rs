@@ -1,6 +1,10 @@
 //! The flight recorder of the real program: what is saved, when, and what becomes of the ring.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::limited::LimitedCgroup;
@@ -32,7 +36,10 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Scene { flight: folder.path().join("flight"), folder }
+        Scene {
+            flight: folder.path().join("flight"),
+            folder,
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -43,11 +50,16 @@ impl Scene {
     fn validator(&self, program: &str, arguments: &[&str]) -> Running {
         let path = self.path("agave-validator");
         std::fs::copy(in_search_path(program).expect("a usual program"), &path).unwrap();
-        let environment = [("FAULTLINE_TEST_SECRET", SECRET), ("RUST_LOG", "solana=info")];
+        let environment = [
+            ("FAULTLINE_TEST_SECRET", SECRET),
+            ("RUST_LOG", "solana=info"),
+        ];
         Running::start(&Program {
             path,
             arguments: arguments.iter().map(|one| (*one).to_owned()).collect(),
-            environment: environment.map(|(name, value)| (name.to_owned(), Some(value.to_owned()))).to_vec(),
+            environment: environment
+                .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
+                .to_vec(),
             output: self.path("validator.out"),
         })
         .unwrap()
@@ -56,24 +68,35 @@ impl Scene {
     fn config(&self, keys: &str) -> PathBuf {
         let file = self.path("c.toml");
         let folder = self.flight.display();
-        std::fs::write(&file, format!("[sampling]\ninterval = \"100ms\"\n[flight]\nfolder = \"{folder}\"\n{keys}"))
-            .unwrap();
+        std::fs::write(
+            &file,
+            format!("[sampling]\ninterval = \"100ms\"\n[flight]\nfolder = \"{folder}\"\n{keys}"),
+        )
+        .unwrap();
         file
     }
 
     fn daemon(&self, pid: u32, keys: &str) -> Result<Daemon> {
         let config = self.config(keys).display().to_string();
         let pid = pid.to_string();
-        Daemon::start(FAULTLINED, &["--config", &config, "--pid", &pid], self.folder.path())
+        Daemon::start(
+            FAULTLINED,
+            &["--config", &config, "--pid", &pid],
+            self.folder.path(),
+        )
     }
 
     /// The saved recordings whose names contain `-REASON-`.
     fn saved(&self, reason: &str) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.flight).map(|all| all.flatten().collect()).unwrap_or_else(|_| Vec::new());
+        let entries = std::fs::read_dir(&self.flight)
+            .map(|all| all.flatten().collect())
+            .unwrap_or_else(|_| Vec::new());
         let paths = entries.into_iter().map(|entry| entry.path());
         // One that is under way ends otherwise.
         let wanted = |name: &str| name.contains(&format!("-{reason}-")) && name.ends_with(".fltl");
-        paths.filter(|path| wanted(&path.display().to_string())).collect()
+        paths
+            .filter(|path| wanted(&path.display().to_string()))
+            .collect()
     }
 
     fn ring(&self) -> Recording {
@@ -88,10 +111,18 @@ fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
 /// Waits until the daemon that writes the ring's session of this number has followed a process for some ticks.
 fn wait_for_session(daemon: &Daemon, scene: &Scene, session: i64, count: usize) {
     eventually_seeing(PATIENCE, "ticks in the ring", || {
-        let ring = Recording::open(&scene.flight.join("ring.fltl")).map_err(|error| error.to_string())?;
+        let ring =
+            Recording::open(&scene.flight.join("ring.fltl")).map_err(|error| error.to_string())?;
         let ticks = ring.ticks().map_err(|error| error.to_string())?;
-        let followed = ticks.iter().filter(|tick| tick.process.is_some() && tick.session == session).count();
-        if followed >= count { Ok(()) } else { Err(format!("{followed} ticks; {}", daemon.log())) }
+        let followed = ticks
+            .iter()
+            .filter(|tick| tick.process.is_some() && tick.session == session)
+            .count();
+        if followed >= count {
+            Ok(())
+        } else {
+            Err(format!("{followed} ticks; {}", daemon.log()))
+        }
     });
 }
 
@@ -109,8 +140,16 @@ fn wait_for_save(daemon: &Daemon, scene: &Scene, reason: &str) -> PathBuf {
 /// Waits until one save is counted, a tick after it was made.
 fn wait_for_count(daemon: &Daemon, reason: &str) {
     eventually_seeing(PATIENCE, "the count", || {
-        let count = number(daemon, "faultline_flight_saves_total", &[("reason", reason)]);
-        if count == Some(1.0) { Ok(()) } else { Err(count) }
+        let count = number(
+            daemon,
+            "faultline_flight_saves_total",
+            &[("reason", reason)],
+        );
+        if count == Some(1.0) {
+            Ok(())
+        } else {
+            Err(count)
+        }
     });
 }
 
@@ -120,7 +159,11 @@ fn kill(mut validator: Running) {
 }
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(FAULTLINED).args(arguments).stdin(Stdio::null()).output().expect("faultlined can be run")
+    Command::new(FAULTLINED)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("faultlined can be run")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -134,35 +177,77 @@ fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was(
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "after = \"2s\"\npause = \"1s\"\n")?;
     wait_for_ticks(&daemon, &scene, 20);
-    let binary =
-        |ring: &Recording| ring.processes().unwrap()[0].manifest["binary"]["sha256"].as_str().map(str::to_owned);
-    let digest =
-        eventually_seeing(PATIENCE, "the program's digest", || binary(&scene.ring()).ok_or_else(|| daemon.log()));
-    let witness = Command::new("sha256sum").arg(scene.path("agave-validator")).output().expect("sha256sum can be run");
-    assert_eq!(text(&witness.stdout).split_whitespace().next(), Some(digest.as_str()));
+    let binary = |ring: &Recording| {
+        ring.processes().unwrap()[0].manifest["binary"]["sha256"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let digest = eventually_seeing(PATIENCE, "the program's digest", || {
+        binary(&scene.ring()).ok_or_else(|| daemon.log())
+    });
+    let witness = Command::new("sha256sum")
+        .arg(scene.path("agave-validator"))
+        .output()
+        .expect("sha256sum can be run");
+    assert_eq!(
+        text(&witness.stdout).split_whitespace().next(),
+        Some(digest.as_str())
+    );
     let pid = validator.pid();
     kill(validator);
     let path = wait_for_save(&daemon, &scene, "exit");
-    assert!(!std::fs::exists(format!("{}-wal", path.display())).unwrap(), "a saved recording is one file");
+    assert!(
+        !std::fs::exists(format!("{}-wal", path.display())).unwrap(),
+        "a saved recording is one file"
+    );
     let saved = Recording::open(&path).unwrap();
     assert!(saved.info().unwrap().finished);
     let events = saved.events().unwrap();
-    let exit = events.iter().find(|event| event.kind == EventKind::Exit).expect("the end is an event");
+    let exit = events
+        .iter()
+        .find(|event| event.kind == EventKind::Exit)
+        .expect("the end is an event");
     assert_eq!(exit.detail["pid"], pid);
     let ticks = saved.ticks().unwrap();
     let exit_ns = i64::try_from(exit.unix.as_nanos()).unwrap();
-    let before = ticks.iter().filter(|tick| tick.unix_ns < exit_ns && tick.process == exit.process).count();
-    let after: Vec<_> = ticks.iter().filter(|tick| tick.unix_ns >= exit_ns).collect();
+    let before = ticks
+        .iter()
+        .filter(|tick| tick.unix_ns < exit_ns && tick.process == exit.process)
+        .count();
+    let after: Vec<_> = ticks
+        .iter()
+        .filter(|tick| tick.unix_ns >= exit_ns)
+        .collect();
     assert!(before >= 20, "{before} ticks before");
-    assert!(after.len() >= 15 && after.iter().all(|tick| tick.process.is_none()), "{} ticks after", after.len());
-    assert!(ticks.windows(2).all(|pair| pair[1].number == pair[0].number + 1), "no tick is missing: {}", daemon.log());
+    assert!(
+        after.len() >= 15 && after.iter().all(|tick| tick.process.is_none()),
+        "{} ticks after",
+        after.len()
+    );
+    assert!(
+        ticks
+            .windows(2)
+            .all(|pair| pair[1].number == pair[0].number + 1),
+        "no tick is missing: {}",
+        daemon.log()
+    );
     let process = &saved.processes().unwrap()[0].manifest;
     assert_eq!(process["arguments"][1], "1000");
     assert_eq!(process["environment"]["values"]["RUST_LOG"], "solana=info");
-    assert!(text(process.to_string().as_bytes()).contains("FAULTLINE_TEST_SECRET"), "{process}");
+    assert!(
+        text(process.to_string().as_bytes()).contains("FAULTLINE_TEST_SECRET"),
+        "{process}"
+    );
     let bytes = std::fs::read(&path).unwrap();
-    assert!(!text(&bytes).contains(SECRET), "a secret of the environment was kept");
-    assert!(saved.sessions().unwrap()[0].manifest["host"]["memory"]["total_bytes"].as_u64().is_some());
+    assert!(
+        !text(&bytes).contains(SECRET),
+        "a secret of the environment was kept"
+    );
+    assert!(
+        saved.sessions().unwrap()[0].manifest["host"]["memory"]["total_bytes"]
+            .as_u64()
+            .is_some()
+    );
     wait_for_count(&daemon, "exit");
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
@@ -181,9 +266,17 @@ fn a_signal_and_a_request_save_at_once_and_requests_are_answered_with_the_path()
     assert_eq!(answer.status, 200, "{}", answer.text());
     let path = PathBuf::from(answer.text().trim());
     assert_eq!(path.parent(), Some(scene.flight.as_path()));
-    assert!(path.display().to_string().contains("-request____slow_disk-"), "{}", path.display());
+    assert!(
+        path.display()
+            .to_string()
+            .contains("-request____slow_disk-"),
+        "{}",
+        path.display()
+    );
     let marks: Vec<_> = Recording::open(&path).unwrap().events().unwrap();
-    let said = marks.iter().filter(|event| event.kind == EventKind::Mark && event.detail["text"] == "../slow disk");
+    let said = marks
+        .iter()
+        .filter(|event| event.kind == EventKind::Mark && event.detail["text"] == "../slow disk");
     assert_eq!(said.count(), 1);
     assert_eq!(http::get(daemon.metrics(), "/flight/save")?.status, 405);
     assert!(scene.saved("exit").is_empty());
@@ -201,9 +294,20 @@ fn while_it_is_off_a_request_is_a_conflict_and_the_signal_is_no_end() -> Result<
     daemon.signal("USR1")?;
     eventually_seeing(PATIENCE, "a word about it", || {
         let log = daemon.log();
-        if log.contains("the flight recorder is disabled") { Ok(()) } else { Err(log) }
+        if log.contains("the flight recorder is disabled") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
-    assert_eq!(number(&daemon, "faultline_flight_saves_total", &[("reason", "exit")]), None);
+    assert_eq!(
+        number(
+            &daemon,
+            "faultline_flight_saves_total",
+            &[("reason", "exit")]
+        ),
+        None
+    );
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
@@ -225,16 +329,25 @@ fn a_daemon_that_is_stopped_or_killed_goes_on_with_its_ring() -> Result<()> {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let saved = Recording::open(Path::new(answer.text().trim())).unwrap();
     assert_eq!(saved.sessions().unwrap().len(), 3);
-    let kinds: Vec<EventKind> = saved.events().unwrap().iter().map(|event| event.kind).collect();
+    let kinds: Vec<EventKind> = saved
+        .events()
+        .unwrap()
+        .iter()
+        .map(|event| event.kind)
+        .collect();
     let count = |wanted: EventKind| kinds.iter().filter(|kind| **kind == wanted).count();
-    assert_eq!((count(EventKind::DaemonStart), count(EventKind::DaemonStop)), (3, 1));
+    assert_eq!(
+        (count(EventKind::DaemonStart), count(EventKind::DaemonStop)),
+        (3, 1)
+    );
     assert!(scene.saved("set_aside").is_empty());
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes_on() -> Result<()> {
+fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes_on() -> Result<()>
+{
     let mut scene = Scene::new();
     let Some(disk) = Small::mount(&scene.path("disk")) else {
         eprintln!("SKIPPED: a tmpfs cannot be mounted here; root may");
@@ -245,13 +358,26 @@ fn a_folder_that_cannot_be_made_on_a_full_disk_is_tried_again_and_exporting_goes
     let validator = scene.validator("sleep", &["1000"]);
     let daemon = scene.daemon(validator.pid(), "")?;
     eventually_seeing(PATIENCE, "the recorder is down and the rest is up", || {
-        let found = ["recorder", "process"].map(|source| number(&daemon, "faultline_source_up", &[("source", source)]));
-        if found == [Some(0.0), Some(1.0)] { Ok(()) } else { Err(daemon.log()) }
+        let found = ["recorder", "process"]
+            .map(|source| number(&daemon, "faultline_source_up", &[("source", source)]));
+        if found == [Some(0.0), Some(1.0)] {
+            Ok(())
+        } else {
+            Err(daemon.log())
+        }
     });
-    assert_eq!(http::post(daemon.metrics(), "/flight/save", b"")?.status, 500);
+    assert_eq!(
+        http::post(daemon.metrics(), "/flight/save", b"")?.status,
+        500
+    );
     std::fs::remove_file(filler).unwrap();
     wait_for_ticks(&daemon, &scene, 5);
-    assert!(std::fs::metadata(scene.flight.join(".faultline-flight")).unwrap().len() > 0);
+    assert!(
+        std::fs::metadata(scene.flight.join(".faultline-flight"))
+            .unwrap()
+            .len()
+            > 0
+    );
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
@@ -265,7 +391,12 @@ fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
     assert_eq!(daemon.stop()?, Some(0));
     let ring = scene.flight.join("ring.fltl");
     let length = std::fs::metadata(&ring).unwrap().len();
-    std::fs::OpenOptions::new().write(true).open(&ring).unwrap().set_len(length / 2).unwrap();
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&ring)
+        .unwrap()
+        .set_len(length / 2)
+        .unwrap();
     let daemon = scene.daemon(validator.pid(), "")?;
     wait_for_ticks(&daemon, &scene, 5);
     let aside = scene.saved("set_aside");
@@ -281,15 +412,24 @@ fn a_broken_ring_is_set_aside_with_a_word_and_a_new_one_begun() -> Result<()> {
 fn the_ring_forgets_and_stops_growing() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);
-    let daemon = scene.daemon(validator.pid(), "keep = \"10s\"\nafter = \"1s\"\npause = \"1s\"\n")?;
+    let daemon = scene.daemon(
+        validator.pid(),
+        "keep = \"10s\"\nafter = \"1s\"\npause = \"1s\"\n",
+    )?;
     let ticks = |least: f64| {
-        eventually_seeing(PATIENCE, "ticks", || match number(&daemon, "faultline_ticks_total", &[]) {
-            Some(count) if count >= least => Ok(()),
-            other => Err(other),
+        eventually_seeing(PATIENCE, "ticks", || {
+            match number(&daemon, "faultline_ticks_total", &[]) {
+                Some(count) if count >= least => Ok(()),
+                other => Err(other),
+            }
         });
     };
     ticks(130.0);
-    let size = || std::fs::metadata(scene.flight.join("ring.fltl")).unwrap().len();
+    let size = || {
+        std::fs::metadata(scene.flight.join("ring.fltl"))
+            .unwrap()
+            .len()
+    };
     let kept = scene.ring().ticks().unwrap();
     let before = size();
     ticks(260.0);
@@ -299,8 +439,17 @@ fn the_ring_forgets_and_stops_growing() -> Result<()> {
         // Ten seconds, a second until the next look, and what a busy machine adds.
         assert!((9_000_000_000..20_000_000_000).contains(&span), "{span} ns");
     }
-    assert!(later[0].number > kept[0].number + 50, "{} and {}", later[0].number, kept[0].number);
-    assert!(size() < before.max(1 << 20) * 2, "{before} bytes have become {}", size());
+    assert!(
+        later[0].number > kept[0].number + 50,
+        "{} and {}",
+        later[0].number,
+        kept[0].number
+    );
+    assert!(
+        size() < before.max(1 << 20) * 2,
+        "{before} bytes have become {}",
+        size()
+    );
     assert_eq!(daemon.stop()?, Some(0));
     Ok(())
 }
@@ -315,25 +464,50 @@ fn a_kill_for_want_of_memory_is_saved_under_its_name() -> Result<()> {
     };
     let scene = Scene::new();
     let pipe = scene.path("pipe");
-    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo can be run").success());
+    assert!(
+        Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .expect("mkfifo can be run")
+            .success()
+    );
     // It keeps what it reads until there is a line, and there is none.
     let mut validator = scene.validator("tail", &[&pipe.display().to_string()]);
-    cgroup.write("cgroup.procs", validator.pid().into()).expect("a process can be moved");
+    cgroup
+        .write("cgroup.procs", validator.pid().into())
+        .expect("a process can be moved");
     let daemon = scene.daemon(validator.pid(), "after = \"1s\"\npause = \"1s\"\n")?;
     wait_for_ticks(&daemon, &scene, 5);
     eventually_seeing(PATIENCE, "the limit", || {
         let limit = number(&daemon, "agave_memory_effective_limit_bytes", &[]);
-        if limit == Some(LIMIT as f64) { Ok(()) } else { Err(limit) }
+        if limit == Some(LIMIT as f64) {
+            Ok(())
+        } else {
+            Err(limit)
+        }
     });
     let mut feed = std::fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     let piece = vec![b'x'; 1 << 20];
-    let fed = (0..2000).take_while(|_| feed.write_all(&piece).is_ok()).count();
+    let fed = (0..2000)
+        .take_while(|_| feed.write_all(&piece).is_ok())
+        .count();
     assert!(fed < 2000, "nobody was killed");
-    eventually_seeing(PATIENCE, "the kill", || cgroup.kills().filter(|kills| *kills > 0).ok_or("none"));
-    eventually_seeing(PATIENCE, "the end", || validator.ended_with().ok().flatten().ok_or("lives"));
+    eventually_seeing(PATIENCE, "the kill", || {
+        cgroup.kills().filter(|kills| *kills > 0).ok_or("none")
+    });
+    eventually_seeing(PATIENCE, "the end", || {
+        validator.ended_with().ok().flatten().ok_or("lives")
+    });
     let saved = Recording::open(&wait_for_save(&daemon, &scene, "oom_kill")).unwrap();
-    let killed = saved.events().unwrap().into_iter().find(|event| event.kind == EventKind::OomKill);
-    assert_eq!(killed.expect("the kill is an event").detail["reason"], "oom_kill");
+    let killed = saved
+        .events()
+        .unwrap()
+        .into_iter()
+        .find(|event| event.kind == EventKind::OomKill);
+    assert_eq!(
+        killed.expect("the kill is an event").detail["reason"],
+        "oom_kill"
+    );
     let limits = &saved.processes().unwrap()[0].manifest["cgroup_limits"];
     assert!(limits.to_string().contains(&LIMIT.to_string()), "{limits}");
     wait_for_count(&daemon, "oom_kill");
@@ -351,12 +525,25 @@ fn what_still_waits_to_be_saved_is_saved_when_the_daemon_stops() -> Result<()> {
     kill(validator);
     eventually_seeing(PATIENCE, "the end in the ring", || {
         let events = scene.ring().events().unwrap();
-        if events.iter().any(|event| event.kind == EventKind::Exit) { Ok(()) } else { Err(daemon.log()) }
+        if events.iter().any(|event| event.kind == EventKind::Exit) {
+            Ok(())
+        } else {
+            Err(daemon.log())
+        }
     });
     assert!(scene.saved("exit").is_empty());
     assert_eq!(daemon.stop()?, Some(0));
-    let [path] = &scene.saved("exit")[..] else { panic!("{:?}", scene.saved("exit")) };
-    assert!(Recording::open(path).unwrap().events().unwrap().iter().any(|event| event.kind == EventKind::Exit));
+    let [path] = &scene.saved("exit")[..] else {
+        panic!("{:?}", scene.saved("exit"))
+    };
+    assert!(
+        Recording::open(path)
+            .unwrap()
+            .events()
+            .unwrap()
+            .iter()
+            .any(|event| event.kind == EventKind::Exit)
+    );
     assert!(scene.ring().info().unwrap().finished);
     Ok(())
 }
@@ -366,8 +553,17 @@ fn one_sample_and_a_check_touch_nothing_and_a_folder_of_other_things_is_refused(
     let scene = Scene::new();
     let config = scene.config("").display().to_string();
     let own = std::process::id().to_string();
-    assert!(run(&["once", "--metrics", "--config", &config, "--pid", &own]).status.success());
-    assert!(run(&["once", "--config", &config, "--pid", &own]).status.code().is_some_and(|code| code < 2));
+    assert!(
+        run(&["once", "--metrics", "--config", &config, "--pid", &own])
+            .status
+            .success()
+    );
+    assert!(
+        run(&["once", "--config", &config, "--pid", &own])
+            .status
+            .code()
+            .is_some_and(|code| code < 2)
+    );
     assert!(run(&["check-config", "--config", &config]).status.success());
     assert!(!scene.flight.exists());
     std::fs::create_dir(&scene.flight).unwrap();
@@ -375,7 +571,11 @@ fn one_sample_and_a_check_touch_nothing_and_a_folder_of_other_things_is_refused(
     for command in ["check-config", "run"] {
         let output = run(&[command, "--config", &config]);
         assert_eq!(output.status.code(), Some(64), "{command}");
-        assert!(text(&output.stderr).contains("flight.folder"), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).contains("flight.folder"),
+            "{}",
+            text(&output.stderr)
+        );
     }
     assert_eq!(std::fs::read_dir(&scene.flight).unwrap().count(), 1);
 }
@@ -385,11 +585,23 @@ fn the_state_folder_of_a_unit_is_used_without_a_word_in_the_configuration() {
     let scene = Scene::new();
     let own = std::process::id().to_string();
     let run = |log: &str, arguments: &[&str]| {
-        let usual = ["run", "--pid", &own, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
+        let usual = [
+            "run",
+            "--pid",
+            &own,
+            "--listen",
+            "127.0.0.1:0",
+            "--ingest",
+            "127.0.0.1:0",
+        ];
         let state = scene.folder.path().display().to_string();
         Running::start(&Program {
             path: FAULTLINED.into(),
-            arguments: usual.iter().chain(arguments).map(|one| (*one).to_owned()).collect(),
+            arguments: usual
+                .iter()
+                .chain(arguments)
+                .map(|one| (*one).to_owned())
+                .collect(),
             environment: vec![("STATE_DIRECTORY".to_owned(), Some(state))],
             output: scene.path(log),
         })
@@ -399,7 +611,11 @@ fn the_state_folder_of_a_unit_is_used_without_a_word_in_the_configuration() {
     let says = |log: &str, words: &str| {
         eventually_seeing(PATIENCE, words, || {
             let log = std::fs::read_to_string(scene.path(log)).unwrap();
-            if log.contains(words) { Ok(()) } else { Err(log) }
+            if log.contains(words) {
+                Ok(())
+            } else {
+                Err(log)
+            }
         });
     };
     let daemon = run("off.log", &["--config", &off]);

@@ -1,6 +1,9 @@
 //! A validator that is stopped with SIGSTOP, seen by a real Prometheus: what was known of it ends, and nothing is made up.
 
-#![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
@@ -30,28 +33,59 @@ fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() ->
     let folder = tempfile::tempdir().expect("a temporary folder");
     let daemon = Daemon::start(FAULTLINED, &["--demo"], folder.path())?;
     let targets = vec![daemon.metrics().parse().expect("an address")];
-    let mut prometheus = Prometheus::start(&PrometheusOptions { targets, ..PrometheusOptions::default() })?;
+    let mut prometheus = Prometheus::start(&PrometheusOptions {
+        targets,
+        ..PrometheusOptions::default()
+    })?;
     prometheus.wait_until_up(PATIENCE)?;
-    let number = |query: &str| prometheus.query(query).ok().and_then(|series| series.first().map(|one| one.1));
+    let number = |query: &str| {
+        prometheus
+            .query(query)
+            .ok()
+            .and_then(|series| series.first().map(|one| one.1))
+    };
     let sees = |what: &str, query: &str, wanted: Option<f64>| {
         eventually_seeing(PATIENCE, what, || {
             let seen = number(query);
             if seen == wanted { Ok(()) } else { Err(seen) }
         });
     };
-    sees("it is at the tip", "agave_phase{phase=\"at_tip\"}", Some(1.0));
+    sees(
+        "it is at the tip",
+        "agave_phase{phase=\"at_tip\"}",
+        Some(1.0),
+    );
     assert_eq!(number("sum(agave_phase)"), Some(1.0));
 
     let validator = eventually(PATIENCE, "the stand-in", || child_of(daemon.pid()));
     signal(validator, "STOP")?;
-    sees("nobody answers", "faultline_source_up{source=\"rpc\"}", Some(0.0));
+    sees(
+        "nobody answers",
+        "faultline_source_up{source=\"rpc\"}",
+        Some(0.0),
+    );
     sees("the distance is not known", "agave_slots_behind", None);
     sees("the phase is not known", "sum(agave_phase)", Some(0.0));
-    sees("the kernel calls it stopped", "agave_process_state{state=\"stopped\"}", Some(1.0));
+    sees(
+        "the kernel calls it stopped",
+        "agave_process_state{state=\"stopped\"}",
+        Some(1.0),
+    );
     sees("its slot stands still", "agave_stalled", Some(1.0));
-    assert_eq!((number("up"), number("agave_up")), (Some(1.0), Some(1.0)), "the process is there");
-    assert!(number("agave_process_resident_memory_bytes{type=\"anon\"}") > Some(0.0), "and what the kernel says of it");
-    sees("no phase gains time", "sum(increase(agave_phase_seconds_total[5s]))", Some(0.0));
+    assert_eq!(
+        (number("up"), number("agave_up")),
+        (Some(1.0), Some(1.0)),
+        "the process is there"
+    );
+    assert!(
+        number("agave_process_resident_memory_bytes{type=\"anon\"}") > Some(0.0),
+        "and what the kernel says of it"
+    );
+    sees(
+        "no phase gains time",
+        "sum(increase(agave_phase_seconds_total[5s]))",
+        Some(0.0),
+    );
     assert_eq!(number("faultline_missed_ticks_total"), Some(0.0));
 
     signal(validator, "CONT")?;

@@ -3,7 +3,12 @@
 //! A case is a folder in `tests/cases`: `host` names the pretend host, `points.lp` has the pushes with an empty line
 //! between two of them, one every ten seconds, `config.toml` is the configuration. After a change that is meant, renew the
 //! pages with `FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden` and read the difference.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "what cannot go on fails the test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what cannot go on fails the test"
+)]
 
 mod stored;
 
@@ -33,7 +38,11 @@ struct Case {
 
 impl Case {
     fn name(&self) -> String {
-        self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+        self.folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     }
 
     fn page(&self, dialect: Dialect) -> String {
@@ -43,7 +52,10 @@ impl Case {
 
 fn cases() -> Vec<Case> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
-    let mut folders: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     folders.sort();
     assert!(folders.len() >= 6, "the cases are missing");
     folders.into_iter().map(case).collect()
@@ -54,7 +66,10 @@ fn case(folder: PathBuf) -> Case {
     let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let config = config::parse(&text("config.toml")).unwrap();
     let points = text("points.lp");
-    let pushes: Vec<&str> = points.split("\n\n").filter(|push| !push.is_empty()).collect();
+    let pushes: Vec<&str> = points
+        .split("\n\n")
+        .filter(|push| !push.is_empty())
+        .collect();
     let mut pretend = Pretend::new(text("host").trim(), &config);
     if let Some(first) = pushes.first() {
         pretend.started = sent_at(first).saturating_sub(Duration::from_secs(PUSH_EVERY));
@@ -69,41 +84,73 @@ fn case(folder: PathBuf) -> Case {
         }
         tick = pretend.tick();
     }
-    Case { constant: constant_labels(&config), folder, tick }
+    Case {
+        constant: constant_labels(&config),
+        folder,
+        tick,
+    }
 }
 
 /// When the push's last point was made: the one with which a validator ends every push. Whole seconds.
 fn sent_at(push: &str) -> Duration {
-    let nanos = push.trim_end().rsplit(' ').next().and_then(|time| time.parse::<u64>().ok()).expect("a timestamp");
+    let nanos = push
+        .trim_end()
+        .rsplit(' ')
+        .next()
+        .and_then(|time| time.parse::<u64>().ok())
+        .expect("a timestamp");
     Duration::from_secs(nanos / 1_000_000_000)
 }
 
 fn constant_labels(config: &Config) -> ConstantLabels {
     let labels = config.labels.clone();
-    let all =
-        [("cluster", labels.cluster), ("experiment", labels.experiment), ("arm", labels.arm), ("run", labels.run)];
-    let wanted = all.into_iter().filter(|_| config.metrics.constant_labels_everywhere);
-    wanted.filter_map(|(name, value)| Some((name, Text::from(value?)))).collect()
+    let all = [
+        ("cluster", labels.cluster),
+        ("experiment", labels.experiment),
+        ("arm", labels.arm),
+        ("run", labels.run),
+    ];
+    let wanted = all
+        .into_iter()
+        .filter(|_| config.metrics.constant_labels_everywhere);
+    wanted
+        .filter_map(|(name, value)| Some((name, Text::from(value?))))
+        .collect()
 }
 
 /// The page without what differs from run to run: how long things took, the daemon's own process, its version.
 fn normalised(page: &str) -> String {
-    let varies = |line: &str| line.starts_with("faultline_source_duration_seconds{") || line.starts_with("process_");
+    let varies = |line: &str| {
+        line.starts_with("faultline_source_duration_seconds{") || line.starts_with("process_")
+    };
     let line = |line: &str| match line.rsplit_once(' ') {
         Some((series, _)) if varies(line) => format!("{series} 0\n"),
         _ => format!("{line}\n"),
     };
     let version = format!("{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
-    page.lines().map(line).collect::<String>().replace(&version, "{version=\"0.0.0\"}")
+    page.lines()
+        .map(line)
+        .collect::<String>()
+        .replace(&version, "{version=\"0.0.0\"}")
 }
 
 /// The first lines in which two texts differ.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
-    let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("- {line}\n"));
-    let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("+ {line}\n"));
+    let gone = old
+        .iter()
+        .filter(|line| !new.contains(line))
+        .map(|line| format!("- {line}\n"));
+    let come = new
+        .iter()
+        .filter(|line| !old.contains(line))
+        .map(|line| format!("+ {line}\n"));
     let lines: String = gone.chain(come).take(40).collect();
-    if lines.is_empty() { "the same lines in another order or number\n".to_owned() } else { lines }
+    if lines.is_empty() {
+        "the same lines in another order or number\n".to_owned()
+    } else {
+        lines
+    }
 }
 
 #[test]
@@ -111,7 +158,10 @@ fn every_case_gives_its_expected_pages() {
     let renew = std::env::var_os("FAULTLINE_RENEW").is_some();
     let mut wrong = String::new();
     for case in cases() {
-        for (file, dialect) in [("expected.prom", Dialect::Classic), ("expected.openmetrics", Dialect::OpenMetrics)] {
+        for (file, dialect) in [
+            ("expected.prom", Dialect::Classic),
+            ("expected.openmetrics", Dialect::OpenMetrics),
+        ] {
             let path = case.folder.join(file);
             let actual = normalised(&case.page(dialect));
             if renew {
@@ -119,7 +169,11 @@ fn every_case_gives_its_expected_pages() {
             }
             let expected = fs::read_to_string(&path).unwrap_or_default();
             if actual != expected {
-                wrong += &format!("{}/{file}:\n{}", case.name(), difference(&expected, &actual));
+                wrong += &format!(
+                    "{}/{file}:\n{}",
+                    case.name(),
+                    difference(&expected, &actual)
+                );
             }
         }
     }
@@ -132,32 +186,61 @@ fn every_case_gives_its_expected_pages() {
 #[test]
 fn both_dialects_of_every_case_are_read_by_a_strict_reader_and_say_the_same() {
     for case in cases() {
-        let classic =
-            expose::parse_text(&case.page(Dialect::Classic)).unwrap_or_else(|e| panic!("{}: {e}", case.name()));
+        let classic = expose::parse_text(&case.page(Dialect::Classic))
+            .unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         let open = expose::parse_openmetrics(&case.page(Dialect::OpenMetrics));
         let open = open.unwrap_or_else(|e| panic!("{}: {e}", case.name()));
         assert_eq!(classic.samples.len(), open.samples.len(), "{}", case.name());
         for sample in &classic.samples {
-            let labels: Vec<(&str, &str)> = sample.labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-            assert_eq!(open.get(&sample.name, &labels), Some(sample.value), "{}: {}", case.name(), sample.name);
+            let labels: Vec<(&str, &str)> = sample
+                .labels
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect();
+            assert_eq!(
+                open.get(&sample.name, &labels),
+                Some(sample.value),
+                "{}: {}",
+                case.name(),
+                sample.name
+            );
         }
     }
 }
 
 #[test]
 fn a_validator_with_all_its_threads_stays_within_the_series_a_scraper_should_pay_for() {
-    let mut largest = cases().into_iter().max_by_key(|case| series_of(&case.page(Dialect::Classic))).unwrap();
-    let without = largest.tick.batches.iter().filter(|batch| batch.source != Source::Threads).cloned();
-    let tick = Tick { batches: without.chain([all_threads()]).collect(), ..(*largest.tick).clone() };
+    let mut largest = cases()
+        .into_iter()
+        .max_by_key(|case| series_of(&case.page(Dialect::Classic)))
+        .unwrap();
+    let without = largest
+        .tick
+        .batches
+        .iter()
+        .filter(|batch| batch.source != Source::Threads)
+        .cloned();
+    let tick = Tick {
+        batches: without.chain([all_threads()]).collect(),
+        ..(*largest.tick).clone()
+    };
     largest.tick = Arc::new(tick);
     let page = largest.page(Dialect::Classic);
     let of = |metric: &str| page.lines().filter(|line| line.starts_with(metric)).count();
     let pools = of("agave_thread_pool_threads{");
-    assert_eq!(of("agave_thread_pool_block_io_delay_seconds_total{"), pools, "a pool's delay is missing");
+    assert_eq!(
+        of("agave_thread_pool_block_io_delay_seconds_total{"),
+        pools,
+        "a pool's delay is missing"
+    );
     assert!(pools > 80, "only {pools} pools: not all threads");
     let series = series_of(&page);
     println!("{} with {pools} pools: {series} series", largest.name());
-    assert!(series <= MOST_SERIES, "{} has {series} series", largest.name());
+    assert!(
+        series <= MOST_SERIES,
+        "{} has {series} series",
+        largest.name()
+    );
 }
 
 fn series_of(page: &str) -> usize {
@@ -167,24 +250,40 @@ fn series_of(page: &str) -> usize {
 /// What the threads of a whole validator give, their block I/O delay included.
 fn all_threads() -> Arc<Batch> {
     let mut pretend = Pretend::new("linux-6.18-hybrid", &Config::default());
-    pretend.host.write("proc/sys/kernel/task_delayacct", "1\n").unwrap();
+    pretend
+        .host
+        .write("proc/sys/kernel/task_delayacct", "1\n")
+        .unwrap();
     let read = |name: &str| fs::read_to_string(pretend.host.path(name)).unwrap();
     let task = format!("proc/{PID}/task");
-    let texts = ["stat", "status", "schedstat"].map(|name| (name, read(&format!("{task}/{PID}/{name}"))));
+    let texts =
+        ["stat", "status", "schedstat"].map(|name| (name, read(&format!("{task}/{PID}/{name}"))));
     for (tid, comm) in (5000..).zip(read("threads").lines()) {
         for (name, text) in &texts {
             // The 42nd field is the delay; a thread's name stands in parentheses.
-            let text = text.replace("(agave-validator)", &format!("({comm})")).replace(" 0 0 0 0 0 9", " 0 0 7 0 0 9");
-            pretend.host.write(&format!("{task}/{tid}/{name}"), text).unwrap();
+            let text = text
+                .replace("(agave-validator)", &format!("({comm})"))
+                .replace(" 0 0 0 0 0 9", " 0 0 7 0 0 9");
+            pretend
+                .host
+                .write(&format!("{task}/{tid}/{name}"), text)
+                .unwrap();
         }
     }
     pretend.find();
     let tick = pretend.tick();
-    tick.batches.iter().find(|batch| batch.source == Source::Threads).cloned().unwrap()
+    tick.batches
+        .iter()
+        .find(|batch| batch.source == Source::Threads)
+        .cloned()
+        .unwrap()
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "promtool is the second opinion here")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "promtool is the second opinion here"
+)]
 fn promtool_finds_nothing_to_complain_about() {
     let Some(promtool) = in_search_path("promtool") else {
         eprintln!("SKIPPED: no promtool in PATH (Debian package: prometheus)");
@@ -198,9 +297,20 @@ fn promtool_finds_nothing_to_complain_about() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        child.stdin.take().unwrap().write_all(case.page(Dialect::Classic).as_bytes()).unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(case.page(Dialect::Classic).as_bytes())
+            .unwrap();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.trim().is_empty(), "{}: {}\n{said}", case.name(), output.status);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && said.trim().is_empty(),
+            "{}: {}\n{said}",
+            case.name(),
+            output.status
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! Life and death of the real program: what it prints, where it listens, how it ends.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_testkit::Result;
@@ -19,7 +23,11 @@ const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(FAULTLINED).args(arguments).stdin(Stdio::null()).output().expect("faultlined can be run")
+    Command::new(FAULTLINED)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("faultlined can be run")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -36,11 +44,18 @@ fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() 
     let file = folder.path().join("c.toml");
     std::fs::write(&file, "[sampling]\ninterval = 3\n[nonsense]\n").expect("a file");
     let file = file.display().to_string();
-    for arguments in [["check-config", "--config", &file], ["run", "--config", &file], ["once", "--config", &file]] {
+    for arguments in [
+        ["check-config", "--config", &file],
+        ["run", "--config", &file],
+        ["once", "--config", &file],
+    ] {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(64));
         let said = text(&output.stderr);
-        assert!(said.contains("line 2: sampling.interval") && said.contains("line 3: nonsense"), "{said}");
+        assert!(
+            said.contains("line 2: sampling.interval") && said.contains("line 3: nonsense"),
+            "{said}"
+        );
     }
     assert_eq!(run(&["run", "--pid", "x"]).status.code(), Some(64));
     assert_eq!(run(&["nonsense"]).status.code(), Some(64));
@@ -50,29 +65,69 @@ fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_log_that_cannot_be_written_ends_nothing_and_changes_no_exit_code() {
-    let full = || std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let full = || {
+        std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("/dev/full")
+    };
     let code = |arguments: &[&str]| {
         let mut command = Command::new(FAULTLINED);
-        command.args(arguments).stdin(Stdio::null()).stdout(full()).stderr(full()).status().expect("it runs").code()
+        command
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(full())
+            .stderr(full())
+            .status()
+            .expect("it runs")
+            .code()
     };
     assert_eq!(code(&["run", "--pid", "x"]), Some(64));
     assert_eq!(code(&["run", "--config", "/dev/null/none"]), Some(64));
-    assert_eq!(code(&["once", "--process-name", "no-such-program"]), Some(1));
+    assert_eq!(
+        code(&["once", "--process-name", "no-such-program"]),
+        Some(1)
+    );
     let folder = folder();
     let recording = folder.path().join("r.fltl");
     let own = std::process::id().to_string();
     let file = recording.display().to_string();
-    let arguments = ["run", "--pid", &own, "--record", &file, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
+    let arguments = [
+        "run",
+        "--pid",
+        &own,
+        "--record",
+        &file,
+        "--listen",
+        "127.0.0.1:0",
+        "--ingest",
+        "127.0.0.1:0",
+    ];
     let arguments = arguments.map(str::to_owned).to_vec();
-    let program = Program { path: FAULTLINED.into(), arguments, environment: Vec::new(), output: "/dev/full".into() };
+    let program = Program {
+        path: FAULTLINED.into(),
+        arguments,
+        environment: Vec::new(),
+        output: "/dev/full".into(),
+    };
     let mut daemon = Running::start(&program).expect("it runs");
-    let ticks = || faultline_recording::Recording::open(&recording).ok()?.ticks().ok().map(|ticks| ticks.len());
-    eventually_seeing(PATIENCE, "a tick", || match (ticks(), daemon.ended_with()) {
-        (Some(1..), _) => Ok(()),
-        (ticks, ended) => Err(format!("{ticks:?} {ended:?}")),
+    let ticks = || {
+        faultline_recording::Recording::open(&recording)
+            .ok()?
+            .ticks()
+            .ok()
+            .map(|ticks| ticks.len())
+    };
+    eventually_seeing(PATIENCE, "a tick", || {
+        match (ticks(), daemon.ended_with()) {
+            (Some(1..), _) => Ok(()),
+            (ticks, ended) => Err(format!("{ticks:?} {ended:?}")),
+        }
     });
     faultline_testkit::process::signal(daemon.pid(), "TERM").expect("a signal");
-    let status = eventually(PATIENCE, "it ends", || daemon.ended_with().expect("a status"));
+    let status = eventually(PATIENCE, "it ends", || {
+        daemon.ended_with().expect("a status")
+    });
     assert_eq!(status.code(), Some(0));
 }
 
@@ -93,66 +148,140 @@ fn a_checked_configuration_tells_mistakes_and_warnings_at_once_and_counts_them()
     let check = |text: &str| {
         std::fs::write(&file, text).expect("a file");
         let output = run(&["check-config", "--config", &file.display().to_string()]);
-        (output.status.code(), self::text(&output.stdout), self::text(&output.stderr))
+        (
+            output.status.code(),
+            self::text(&output.stdout),
+            self::text(&output.stderr),
+        )
     };
-    let (code, out, said) = check("[log]\nfile = \"/no/such/agave.log\"\n[target]\nledger = \"ledger\"\n");
+    let (code, out, said) =
+        check("[log]\nfile = \"/no/such/agave.log\"\n[target]\nledger = \"ledger\"\n");
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("warning: log.file: /no/such/agave.log does not exist"), "{said}");
-    assert!(said.contains("warning: target.ledger: ledger is a relative path"), "{said}");
-    assert!(out.ends_with("c.toml: no mistakes, 2 warnings\n") && !out.contains("fine"), "{out}");
-    std::fs::write(&web, "tls_server_config: { cert_file: a.pem }\nbasic_auth_users: { alice: hunter2 }\nwrong: 1\n")
-        .expect("a file");
+    assert!(
+        said.contains("warning: log.file: /no/such/agave.log does not exist"),
+        "{said}"
+    );
+    assert!(
+        said.contains("warning: target.ledger: ledger is a relative path"),
+        "{said}"
+    );
+    assert!(
+        out.ends_with("c.toml: no mistakes, 2 warnings\n") && !out.contains("fine"),
+        "{out}"
+    );
+    std::fs::write(
+        &web,
+        "tls_server_config: { cert_file: a.pem }\nbasic_auth_users: { alice: hunter2 }\nwrong: 1\n",
+    )
+    .expect("a file");
     let (code, out, said) = check(&format!(
         "[metrics]\nlisten = \"127.0.0.1:7\"\nweb_config = {:?}\n[ingest]\nlisten = \"127.0.0.1:7\"\ndb = \"d\"\nuser = \"u\"\n\
          password_file = \"/no/such/password\"\n[log]\nfile = \"/no/such/agave.log\"\n[sampling]\ninterval = 3\n",
         web.display().to_string()
     ));
     assert_eq!((code, out.as_str()), (Some(64), ""), "{said}");
-    for wanted in
-        ["alice", "wrong", "cert_file and key_file", "counted twice", "/no/such/password", "line 12: sampling.interval"]
-    {
-        assert_eq!(said.lines().filter(|line| line.contains(wanted)).count(), 1, "{wanted}: {said}");
+    for wanted in [
+        "alice",
+        "wrong",
+        "cert_file and key_file",
+        "counted twice",
+        "/no/such/password",
+        "line 12: sampling.interval",
+    ] {
+        assert_eq!(
+            said.lines().filter(|line| line.contains(wanted)).count(),
+            1,
+            "{wanted}: {said}"
+        );
     }
     assert!(!said.contains("go together"), "all three are given: {said}");
     assert!(said.ends_with("c.toml: 6 mistakes, 1 warning\n"), "{said}");
-    let (code, _, said) = check("[metrics]\nlisten = \"127.0.0.1:7\"\n[ingest]\nlisten = \"127.0.0.1:7\"\n");
-    assert!(code == Some(64) && said.contains("the same port") && said.ends_with("1 mistake, 0 warnings\n"), "{said}");
+    let (code, _, said) =
+        check("[metrics]\nlisten = \"127.0.0.1:7\"\n[ingest]\nlisten = \"127.0.0.1:7\"\n");
+    assert!(
+        code == Some(64)
+            && said.contains("the same port")
+            && said.ends_with("1 mistake, 0 warnings\n"),
+        "{said}"
+    );
     let (code, out, said) = check("[sampling]\ninterval = \"2s\"\n");
-    assert!(code == Some(0) && out.ends_with("c.toml is fine\n") && said.is_empty(), "{out}{said}");
+    assert!(
+        code == Some(0) && out.ends_with("c.toml is fine\n") && said.is_empty(),
+        "{out}{said}"
+    );
 }
 
 #[test]
 fn one_sample_of_any_process_is_printed_as_a_table_and_as_json() {
     let own = std::process::id().to_string();
     let table = text(&run(&["once", "--metrics", "--pid", &own]).stdout);
-    assert!(table.contains("agave_process_page_faults_total{type=\"minor\"}"), "{table}");
+    assert!(
+        table.contains("agave_process_page_faults_total{type=\"minor\"}"),
+        "{table}"
+    );
     let output = run(&["once", "--metrics", "--pid", &own, "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let series = json["series"].as_array().expect("series");
-    assert!(series.iter().any(|s| s["name"] == "agave_process_threads" && s["value"].as_u64() >= Some(1)), "{json}");
+    assert!(
+        series
+            .iter()
+            .any(|s| s["name"] == "agave_process_threads" && s["value"].as_u64() >= Some(1)),
+        "{json}"
+    );
     let missing = run(&["once", "--metrics", "--process-name", "no-such-program"]);
     assert_eq!(missing.status.code(), Some(1));
-    assert!(text(&missing.stderr).contains("no-such-program"), "{}", text(&missing.stderr));
+    assert!(
+        text(&missing.stderr).contains("no-such-program"),
+        "{}",
+        text(&missing.stderr)
+    );
 }
 
 #[test]
 fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
     let folder = folder();
     let own = std::process::id().to_string();
-    let daemon = Daemon::start(FAULTLINED, &["--pid", &own, "--interval", "100ms"], folder.path())?;
+    let daemon = Daemon::start(
+        FAULTLINED,
+        &["--pid", &own, "--interval", "100ms"],
+        folder.path(),
+    )?;
     let page = eventually(PATIENCE, "the process is followed", || {
-        daemon.scrape().ok().filter(|page| page.get("agave_process_threads", &[]).is_some())
+        daemon
+            .scrape()
+            .ok()
+            .filter(|page| page.get("agave_process_threads", &[]).is_some())
     });
     assert_eq!(page.get("agave_up", &[]), Some(1.0));
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("its limits");
-    let core = limits.lines().find(|line| line.starts_with("Max core file size")).expect("a line");
-    assert_eq!(core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(), ["0", "0"], "it holds passwords");
+    let limits =
+        std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).expect("its limits");
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .expect("a line");
+    assert_eq!(
+        core.split_whitespace().skip(4).take(2).collect::<Vec<_>>(),
+        ["0", "0"],
+        "it holds passwords"
+    );
     assert!(page.samples.len() < 1500, "{} series", page.samples.len());
     let status = |path: &str| http::get(daemon.metrics(), path).map(|answer| answer.status);
-    assert_eq!((status("/")?, status("/healthz")?, status("/readyz")?, status("/nothing")?), (200, 200, 200, 404));
-    let open =
-        Request::new("GET", "/metrics").header("Accept", "application/openmetrics-text").send(daemon.metrics())?;
-    assert!(open.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
+    assert_eq!(
+        (
+            status("/")?,
+            status("/healthz")?,
+            status("/readyz")?,
+            status("/nothing")?
+        ),
+        (200, 200, 200, 404)
+    );
+    let open = Request::new("GET", "/metrics")
+        .header("Accept", "application/openmetrics-text")
+        .send(daemon.metrics())?;
+    assert!(
+        open.header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
+    );
     faultline_testkit::expose::parse_openmetrics(&open.text())?;
     let log = daemon.log();
     assert!(!log.contains("ERROR"), "{log}");
@@ -167,7 +296,11 @@ fn with_nothing_in_progress_it_stops_within_two_seconds() -> Result<()> {
     let mut fastest = Duration::MAX;
     for _ in 0..3 {
         let folder = folder();
-        let daemon = Daemon::start(FAULTLINED, &["--pid", &own, "--interval", "100ms"], folder.path())?;
+        let daemon = Daemon::start(
+            FAULTLINED,
+            &["--pid", &own, "--interval", "100ms"],
+            folder.path(),
+        )?;
         eventually(PATIENCE, "a tick", || daemon.scrape().ok());
         let idle = [daemon.metrics(), daemon.ingest()].map(TcpStream::connect);
         assert!(idle.iter().all(std::result::Result::is_ok), "{idle:?}");
@@ -184,13 +317,36 @@ fn a_port_that_is_taken_is_named_with_what_to_do() -> Result<()> {
     let folder = folder();
     let own = std::process::id().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--pid", &own], folder.path())?;
-    let output = run(&["run", "--pid", &own, "--listen", daemon.metrics(), "--ingest", "127.0.0.1:0"]);
+    let output = run(&[
+        "run",
+        "--pid",
+        &own,
+        "--listen",
+        daemon.metrics(),
+        "--ingest",
+        "127.0.0.1:0",
+    ]);
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
-    assert!(said.contains(daemon.metrics()) && said.matches("in use").count() == 1, "{said}");
-    let exposed = run(&["run", "--pid", &own, "--listen", "0.0.0.0:0", "--ingest", "127.0.0.1:0"]);
+    assert!(
+        said.contains(daemon.metrics()) && said.matches("in use").count() == 1,
+        "{said}"
+    );
+    let exposed = run(&[
+        "run",
+        "--pid",
+        &own,
+        "--listen",
+        "0.0.0.0:0",
+        "--ingest",
+        "127.0.0.1:0",
+    ]);
     assert_eq!(exposed.status.code(), Some(64));
-    assert!(text(&exposed.stderr).contains("web_config"), "{}", text(&exposed.stderr));
+    assert!(
+        text(&exposed.stderr).contains("web_config"),
+        "{}",
+        text(&exposed.stderr)
+    );
     Ok(())
 }
 
@@ -204,20 +360,33 @@ fn a_reload_takes_labels_over_and_names_what_waits_for_a_restart() -> Result<()>
     };
     write("A", "100ms");
     let own = std::process::id().to_string();
-    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder.path())?;
-    let has_arm =
-        |arm: &str| daemon.scrape().is_ok_and(|page| page.matching("agave_target_info", &[("arm", arm)]).len() == 1);
+    let daemon = Daemon::start(
+        FAULTLINED,
+        &["--config", &file.display().to_string(), "--pid", &own],
+        folder.path(),
+    )?;
+    let has_arm = |arm: &str| {
+        daemon
+            .scrape()
+            .is_ok_and(|page| page.matching("agave_target_info", &[("arm", arm)]).len() == 1)
+    };
     eventually(PATIENCE, "the first label", || has_arm("A").then_some(()));
     write("B", "200ms");
     daemon.signal("HUP")?;
     eventually(PATIENCE, "the second label", || has_arm("B").then_some(()));
     eventually_seeing(PATIENCE, "the log names the section that waits", || {
         let log = daemon.log();
-        if log.contains("sections=\"sampling\"") { Ok(()) } else { Err(log) }
+        if log.contains("sections=\"sampling\"") {
+            Ok(())
+        } else {
+            Err(log)
+        }
     });
     std::fs::write(&file, "[labels]\narm = 3\n").expect("a file");
     daemon.signal("HUP")?;
-    eventually(PATIENCE, "the mistake is told", || daemon.log().contains("labels.arm").then_some(()));
+    eventually(PATIENCE, "the mistake is told", || {
+        daemon.log().contains("labels.arm").then_some(())
+    });
     assert!(has_arm("B"), "a file with mistakes changes nothing");
     Ok(())
 }
@@ -231,14 +400,26 @@ fn the_supervisor_is_told_of_readiness_life_and_the_end() -> Result<()> {
     let hear = |wanted: &str| {
         let mut buffer = [0; 4096];
         loop {
-            let length = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{wanted}: {error}"));
+            let length = socket
+                .recv(&mut buffer)
+                .unwrap_or_else(|error| panic!("{wanted}: {error}"));
             if text(&buffer[..length]).contains(wanted) {
                 return;
             }
         }
     };
     let own = std::process::id().to_string();
-    let arguments = ["run", "--pid", &own, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0", "--interval", "100ms"];
+    let arguments = [
+        "run",
+        "--pid",
+        &own,
+        "--listen",
+        "127.0.0.1:0",
+        "--ingest",
+        "127.0.0.1:0",
+        "--interval",
+        "100ms",
+    ];
     let mut child = Running::start(&Program {
         path: FAULTLINED.into(),
         arguments: arguments.map(str::to_owned).to_vec(),
@@ -270,8 +451,13 @@ fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
     );
     std::fs::write(&file, text).expect("a file");
     let own = std::process::id().to_string();
-    let daemon = Daemon::start(FAULTLINED, &["--config", &file.display().to_string(), "--pid", &own], folder)?;
-    let push = Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
+    let daemon = Daemon::start(
+        FAULTLINED,
+        &["--config", &file.display().to_string(), "--pid", &own],
+        folder,
+    )?;
+    let push =
+        Request::new("POST", "/write?db=d&u=u&p=p&precision=n").body(b"x,host_id=A a=1i 1\n");
     assert_eq!(push.send(daemon.ingest())?.status, 204);
     Ok((daemon, upstream))
 }
@@ -281,13 +467,25 @@ fn a_second_signal_ends_a_daemon_that_still_waits_for_its_upstream_and_is_logged
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
     daemon.signal("TERM")?;
-    eventually_seeing(PATIENCE, "a signal that comes later ends it by force", || {
-        // It fails once the daemon has ended.
-        let _ = daemon.signal("TERM");
-        let log = daemon.log();
-        if log.contains("forced exit after a second signal") { Ok(()) } else { Err(log) }
-    });
-    assert_eq!(daemon.stop()?, Some(2), "left alone it would have lost the push after 5 s and ended with 0");
+    eventually_seeing(
+        PATIENCE,
+        "a signal that comes later ends it by force",
+        || {
+            // It fails once the daemon has ended.
+            let _ = daemon.signal("TERM");
+            let log = daemon.log();
+            if log.contains("forced exit after a second signal") {
+                Ok(())
+            } else {
+                Err(log)
+            }
+        },
+    );
+    assert_eq!(
+        daemon.stop()?,
+        Some(2),
+        "left alone it would have lost the push after 5 s and ended with 0"
+    );
     Ok(())
 }
 
@@ -299,58 +497,106 @@ fn two_signals_at_once_are_one_and_force_nothing() -> Result<()> {
     daemon.signal("TERM")?;
     assert_eq!(daemon.stop()?, Some(0));
     let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
-    assert!(log.contains("stopped graceful=true") && !log.contains("by force"), "{log}");
+    assert!(
+        log.contains("stopped graceful=true") && !log.contains("by force"),
+        "{log}"
+    );
     Ok(())
 }
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refused_counted_and_logged() -> Result<()> {
+fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refused_counted_and_logged()
+-> Result<()> {
     let folder = folder();
     let log = folder.path().join("log");
     let own = std::process::id().to_string();
     let run = |config: &str| {
-        let arguments = ["run", "--pid", &own, "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
+        let arguments = [
+            "run",
+            "--pid",
+            &own,
+            "--listen",
+            "127.0.0.1:0",
+            "--ingest",
+            "127.0.0.1:0",
+        ];
         Running::start(&Program {
             path: FAULTLINED.into(),
             arguments: arguments.map(str::to_owned).to_vec(),
-            environment: vec![("FAULTLINE_INGEST_CONFIG".to_owned(), Some(config.to_owned()))],
+            environment: vec![(
+                "FAULTLINE_INGEST_CONFIG".to_owned(),
+                Some(config.to_owned()),
+            )],
             output: log.clone(),
         })
     };
     let mut refused = run("host=http://127.0.0.1:9913,db=faultline")?;
     let status = eventually(PATIENCE, "the end", || refused.ended_with().ok().flatten());
     assert_eq!(status.code(), Some(64));
-    assert!(std::fs::read_to_string(&log).expect("its log").contains("FAULTLINE_INGEST_CONFIG"));
+    assert!(
+        std::fs::read_to_string(&log)
+            .expect("its log")
+            .contains("FAULTLINE_INGEST_CONFIG")
+    );
 
     let _daemon = run("host=http://127.0.0.1:9913,db=faultline,u=faultline,p=0123456789abcdef")?;
     let said = || std::fs::read_to_string(&log).expect("its log");
     let [metrics, ingest] = eventually(PATIENCE, "it says where it listens", || {
         let said = said();
-        let line = said.lines().find(|line| line.contains("listening metrics="))?;
-        let word = |key: &str| Some(line.split_once(key)?.1.split_whitespace().next()?.to_owned());
+        let line = said
+            .lines()
+            .find(|line| line.contains("listening metrics="))?;
+        let word = |key: &str| {
+            Some(
+                line.split_once(key)?
+                    .1
+                    .split_whitespace()
+                    .next()?
+                    .to_owned(),
+            )
+        };
         Some([word("metrics=")?, word("ingest=")?])
     });
     let push = |query: &str| {
         let path = format!("/write?db=faultline&{query}&precision=n");
-        Request::new("POST", &path).body(b"x,host_id=A a=1i 1\n").send(&ingest).map(|answer| answer.status)
+        Request::new("POST", &path)
+            .body(b"x,host_id=A a=1i 1\n")
+            .send(&ingest)
+            .map(|answer| answer.status)
     };
     assert_eq!(push("u=faultline&p=0123456789abcdef")?, 204);
     for _ in 0..3 {
         assert_eq!(push("u=any&p=any")?, 401);
     }
     let failures = eventually_seeing(PATIENCE, "they are counted", || {
-        let page = http::get(&metrics, "/metrics").map_err(|error| error.to_string())?.text();
+        let page = http::get(&metrics, "/metrics")
+            .map_err(|error| error.to_string())?
+            .text();
         let count = |listener| format!("faultline_auth_failures_total{{listener=\"{listener}\"}} ");
         let found = ["ingest", "metrics"].map(|listener| {
-            page.lines().find_map(|line| line.strip_prefix(&count(listener)).map(str::to_owned)).unwrap_or_default()
+            page.lines()
+                .find_map(|line| line.strip_prefix(&count(listener)).map(str::to_owned))
+                .unwrap_or_default()
         });
-        if found[0] == "3" { Ok(found) } else { Err(page) }
+        if found[0] == "3" {
+            Ok(found)
+        } else {
+            Err(page)
+        }
     });
     assert_eq!(failures[1], "0");
     let said = said();
-    let lines: Vec<&str> = said.lines().filter(|line| line.contains("authentication failed")).collect();
-    assert!(lines.len() == 1 && lines[0].contains("listener=\"ingest\"") && lines[0].contains("127.0.0.1"), "{said}");
+    let lines: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("authentication failed"))
+        .collect();
+    assert!(
+        lines.len() == 1
+            && lines[0].contains("listener=\"ingest\"")
+            && lines[0].contains("127.0.0.1"),
+        "{said}"
+    );
     assert!(!said.contains("0123456789abcdef"), "{said}");
     Ok(())
 }
@@ -359,7 +605,11 @@ fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refus
 fn a_problem_of_rpc_is_logged_once() -> Result<()> {
     let folder = folder();
     let program = folder.path().join("agave-validator");
-    std::fs::copy(faultline_testkit::binaries::in_search_path("sleep").expect("sleep"), &program).expect("a copy");
+    std::fs::copy(
+        faultline_testkit::binaries::in_search_path("sleep").expect("sleep"),
+        &program,
+    )
+    .expect("a copy");
     let validator = Running::start(&Program {
         path: program,
         arguments: vec!["1000".to_owned()],
@@ -369,17 +619,38 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
     let (file, pid) = (folder.path().join("c.toml"), validator.pid().to_string());
     // It answers, but not as JSON-RPC does.
     let sink = Sink::start()?;
-    std::fs::write(&file, format!("[rpc]\nurl = \"http://{}\"\n", sink.address())).expect("a file");
-    let arguments = ["--config", &file.display().to_string(), "--pid", &pid, "--interval", "100ms"];
+    std::fs::write(
+        &file,
+        format!("[rpc]\nurl = \"http://{}\"\n", sink.address()),
+    )
+    .expect("a file");
+    let arguments = [
+        "--config",
+        &file.display().to_string(),
+        "--pid",
+        &pid,
+        "--interval",
+        "100ms",
+    ];
     let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
     eventually_seeing(PATIENCE, "the problem is counted", || {
         let count = daemon.scrape().map_err(|error| error.to_string())?;
-        let count = count.get("faultline_source_problems_total", &[("source", "rpc"), ("kind", "broken")]);
-        if count >= Some(1.0) { Ok(()) } else { Err(format!("{count:?}")) }
+        let count = count.get(
+            "faultline_source_problems_total",
+            &[("source", "rpc"), ("kind", "broken")],
+        );
+        if count >= Some(1.0) {
+            Ok(())
+        } else {
+            Err(format!("{count:?}"))
+        }
     });
     assert_eq!(daemon.stop()?, Some(0));
     let log = std::fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
-    let about_rpc = log.lines().filter(|line| line.contains("source=\"rpc\"")).count();
+    let about_rpc = log
+        .lines()
+        .filter(|line| line.contains("source=\"rpc\""))
+        .count();
     assert_eq!(about_rpc, 1, "{log}");
     Ok(())
 }
@@ -387,11 +658,22 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
 #[test]
 fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> {
     let folder = folder();
-    let name = std::fs::read_to_string("/proc/self/comm").expect("a name").trim().to_owned();
-    let daemon = Daemon::start(FAULTLINED, &["--process-name", &name, "--no-ingest"], folder.path())?;
+    let name = std::fs::read_to_string("/proc/self/comm")
+        .expect("a name")
+        .trim()
+        .to_owned();
+    let daemon = Daemon::start(
+        FAULTLINED,
+        &["--process-name", &name, "--no-ingest"],
+        folder.path(),
+    )?;
     let page = eventually_seeing(PATIENCE, "a page", || daemon.scrape());
     for source in ["datapoints", "rpc", "admin_rpc", "log"] {
-        assert_eq!(page.get("faultline_source_up", &[("source", source)]), None, "{source}");
+        assert_eq!(
+            page.get("faultline_source_up", &[("source", source)]),
+            None,
+            "{source}"
+        );
     }
     assert_eq!(daemon.ingest(), "");
     Ok(())

@@ -21,8 +21,15 @@ fn start(native: bool, folder: &tempfile::TempDir) -> Result<(Daemon, Prometheus
     let text = format!("[metrics]\nnative_histograms = {native}\n");
     std::fs::write(&config, text).unwrap_or_else(|error| panic!("{}: {error}", config.display()));
     let config = config.display().to_string();
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &["--demo", "--config", &config], folder.path())?;
-    let target = daemon.metrics().parse().unwrap_or_else(|error| panic!("{}: {error}", daemon.metrics()));
+    let daemon = Daemon::start(
+        env!("CARGO_BIN_EXE_faultlined"),
+        &["--demo", "--config", &config],
+        folder.path(),
+    )?;
+    let target = daemon
+        .metrics()
+        .parse()
+        .unwrap_or_else(|error| panic!("{}: {error}", daemon.metrics()));
     eventually_seeing(PATIENCE, "slots are replayed", || match daemon.scrape() {
         Ok(page) if page.sum("agave_replay_slot_seconds_count") > Some(0.0) => Ok(()),
         Ok(page) => Err(format!("{} series", page.samples.len())),
@@ -39,17 +46,22 @@ fn start(native: bool, folder: &tempfile::TempDir) -> Result<(Daemon, Prometheus
 
 /// The first value of an expression once `wanted` likes it.
 fn value(prometheus: &Prometheus, expression: &str, wanted: impl Fn(f64) -> bool) -> f64 {
-    eventually_seeing(PATIENCE, expression, || match prometheus.query(expression) {
-        Ok(series) => match series.first() {
-            Some((_, value)) if wanted(*value) => Ok(*value),
-            other => Err(format!("{other:?}")),
-        },
-        Err(error) => Err(error.to_string()),
+    eventually_seeing(PATIENCE, expression, || {
+        match prometheus.query(expression) {
+            Ok(series) => match series.first() {
+                Some((_, value)) if wanted(*value) => Ok(*value),
+                other => Err(format!("{other:?}")),
+            },
+            Err(error) => Err(error.to_string()),
+        }
     })
 }
 
 fn answer(daemon: &Daemon, encoding: &str) -> Result<faultline_testkit::http::Response> {
-    Request::new("GET", "/metrics").header("Accept", ACCEPT).header("Accept-Encoding", encoding).send(daemon.metrics())
+    Request::new("GET", "/metrics")
+        .header("Accept", ACCEPT)
+        .header("Accept-Encoding", encoding)
+        .send(daemon.metrics())
 }
 
 #[test]
@@ -62,39 +74,80 @@ fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> 
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a temporary folder: {error}"));
     let (daemon, prometheus) = start(true, &folder)?;
     let plain = answer(&daemon, "identity")?;
-    assert!(plain.header("content-type").is_some_and(|kind| kind.starts_with("application/vnd.google.protobuf;")));
-    assert_eq!(answer(&daemon, "gzip")?.header("content-encoding"), Some("gzip"));
+    assert!(
+        plain
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/vnd.google.protobuf;"))
+    );
+    assert_eq!(
+        answer(&daemon, "gzip")?.header("content-encoding"),
+        Some("gzip")
+    );
 
     let total = "agave_replay_slot_seconds{part=\"total\"}";
-    let per_second = value(&prometheus, &format!("histogram_count(rate({total}[30s]))"), |rate| rate > 0.0);
+    let per_second = value(
+        &prometheus,
+        &format!("histogram_count(rate({total}[30s]))"),
+        |rate| rate > 0.0,
+    );
     let mean = value(
         &prometheus,
         &format!("histogram_sum(rate({total}[30s])) / histogram_count(rate({total}[30s]))"),
         |mean| mean > 0.0,
     );
-    let high = value(&prometheus, &format!("histogram_quantile(0.9, rate({total}[30s]))"), |high| high > 0.0);
-    assert!(per_second < 100.0 && mean < 10.0 && high < 64.0, "{per_second}/s of {mean} s, 90 % below {high} s");
+    let high = value(
+        &prometheus,
+        &format!("histogram_quantile(0.9, rate({total}[30s]))"),
+        |high| high > 0.0,
+    );
+    assert!(
+        per_second < 100.0 && mean < 10.0 && high < 64.0,
+        "{per_second}/s of {mean} s, 90 % below {high} s"
+    );
     assert!(high > mean / 2.0, "90 % below {high} s, mean {mean} s");
     assert_eq!(prometheus.query("agave_replay_slot_seconds_bucket")?, []);
 
     // What does not change while it is looked at: the limit, the start, the build, a phase that has passed.
-    for series in ["agave_process_start_time_seconds", "agave_process_max_fds", "faultline_build_info", "agave_up"] {
+    for series in [
+        "agave_process_start_time_seconds",
+        "agave_process_max_fds",
+        "faultline_build_info",
+        "agave_up",
+    ] {
         let classic = daemon.scrape()?;
-        let (labels, stored) = prometheus.query(series)?.into_iter().next().unwrap_or_else(|| panic!("no {series}"));
+        let (labels, stored) = prometheus
+            .query(series)?
+            .into_iter()
+            .next()
+            .unwrap_or_else(|| panic!("no {series}"));
         let sample = classic.samples.iter().find(|sample| sample.name == series);
         let sample = sample.unwrap_or_else(|| panic!("no {series} in the classic page"));
         assert_eq!(sample.value, stored, "{series}");
-        assert!(sample.labels.iter().all(|(name, value)| labels.get(name) == Some(value)), "{series}: {labels:?}");
+        assert!(
+            sample
+                .labels
+                .iter()
+                .all(|(name, value)| labels.get(name) == Some(value)),
+            "{series}: {labels:?}"
+        );
     }
     // A counter never falls, so that what is stored lies between two looks at the classic page.
     let ticks = |page: faultline_testkit::expose::Page| page.get("faultline_ticks_total", &[]);
     let before = ticks(daemon.scrape()?).unwrap_or(f64::MAX);
-    let stored = value(&prometheus, "faultline_ticks_total", |ticks| ticks >= before);
+    let stored = value(&prometheus, "faultline_ticks_total", |ticks| {
+        ticks >= before
+    });
     assert!(Some(stored) <= ticks(daemon.scrape()?), "{stored} ticks");
     let names = |series: Vec<(std::collections::BTreeMap<String, String>, f64)>| series.len();
     let families = daemon.scrape()?.families.len();
-    let stored = names(prometheus.query("count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})")?);
-    assert!(stored + 5 >= families, "{stored} names are stored, the classic page has {families} families");
+    let stored = names(
+        prometheus
+            .query("count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})")?,
+    );
+    assert!(
+        stored + 5 >= families,
+        "{stored} names are stored, the classic page has {families} families"
+    );
     Ok(())
 }
 
@@ -107,9 +160,16 @@ fn the_same_prometheus_gets_text_and_fixed_buckets_unless_configured() -> Result
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("a temporary folder: {error}"));
     let (daemon, prometheus) = start(false, &folder)?;
     let kind = answer(&daemon, "identity")?;
-    assert!(kind.header("content-type").is_some_and(|kind| kind.starts_with("application/openmetrics-text")));
-    let expression = "histogram_quantile(0.9, rate(agave_replay_slot_seconds_bucket{part=\"total\"}[30s]))";
+    assert!(
+        kind.header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/openmetrics-text"))
+    );
+    let expression =
+        "histogram_quantile(0.9, rate(agave_replay_slot_seconds_bucket{part=\"total\"}[30s]))";
     assert!(value(&prometheus, expression, |high| high > 0.0) <= 10.0);
-    assert_eq!(prometheus.query("histogram_count(agave_replay_slot_seconds)")?, []);
+    assert_eq!(
+        prometheus.query("histogram_count(agave_replay_slot_seconds)")?,
+        []
+    );
     Ok(())
 }

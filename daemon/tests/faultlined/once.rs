@@ -1,7 +1,14 @@
 //! `faultlined once` beside a stand-in for a validator: this test program under a validator's name.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts programs and threads itself"
+)]
 
 use crate::support::mounted::{Mounted, run};
 use faultline_testkit::Result;
@@ -23,7 +30,12 @@ const IDENTITY: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 
 fn once(arguments: &[&str]) -> Output {
     let mut command = Command::new(FAULTLINED);
-    command.arg("once").args(arguments).stdin(Stdio::null()).output().expect("faultlined can be run")
+    command
+        .arg("once")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("faultlined can be run")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -33,9 +45,19 @@ fn text(bytes: &[u8]) -> String {
 /// The state of the check and its words.
 fn check(report: &Value, name: &str) -> (String, String) {
     let checks = report["checks"].as_array().expect("checks");
-    let check = checks.iter().find(|check| check["name"] == name).unwrap_or_else(|| panic!("{name}: {report:#}"));
-    let words = format!("{} -> {}", check["found"].as_str().unwrap_or_default(), check["remedy"]);
-    (check["state"].as_str().unwrap_or_default().to_owned(), words)
+    let check = checks
+        .iter()
+        .find(|check| check["name"] == name)
+        .unwrap_or_else(|| panic!("{name}: {report:#}"));
+    let words = format!(
+        "{} -> {}",
+        check["found"].as_str().unwrap_or_default(),
+        check["remedy"]
+    );
+    (
+        check["state"].as_str().unwrap_or_default().to_owned(),
+        words,
+    )
 }
 
 fn state(report: &Value, name: &str) -> String {
@@ -44,7 +66,10 @@ fn state(report: &Value, name: &str) -> String {
 
 /// A port that nobody listens at: the system gives none twice in a row.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port()
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|socket| socket.local_addr())
+        .expect("a port")
+        .port()
 }
 
 /// A folder with a configuration, and with the ledger of a stand-in.
@@ -55,7 +80,10 @@ struct Scene {
 
 impl Scene {
     fn new(more: &str) -> Self {
-        let scene = Scene { folder: tempfile::tempdir().expect("a folder"), ingest: free_port() };
+        let scene = Scene {
+            folder: tempfile::tempdir().expect("a folder"),
+            ingest: free_port(),
+        };
         std::fs::create_dir(scene.path("ledger")).expect("a folder");
         let (ledger, metrics) = (scene.path("ledger"), free_port());
         let config = format!(
@@ -79,7 +107,8 @@ impl Scene {
     /// With more arguments.
     fn validator_with(&self, metrics_config: Option<String>, more: &[&str]) -> StandIn {
         let program = self.path("agave-validator");
-        std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program).expect("a link");
+        std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
+            .expect("a link");
         let mut command = Command::new(program);
         command
             .args(["once::stand_in_for_a_validator", "--exact", "--ignored"])
@@ -87,20 +116,29 @@ impl Scene {
             .current_dir(self.folder.path());
         command.env_remove("SOLANA_METRICS_CONFIG");
         command.envs(metrics_config.map(|config| ("SOLANA_METRICS_CONFIG", config)));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         let child = StandIn(command.spawn().expect("the stand-in"));
-        eventually(PATIENCE, "the admin socket", || self.path("ready").exists().then_some(()));
+        eventually(PATIENCE, "the admin socket", || {
+            self.path("ready").exists().then_some(())
+        });
         child
     }
 
     fn leads_here(&self) -> Option<String> {
-        Some(format!("host=http://127.0.0.1:{},db=d,u=u,p=p", self.ingest))
+        Some(format!(
+            "host=http://127.0.0.1:{},db=d,u=u,p=p",
+            self.ingest
+        ))
     }
 
     fn once(&self, more: &[&str]) -> (Output, Value) {
         let config = self.path("c.toml").display().to_string();
         let output = once(&[&["--config", &config, "--json"], more].concat());
-        let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        let report = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {output:?}"));
         (output, report)
     }
 }
@@ -119,7 +157,9 @@ fn answer(request: &Value, rpc: &str) -> Value {
         "startProgress" => json!("Running"),
         "rpcAddress" => json!(rpc),
         "contactInfo" => json!({"id": IDENTITY}),
-        "getEpochInfo" => json!({"absoluteSlot": 77, "blockHeight": 7, "epoch": 0, "slotIndex": 7, "slotsInEpoch": 9}),
+        "getEpochInfo" => {
+            json!({"absoluteSlot": 77, "blockHeight": 7, "epoch": 0, "slotIndex": 7, "slotsInEpoch": 9})
+        }
         "getHealth" => json!("ok"),
         "getVersion" => json!({"solana-core": "2.1.14\u{202e}\u{1b}[31m"}),
         "getIdentity" => json!({"identity": IDENTITY}),
@@ -148,17 +188,26 @@ fn serve_rpc(listener: &TcpListener, address: &str) -> std::io::Result<()> {
         let (mut line, mut length) = (String::new(), 0);
         while stream.read_line(&mut line)? > 2 {
             let header = line.to_ascii_lowercase();
-            length = header.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap_or(0));
+            length = header
+                .strip_prefix("content-length:")
+                .map_or(length, |value| value.trim().parse().unwrap_or(0));
             line.clear();
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
         let body = match serde_json::from_slice(&body)? {
-            Value::Array(batch) => batch.iter().map(|request| answer(request, address)).collect::<Vec<_>>().into(),
+            Value::Array(batch) => batch
+                .iter()
+                .map(|request| answer(request, address))
+                .collect::<Vec<_>>()
+                .into(),
             one => answer(&one, address),
         };
         let body = body.to_string();
-        let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         stream.get_mut().write_all((head + &body).as_bytes())?;
     }
     Ok(())
@@ -177,7 +226,10 @@ fn stand_in_for_a_validator() {
         let stream = stream.expect("a connection");
         for request in serde_json::Deserializer::from_reader(&stream).into_iter::<Value>() {
             let Ok(request) = request else { break };
-            if (&stream).write_all(format!("{}\n", answer(&request, &address)).as_bytes()).is_err() {
+            if (&stream)
+                .write_all(format!("{}\n", answer(&request, &address)).as_bytes())
+                .is_err()
+            {
                 break;
             }
         }
@@ -191,21 +243,49 @@ fn a_healthy_validator_without_optional_parts_is_all_ok() {
     let (output, report) = scene.once(&[]);
     assert_eq!(output.status.code(), Some(0), "{report:#}");
     let process = &report["checks"][0];
-    assert_eq!((&process["name"], &process["details"]["pid"]), (&json!("process"), &json!(validator.0.id())));
+    assert_eq!(
+        (&process["name"], &process["details"]["pid"]),
+        (&json!("process"), &json!(validator.0.id()))
+    );
     assert_eq!(process["details"]["identity"], IDENTITY);
-    assert_eq!(process["details"]["found_by"], "its admin socket (target.ledger)");
-    assert_eq!(process["details"]["ledger"], scene.path("ledger").display().to_string());
-    for (name, wanted) in
-        [("io", "ok"), ("threads", "ok"), ("cgroup", "ok"), ("admin", "ok"), ("rpc", "ok"), ("log", "off")]
-    {
+    assert_eq!(
+        process["details"]["found_by"],
+        "its admin socket (target.ledger)"
+    );
+    assert_eq!(
+        process["details"]["ledger"],
+        scene.path("ledger").display().to_string()
+    );
+    for (name, wanted) in [
+        ("io", "ok"),
+        ("threads", "ok"),
+        ("cgroup", "ok"),
+        ("admin", "ok"),
+        ("rpc", "ok"),
+        ("log", "off"),
+    ] {
         assert_eq!(state(&report, name), wanted, "{name}: {report:#}");
     }
     assert!(check(&report, "ingest").1.contains("is free"), "{report:#}");
     let config = scene.path("c.toml").display().to_string();
     let table = text(&once(&["--config", &config]).stdout);
-    assert!(table.contains(IDENTITY) && table.contains("found by  its admin socket"), "{table}");
-    assert!(table.lines().last().is_some_and(|line| line.ends_with("checks are OK.")), "{table}");
-    assert!(!table.chars().any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'), "{table:?}");
+    assert!(
+        table.contains(IDENTITY) && table.contains("found by  its admin socket"),
+        "{table}"
+    );
+    assert!(
+        table
+            .lines()
+            .last()
+            .is_some_and(|line| line.ends_with("checks are OK.")),
+        "{table}"
+    );
+    assert!(
+        !table
+            .chars()
+            .any(|c| (c.is_control() && c != '\n') || c == '\u{202e}'),
+        "{table:?}"
+    );
 }
 
 #[test]
@@ -215,27 +295,54 @@ fn whether_the_vote_account_is_current_is_told_and_a_delinquent_one_needs_attent
     let (_, report) = scene.once(&[]);
     let (state, words) = check(&report, "votes");
     assert!(state == "ok" && words.contains("is current"), "{report:#}");
-    let votes = report["checks"].as_array().and_then(|checks| checks.iter().find(|check| check["name"] == "votes"));
+    let votes = report["checks"]
+        .as_array()
+        .and_then(|checks| checks.iter().find(|check| check["name"] == "votes"));
     let details = &votes.expect("the check")["details"];
     assert_eq!(
-        (&details["account"], &details["last_vote"], &details["stake"]),
-        (&json!(VOTE_ACCOUNT), &json!("2 slots ago"), &json!("2.50 SOL"))
+        (
+            &details["account"],
+            &details["last_vote"],
+            &details["stake"]
+        ),
+        (
+            &json!(VOTE_ACCOUNT),
+            &json!("2 slots ago"),
+            &json!("2.50 SOL")
+        )
     );
     std::fs::write(scene.path("delinquent"), "").expect("a file");
     let (output, report) = scene.once(&[]);
     let (state, words) = check(&report, "votes");
-    assert_eq!((state.as_str(), output.status.code()), ("attention", Some(1)), "{report:#}");
-    assert!(words.contains("delinquent and earns nothing") && words.contains("2 slots ago"), "{words}");
+    assert_eq!(
+        (state.as_str(), output.status.code()),
+        ("attention", Some(1)),
+        "{report:#}"
+    );
+    assert!(
+        words.contains("delinquent and earns nothing") && words.contains("2 slots ago"),
+        "{words}"
+    );
     std::fs::rename(scene.path("delinquent"), scene.path("of-another-node")).expect("a file");
     let ledger = scene.path("ledger").display().to_string();
     let configured = |account: &str| {
-        std::fs::write(scene.path("c.toml"), format!("[validator]\nvote_account = \"{account}\"\n")).expect("a file");
+        std::fs::write(
+            scene.path("c.toml"),
+            format!("[validator]\nvote_account = \"{account}\"\n"),
+        )
+        .expect("a file");
         check(&scene.once(&["--ledger", &ledger]).1, "votes")
     };
     let (state, words) = configured(VOTE_ACCOUNT);
-    assert!(state == "ok" && words.contains("this one is on standby"), "{words}");
+    assert!(
+        state == "ok" && words.contains("this one is on standby"),
+        "{words}"
+    );
     let (state, words) = configured("11111111111111111111111111111111");
-    assert!(state == "attention" && words.contains("knows no vote account 1111"), "{words}");
+    assert!(
+        state == "attention" && words.contains("knows no vote account 1111"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -248,30 +355,55 @@ fn how_full_the_folders_file_systems_are_is_told_and_a_nearly_full_one_needs_att
     let (state, words) = check(&report, "disk");
     assert!(state == "ok" && words.contains("are free"), "{report:#}");
     assert_eq!(output.status.code(), Some(0), "{report:#}");
-    let disk = || report["checks"].as_array().and_then(|checks| checks.iter().find(|check| check["name"] == "disk"));
+    let disk = || {
+        report["checks"]
+            .as_array()
+            .and_then(|checks| checks.iter().find(|check| check["name"] == "disk"))
+    };
     let details = &disk().expect("the check")["details"];
-    assert_eq!(details["holds"], "accounts, ledger, snapshots", "{details:#}");
+    assert_eq!(
+        details["holds"], "accounts, ledger, snapshots",
+        "{details:#}"
+    );
     let told = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
     assert_eq!(details["bytes"]["size"], told.f_blocks * told.f_frsize);
     let Some(mounted) = mounted else {
         println!("SKIPPED: no right to mount here");
         return;
     };
-    assert_eq!((&details["inodes"]["all"], &details["mount"]["file_system"]), (&json!(200), &json!("tmpfs")));
-    std::fs::write(scene.path("ledger/ballast"), vec![1; 17 << 20]).expect_err("no room for all of it");
+    assert_eq!(
+        (&details["inodes"]["all"], &details["mount"]["file_system"]),
+        (&json!(200), &json!("tmpfs"))
+    );
+    std::fs::write(scene.path("ledger/ballast"), vec![1; 17 << 20])
+        .expect_err("no room for all of it");
     let (output, report) = scene.once(&[]);
     let (state, words) = check(&report, "disk");
-    assert_eq!((state.as_str(), output.status.code()), ("attention", Some(1)), "{report:#}");
+    assert_eq!(
+        (state.as_str(), output.status.code()),
+        ("attention", Some(1)),
+        "{report:#}"
+    );
     assert!(
-        words.contains("is nearly full: 0 B of 16.0 MiB (0.0 %)") && words.contains("AgaveDiskNearlyFull"),
+        words.contains("is nearly full: 0 B of 16.0 MiB (0.0 %)")
+            && words.contains("AgaveDiskNearlyFull"),
         "{words}"
     );
     let text = text(&once(&["--config", &scene.path("c.toml").display().to_string()]).stdout);
-    assert!(text.contains("\ndisk     FIX ") && text.contains("holds     accounts, ledger, snapshots"), "{text}");
+    assert!(
+        text.contains("\ndisk     FIX ") && text.contains("holds     accounts, ledger, snapshots"),
+        "{text}"
+    );
     std::fs::remove_file(scene.path("ledger/ballast")).expect("it is there");
-    assert!(run("mount", &["-o", "remount,ro", &mounted.0.display().to_string()]));
+    assert!(run(
+        "mount",
+        &["-o", "remount,ro", &mounted.0.display().to_string()]
+    ));
     let (_, report) = scene.once(&[]);
-    assert!(check(&report, "disk").1.contains("is read-only"), "{report:#}");
+    assert!(
+        check(&report, "disk").1.contains("is read-only"),
+        "{report:#}"
+    );
 }
 
 #[test]
@@ -285,13 +417,30 @@ fn a_file_system_that_gives_no_answer_is_told_and_not_waited_for() {
     let _validator = scene.validator_with(scene.leads_here(), &["--", "--snapshots", &snapshots]);
     let begun = Instant::now();
     let (output, report) = scene.once(&[]);
-    let disks: Vec<&Value> =
-        report["checks"].as_array().into_iter().flatten().filter(|check| check["name"] == "disk").collect();
+    let disks: Vec<&Value> = report["checks"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|check| check["name"] == "disk")
+        .collect();
     let states: Vec<_> = disks.iter().map(|disk| &disk["state"]).collect();
-    assert_eq!(states, ["ok", "attention"], "the ledger's is told all the same: {report:#}");
+    assert_eq!(
+        states,
+        ["ok", "attention"],
+        "the ledger's is told all the same: {report:#}"
+    );
     let words = disks[1]["found"].as_str().unwrap_or_default();
-    assert!(words.starts_with(&format!("snapshots {snapshots}: its file system does not answer")), "{words}");
-    assert!(output.status.code() == Some(1) && begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(
+        words.starts_with(&format!(
+            "snapshots {snapshots}: its file system does not answer"
+        )),
+        "{words}"
+    );
+    assert!(
+        output.status.code() == Some(1) && begun.elapsed() < PATIENCE,
+        "{:?}",
+        begun.elapsed()
+    );
     drop(dead);
     let off = Scene::new("[host]\nenabled = false\n");
     let _validator = off.validator(off.leads_here());
@@ -302,13 +451,20 @@ fn a_file_system_that_gives_no_answer_is_told_and_not_waited_for() {
 #[test]
 fn pushes_that_lead_elsewhere_and_a_log_that_is_missing_need_attention_with_what_to_do() {
     let scene = Scene::new("");
-    let validator = scene.validator(Some("host=http://metrics.example.org:8086,db=d,u=u,p=hunter2".to_owned()));
+    let validator = scene.validator(Some(
+        "host=http://metrics.example.org:8086,db=d,u=u,p=hunter2".to_owned(),
+    ));
     let (output, report) = scene.once(&[]);
-    assert_eq!((output.status.code(), &report["attention"]), (Some(1), &json!(1)), "{report:#}");
+    assert_eq!(
+        (output.status.code(), &report["attention"]),
+        (Some(1), &json!(1)),
+        "{report:#}"
+    );
     let (state, words) = check(&report, "push");
     assert_eq!(state, "attention");
     assert!(
-        words.contains("metrics.example.org:8086") && words.contains(&format!("127.0.0.1:{}", scene.ingest)),
+        words.contains("metrics.example.org:8086")
+            && words.contains(&format!("127.0.0.1:{}", scene.ingest)),
         "{words}"
     );
     assert!(!report.to_string().contains("hunter2"));
@@ -322,29 +478,47 @@ fn pushes_that_lead_elsewhere_and_a_log_that_is_missing_need_attention_with_what
     let validator = scene.validator(scene.leads_here());
     let (output, report) = scene.once(&[]);
     assert_eq!(output.status.code(), Some(1), "{report:#}");
-    assert!(check(&report, "push").1.contains("refused (401)") && !report.to_string().contains("right"), "{report:#}");
+    assert!(
+        check(&report, "push").1.contains("refused (401)") && !report.to_string().contains("right"),
+        "{report:#}"
+    );
     drop(validator);
     let scene = Scene::new("enabled = false\n[log]\nfile = \"/no/such/log\"\n");
     let _validator = scene.validator(None);
     let (output, report) = scene.once(&[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(check(&report, "log").1.contains("/no/such/log"), "{report:#}");
+    assert!(
+        check(&report, "log").1.contains("/no/such/log"),
+        "{report:#}"
+    );
 }
 
 #[test]
-fn a_running_daemon_is_recognized_and_another_program_at_its_port_is_not_taken_for_it() -> Result<()> {
+fn a_running_daemon_is_recognized_and_another_program_at_its_port_is_not_taken_for_it() -> Result<()>
+{
     let scene = Scene::new("");
     let own = std::process::id().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--pid", &own], scene.folder.path())?;
-    let config = format!("[metrics]\nlisten = {:?}\n[ingest]\nlisten = {:?}\n", daemon.metrics(), daemon.ingest());
+    let config = format!(
+        "[metrics]\nlisten = {:?}\n[ingest]\nlisten = {:?}\n",
+        daemon.metrics(),
+        daemon.ingest()
+    );
     std::fs::write(scene.path("c.toml"), config).expect("a file");
     let (output, report) = scene.once(&["--pid", &own]);
     assert_eq!(output.status.code(), Some(0), "{report:#}");
     for name in ["ingest", "metrics"] {
-        assert!(check(&report, name).1.starts_with("a faultlined listens"), "{report:#}");
+        assert!(
+            check(&report, name).1.starts_with("a faultlined listens"),
+            "{report:#}"
+        );
     }
     // The other way round, each answers as itself and not as what is looked for.
-    let config = format!("[metrics]\nlisten = {:?}\n[ingest]\nlisten = {:?}\n", daemon.ingest(), daemon.metrics());
+    let config = format!(
+        "[metrics]\nlisten = {:?}\n[ingest]\nlisten = {:?}\n",
+        daemon.ingest(),
+        daemon.metrics()
+    );
     std::fs::write(scene.path("c.toml"), config).expect("a file");
     let (_, report) = scene.once(&["--pid", &own]);
     assert_eq!(state(&report, "ingest"), "attention", "{report:#}");
@@ -358,7 +532,10 @@ fn json_rpc_that_does_not_answer_is_told_with_or_without_a_process() {
         let output = once(&[&["--rpc", "http://127.0.0.1:1"], &target[..]].concat());
         let table = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{table}");
-        assert!(table.contains("rpc      FIX  no answer: http://127.0.0.1:1"), "{table}");
+        assert!(
+            table.contains("rpc      FIX  no answer: http://127.0.0.1:1"),
+            "{table}"
+        );
     }
 }
 
@@ -367,32 +544,61 @@ fn who_takes_a_connection_and_never_answers_is_told_and_not_waited_for() {
     let [silent, other] = [(), ()].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
     let [rpc, ingest] = [&silent, &other].map(|socket| socket.local_addr().expect("an address"));
     let scene = Scene::new("");
-    std::fs::write(scene.path("c.toml"), format!("[ingest]\nlisten = \"{ingest}\"\n[rpc]\ntimeout = \"10m\"\n"))
-        .expect("a file");
-    let (output, report) = scene.once(&["--pid", &std::process::id().to_string(), "--rpc", &format!("http://{rpc}")]);
+    std::fs::write(
+        scene.path("c.toml"),
+        format!("[ingest]\nlisten = \"{ingest}\"\n[rpc]\ntimeout = \"10m\"\n"),
+    )
+    .expect("a file");
+    let (output, report) = scene.once(&[
+        "--pid",
+        &std::process::id().to_string(),
+        "--rpc",
+        &format!("http://{rpc}"),
+    ]);
     assert_eq!(output.status.code(), Some(1), "{report:#}");
-    assert!(check(&report, "rpc").1.contains("no answer within 1 s"), "{report:#}");
-    assert!(check(&report, "ingest").1.contains("no answer within 1 s"), "{report:#}");
+    assert!(
+        check(&report, "rpc").1.contains("no answer within 1 s"),
+        "{report:#}"
+    );
+    assert!(
+        check(&report, "ingest").1.contains("no answer within 1 s"),
+        "{report:#}"
+    );
 }
 
 #[test]
 fn two_validators_are_told_apart_by_their_ledgers() {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/testkit/fixtures/hosts/linux-6.8-v2");
+    let fixture =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/testkit/fixtures/hosts/linux-6.8-v2");
     let host = PretendHost::from_fixture(&fixture).expect("a host");
     let stat = std::fs::read_to_string(host.path("proc/4242/stat")).expect("a file");
-    host.write("proc/4243/stat", stat.replacen("4242", "4243", 1)).expect("a file");
-    host.write("proc/4243/comm", "agave-validator\n").expect("a file");
-    host.write("proc/4243/cmdline", "agave-validator\0--ledger\0/mnt/second\x1b[2J\0").expect("a file");
+    host.write("proc/4243/stat", stat.replacen("4242", "4243", 1))
+        .expect("a file");
+    host.write("proc/4243/comm", "agave-validator\n")
+        .expect("a file");
+    host.write(
+        "proc/4243/cmdline",
+        "agave-validator\0--ledger\0/mnt/second\x1b[2J\0",
+    )
+    .expect("a file");
     for pid in [4242, 4243] {
-        host.write(&format!("proc/{pid}/task/9/comm"), "solReplayStage\n").expect("a file");
+        host.write(&format!("proc/{pid}/task/9/comm"), "solReplayStage\n")
+            .expect("a file");
     }
     let procfs = host.path("proc").display().to_string();
     let output = once(&["--path.procfs", &procfs]);
-    let table = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let table = text(&output.stdout)
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     assert_eq!(output.status.code(), Some(1), "{table}");
     assert!(
-        table.contains("4242 agave-validator (ledger /") && table.contains("4243 agave-validator (ledger /mnt/second"),
+        table.contains("4242 agave-validator (ledger /")
+            && table.contains("4243 agave-validator (ledger /mnt/second"),
         "{table}"
     );
-    assert!(table.contains("target.ledger") && !table.contains('\u{1b}'), "{table:?}");
+    assert!(
+        table.contains("target.ledger") && !table.contains('\u{1b}'),
+        "{table:?}"
+    );
 }

@@ -1,6 +1,10 @@
 //! `--ready-file`: what a program that starts the daemon learns from it.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_testkit::eventually::{eventually, eventually_seeing};
@@ -29,7 +33,15 @@ impl Scene {
 
     fn start(&self, more: &[&str]) -> Result<Running> {
         let file = self.path("ready").display().to_string();
-        let first = ["run", "--ready-file", &file, "--interval", "100ms", "--listen", "127.0.0.1:0"];
+        let first = [
+            "run",
+            "--ready-file",
+            &file,
+            "--interval",
+            "100ms",
+            "--listen",
+            "127.0.0.1:0",
+        ];
         Running::start(&Program {
             path: FAULTLINED.into(),
             arguments: first.iter().chain(more).map(ToString::to_string).collect(),
@@ -54,7 +66,10 @@ impl Scene {
 
 fn end(mut daemon: Running) -> Result<Option<i32>> {
     signal(daemon.pid(), "TERM")?;
-    Ok(eventually(PATIENCE, "it ends", || daemon.ended_with().expect("a status")).code())
+    Ok(eventually(PATIENCE, "it ends", || {
+        daemon.ended_with().expect("a status")
+    })
+    .code())
 }
 
 fn sleep(folder: &Path) -> Result<Running> {
@@ -70,42 +85,81 @@ fn sleep(folder: &Path) -> Result<Running> {
 fn start_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     let (_, fields) = stat.rsplit_once(')').expect("fields");
-    fields.split_whitespace().nth(19).and_then(|field| field.parse().ok()).expect("a start")
+    fields
+        .split_whitespace()
+        .nth(19)
+        .and_then(|field| field.parse().ok())
+        .expect("a start")
 }
 
 #[test]
 fn it_names_bound_addresses_and_the_followed_process_and_is_gone_after_the_end() -> Result<()> {
     let scene = Scene::new();
     let mut followed = sleep(&scene.path(""))?;
-    let daemon = scene.start(&["--ingest", "127.0.0.1:0", "--pid", &followed.pid().to_string()])?;
-    let said = scene.says("the daemon", |said| said["format"] == 1 && said["pid"] == daemon.pid());
+    let daemon = scene.start(&[
+        "--ingest",
+        "127.0.0.1:0",
+        "--pid",
+        &followed.pid().to_string(),
+    ])?;
+    let said = scene.says("the daemon", |said| {
+        said["format"] == 1 && said["pid"] == daemon.pid()
+    });
     let address = |key: &str| said[key][0].as_str().expect("an address").to_owned();
     assert_eq!(http::get(&address("metrics"), "/healthz")?.status, 200);
-    assert!(std::net::TcpStream::connect(address("ingest")).is_ok(), "{said}");
+    assert!(
+        std::net::TcpStream::connect(address("ingest")).is_ok(),
+        "{said}"
+    );
     let target = json!({ "pid": followed.pid(), "start_ticks": start_ticks(followed.pid()) });
     scene.says("the process", |said| said["target"] == target);
     followed.kill()?;
     scene.says("its end", |said| said["target"].is_null());
     assert_eq!(end(daemon)?, Some(0));
-    assert_eq!(std::fs::read_dir(scene.path("")).expect("a folder").count(), 2, "only the two logs are left");
+    assert_eq!(
+        std::fs::read_dir(scene.path("")).expect("a folder").count(),
+        2,
+        "only the two logs are left"
+    );
     Ok(())
 }
 
 #[test]
-fn another_process_that_is_followed_takes_the_place_of_the_first_and_without_pushes_there_is_no_address() -> Result<()>
-{
+fn another_process_that_is_followed_takes_the_place_of_the_first_and_without_pushes_there_is_no_address()
+-> Result<()> {
     let scene = Scene::new();
-    let (program, config, log) = (scene.path("ready-sleeper"), scene.path("c.toml"), scene.path("validator.log"));
+    let (program, config, log) = (
+        scene.path("ready-sleeper"),
+        scene.path("c.toml"),
+        scene.path("validator.log"),
+    );
     std::fs::copy("/bin/sleep", &program).expect("a copy");
     std::fs::write(&log, "").expect("a log");
-    std::fs::write(&config, format!("[log]\nfile = {:?}\n", log.display().to_string())).expect("a file");
+    std::fs::write(
+        &config,
+        format!("[log]\nfile = {:?}\n", log.display().to_string()),
+    )
+    .expect("a file");
     let run = || {
         let (path, output) = (program.clone(), scene.path("sleep"));
-        Running::start(&Program { path, arguments: vec!["1000".to_owned()], environment: Vec::new(), output })
+        Running::start(&Program {
+            path,
+            arguments: vec!["1000".to_owned()],
+            environment: Vec::new(),
+            output,
+        })
     };
-    let daemon = scene.start(&["--process-name", "ready-sleeper", "--config", &config.display().to_string()])?;
+    let daemon = scene.start(&[
+        "--process-name",
+        "ready-sleeper",
+        "--config",
+        &config.display().to_string(),
+    ])?;
     let said = scene.says("nobody", |said| said["target"].is_null());
-    assert!(said["ingest"].is_null() && said["metrics"].as_array().is_some_and(|all| all.len() == 1), "{said}");
+    assert!(
+        said["ingest"].is_null() && said["metrics"].as_array().is_some_and(|all| all.len() == 1),
+        "{said}"
+    );
     for _ in 0..2 {
         let mut process = run()?;
         scene.says("the process", |said| said["target"]["pid"] == process.pid());
@@ -123,10 +177,15 @@ fn a_link_in_its_place_is_replaced_and_never_written_through() -> Result<()> {
     symlink(scene.path("precious"), scene.path("ready")).expect("a link");
     let own = std::process::id();
     let daemon = scene.start(&["--ingest", "127.0.0.1:0", "--pid", &own.to_string()])?;
-    eventually(PATIENCE, "a file", || (!scene.path("ready").is_symlink()).then_some(()));
+    eventually(PATIENCE, "a file", || {
+        (!scene.path("ready").is_symlink()).then_some(())
+    });
     scene.says("this process", |said| said["target"]["pid"] == own);
     assert_eq!(end(daemon)?, Some(0));
-    assert_eq!(std::fs::read(scene.path("precious")).expect("a file"), b"precious");
+    assert_eq!(
+        std::fs::read(scene.path("precious")).expect("a file"),
+        b"precious"
+    );
     assert!(!scene.path("ready").exists());
     Ok(())
 }
@@ -139,12 +198,26 @@ fn a_file_that_cannot_be_written_is_wrong_usage_and_nothing_is_recorded() {
     for name in ["none/ready", "folder"] {
         let file = scene.path(name).display().to_string();
         let mut command = Command::new(FAULTLINED);
-        command.args(["run", "--pid", "1", "--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"]);
-        command.args(["--record", &recording, "--ready-file", &file]).stdin(Stdio::null());
+        command.args([
+            "run",
+            "--pid",
+            "1",
+            "--listen",
+            "127.0.0.1:0",
+            "--ingest",
+            "127.0.0.1:0",
+        ]);
+        command
+            .args(["--record", &recording, "--ready-file", &file])
+            .stdin(Stdio::null());
         let output = command.output().expect("it runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(64), "{said}");
-        assert!(said.contains(&format!("--ready-file {file}: ")) && said.contains("a folder that exists"), "{said}");
+        assert!(
+            said.contains(&format!("--ready-file {file}: "))
+                && said.contains("a folder that exists"),
+            "{said}"
+        );
         assert!(!scene.path("r.fltl").exists());
     }
 }

@@ -1,6 +1,10 @@
 //! Real processes that are stopped, frozen or exiting, in real cgroups: what the running kernel says of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::limited::LimitedCgroup;
 use crate::support::pretend::Pretend;
@@ -48,11 +52,18 @@ int main(void) {
 ";
 
 /// The program, or `None` without a C compiler.
-#[expect(clippy::disallowed_methods, reason = "a thread's exit without its process is not to be had in safe Rust")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a thread's exit without its process is not to be had in safe Rust"
+)]
 fn compiled(folder: &Path) -> Option<PathBuf> {
     let (source, program) = (folder.join("leaves.c"), folder.join("leaves"));
     fs::write(&source, SOURCE).expect("a file");
-    let status = Command::new("cc").args(["-O0", "-pthread", "-o"]).args([&program, &source]).status().ok()?;
+    let status = Command::new("cc")
+        .args(["-O0", "-pthread", "-o"])
+        .args([&program, &source])
+        .status()
+        .ok()?;
     status.success().then_some(program)
 }
 
@@ -67,21 +78,33 @@ fn following(pid: u32) -> Pretend {
 
 fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
     let arguments = arguments.iter().map(ToString::to_string).collect();
-    Running::start(&Program { path, arguments, environment: Vec::new(), output: folder.join("output") })
+    Running::start(&Program {
+        path,
+        arguments,
+        environment: Vec::new(),
+        output: folder.join("output"),
+    })
 }
 
 fn field(pid: u32, number: usize) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    text.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(number - 3)).unwrap_or_default().to_owned()
+    text.rsplit_once(") ")
+        .and_then(|(_, rest)| rest.split(' ').nth(number - 3))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 fn cgroup(tick: &Tick) -> String {
-    let info = tick.readings().find(|reading| reading.metric.name == p::TARGET_INFO.name).expect("a target");
+    let info = tick
+        .readings()
+        .find(|reading| reading.metric.name == p::TARGET_INFO.name)
+        .expect("a target");
     info.labels[6].to_string()
 }
 
 #[test]
-fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other_threads() -> Result<()> {
+fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other_threads()
+-> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(program) = compiled(folder.path()) else {
         println!("SKIPPED: no C compiler (cc)");
@@ -93,7 +116,8 @@ fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other
     };
     let running = start(program, &[], folder.path())?;
     let pid = running.pid();
-    own.write("cgroup.procs", pid.into()).expect("a process can be moved");
+    own.write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
 
     let mut daemon = following(pid);
     let before = daemon.tick();
@@ -101,18 +125,35 @@ fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other
     assert!(before.number_of(&p::VIRTUAL, &[]) > Some(0.0));
 
     signal(pid, "USR1")?;
-    eventually_seeing(PATIENCE, "the main thread has exited, and another uses memory", || {
-        let seen = (field(pid, 3), own.usage());
-        if seen.0 == "Z" && seen.1 >= USED { Ok(()) } else { Err(seen) }
-    });
+    eventually_seeing(
+        PATIENCE,
+        "the main thread has exited, and another uses memory",
+        || {
+            let seen = (field(pid, 3), own.usage());
+            if seen.0 == "Z" && seen.1 >= USED {
+                Ok(())
+            } else {
+                Err(seen)
+            }
+        },
+    );
     let tick = daemon.tick_after(LONG);
     assert_eq!(cgroup(&tick), own.path());
     let usage = tick.number_of(&c::USAGE, &[]).unwrap_or_default();
-    assert!(usage >= USED as f64 && usage <= LIMIT as f64, "{usage} is not this cgroup's");
+    assert!(
+        usage >= USED as f64 && usage <= LIMIT as f64,
+        "{usage} is not this cgroup's"
+    );
     assert_eq!(tick.number_of(&c::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
     assert_eq!(tick.number_of(&p::STATE, &["zombie"]), Some(1.0));
     // The main thread's files do not tell of the others' memory.
-    assert_eq!((tick.number_of(&p::VIRTUAL, &[]), tick.number_of(&p::RESIDENT, &["anon"])), (None, None));
+    assert_eq!(
+        (
+            tick.number_of(&p::VIRTUAL, &[]),
+            tick.number_of(&p::RESIDENT, &["anon"])
+        ),
+        (None, None)
+    );
     assert_eq!(tick.number_of(&p::OPEN_FDS, &[]), None);
     drop(running);
     Ok(())
@@ -132,7 +173,12 @@ impl Freezer {
         let folder = Path::new(top).join(format!("faultline-freezer-{pid}"));
         fs::metadata(Path::new(top).join("cgroup.procs")).ok()?;
         fs::create_dir(&folder).ok()?;
-        let freezer = Freezer { folder, pid, file, words };
+        let freezer = Freezer {
+            folder,
+            pid,
+            file,
+            words,
+        };
         fs::write(freezer.folder.join("cgroup.procs"), pid.to_string()).ok()?;
         freezer.set(false).ok()?;
         Some(freezer)
@@ -162,8 +208,15 @@ fn a_process_that_is_stopped_or_frozen_is_shown_as_that() -> Result<()> {
     let mut shows = |what: &str, state: &str, frozen: Option<f64>| {
         eventually_seeing(PATIENCE, what, || {
             let tick = daemon.tick_after(LONG);
-            let seen = (tick.number_of(&p::STATE, &[state]), tick.number_of(&c::FROZEN, &[]));
-            if seen.0 == Some(1.0) && (frozen.is_none() || seen.1 == frozen) { Ok(()) } else { Err(seen) }
+            let seen = (
+                tick.number_of(&p::STATE, &[state]),
+                tick.number_of(&c::FROZEN, &[]),
+            );
+            if seen.0 == Some(1.0) && (frozen.is_none() || seen.1 == frozen) {
+                Ok(())
+            } else {
+                Err(seen)
+            }
         });
     };
     signal(running.pid(), "STOP")?;
@@ -172,7 +225,12 @@ fn a_process_that_is_stopped_or_frozen_is_shown_as_that() -> Result<()> {
     shows("it goes on", "sleeping", None);
     let v2 = ["0", "1"];
     let places = [
-        ("/sys/fs/cgroup/freezer", "freezer.state", ["THAWED", "FROZEN"], "disk_sleep"),
+        (
+            "/sys/fs/cgroup/freezer",
+            "freezer.state",
+            ["THAWED", "FROZEN"],
+            "disk_sleep",
+        ),
         ("/sys/fs/cgroup/unified", "cgroup.freeze", v2, "sleeping"),
         ("/sys/fs/cgroup", "cgroup.freeze", v2, "sleeping"),
     ];

@@ -1,7 +1,10 @@
 //! What a node runs out of, as a real Prometheus with the shipped rules sees it: file systems that are filled and made
 //! read-only, and a socket that is flooded. As root, since it mounts.
 
-#![allow(clippy::expect_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::mounted::{Mounted, run};
 use faultline_testkit::Result;
@@ -24,7 +27,9 @@ const MIB: usize = 1 << 20;
 /// The stand-in: started again under a validator's name, with a socket that it never reads.
 #[test]
 fn a_stand_in_with_a_socket() {
-    let Ok(port) = std::env::var(PORT) else { return };
+    let Ok(port) = std::env::var(PORT) else {
+        return;
+    };
     let port: u16 = port.parse().expect("a port");
     let _socket = UdpSocket::bind(("127.0.0.1", port)).expect("a socket");
     // Killed with the test that started it.
@@ -46,23 +51,34 @@ impl Scene {
     fn start() -> Result<Option<Self>> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("image");
-        File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
+        File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("an image");
         let image = image.display().to_string();
         let tmpfs = ["-t", "tmpfs", "-o", "size=16m,nr_inodes=200", "none"];
         let ledger = Mounted::new(folder.path().join("ledger"), &tmpfs);
         let made = run("mkfs.ext4", &["-q", "-F", "-m", "0", &image]);
-        let snapshots = made.then(|| Mounted::new(folder.path().join("snapshots"), &["-o", "loop", &image])).flatten();
+        let snapshots = made
+            .then(|| Mounted::new(folder.path().join("snapshots"), &["-o", "loop", &image]))
+            .flatten();
         let (Some(ledger), Some(snapshots)) = (ledger, snapshots) else {
             println!("SKIPPED: no right to mount here, or no mkfs.ext4");
             return Ok(None);
         };
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port").port();
+        let port = UdpSocket::bind("127.0.0.1:0")
+            .and_then(|free| free.local_addr())
+            .expect("a free port")
+            .port();
         let validator = start_validator(folder.path(), (&ledger.0, &snapshots.0), port)?;
         let config = folder.path().join("faultlined.toml");
         let text = "[host]\ninterval = \"1s\"\n[rpc]\nenabled = false\n[admin]\nenabled = false\n";
         std::fs::write(&config, text).expect("a configuration");
         let (config, pid) = (config.display().to_string(), validator.pid().to_string());
-        let daemon = Daemon::start(FAULTLINED, &["--config", &config, "--pid", &pid], folder.path())?;
+        let daemon = Daemon::start(
+            FAULTLINED,
+            &["--config", &config, "--pid", &pid],
+            folder.path(),
+        )?;
         let mut prometheus = Prometheus::start(&PrometheusOptions {
             targets: vec![daemon.metrics().parse().expect("an address")],
             rule_files: quick_rules(folder.path()),
@@ -70,17 +86,29 @@ impl Scene {
         })?;
         prometheus.wait_until_up(PATIENCE)?;
         let (_daemon, _validator, _folder) = (daemon, validator, folder);
-        Ok(Some(Scene { ledger, snapshots, port, prometheus, _daemon, _validator, _folder }))
+        Ok(Some(Scene {
+            ledger,
+            snapshots,
+            port,
+            prometheus,
+            _daemon,
+            _validator,
+            _folder,
+        }))
     }
 
     fn firing(&self) -> Vec<String> {
         // How slow the disk of this machine is depends on its other users: AgaveDiskSlow is not here.
-        let names = "AgaveDisk(FullAhead|NearlyFull|InodesLow)|AgaveFilesystem.*|AgaveUdpDrops|AgaveOpen.*";
+        let names =
+            "AgaveDisk(FullAhead|NearlyFull|InodesLow)|AgaveFilesystem.*|AgaveUdpDrops|AgaveOpen.*";
         let query = format!("ALERTS{{alertstate=\"firing\",alertname=~\"{names}\"}}");
         let series = self.prometheus.query(&query).unwrap_or_default();
-        let word = |labels: &std::collections::BTreeMap<String, String>, name| labels.get(name).cloned();
+        let word =
+            |labels: &std::collections::BTreeMap<String, String>, name| labels.get(name).cloned();
         let all = series.iter().map(|(labels, _)| {
-            let on = word(labels, "holds").map(|holds| format!(" {holds}")).unwrap_or_default();
+            let on = word(labels, "holds")
+                .map(|holds| format!(" {holds}"))
+                .unwrap_or_default();
             word(labels, "alertname").unwrap_or_default() + &on
         });
         let mut all: Vec<String> = all.collect();
@@ -94,21 +122,45 @@ impl Scene {
         eventually_seeing(PATIENCE, &format!("{wanted:?} and no other"), || {
             again();
             let firing = self.firing();
-            if firing == wanted { Ok(()) } else { Err(firing) }
+            if firing == wanted {
+                Ok(())
+            } else {
+                Err(firing)
+            }
         });
     }
 }
 
 /// This program under the name and with the arguments of a validator.
-fn start_validator(folder: &Path, (ledger, snapshots): (&Path, &Path), port: u16) -> Result<Running> {
+fn start_validator(
+    folder: &Path,
+    (ledger, snapshots): (&Path, &Path),
+    port: u16,
+) -> Result<Running> {
     let path = folder.join("agave-validator");
     std::fs::copy(std::env::current_exe().expect("this program"), &path).expect("a copy");
     let words = ["runs_out::a_stand_in_with_a_socket", "--exact", "--"].map(str::to_owned);
     let ports = format!("{port}-{}", u32::from(port) + 1);
-    let own = ["--ledger", &ledger.to_string_lossy(), "--snapshots", &snapshots.to_string_lossy()].map(str::to_owned);
-    let arguments = [&words[..], &own, &["--dynamic-port-range".to_owned(), ports]].concat();
+    let own = [
+        "--ledger",
+        &ledger.to_string_lossy(),
+        "--snapshots",
+        &snapshots.to_string_lossy(),
+    ]
+    .map(str::to_owned);
+    let arguments = [
+        &words[..],
+        &own,
+        &["--dynamic-port-range".to_owned(), ports],
+    ]
+    .concat();
     let environment = vec![(PORT.to_owned(), Some(port.to_string()))];
-    Running::start(&Program { path, arguments, environment, output: ledger.join("validator.log") })
+    Running::start(&Program {
+        path,
+        arguments,
+        environment,
+        output: ledger.join("validator.log"),
+    })
 }
 
 /// The shipped rules, which wait for a second only and are evaluated each second.
@@ -118,7 +170,11 @@ fn quick_rules(folder: &Path) -> Vec<PathBuf> {
         words if words.starts_with("for: ") => "        for: 1s\n".to_owned(),
         words if words.starts_with("interval: ") => "    interval: 1s\n".to_owned(),
         // The stand-in never gets beyond its start, in which drops are normal.
-        words if words.starts_with("unless on (job, instance) max_over_time(instance:agave_starting:max") => {
+        words
+            if words.starts_with(
+                "unless on (job, instance) max_over_time(instance:agave_starting:max",
+            ) =>
+        {
             "\n".to_owned()
         }
         _ => format!("{line}\n"),
@@ -126,7 +182,8 @@ fn quick_rules(folder: &Path) -> Vec<PathBuf> {
     let files = ["faultline.recording.yml", "faultline.alerts.yml"].map(|name| {
         let text = std::fs::read_to_string(shipped.join(name)).expect("the rules");
         let copy = folder.join(name);
-        std::fs::write(&copy, text.lines().map(quick).collect::<String>()).expect("a copy of the rules");
+        std::fs::write(&copy, text.lines().map(quick).collect::<String>())
+            .expect("a copy of the rules");
         copy
     });
     files.into()
@@ -139,17 +196,32 @@ fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> 
         println!("{SKIP_MESSAGE}");
         return Ok(());
     }
-    let Some(scene) = Scene::start()? else { return Ok(()) };
-    let number = |query: &str| scene.prometheus.query(query).ok().and_then(|series| series.first().map(|one| one.1));
+    let Some(scene) = Scene::start()? else {
+        return Ok(());
+    };
+    let number = |query: &str| {
+        scene
+            .prometheus
+            .query(query)
+            .ok()
+            .and_then(|series| series.first().map(|one| one.1))
+    };
     eventually(PATIENCE, "both file systems", || {
         number("count(agave_filesystem_avail_bytes)").filter(|count| *count == 2.0)
     });
-    eventually(PATIENCE, "its socket", || number("agave_udp_sockets").filter(|count| *count == 1.0));
+    eventually(PATIENCE, "its socket", || {
+        number("agave_udp_sockets").filter(|count| *count == 1.0)
+    });
     scene.until(&[], || {});
 
     // It fills: quickly down to a fifth, then slowly.
     let mut file = File::create(scene.snapshots.0.join("snapshot")).expect("a file");
-    let mut add = |bytes: usize| drop(file.write_all(&vec![7; bytes]).and_then(|()| file.sync_data()));
+    let mut add = |bytes: usize| {
+        drop(
+            file.write_all(&vec![7; bytes])
+                .and_then(|()| file.sync_data()),
+        )
+    };
     while scene.snapshots.avail() > 12 * MIB as u64 {
         add(MIB);
     }
@@ -164,9 +236,21 @@ fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> 
     scene.until(&["AgaveDiskNearlyFull snapshots"], || {});
     drop(file);
 
-    assert!(run("mount", &["-o", "remount,ro", &scene.snapshots.0.to_string_lossy()]), "it can be made read-only");
+    assert!(
+        run(
+            "mount",
+            &["-o", "remount,ro", &scene.snapshots.0.to_string_lossy()]
+        ),
+        "it can be made read-only"
+    );
     scene.until(&["AgaveFilesystemReadOnly snapshots"], || {});
-    assert!(run("mount", &["-o", "remount,rw", &scene.snapshots.0.to_string_lossy()]), "and writable again");
+    assert!(
+        run(
+            "mount",
+            &["-o", "remount,rw", &scene.snapshots.0.to_string_lossy()]
+        ),
+        "and writable again"
+    );
     std::fs::remove_file(scene.snapshots.0.join("snapshot")).expect("the file");
     scene.until(&[], || {});
 
@@ -175,7 +259,9 @@ fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> 
     assert!(made > 100 && made < 400, "{made} inodes");
     scene.until(&["AgaveDiskInodesLow accounts,ledger,log"], || {});
     for number in 0..made {
-        drop(std::fs::remove_file(scene.ledger.0.join(number.to_string())));
+        drop(std::fs::remove_file(
+            scene.ledger.0.join(number.to_string()),
+        ));
     }
     scene.until(&[], || {});
 

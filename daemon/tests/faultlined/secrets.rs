@@ -1,6 +1,10 @@
 //! Passwords that the daemon is given or comes across: nobody may find one in what it shows, writes or says.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_testkit::eventually::eventually_seeing;
@@ -41,11 +45,23 @@ impl Drop for Kill {
 fn authorization() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let encode = |chunk: &[u8]| {
-        let bits = (0..3).fold(0_usize, |bits, at| bits << 8 | usize::from(chunk.get(at).copied().unwrap_or(0)));
-        let digit = |at: usize| if at > chunk.len() { '=' } else { char::from(DIGITS[bits >> (18 - 6 * at) & 63]) };
+        let bits = (0..3).fold(0_usize, |bits, at| {
+            bits << 8 | usize::from(chunk.get(at).copied().unwrap_or(0))
+        });
+        let digit = |at: usize| {
+            if at > chunk.len() {
+                '='
+            } else {
+                char::from(DIGITS[bits >> (18 - 6 * at) & 63])
+            }
+        };
         (0..4).map(digit).collect::<String>()
     };
-    let encoded: String = format!("alice:{SCRAPE}").as_bytes().chunks(3).map(encode).collect();
+    let encoded: String = format!("alice:{SCRAPE}")
+        .as_bytes()
+        .chunks(3)
+        .map(encode)
+        .collect();
     format!("Basic {encoded}")
 }
 
@@ -58,7 +74,11 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 fn configuration(folder: &Path, upstream: &str, hash: &str) -> String {
     let push = write(folder, "push", PUSH);
     let forward = write(folder, "upstream", UPSTREAM);
-    let web = write(folder, "web.yml", &format!("basic_auth_users:\n  alice: {hash}\n"));
+    let web = write(
+        folder,
+        "web.yml",
+        &format!("basic_auth_users:\n  alice: {hash}\n"),
+    );
     let (record, flight) = (folder.join("out/run.fltl"), folder.join("out/flight"));
     let text = format!(
         "[metrics]\nlisten = \"127.0.0.1:0\"\nweb_config = {web:?}\n\
@@ -72,13 +92,19 @@ fn configuration(folder: &Path, upstream: &str, hash: &str) -> String {
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
-        if entry.path().is_dir() { found.extend(files(&entry.path())) } else { found.push(entry.path()) }
+        if entry.path().is_dir() {
+            found.extend(files(&entry.path()))
+        } else {
+            found.push(entry.path())
+        }
     }
     found
 }
 
 fn holds(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
 }
 
 /// The daemon with every kind of password in play.
@@ -100,18 +126,40 @@ impl Scene {
         let hash = bcrypt::hash(SCRAPE, 4).expect("a hash");
         let config = configuration(folder.path(), &upstream.url(), &hash);
         let followed = Command::new("sh")
-            .args(["-c", "while :; do sleep 1; done", "sh", "--rpc-token", ARGUMENT])
-            .env("SOLANA_METRICS_CONFIG", format!("host=http://127.0.0.1:9,db=d,u=u,p={VARIABLE}"))
+            .args([
+                "-c",
+                "while :; do sleep 1; done",
+                "sh",
+                "--rpc-token",
+                ARGUMENT,
+            ])
+            .env(
+                "SOLANA_METRICS_CONFIG",
+                format!("host=http://127.0.0.1:9,db=d,u=u,p={VARIABLE}"),
+            )
             .env("API_TOKEN", VARIABLE)
             .stdin(Stdio::null())
             .spawn();
         let followed = Kill(followed.expect("a process"));
         let daemon = Command::new(FAULTLINED)
-            .args(["run", "--config", &config, "--pid", &followed.0.id().to_string()])
+            .args([
+                "run",
+                "--config",
+                &config,
+                "--pid",
+                &followed.0.id().to_string(),
+            ])
             .env("FAULTLINE_LOG", "trace")
             .stderr(File::create(folder.path().join("log")).expect("a log"))
             .spawn();
-        Scene { folder, upstream, hash, config, _followed: followed, daemon: Kill(daemon.expect("the daemon")) }
+        Scene {
+            folder,
+            upstream,
+            hash,
+            config,
+            _followed: followed,
+            daemon: Kill(daemon.expect("the daemon")),
+        }
     }
 
     fn said(&self) -> String {
@@ -122,9 +170,13 @@ impl Scene {
     fn address(&self, key: &str) -> String {
         eventually_seeing(PATIENCE, "it says where it listens", || {
             let said = self.said();
-            let line = said.lines().find(|line| line.contains("listening metrics=")).map(str::to_owned);
+            let line = said
+                .lines()
+                .find(|line| line.contains("listening metrics="))
+                .map(str::to_owned);
             let rest = line.and_then(|line| line.split_once(key).map(|(_, rest)| rest.to_owned()));
-            rest.and_then(|rest| rest.split_whitespace().next().map(str::to_owned)).ok_or(said)
+            rest.and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
+                .ok_or(said)
         })
     }
 
@@ -132,7 +184,13 @@ impl Scene {
         let ingest = self.address("ingest=");
         for (password, status) in [(PUSH, 204), (GUESS, 401)] {
             let push = Request::new("POST", &format!("/write?db=d&u=u&p={password}&precision=n"));
-            assert_eq!(push.body(b"x,host_id=A a=1i 1\n").send(&ingest).expect("an answer").status, status);
+            assert_eq!(
+                push.body(b"x,host_id=A a=1i 1\n")
+                    .send(&ingest)
+                    .expect("an answer")
+                    .status,
+                status
+            );
         }
     }
 
@@ -140,20 +198,37 @@ impl Scene {
     fn pages(&self) -> Vec<(String, Vec<u8>)> {
         let metrics = self.address("metrics=");
         let ask = |method: &str, path: &str, authorization: &str| {
-            Request::new(method, path).header("Authorization", authorization).send(&metrics).expect("an answer")
+            Request::new(method, path)
+                .header("Authorization", authorization)
+                .send(&metrics)
+                .expect("an answer")
         };
-        eventually_seeing(PATIENCE, "the upstream has refused, and a process is followed", || {
-            let page = ask("GET", "/metrics", &authorization()).text();
-            let is_there = |name: &str| page.lines().any(|line| line.starts_with(name) && !line.ends_with(" 0"));
-            let refused = is_there("faultline_forward_bytes_total{result=\"refused\"}");
-            if refused && is_there("agave_process_threads") { Ok(()) } else { Err(page) }
-        });
+        eventually_seeing(
+            PATIENCE,
+            "the upstream has refused, and a process is followed",
+            || {
+                let page = ask("GET", "/metrics", &authorization()).text();
+                let is_there = |name: &str| {
+                    page.lines()
+                        .any(|line| line.starts_with(name) && !line.ends_with(" 0"))
+                };
+                let refused = is_there("faultline_forward_bytes_total{result=\"refused\"}");
+                if refused && is_there("agave_process_threads") {
+                    Ok(())
+                } else {
+                    Err(page)
+                }
+            },
+        );
         let pages = ["/metrics", "/", "/healthz", "/readyz", "/nothing"].map(|path| ("GET", path));
         let orders = [("POST", "/mark?name=x"), ("POST", "/flight/save")];
         let mut shown = Vec::new();
         for (method, path) in pages.into_iter().chain(orders) {
             for who in [authorization(), format!("Basic {GUESS}")] {
-                shown.push((format!("{method} {path}"), ask(method, path, &who).text().into_bytes()));
+                shown.push((
+                    format!("{method} {path}"),
+                    ask(method, path, &who).text().into_bytes(),
+                ));
             }
         }
         shown
@@ -162,14 +237,29 @@ impl Scene {
     /// What is left when it has ended: its log, what it keeps, and what a look at its configuration says.
     fn left(&mut self) -> Vec<(String, Vec<u8>)> {
         process::signal(self.daemon.0.id(), "TERM").expect("a signal");
-        assert!(self.daemon.0.wait().expect("its end").success(), "{}", self.said());
+        assert!(
+            self.daemon.0.wait().expect("its end").success(),
+            "{}",
+            self.said()
+        );
         let kept = files(&self.folder.path().join("out"));
-        assert!(kept.len() >= 2, "a recording and the flight recorder's: {kept:?}");
-        let checked = Command::new(FAULTLINED).args(["check-config", "--config", &self.config]).output();
+        assert!(
+            kept.len() >= 2,
+            "a recording and the flight recorder's: {kept:?}"
+        );
+        let checked = Command::new(FAULTLINED)
+            .args(["check-config", "--config", &self.config])
+            .output();
         let checked = checked.expect("the daemon");
-        let mut left = vec![("check-config".to_owned(), [checked.stdout, checked.stderr].concat())];
+        let mut left = vec![(
+            "check-config".to_owned(),
+            [checked.stdout, checked.stderr].concat(),
+        )];
         left.push(("the log".to_owned(), self.said().into_bytes()));
-        left.extend(kept.iter().map(|path| (path.display().to_string(), fs::read(path).expect("a file"))));
+        left.extend(
+            kept.iter()
+                .map(|path| (path.display().to_string(), fs::read(path).expect("a file"))),
+        );
         left
     }
 }
@@ -183,12 +273,38 @@ fn no_secret_is_in_a_page_a_recording_or_the_log() {
     let encoded = authorization();
     let encoded = encoded.trim_start_matches("Basic ");
     for (what, bytes) in &shown {
-        for secret in [PUSH, GUESS, UPSTREAM, SCRAPE, ARGUMENT, VARIABLE, &scene.hash, encoded] {
-            assert!(!holds(bytes, secret), "{secret} is in {what}: {}", String::from_utf8_lossy(bytes));
+        for secret in [
+            PUSH,
+            GUESS,
+            UPSTREAM,
+            SCRAPE,
+            ARGUMENT,
+            VARIABLE,
+            &scene.hash,
+            encoded,
+        ] {
+            assert!(
+                !holds(bytes, secret),
+                "{secret} is in {what}: {}",
+                String::from_utf8_lossy(bytes)
+            );
         }
     }
     // They were all in play.
-    assert!(scene.upstream.find_map(|arrival| arrival.target.contains(UPSTREAM).then_some(())).is_some());
-    assert!(shown.iter().any(|(what, bytes)| what.ends_with("run.fltl") && holds(bytes, "--rpc-token")));
-    assert!(shown.iter().any(|(what, bytes)| what == "GET /metrics" && holds(bytes, "faultline_ticks_total")));
+    assert!(
+        scene
+            .upstream
+            .find_map(|arrival| arrival.target.contains(UPSTREAM).then_some(()))
+            .is_some()
+    );
+    assert!(
+        shown
+            .iter()
+            .any(|(what, bytes)| what.ends_with("run.fltl") && holds(bytes, "--rpc-token"))
+    );
+    assert!(
+        shown
+            .iter()
+            .any(|(what, bytes)| what == "GET /metrics" && holds(bytes, "faultline_ticks_total"))
+    );
 }

@@ -1,6 +1,9 @@
 //! How many series one validator costs a Prometheus: docs/DASHBOARDS.md promises a number.
 
-#![allow(clippy::expect_used, reason = "a test that cannot read its scene fails")]
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot read its scene fails"
+)]
 
 use faultline_catalog::metrics;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,14 +104,21 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 79] = [
 ];
 
 fn pool(line: &str) -> Option<&str> {
-    line.strip_prefix("agave_thread_pool_")?.split_once("pool=\"")?.1.split('"').next()
+    line.strip_prefix("agave_thread_pool_")?
+        .split_once("pool=\"")?
+        .1
+        .split('"')
+        .next()
 }
 
 #[test]
 fn a_validator_has_no_more_series_than_promised_even_with_the_most_pools_there_can_be() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/everything/expected.prom");
     let page = std::fs::read_to_string(page).expect("the page of the golden case");
-    let lines: Vec<&str> = page.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let lines: Vec<&str> = page
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .collect();
     let mut of_pools: BTreeMap<&str, usize> = BTreeMap::new();
     for pool in lines.iter().filter_map(|line| pool(line)) {
         *of_pools.entry(pool).or_default() += 1;
@@ -116,16 +126,23 @@ fn a_validator_has_no_more_series_than_promised_even_with_the_most_pools_there_c
     // With kernel.task_delayacct each has its block I/O delay too.
     let of_a_pool = of_pools.values().max().copied().unwrap_or_default() + 1;
     let others = lines.len() - of_pools.values().sum::<usize>();
-    let names = lines.iter().filter_map(|line| line.split(['{', ' ']).next());
+    let names = lines
+        .iter()
+        .filter_map(|line| line.split(['{', ' ']).next());
     let there: BTreeSet<&str> = names.map(|name| name.trim_end_matches("_bucket")).collect();
     // Only what the configuration allows by name.
     let allowed = ["agave_datapoint", "agave_datapoint_sum_total"];
-    let absent =
-        metrics::all().map(|metric| metric.name).filter(|name| !there.contains(name) && !allowed.contains(name));
+    let absent = metrics::all()
+        .map(|metric| metric.name)
+        .filter(|name| !there.contains(name) && !allowed.contains(name));
     let counted: BTreeMap<&str, Option<usize>> = NOT_ON_THE_PAGE.into();
-    let absent: usize = absent.map(|name| counted.get(name).expect(name).unwrap_or(0)).sum();
+    let absent: usize = absent
+        .map(|name| counted.get(name).expect(name).unwrap_or(0))
+        .sum();
     let series = others + absent + POOLS * of_a_pool;
-    println!("{others} of the page, {absent} that it lacks, {of_a_pool} for each pool: at most {series}");
+    println!(
+        "{others} of the page, {absent} that it lacks, {of_a_pool} for each pool: at most {series}"
+    );
     assert_eq!(of_a_pool, 7, "the page shows what a pool costs");
     assert!(series <= PROMISED, "{series} series");
 }

@@ -46,12 +46,29 @@ struct File {
     lost: &'static [&'static str],
 }
 
-const fn file(path: &'static str, form: Form, readers: &'static [Source], lost: &'static [&'static str]) -> File {
-    File { host: HOST, path, form, readers, lost }
+const fn file(
+    path: &'static str,
+    form: Form,
+    readers: &'static [Source],
+    lost: &'static [&'static str],
+) -> File {
+    File {
+        host: HOST,
+        path,
+        form,
+        readers,
+        lost,
+    }
 }
 
 const fn file_v1(path: &'static str, form: Form, lost: &'static [&'static str]) -> File {
-    File { host: HOST_V1, path, form, readers: CGROUP, lost }
+    File {
+        host: HOST_V1,
+        path,
+        form,
+        readers: CGROUP,
+        lost,
+    }
 }
 
 const PROCESS: &[Source] = &[Source::Process];
@@ -71,33 +88,84 @@ const FILES: &[File] = &[
         "proc/4242/stat",
         Fixed,
         &[Source::Process, Source::Threads],
-        &["agave_process_", "agave_thread_pool_", "faultline_thread_pools_folded"],
+        &[
+            "agave_process_",
+            "agave_thread_pool_",
+            "faultline_thread_pools_folded",
+        ],
     ),
     file(
         "proc/4242/status",
         Keys,
         PROCESS,
-        &["agave_process_resident", "agave_process_swap", "agave_process_page_table"],
+        &[
+            "agave_process_resident",
+            "agave_process_swap",
+            "agave_process_page_table",
+        ],
     ),
     file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),
-    file("proc/4242/oom_score", Sole, PROCESS, &["agave_process_oom_score{"]),
-    file("proc/4242/oom_score_adj", Sole, PROCESS, &["agave_process_oom_score_adj"]),
-    file("proc/4242/limits", Fixed, PROCESS, &["agave_process_max_fds"]),
+    file(
+        "proc/4242/oom_score",
+        Sole,
+        PROCESS,
+        &["agave_process_oom_score{"],
+    ),
+    file(
+        "proc/4242/oom_score_adj",
+        Sole,
+        PROCESS,
+        &["agave_process_oom_score_adj"],
+    ),
+    file(
+        "proc/4242/limits",
+        Fixed,
+        PROCESS,
+        &["agave_process_max_fds"],
+    ),
     file("proc/stat", Fixed, PROCESS, &["agave_process_start_time"]),
     file("proc/4242/task/4243/stat", Fixed, THREADS, OF_THREADS),
     file("proc/4242/task/4243/schedstat", Fixed, THREADS, OF_THREADS),
     file("proc/4242/task/4243/status", Keys, THREADS, OF_THREADS),
-    file("proc/sys/kernel/task_delayacct", Sole, THREADS, &["agave_process_block_io", "agave_thread_pool_block_io"]),
-    file("proc/4242/cgroup", Fixed, CGROUP, &["agave_cgroup_", "agave_memory_"]),
-    file("sys/fs/cgroup/validator.slice/sol.service/memory.current", Sole, CGROUP, &["agave_cgroup_memory_usage"]),
-    file("sys/fs/cgroup/validator.slice/sol.service/memory.peak", Sole, CGROUP, &["agave_cgroup_memory_peak"]),
+    file(
+        "proc/sys/kernel/task_delayacct",
+        Sole,
+        THREADS,
+        &["agave_process_block_io", "agave_thread_pool_block_io"],
+    ),
+    file(
+        "proc/4242/cgroup",
+        Fixed,
+        CGROUP,
+        &["agave_cgroup_", "agave_memory_"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.current",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_usage"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.peak",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_peak"],
+    ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.max",
         Sole,
         CGROUP,
-        &["agave_cgroup_memory_limit_bytes{limit=\"max\"}", "agave_memory_"],
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"max\"}",
+            "agave_memory_",
+        ],
     ),
-    file("sys/fs/cgroup/validator.slice/memory.max", Sole, CGROUP, &["agave_memory_"]),
+    file(
+        "sys/fs/cgroup/validator.slice/memory.max",
+        Sole,
+        CGROUP,
+        &["agave_memory_"],
+    ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.high",
         Sole,
@@ -110,7 +178,12 @@ const FILES: &[File] = &[
         CGROUP,
         &["agave_cgroup_memory_limit_bytes{limit=\"swap_max\"}"],
     ),
-    file("sys/fs/cgroup/validator.slice/sol.service/memory.swap.current", Sole, CGROUP, &["agave_cgroup_memory_swap"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.swap.current",
+        Sole,
+        CGROUP,
+        &["agave_cgroup_memory_swap"],
+    ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.stat",
         Keys,
@@ -123,10 +196,30 @@ const FILES: &[File] = &[
             "agave_memory_unreclaimable",
         ],
     ),
-    file("sys/fs/cgroup/validator.slice/sol.service/memory.events", Keys, CGROUP, &["agave_cgroup_memory_events"]),
-    file("sys/fs/cgroup/validator.slice/sol.service/cgroup.events", Keys, CGROUP, &["agave_cgroup_frozen"]),
-    file("sys/fs/cgroup/validator.slice/sol.service/io.stat", List, CGROUP, &["agave_cgroup_io_bytes"]),
-    file("sys/fs/cgroup/validator.slice/sol.service/cpu.stat", Keys, CGROUP, &["agave_cgroup_cpu_throttled"]),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/memory.events",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_memory_events"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cgroup.events",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_frozen"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/io.stat",
+        List,
+        CGROUP,
+        &["agave_cgroup_io_bytes"],
+    ),
+    file(
+        "sys/fs/cgroup/validator.slice/sol.service/cpu.stat",
+        Keys,
+        CGROUP,
+        &["agave_cgroup_cpu_throttled"],
+    ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/cpu.pressure",
         Fixed,
@@ -145,12 +238,46 @@ const FILES: &[File] = &[
         CGROUP,
         &["agave_cgroup_pressure_stalled_seconds_total{resource=\"io\""],
     ),
-    file("proc/meminfo", Keys, &[Source::Host, Source::Cgroup], &["agave_host_memory"]),
-    file("proc/vmstat", Keys, HOSTS, &["agave_host_page_faults", "agave_host_swap_pages", "agave_host_oom_kills"]),
-    file("proc/pressure/cpu", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"cpu\""]),
-    file("proc/pressure/memory", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"memory\""]),
-    file("proc/pressure/io", Fixed, HOSTS, &["agave_host_pressure_stalled_seconds_total{resource=\"io\""]),
-    file("proc/sys/vm/max_map_count", Sole, HOSTS, &["agave_host_max_map"]),
+    file(
+        "proc/meminfo",
+        Keys,
+        &[Source::Host, Source::Cgroup],
+        &["agave_host_memory"],
+    ),
+    file(
+        "proc/vmstat",
+        Keys,
+        HOSTS,
+        &[
+            "agave_host_page_faults",
+            "agave_host_swap_pages",
+            "agave_host_oom_kills",
+        ],
+    ),
+    file(
+        "proc/pressure/cpu",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"cpu\""],
+    ),
+    file(
+        "proc/pressure/memory",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"memory\""],
+    ),
+    file(
+        "proc/pressure/io",
+        Fixed,
+        HOSTS,
+        &["agave_host_pressure_stalled_seconds_total{resource=\"io\""],
+    ),
+    file(
+        "proc/sys/vm/max_map_count",
+        Sole,
+        HOSTS,
+        &["agave_host_max_map"],
+    ),
     file_v1(
         "sys/fs/cgroup/memory/system.slice/sol.service/memory.usage_in_bytes",
         Sole,
@@ -166,7 +293,11 @@ const FILES: &[File] = &[
         Sole,
         &["agave_cgroup_memory_limit_bytes", "agave_memory_"],
     ),
-    file_v1("sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes", Sole, &["agave_memory_"]),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/memory.limit_in_bytes",
+        Sole,
+        &["agave_memory_"],
+    ),
     file_v1(
         "sys/fs/cgroup/memory/system.slice/sol.service/memory.stat",
         Keys,
@@ -178,33 +309,63 @@ const FILES: &[File] = &[
             "agave_memory_unreclaimable",
         ],
     ),
-    file_v1("sys/fs/cgroup/memory/system.slice/sol.service/memory.oom_control", Keys, &["agave_cgroup_memory_events"]),
-    file_v1("sys/fs/cgroup/freezer/sol/freezer.state", Sole, &["agave_cgroup_frozen"]),
+    file_v1(
+        "sys/fs/cgroup/memory/system.slice/sol.service/memory.oom_control",
+        Keys,
+        &["agave_cgroup_memory_events"],
+    ),
+    file_v1(
+        "sys/fs/cgroup/freezer/sol/freezer.state",
+        Sole,
+        &["agave_cgroup_frozen"],
+    ),
     file_v1(
         "sys/fs/cgroup/blkio/system.slice/sol.service/blkio.throttle.io_service_bytes_recursive",
         List,
         &["agave_cgroup_io_bytes"],
     ),
-    file_v1("sys/fs/cgroup/cpu,cpuacct/system.slice/sol.service/cpu.stat", Keys, &["agave_cgroup_cpu_throttled"]),
+    file_v1(
+        "sys/fs/cgroup/cpu,cpuacct/system.slice/sol.service/cpu.stat",
+        Keys,
+        &["agave_cgroup_cpu_throttled"],
+    ),
 ];
 
 /// What a tick read of the kernel.
 fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
-    let batches = tick.batches.iter().filter(|batch| OF_THE_KERNEL.contains(&batch.source));
-    batches.flat_map(|batch| &batch.readings).map(|reading| (series(reading), reading.value.clone())).collect()
+    let batches = tick
+        .batches
+        .iter()
+        .filter(|batch| OF_THE_KERNEL.contains(&batch.source));
+    batches
+        .flat_map(|batch| &batch.readings)
+        .map(|reading| (series(reading), reading.value.clone()))
+        .collect()
 }
 
 fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
-    tick.number_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()]).unwrap_or(0.0)
+    tick.number_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()])
+        .unwrap_or(0.0)
 }
 
 /// The damage to one file is counted since `before` (an undamaged host without it), and does no harm beyond that file.
-fn hold(file: &File, what: &str, kind: Status, tick: &Tick, before: Option<&Tick>) -> Result<(), String> {
+fn hold(
+    file: &File,
+    what: &str,
+    kind: Status,
+    tick: &Tick,
+    before: Option<&Tick>,
+) -> Result<(), String> {
     let healthy = healthy(file.host);
     let before = before.unwrap_or(&healthy);
     for source in file.readers {
         if counted(tick, *source, kind) - counted(before, *source, kind) < 1.0 {
-            return Err(format!("{} {what}: not counted as {} of {}\n", file.path, kind.name(), source.name()));
+            return Err(format!(
+                "{} {what}: not counted as {} of {}\n",
+                file.path,
+                kind.name(),
+                source.name()
+            ));
         }
     }
     unharmed(file, what, tick)
@@ -216,28 +377,49 @@ fn unharmed(file: &File, what: &str, tick: &Tick) -> Result<(), String> {
     let name = || format!("{} {what}", file.path);
     for (series, value) in &now {
         if whole.get(series) != Some(value) {
-            return Err(format!("{}: {series} reads {value:?} instead of {:?}\n", name(), whole.get(series)));
+            return Err(format!(
+                "{}: {series} reads {value:?} instead of {:?}\n",
+                name(),
+                whole.get(series)
+            ));
         }
     }
-    let missing: Vec<&String> = whole.keys().filter(|series| !now.contains_key(*series)).collect();
+    let missing: Vec<&String> = whole
+        .keys()
+        .filter(|series| !now.contains_key(*series))
+        .collect();
     for series in &missing {
         if !file.lost.iter().any(|lost| series.starts_with(lost)) {
             return Err(format!("{}: {series} is lost with it\n", name()));
         }
     }
-    if missing.is_empty() { Err(format!("{}: nothing is missing\n", name())) } else { Ok(()) }
+    if missing.is_empty() {
+        Err(format!("{}: nothing is missing\n", name()))
+    } else {
+        Ok(())
+    }
 }
 
 /// What an undamaged host gives at its first tick.
 fn healthy(host: &str) -> Arc<Tick> {
     static TICKS: LazyLock<[(&str, Arc<Tick>); 2]> =
         LazyLock::new(|| [HOST, HOST_V1].map(|host| (host, Pretend::following(host).tick())));
-    TICKS.iter().find(|(name, _)| *name == host).map(|(_, tick)| Arc::clone(tick)).unwrap()
+    TICKS
+        .iter()
+        .find(|(name, _)| *name == host)
+        .map(|(_, tick)| Arc::clone(tick))
+        .unwrap()
 }
 
 /// Runs `check` for every one of these files and reports all that fail together.
-fn each<'f>(files: impl IntoIterator<Item = &'f File>, check: impl Fn(&File) -> Result<(), String>) {
-    let wrong: String = files.into_iter().filter_map(|file| check(file).err()).collect();
+fn each<'f>(
+    files: impl IntoIterator<Item = &'f File>,
+    check: impl Fn(&File) -> Result<(), String>,
+) {
+    let wrong: String = files
+        .into_iter()
+        .filter_map(|file| check(file).err())
+        .collect();
     assert!(wrong.is_empty(), "{wrong}");
 }
 
@@ -255,50 +437,83 @@ const MAY_BE_ABSENT: [&str; 7] = [
 
 #[test]
 fn a_missing_file_is_counted_as_absent_and_takes_only_its_own_series_with_it() {
-    each(FILES.iter().filter(|file| !MAY_BE_ABSENT.contains(&file.path)), |file| {
-        let mut pretend = Pretend::following(file.host);
-        pretend.host.remove(file.path).unwrap();
-        // A folder of a process without `stat` is that of a process that has ended.
-        let kind = if file.path == "proc/4242/stat" { Status::Gone } else { Status::Absent };
-        hold(file, "removed", kind, &pretend.tick(), None)
-    });
+    each(
+        FILES
+            .iter()
+            .filter(|file| !MAY_BE_ABSENT.contains(&file.path)),
+        |file| {
+            let mut pretend = Pretend::following(file.host);
+            pretend.host.remove(file.path).unwrap();
+            // A folder of a process without `stat` is that of a process that has ended.
+            let kind = if file.path == "proc/4242/stat" {
+                Status::Gone
+            } else {
+                Status::Absent
+            };
+            hold(file, "removed", kind, &pretend.tick(), None)
+        },
+    );
 }
 
 #[test]
-fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again_once_it_is_mended() {
+fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again_once_it_is_mended()
+{
     for (what, nonsense) in [
         ("garbled", &b"garbage\n"[..]),
         ("binary", b"\xff\xfe\0\x01\n"),
         ("a huge number", b"99999999999999999999999\n"),
     ] {
         // The boot time is read once in a process's life.
-        each(FILES.iter().filter(|file| file.path != "proc/stat"), |file| {
-            let mut pretend = Pretend::following(file.host);
-            let whole = fs::read(pretend.host.path(file.path)).unwrap();
-            let before = pretend.tick_after(LONG);
-            // Of a thread that has not run since, nothing is read again.
-            if file.path.starts_with("proc/4242/task/") {
-                pretend.host.write("proc/4242/task/4243/schedstat", "5378071247 6969083770 981\n").unwrap();
-            }
-            pretend.host.write(file.path, nonsense).unwrap();
-            let first = pretend.tick_after(LONG);
-            hold(file, what, Status::Broken, &first, Some(&before))?;
-            hold(file, what, Status::Broken, &pretend.tick_after(LONG), Some(&first))?;
-            pretend.host.write(file.path, whole).unwrap();
-            let mended = kernels(&pretend.tick_after(LONG));
-            if mended == kernels(&before) { Ok(()) } else { Err(format!("{}: not read again\n", file.path)) }
-        });
+        each(
+            FILES.iter().filter(|file| file.path != "proc/stat"),
+            |file| {
+                let mut pretend = Pretend::following(file.host);
+                let whole = fs::read(pretend.host.path(file.path)).unwrap();
+                let before = pretend.tick_after(LONG);
+                // Of a thread that has not run since, nothing is read again.
+                if file.path.starts_with("proc/4242/task/") {
+                    pretend
+                        .host
+                        .write(
+                            "proc/4242/task/4243/schedstat",
+                            "5378071247 6969083770 981\n",
+                        )
+                        .unwrap();
+                }
+                pretend.host.write(file.path, nonsense).unwrap();
+                let first = pretend.tick_after(LONG);
+                hold(file, what, Status::Broken, &first, Some(&before))?;
+                hold(
+                    file,
+                    what,
+                    Status::Broken,
+                    &pretend.tick_after(LONG),
+                    Some(&first),
+                )?;
+                pretend.host.write(file.path, whole).unwrap();
+                let mended = kernels(&pretend.tick_after(LONG));
+                if mended == kernels(&before) {
+                    Ok(())
+                } else {
+                    Err(format!("{}: not read again\n", file.path))
+                }
+            },
+        );
     }
 }
 
 #[test]
 fn a_text_cut_after_its_first_word_is_broken() {
     // Of one word nothing can be cut; a device without counters is an idle one; the first line of `status` is not wanted.
-    let can_tell = |file: &&File| !matches!(file.form, Sole | List) && !file.path.ends_with("/status");
+    let can_tell =
+        |file: &&File| !matches!(file.form, Sole | List) && !file.path.ends_with("/status");
     each(FILES.iter().filter(can_tell), |file| {
         let mut pretend = Pretend::following(file.host);
         let whole = fs::read(pretend.host.path(file.path)).unwrap();
-        let word = whole.iter().position(|byte| byte.is_ascii_whitespace() || *byte == b':').unwrap();
+        let word = whole
+            .iter()
+            .position(|byte| byte.is_ascii_whitespace() || *byte == b':')
+            .unwrap();
         pretend.host.write(file.path, &whole[..word]).unwrap();
         hold(file, "cut", Status::Broken, &pretend.tick(), None)
     });
@@ -306,13 +521,22 @@ fn a_text_cut_after_its_first_word_is_broken() {
 
 #[test]
 fn an_empty_number_or_line_is_broken() {
-    each(FILES.iter().filter(|file| matches!(file.form, Sole | Fixed)), |file| {
-        let mut pretend = Pretend::following(file.host);
-        pretend.host.write(file.path, "").unwrap();
-        // A process in no hierarchy at all has an empty list of groups.
-        let kind = if file.path == "proc/4242/cgroup" { Status::Absent } else { Status::Broken };
-        hold(file, "empty", kind, &pretend.tick(), None)
-    });
+    each(
+        FILES
+            .iter()
+            .filter(|file| matches!(file.form, Sole | Fixed)),
+        |file| {
+            let mut pretend = Pretend::following(file.host);
+            pretend.host.write(file.path, "").unwrap();
+            // A process in no hierarchy at all has an empty list of groups.
+            let kind = if file.path == "proc/4242/cgroup" {
+                Status::Absent
+            } else {
+                Status::Broken
+            };
+            hold(file, "empty", kind, &pretend.tick(), None)
+        },
+    );
 }
 
 #[test]
@@ -352,15 +576,29 @@ fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_b
         end(&pretend.host);
         let tick = pretend.tick_after(LONG);
         for source in [Source::Process, Source::Threads, Source::Cgroup] {
-            assert!(counted(&tick, source, Status::Gone) >= 1.0, "{} after {ticks_before} ticks", source.name());
-            let batch = tick.batches.iter().find(|batch| batch.source == source).unwrap();
+            assert!(
+                counted(&tick, source, Status::Gone) >= 1.0,
+                "{} after {ticks_before} ticks",
+                source.name()
+            );
+            let batch = tick
+                .batches
+                .iter()
+                .find(|batch| batch.source == source)
+                .unwrap();
             assert!(!batch.up, "{} is up without a process", source.name());
             // When it started is known for as long as it is followed.
-            let left = batch.readings.iter().find(|reading| reading.metric.name != START_TIME.name);
+            let left = batch
+                .readings
+                .iter()
+                .find(|reading| reading.metric.name != START_TIME.name);
             assert!(left.is_none(), "{}: {left:?}", source.name());
         }
         let host = |tick: &Tick| {
-            kernels(tick).into_iter().filter(|(series, _)| series.starts_with("agave_host_")).collect::<Vec<_>>()
+            kernels(tick)
+                .into_iter()
+                .filter(|(series, _)| series.starts_with("agave_host_"))
+                .collect::<Vec<_>>()
         };
         assert_eq!(host(&tick), host(&healthy(HOST)));
     }
@@ -368,8 +606,12 @@ fn a_process_that_vanishes_between_ticks_is_counted_as_gone_and_leaves_nothing_b
 
 /// The states with their values, `name=1`.
 fn states(tick: &Tick) -> Vec<String> {
-    let states = tick.readings().filter(|reading| reading.metric.name == STATE.name);
-    states.map(|reading| format!("{}={}", reading.labels[0], reading.value.number().unwrap())).collect()
+    let states = tick
+        .readings()
+        .filter(|reading| reading.metric.name == STATE.name);
+    states
+        .map(|reading| format!("{}={}", reading.labels[0], reading.value.number().unwrap()))
+        .collect()
 }
 
 /// Writes these fields of `stat` anew, by their numbers in proc_pid_stat(5).
@@ -380,7 +622,10 @@ fn set_stat(pretend: &Pretend, path: &str, fields: &[(usize, &str)]) {
     for (number, value) in fields {
         words[number - 3] = value;
     }
-    pretend.host.write(path, format!("{name}) {}\n", words.join(" "))).unwrap();
+    pretend
+        .host
+        .write(path, format!("{name}) {}\n", words.join(" ")))
+        .unwrap();
 }
 
 /// Fields of `stat`, and what the flags have in common once a thread has begun to exit.
@@ -393,10 +638,23 @@ const ALIVE: &str = "4194560";
 #[test]
 fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
     let mut pretend = Pretend::following(HOST);
-    for (letter, name) in [("R", "running"), ("D", "disk_sleep"), ("T", "stopped"), ("X", "dead"), ("S", "sleeping")] {
+    for (letter, name) in [
+        ("R", "running"),
+        ("D", "disk_sleep"),
+        ("T", "stopped"),
+        ("X", "dead"),
+        ("S", "sleeping"),
+    ] {
         set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, letter)]);
         let states = states(&pretend.tick());
-        assert_eq!((states.len(), states.iter().filter(|state| state.ends_with("=0")).count()), (8, 7), "{states:?}");
+        assert_eq!(
+            (
+                states.len(),
+                states.iter().filter(|state| state.ends_with("=0")).count()
+            ),
+            (8, 7),
+            "{states:?}"
+        );
         assert!(states.contains(&format!("{name}=1")), "{states:?}");
     }
     set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, "P")]);
@@ -407,20 +665,34 @@ fn the_main_threads_state_is_1_of_eight_and_an_unknown_letter_is_none() {
 fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0() {
     let mut pretend = Pretend::following(HOST);
     assert!(pretend.tick().number_of(&p::VIRTUAL, &[]) > Some(0.0));
-    set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING), (VSIZE, "0")]);
+    set_stat(
+        &pretend,
+        "proc/4242/stat",
+        &[(FLAGS, EXITING), (VSIZE, "0")],
+    );
     let tick = pretend.tick();
     assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
-    assert!(tick.number_of(&p::THREADS, &[]) > Some(0.0), "the rest is still told");
+    assert!(
+        tick.number_of(&p::THREADS, &[]) > Some(0.0),
+        "the rest is still told"
+    );
 }
 
 fn label(tick: &Tick) -> String {
-    tick.readings().find(|reading| reading.metric.name == TARGET_INFO.name).unwrap().labels[6].to_string()
+    tick.readings()
+        .find(|reading| reading.metric.name == TARGET_INFO.name)
+        .unwrap()
+        .labels[6]
+        .to_string()
 }
 
 /// What a tick read of the cgroup.
 fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
     let of = ["agave_cgroup_", "agave_memory_"];
-    kernels(tick).into_iter().filter(|(series, _)| of.iter().any(|name| series.starts_with(name))).collect()
+    kernels(tick)
+        .into_iter()
+        .filter(|(series, _)| of.iter().any(|name| series.starts_with(name)))
+        .collect()
 }
 
 #[test]
@@ -428,7 +700,10 @@ fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmo
     let mut pretend = Pretend::following(HOST);
     assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
     for path in ["/validator.slice", "/"] {
-        pretend.host.write("proc/4242/cgroup", format!("0::{path}\n")).unwrap();
+        pretend
+            .host
+            .write("proc/4242/cgroup", format!("0::{path}\n"))
+            .unwrap();
         assert_eq!(label(&pretend.tick_after(LONG)), path);
     }
     let mut pretend = Pretend::following(HOST_V1);
@@ -436,22 +711,36 @@ fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmo
     pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
     let tick = pretend.tick_after(LONG);
     assert_eq!(label(&tick), "/");
-    assert_eq!(tick.number_of(&USAGE, &[]), None, "this host's topmost cgroup does not count its memory");
+    assert_eq!(
+        tick.number_of(&USAGE, &[]),
+        None,
+        "this host's topmost cgroup does not count its memory"
+    );
 }
 
 /// What version 1 says of a thread that has begun to exit, and of one in no cgroup.
 const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:/\n";
 
 #[test]
-fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_thread_is_and_never_to_the_top() {
+fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_thread_is_and_never_to_the_top()
+ {
     let mut pretend = Pretend::following(HOST_V1);
     let before = pretend.tick();
     assert_eq!(label(&before), "/system.slice/sol.service");
-    let threads: Vec<_> =
-        fs::read_dir(pretend.host.path("proc/4242/task")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let threads: Vec<_> = fs::read_dir(pretend.host.path("proc/4242/task"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
     let exit = |pretend: &Pretend, folder: &str| {
-        pretend.host.write(&format!("{folder}/cgroup"), TOPMOST).unwrap();
-        set_stat(pretend, &format!("{folder}/stat"), &[(STATE_FIELD, "Z"), (FLAGS, EXITING), (VSIZE, "0")]);
+        pretend
+            .host
+            .write(&format!("{folder}/cgroup"), TOPMOST)
+            .unwrap();
+        set_stat(
+            pretend,
+            &format!("{folder}/stat"),
+            &[(STATE_FIELD, "Z"), (FLAGS, EXITING), (VSIZE, "0")],
+        );
     };
     // All threads are exiting: nothing tells where they are.
     exit(&pretend, "proc/4242");
@@ -459,10 +748,23 @@ fn an_exiting_process_of_version_1_is_followed_where_it_was_or_where_a_living_th
         exit(&pretend, &format!("proc/4242/task/{}", thread.display()));
     }
     let tick = pretend.tick_after(LONG);
-    assert_eq!((label(&tick), of_cgroup(&tick)), (label(&before), of_cgroup(&before)));
+    assert_eq!(
+        (label(&tick), of_cgroup(&tick)),
+        (label(&before), of_cgroup(&before))
+    );
     // The main thread alone has exited, and another was moved since.
-    pretend.host.write("proc/4242/task/4243/cgroup", TOPMOST.replace(":/\n", ":/system.slice\n")).unwrap();
-    set_stat(&pretend, "proc/4242/task/4243/stat", &[(STATE_FIELD, "S"), (FLAGS, ALIVE)]);
+    pretend
+        .host
+        .write(
+            "proc/4242/task/4243/cgroup",
+            TOPMOST.replace(":/\n", ":/system.slice\n"),
+        )
+        .unwrap();
+    set_stat(
+        &pretend,
+        "proc/4242/task/4243/stat",
+        &[(STATE_FIELD, "S"), (FLAGS, ALIVE)],
+    );
     assert_eq!(label(&pretend.tick_after(LONG)), "/system.slice");
 }
 
@@ -500,7 +802,11 @@ fn a_file_that_may_not_be_read_is_counted_as_forbidden_and_takes_only_its_own_se
 fn as_nobody(test: &str) {
     let program = std::env::current_exe().unwrap();
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups"];
-    let may_run = Command::new("setpriv").args(user).arg(&program).args(["--list"]).output();
+    let may_run = Command::new("setpriv")
+        .args(user)
+        .arg(&program)
+        .args(["--list"])
+        .output();
     if !may_run.is_ok_and(|output| output.status.success()) {
         eprintln!(
             "SKIPPED: root is bound by no permission, and setpriv cannot run {} as another user",
@@ -508,8 +814,16 @@ fn as_nobody(test: &str) {
         );
         return;
     }
-    let output =
-        Command::new("setpriv").args(user).arg(&program).args(["--exact", test, "--nocapture"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("1 passed"), "as nobody:\n{said}");
+    let output = Command::new("setpriv")
+        .args(user)
+        .arg(&program)
+        .args(["--exact", test, "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "as nobody:\n{said}"
+    );
 }

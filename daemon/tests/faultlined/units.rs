@@ -1,6 +1,10 @@
 //! What `systemd/` ships, as systemd's own programs read it. What becomes of it on a real host: `scripts/vm-test`.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use std::fs;
@@ -15,8 +19,13 @@ fn shipped() -> PathBuf {
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let name =
-        |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name().into_string().expect("UTF-8");
+    let name = |entry: std::io::Result<fs::DirEntry>| {
+        entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("UTF-8")
+    };
     let mut names: Vec<String> = fs::read_dir(folder).expect("a folder").map(name).collect();
     names.sort();
     names
@@ -28,7 +37,8 @@ fn unit(name: &str) -> String {
 
 /// The lines that say something.
 fn settings(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// The units in a folder of their own, with programs that are there.
@@ -59,45 +69,70 @@ fn drop_in(folder: &Path, unit: &str, which: &str) {
 fn analyze(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
     let path = format!("{}:", folder.display());
     let mut analyze = Command::new("systemd-analyze");
-    let output = match analyze.args(arguments).env("SYSTEMD_UNIT_PATH", path).current_dir(folder).output() {
+    let output = match analyze
+        .args(arguments)
+        .env("SYSTEMD_UNIT_PATH", path)
+        .current_dir(folder)
+        .output()
+    {
         Ok(output) => output,
         Err(error) => {
             println!("SKIPPED: systemd-analyze cannot be started: {error}");
             return None;
         }
     };
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+    let said = [output.stdout, output.stderr]
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .concat();
     Some((output.status.success(), said))
 }
 
 fn verify(folder: &Path, unit: &str) -> Option<(bool, String)> {
-    analyze(folder, &["verify", "--man=no", "--recursive-errors=yes", unit])
+    analyze(
+        folder,
+        &["verify", "--man=no", "--recursive-errors=yes", unit],
+    )
 }
 
 /// Templates with an instance that they are made for.
 fn instance(name: &str) -> String {
-    name.replace("agave-validator@.", "agave-validator@512G.").replace("@.", "@2.")
+    name.replace("agave-validator@.", "agave-validator@512G.")
+        .replace("@.", "@2.")
 }
 
 #[test]
 fn systemd_takes_every_unit_without_a_word() {
     let folder = installed();
     for name in names(&shipped().join("system")) {
-        let Some((fine, said)) = verify(folder.path(), &instance(&name)) else { return };
+        let Some((fine, said)) = verify(folder.path(), &instance(&name)) else {
+            return;
+        };
         assert!(fine && said.is_empty(), "{name}: {said}");
     }
-    fs::write(folder.path().join("broken.service"), "[Service]\nExecStart=/bin/true\nMemoryMaxx=1\n").expect("a file");
+    fs::write(
+        folder.path().join("broken.service"),
+        "[Service]\nExecStart=/bin/true\nMemoryMaxx=1\n",
+    )
+    .expect("a file");
     let said = verify(folder.path(), "broken.service").map(|(_, said)| said);
-    assert!(said.is_some_and(|said| said.contains("MemoryMaxx")), "what is wrong would be told");
+    assert!(
+        said.is_some_and(|said| said.contains("MemoryMaxx")),
+        "what is wrong would be told"
+    );
 }
 
 #[test]
 fn systemd_takes_every_drop_in_without_a_word() {
-    for (unit, folder_of) in [("faultlined.service", "faultlined"), ("agave-validator.service", "validator")] {
+    for (unit, folder_of) in [
+        ("faultlined.service", "faultlined"),
+        ("agave-validator.service", "validator"),
+    ] {
         for name in names(&shipped().join("drop-ins").join(folder_of)) {
             let folder = installed();
             drop_in(folder.path(), unit, &format!("{folder_of}/{name}"));
-            let Some((fine, said)) = verify(folder.path(), unit) else { return };
+            let Some((fine, said)) = verify(folder.path(), unit) else {
+                return;
+            };
             assert!(fine && said.is_empty(), "{name}: {said}");
         }
     }
@@ -105,23 +140,39 @@ fn systemd_takes_every_drop_in_without_a_word() {
 
 #[test]
 fn the_daemons_exposure_is_small_also_as_the_validators_user() {
-    let exposure = |folder: &Path, unit: &str| analyze(folder, &["security", "--offline=yes", THRESHOLD, unit]);
+    let exposure = |folder: &Path, unit: &str| {
+        analyze(folder, &["security", "--offline=yes", THRESHOLD, unit])
+    };
     for more in [None, Some("faultlined/same-user.conf")] {
         let folder = installed();
         for unit in ["faultlined.service", "faultlined@.service"] {
-            more.iter().for_each(|which| drop_in(folder.path(), unit, which));
-            let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else { return };
+            more.iter()
+                .for_each(|which| drop_in(folder.path(), unit, which));
+            let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else {
+                return;
+            };
             assert!(fine && said.contains("Overall exposure level"), "{said}");
         }
     }
     let open = tempfile::tempdir().expect("a folder");
-    fs::write(open.path().join("open.service"), "[Service]\nExecStart=/bin/true\n").expect("a file");
-    assert!(exposure(open.path(), "./open.service").is_some_and(|(fine, _)| !fine), "an open unit is over it");
+    fs::write(
+        open.path().join("open.service"),
+        "[Service]\nExecStart=/bin/true\n",
+    )
+    .expect("a file");
+    assert!(
+        exposure(open.path(), "./open.service").is_some_and(|(fine, _)| !fine),
+        "an open unit is over it"
+    );
 }
 
 #[test]
 fn the_template_says_what_the_service_says() {
-    for name in ["faultlined.service", "faultlined-ingest.socket", "faultlined-metrics.socket"] {
+    for name in [
+        "faultlined.service",
+        "faultlined-ingest.socket",
+        "faultlined-metrics.socket",
+    ] {
         let (stem, kind) = name.split_once('.').expect("a name");
         let template = unit(&format!("{stem}@.{kind}"))
             .replace("@%i", "")
@@ -132,7 +183,10 @@ fn the_template_says_what_the_service_says() {
             .replace("/%i.toml", "/faultlined.toml");
         let one = unit(name);
         let of = |text: &str| -> Vec<String> {
-            settings(text).filter(|line| !line.starts_with("Description=")).map(str::to_owned).collect()
+            settings(text)
+                .filter(|line| !line.starts_with("Description="))
+                .map(str::to_owned)
+                .collect()
         };
         assert_eq!(of(&template), of(&one), "{name}");
     }
@@ -143,14 +197,29 @@ fn limits_of_memory_are_literal_and_as_their_slices_are_called() {
     let mut sizes = 0;
     for name in names(&shipped().join("system")) {
         let text = unit(&name);
-        let limits: Vec<&str> = settings(&text).filter(|line| line.starts_with("Memory")).collect();
-        assert!(!limits.iter().any(|line| line.contains('%')), "{name}: systemd ignores a size with a specifier");
-        if let Some(size) = name.strip_prefix("validator-").and_then(|name| name.strip_suffix(".slice")) {
-            assert_eq!(limits, [format!("MemoryMax={size}"), "MemorySwapMax=0".to_owned()], "{name}");
+        let limits: Vec<&str> = settings(&text)
+            .filter(|line| line.starts_with("Memory"))
+            .collect();
+        assert!(
+            !limits.iter().any(|line| line.contains('%')),
+            "{name}: systemd ignores a size with a specifier"
+        );
+        if let Some(size) = name
+            .strip_prefix("validator-")
+            .and_then(|name| name.strip_suffix(".slice"))
+        {
+            assert_eq!(
+                limits,
+                [format!("MemoryMax={size}"), "MemorySwapMax=0".to_owned()],
+                "{name}"
+            );
             sizes += 1;
         }
     }
-    assert!(sizes >= 8 && unit("agave-validator@.service").contains("\nSlice=validator-%i.slice\n"), "{sizes} sizes");
+    assert!(
+        sizes >= 8 && unit("agave-validator@.service").contains("\nSlice=validator-%i.slice\n"),
+        "{sizes} sizes"
+    );
 }
 
 #[test]
@@ -160,7 +229,11 @@ fn users_and_folders_are_made_as_they_are_written() {
     fs::create_dir(root.path().join("etc")).expect("a folder");
     let run = |program: &str, file: &str| {
         let file = shipped().join(file);
-        match Command::new(program).args(["--create", &at]).arg(&file).output() {
+        match Command::new(program)
+            .args(["--create", &at])
+            .arg(&file)
+            .output()
+        {
             Ok(output) => Some(output),
             Err(error) => {
                 println!("SKIPPED: {program} cannot be started: {error}");
@@ -173,13 +246,36 @@ fn users_and_folders_are_made_as_they_are_written() {
         println!("SKIPPED: needs root, to give files to another user");
         return;
     }
-    let sysusers = Command::new("systemd-sysusers").arg(&at).arg(shipped().join("sysusers.d/faultline.conf")).output();
-    let Ok(sysusers) = sysusers else { return println!("SKIPPED: systemd-sysusers cannot be started") };
-    assert!(sysusers.status.success(), "{}", String::from_utf8_lossy(&sysusers.stderr));
+    let sysusers = Command::new("systemd-sysusers")
+        .arg(&at)
+        .arg(shipped().join("sysusers.d/faultline.conf"))
+        .output();
+    let Ok(sysusers) = sysusers else {
+        return println!("SKIPPED: systemd-sysusers cannot be started");
+    };
+    assert!(
+        sysusers.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sysusers.stderr)
+    );
     let passwd = fs::read_to_string(root.path().join("etc/passwd")).expect("users");
-    assert!(passwd.lines().any(|line| line.starts_with("faultline:") && line.contains("nologin")), "{passwd}");
-    let Some(made) = run("systemd-tmpfiles", "tmpfiles.d/faultline.conf") else { return };
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        passwd
+            .lines()
+            .any(|line| line.starts_with("faultline:") && line.contains("nologin")),
+        "{passwd}"
+    );
+    let Some(made) = run("systemd-tmpfiles", "tmpfiles.d/faultline.conf") else {
+        return;
+    };
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     let folder = fs::metadata(root.path().join("etc/faultline")).expect("the folder");
-    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&folder.permissions()) & 0o7777, 0o750);
+    assert_eq!(
+        std::os::unix::fs::PermissionsExt::mode(&folder.permissions()) & 0o7777,
+        0o750
+    );
 }

@@ -12,12 +12,34 @@ pub(crate) struct Disk {
 impl Disk {
     /// Mounted at `folder`, with so many bytes; `None` where this may not be made.
     pub(crate) fn mount(folder: &Path, bytes: u64) -> Option<Disk> {
-        let disk = Disk { folder: folder.to_owned(), image: folder.with_extension("img") };
-        std::fs::File::create(&disk.image).ok()?.set_len(bytes).ok()?;
+        let disk = Disk {
+            folder: folder.to_owned(),
+            image: folder.with_extension("img"),
+        };
+        std::fs::File::create(&disk.image)
+            .ok()?
+            .set_len(bytes)
+            .ok()?;
         std::fs::create_dir(folder).ok()?;
-        let done = |command: &mut Command| command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-        let made = done(Command::new("mke2fs").args(["-q", "-m", "0", "-t", "ext4"]).arg(&disk.image));
-        (made && done(Command::new("mount").args(["-o", "loop"]).arg(&disk.image).arg(folder))).then_some(disk)
+        let done = |command: &mut Command| {
+            command
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success())
+        };
+        let made = done(
+            Command::new("mke2fs")
+                .args(["-q", "-m", "0", "-t", "ext4"])
+                .arg(&disk.image),
+        );
+        (made
+            && done(
+                Command::new("mount")
+                    .args(["-o", "loop"])
+                    .arg(&disk.image)
+                    .arg(folder),
+            ))
+        .then_some(disk)
     }
 
     /// Takes room until this share of all is left.
@@ -26,7 +48,13 @@ impl Disk {
         let all = size.f_blocks as f64 * size.f_frsize as f64;
         let bytes = size.f_bavail as f64 * size.f_frsize as f64 - left * all;
         let filler = std::fs::File::create(self.filler()).expect("a file");
-        rustix::fs::fallocate(&filler, rustix::fs::FallocateFlags::empty(), 0, bytes as u64).expect("room");
+        rustix::fs::fallocate(
+            &filler,
+            rustix::fs::FallocateFlags::empty(),
+            0,
+            bytes as u64,
+        )
+        .expect("room");
     }
 
     /// Gives the room back.

@@ -4,8 +4,14 @@
 pub(crate) fn faster(text: &str, by: u32) -> String {
     let lines = text.lines().map(|line| {
         let is_comment = line.trim_start().starts_with('#');
-        let is_words = ["summary:", "description:", "url:"].iter().any(|key| line.contains(key));
-        if is_comment || is_words { line.to_owned() } else { of_line(line, by) }
+        let is_words = ["summary:", "description:", "url:"]
+            .iter()
+            .any(|key| line.contains(key));
+        if is_comment || is_words {
+            line.to_owned()
+        } else {
+            of_line(line, by)
+        }
     });
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
@@ -17,12 +23,21 @@ fn of_line(line: &str, by: u32) -> String {
     while let Some(at) = rest.find(|c: char| c.is_ascii_digit()) {
         let (before, from) = rest.split_at(at);
         out += before;
-        let digits = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+        let digits = from
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(from.len());
         let (number, after) = from.split_at(digits);
-        let ends = |unit: &str| !after[unit.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
-        let ms = [("s", 1_000_u64), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)]
-            .into_iter()
-            .find(|(unit, _)| after.starts_with(unit) && ends(unit));
+        let ends = |unit: &str| {
+            !after[unit.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+        };
+        let ms = [
+            ("s", 1_000_u64),
+            ("m", 60_000),
+            ("h", 3_600_000),
+            ("d", 86_400_000),
+        ]
+        .into_iter()
+        .find(|(unit, _)| after.starts_with(unit) && ends(unit));
         let alone = !out.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '.');
         match (ms, number.parse::<u64>()) {
             (Some((unit, ms)), Ok(number)) if alone => {

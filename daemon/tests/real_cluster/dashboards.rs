@@ -34,7 +34,12 @@ impl Asked {
     /// Whether the reasons name this query, or its whole panel.
     fn is_among(&self, reasons: &Value) -> bool {
         let of_dashboard = &reasons[&self.dashboard];
-        [self.panel.clone(), format!("{} {}", self.panel, self.letter)].iter().any(|key| !of_dashboard[key].is_null())
+        [
+            self.panel.clone(),
+            format!("{} {}", self.panel, self.letter),
+        ]
+        .iter()
+        .any(|key| !of_dashboard[key].is_null())
     }
 }
 
@@ -58,7 +63,9 @@ fn value_of(variable: &Value, instance: &str) -> String {
 }
 
 fn filled(expression: &str, variables: &[Value], instance: &str) -> String {
-    let mut text = expression.replace("$__rate_interval", "30s").replace("$__range", "5m");
+    let mut text = expression
+        .replace("$__rate_interval", "30s")
+        .replace("$__range", "5m");
     for variable in variables {
         let name = variable["name"].as_str().unwrap_or_default();
         text = text.replace(&format!("${name}"), &value_of(variable, instance));
@@ -71,8 +78,14 @@ fn queries(instance: &str) -> Vec<Asked> {
     for entry in std::fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
         let path = entry.expect("a file").path();
         let dashboard = read(&path);
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let variables = dashboard["templating"]["list"].as_array().expect("variables");
+        let name = path
+            .file_stem()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let variables = dashboard["templating"]["list"]
+            .as_array()
+            .expect("variables");
         for panel in dashboard["panels"].as_array().expect("panels") {
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -99,10 +112,21 @@ fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
 }
 
 /// No query errs; none shows nothing, unless `without-data.json` says why; nothing is said there that no longer holds.
-pub(crate) fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus, instance: &str) {
+pub(crate) fn every_query_shows_something_or_there_is_a_reason(
+    prometheus: &Prometheus,
+    instance: &str,
+) {
     let queries = queries(instance);
-    let now = || prometheus.query("time()").ok().and_then(|answer| Some(answer.first()?.1)).unwrap_or_default();
-    let refused = queries.iter().filter_map(|asked| Some((asked.who(), series(prometheus, asked, now()).err()?)));
+    let now = || {
+        prometheus
+            .query("time()")
+            .ok()
+            .and_then(|answer| Some(answer.first()?.1))
+            .unwrap_or_default()
+    };
+    let refused = queries
+        .iter()
+        .filter_map(|asked| Some((asked.who(), series(prometheus, asked, now()).err()?)));
     let refused: Vec<_> = refused.collect();
     assert!(refused.is_empty(), "Prometheus refuses: {refused:#?}");
     let reasons = read(&grafana().join("render/without-data.json"));
@@ -115,41 +139,80 @@ pub(crate) fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prom
                 shown.insert(asked.who());
             }
         }
-        let empty = queries.iter().filter(looked_at).filter(|asked| !shown.contains(&asked.who()));
-        let empty: Vec<String> = empty.filter(|asked| !asked.is_among(&reasons["always"])).map(Asked::who).collect();
+        let empty = queries
+            .iter()
+            .filter(looked_at)
+            .filter(|asked| !shown.contains(&asked.who()));
+        let empty: Vec<String> = empty
+            .filter(|asked| !asked.is_among(&reasons["always"]))
+            .map(Asked::who)
+            .collect();
         if empty.is_empty() { Ok(()) } else { Err(empty) }
     });
-    let unneeded = queries.iter().filter(|asked| asked.is_among(&reasons["always"]) && shown.contains(&asked.who()));
+    let unneeded = queries
+        .iter()
+        .filter(|asked| asked.is_among(&reasons["always"]) && shown.contains(&asked.who()));
     let unneeded: Vec<String> = unneeded.map(Asked::who).collect();
-    assert!(unneeded.is_empty(), "they have data, and without-data.json says that they never do: {unneeded:?}");
-    println!("{} queries of the dashboards, {} with data for sure", queries.len(), shown.len());
+    assert!(
+        unneeded.is_empty(),
+        "they have data, and without-data.json says that they never do: {unneeded:?}"
+    );
+    println!(
+        "{} queries of the dashboards, {} with data for sure",
+        queries.len(),
+        shown.len()
+    );
 }
 
 /// Draws all dashboards with Grafana's own panels; the pictures stay in `target/dashboards`. A dashboard that is broken on
 /// purpose is refused: the check can fail.
 pub(crate) fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
-    if !grafana().join("render/node_modules/.package-lock.json").is_file()
-        || ["node", "chromium"].iter().any(|program| in_search_path(program).is_none())
+    if !grafana()
+        .join("render/node_modules/.package-lock.json")
+        .is_file()
+        || ["node", "chromium"]
+            .iter()
+            .any(|program| in_search_path(program).is_none())
     {
-        eprintln!("SKIPPED: dashboards are not drawn: npm ci --prefix grafana/render, node and chromium are needed");
+        eprintln!(
+            "SKIPPED: dashboards are not drawn: npm ci --prefix grafana/render, node and chromium are needed"
+        );
         return Ok(());
     }
     let instance = format!("instance={instance}");
-    let (succeeded, said) =
-        draw(prometheus, &["--last", "5m", "--scrape", "1", "--set", &instance, "--set", "earlier=1m"])?;
+    let (succeeded, said) = draw(
+        prometheus,
+        &[
+            "--last",
+            "5m",
+            "--scrape",
+            "1",
+            "--set",
+            &instance,
+            "--set",
+            "earlier=1m",
+        ],
+    )?;
     println!("{said}");
     assert!(succeeded, "{said}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut broken = read(&grafana().join("dashboards/overview.json"));
     let panels = broken["panels"].as_array_mut().expect("panels");
     panels.truncate(3);
-    for (panel, query) in panels.iter_mut().skip(1).zip(["rate(agave_up[", "agave_no_such_thing"]) {
+    for (panel, query) in panels
+        .iter_mut()
+        .skip(1)
+        .zip(["rate(agave_up[", "agave_no_such_thing"])
+    {
         panel["targets"][0]["expr"] = query.into();
     }
     std::fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
     let path = folder.path().display().to_string();
     let (succeeded, said) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
-    assert!(!succeeded && said.contains("parse error") && said.contains("no series"), "{said}");
+    assert!(
+        !succeeded && said.contains("parse error") && said.contains("no series"),
+        "{said}"
+    );
     Ok(())
 }
 
@@ -157,12 +220,23 @@ pub(crate) fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) 
 fn draw(prometheus: &Prometheus, words: &[&str]) -> Result<(bool, String)> {
     let root = grafana().join("..");
     let output = root.join("target/dashboards.out");
-    let mut arguments = vec!["--prometheus".to_owned(), format!("http://{}", prometheus.address())];
+    let mut arguments = vec![
+        "--prometheus".to_owned(),
+        format!("http://{}", prometheus.address()),
+    ];
     arguments.extend(words.iter().map(|word| (*word).to_owned()));
     let path = root.join("scripts/render-dashboards");
-    let mut running = Running::start(&Program { path, arguments, environment: Vec::new(), output: output.clone() })?;
+    let mut running = Running::start(&Program {
+        path,
+        arguments,
+        environment: Vec::new(),
+        output: output.clone(),
+    })?;
     let ended = eventually_seeing(PATIENCE, "the dashboards are drawn", || {
-        running.ended_with().map_err(|error| error.to_string())?.ok_or_else(|| tail(&output, 5))
+        running
+            .ended_with()
+            .map_err(|error| error.to_string())?
+            .ok_or_else(|| tail(&output, 5))
     });
     Ok((ended.success(), tail(&output, 100)))
 }

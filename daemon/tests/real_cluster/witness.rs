@@ -6,17 +6,26 @@ use std::collections::BTreeSet;
 pub(crate) fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> i64 {
     let head = format!("{name},host_id={sender} ");
     let key = format!("{field}=");
-    let lines = bodies.iter().flat_map(|body| body.split(|byte| *byte == b'\n'));
+    let lines = bodies
+        .iter()
+        .flat_map(|body| body.split(|byte| *byte == b'\n'));
     lines
         .filter_map(|line| std::str::from_utf8(line).ok()?.strip_prefix(&head))
         .flat_map(|fields| fields.split([',', ' ']))
-        .filter_map(|pair| pair.strip_prefix(&key)?.strip_suffix('i')?.parse::<i64>().ok())
+        .filter_map(|pair| {
+            pair.strip_prefix(&key)?
+                .strip_suffix('i')?
+                .parse::<i64>()
+                .ok()
+        })
         .sum()
 }
 
 /// Everybody who sent a line.
 pub(crate) fn senders(bodies: &[Vec<u8>]) -> BTreeSet<String> {
-    let lines = bodies.iter().flat_map(|body| body.split(|byte| *byte == b'\n'));
+    let lines = bodies
+        .iter()
+        .flat_map(|body| body.split(|byte| *byte == b'\n'));
     lines
         .filter_map(|line| {
             let (_, rest) = std::str::from_utf8(line).ok()?.split_once(",host_id=")?;

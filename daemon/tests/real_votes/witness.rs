@@ -28,13 +28,22 @@ pub(crate) struct Witness {
 impl Witness {
     pub(crate) fn new(rpc: Rpc, identity: &str, vote: &str, slots_in_epoch: f64) -> Self {
         let (identity, vote) = (identity.to_owned(), vote.to_owned());
-        Witness { rpc, identity, vote, slots_in_epoch, read: VecDeque::new() }
+        Witness {
+            rpc,
+            identity,
+            vote,
+            slots_in_epoch,
+            read: VecDeque::new(),
+        }
     }
 
     /// What on the page is not what the node said in the last seconds; an error also before there are so many.
     pub(crate) fn contradicts(&mut self, page: &Page) -> std::result::Result<(), String> {
         let now = Instant::now();
-        self.read.push_back((now, read(&self.rpc, &self.identity, &self.vote).map_err(|error| error.to_string())?));
+        self.read.push_back((
+            now,
+            read(&self.rpc, &self.identity, &self.vote).map_err(|error| error.to_string())?,
+        ));
         while self.read.len() > 1 && self.read[1].0 + OLDEST <= now {
             self.read.pop_front();
         }
@@ -42,19 +51,29 @@ impl Witness {
             return Err("the witness has not seen enough".to_owned());
         }
         let (_, newest) = &self.read[self.read.len() - 1];
-        let wrong = newest.iter().enumerate().filter_map(|(at, (name, labels, _))| {
-            let seen: Vec<Option<f64>> = self.read.iter().map(|(_, read)| read[at].2).collect();
-            let told = told(page, name, labels, self.slots_in_epoch);
-            let numbers = || seen.iter().copied().flatten();
-            let range = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max));
-            let agrees = match told {
-                Some(told) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&told),
-                None => seen.contains(&None),
-            };
-            (!agrees).then(|| format!("{name} {labels:?}: {told:?} and not {range:?}"))
-        });
+        let wrong = newest
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (name, labels, _))| {
+                let seen: Vec<Option<f64>> = self.read.iter().map(|(_, read)| read[at].2).collect();
+                let told = told(page, name, labels, self.slots_in_epoch);
+                let numbers = || seen.iter().copied().flatten();
+                let range = (
+                    numbers().fold(f64::INFINITY, f64::min),
+                    numbers().fold(f64::NEG_INFINITY, f64::max),
+                );
+                let agrees = match told {
+                    Some(told) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&told),
+                    None => seen.contains(&None),
+                };
+                (!agrees).then(|| format!("{name} {labels:?}: {told:?} and not {range:?}"))
+            });
         let wrong: Vec<String> = wrong.collect();
-        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+        if wrong.is_empty() {
+            Ok(())
+        } else {
+            Err(wrong.join("; "))
+        }
     }
 }
 
@@ -65,14 +84,22 @@ fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
     let all = rpc.call("getVoteAccounts", json!([processed]))?;
     let epoch = rpc.call("getEpochInfo", json!([processed]))?;
     let lists = ["current", "delinquent"].map(|list| all[list].as_array().expect("a list").clone());
-    let own = lists.iter().flatten().find(|account| account["votePubkey"] == vote);
+    let own = lists
+        .iter()
+        .flatten()
+        .find(|account| account["votePubkey"] == vote);
     let own = own.expect("the account is one of all");
     let (slot, now) = (number(&epoch["absoluteSlot"]), number(&epoch["epoch"]));
     let mine = credits(own, now);
-    let others: Vec<f64> = lists.iter().flatten().filter_map(|account| credits(account, now)).collect();
+    let others: Vec<f64> = lists
+        .iter()
+        .flatten()
+        .filter_map(|account| credits(account, now))
+        .collect();
     let rank = mine.map(|mine| 1.0 + others.iter().filter(|other| **other > mine).count() as f64);
     let best = others.iter().copied().fold(0.0, f64::max);
-    let slots = ["lastVote", "rootSlot"].map(|kind| Some(number(&own[kind])).filter(|slot| *slot > 0.0));
+    let slots =
+        ["lastVote", "rootSlot"].map(|kind| Some(number(&own[kind])).filter(|slot| *slot > 0.0));
     let distance = |voted: Option<f64>| voted.map(|voted| (slot - voted).max(0.0));
     let balance = |account: &str| -> Result<f64> {
         let told = rpc.call("getBalance", json!([account, processed]))?;
@@ -81,20 +108,64 @@ fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
     let delinquent = lists[1].iter().any(|account| account["votePubkey"] == vote);
     let mut read = vec![
         ("agave_epoch", vec![], Some(now)),
-        ("agave_epoch_progress_ratio", vec![], Some(number(&epoch["slotIndex"]) / number(&epoch["slotsInEpoch"]))),
-        ("agave_delinquent", vec![], Some(f64::from(u8::from(delinquent)))),
+        (
+            "agave_epoch_progress_ratio",
+            vec![],
+            Some(number(&epoch["slotIndex"]) / number(&epoch["slotsInEpoch"])),
+        ),
+        (
+            "agave_delinquent",
+            vec![],
+            Some(f64::from(u8::from(delinquent))),
+        ),
         ("agave_vote_slot", vec![("kind", "last_vote")], slots[0]),
         ("agave_vote_slot", vec![("kind", "root")], slots[1]),
-        ("agave_vote_distance_slots", vec![("kind", "last_vote")], distance(slots[0])),
-        ("agave_vote_distance_slots", vec![("kind", "root")], distance(slots[1])),
+        (
+            "agave_vote_distance_slots",
+            vec![("kind", "last_vote")],
+            distance(slots[0]),
+        ),
+        (
+            "agave_vote_distance_slots",
+            vec![("kind", "root")],
+            distance(slots[1]),
+        ),
         ("agave_vote_credits", vec![("in", "this_epoch")], mine),
-        ("agave_vote_credits", vec![("in", "previous_epoch")], credits(own, now - 1.0)),
-        ("agave_vote_credits_rank", vec![], rank.filter(|_| best > 0.0)),
-        ("agave_vote_credits_of_best_ratio", vec![], mine.filter(|_| best > 0.0).map(|mine| mine / best)),
-        ("agave_vote_commission_ratio", vec![], Some(number(&own["commission"]) / 100.0)),
-        ("agave_stake_sol", vec![("state", "active")], Some(number(&own["activatedStake"]) / 1e9)),
-        ("agave_balance_sol", vec![("account", "identity")], Some(balance(identity)?)),
-        ("agave_balance_sol", vec![("account", "vote")], Some(balance(vote)?)),
+        (
+            "agave_vote_credits",
+            vec![("in", "previous_epoch")],
+            credits(own, now - 1.0),
+        ),
+        (
+            "agave_vote_credits_rank",
+            vec![],
+            rank.filter(|_| best > 0.0),
+        ),
+        (
+            "agave_vote_credits_of_best_ratio",
+            vec![],
+            mine.filter(|_| best > 0.0).map(|mine| mine / best),
+        ),
+        (
+            "agave_vote_commission_ratio",
+            vec![],
+            Some(number(&own["commission"]) / 100.0),
+        ),
+        (
+            "agave_stake_sol",
+            vec![("state", "active")],
+            Some(number(&own["activatedStake"]) / 1e9),
+        ),
+        (
+            "agave_balance_sol",
+            vec![("account", "identity")],
+            Some(balance(identity)?),
+        ),
+        (
+            "agave_balance_sol",
+            vec![("account", "vote")],
+            Some(balance(vote)?),
+        ),
     ];
     read.extend(leads(rpc, identity, &epoch)?);
     Ok(read)
@@ -104,15 +175,22 @@ fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
 /// accounts.
 pub(crate) fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
     const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
-    let epoch = rpc.call("getEpochInfo", json!([{"commitment": "processed"}]))?["epoch"].to_string();
-    let accounts =
-        rpc.call("getProgramAccounts", json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "jsonParsed"}]))?;
+    let epoch =
+        rpc.call("getEpochInfo", json!([{"commitment": "processed"}]))?["epoch"].to_string();
+    let accounts = rpc.call(
+        "getProgramAccounts",
+        json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "jsonParsed"}]),
+    )?;
     let mut moving = (0.0, 0.0);
     for account in accounts.as_array().expect("accounts") {
         let delegation = &account["account"]["data"]["parsed"]["info"]["stake"]["delegation"];
         let text = |key: &str| delegation[key].as_str().unwrap_or_default();
         let sol = text("stake").parse::<f64>().unwrap_or_default() / 1e9;
-        match (text("voter") == vote, text("activationEpoch") == epoch, text("deactivationEpoch") == epoch) {
+        match (
+            text("voter") == vote,
+            text("activationEpoch") == epoch,
+            text("deactivationEpoch") == epoch,
+        ) {
             (true, true, false) => moving.0 += sol,
             (true, false, true) => moving.1 += sol,
             _ => {}
@@ -132,10 +210,21 @@ fn credits(account: &Value, epoch: f64) -> Option<f64> {
 fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
     let processed = json!({"commitment": "processed"});
     let blocks = rpc.call("getBlockProduction", json!([{"commitment": "confirmed"}]))?;
-    let by_identity = blocks["value"]["byIdentity"].as_object().expect("producers").clone();
-    let of = |slots: &Value| (slots[0].as_f64().expect("slots"), slots[1].as_f64().expect("blocks"));
+    let by_identity = blocks["value"]["byIdentity"]
+        .as_object()
+        .expect("producers")
+        .clone();
+    let of = |slots: &Value| {
+        (
+            slots[0].as_f64().expect("slots"),
+            slots[1].as_f64().expect("blocks"),
+        )
+    };
     let own = by_identity.get(identity).map_or((0.0, 0.0), of);
-    let all = by_identity.values().map(of).fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let all = by_identity
+        .values()
+        .map(of)
+        .fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     let slot = epoch["absoluteSlot"].as_u64().expect("a slot");
     let schedule = rpc.call("getLeaderSchedule", json!([slot, processed]))?;
     let index = epoch["slotIndex"].as_u64().expect("an index") as usize;
@@ -144,13 +233,28 @@ fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
         leads[slot.as_u64().expect("a slot") as usize] = true;
     }
     let ahead = &leads[index..];
-    let next = ahead.iter().position(|leads| *leads).map(|slots| slots as f64);
+    let next = ahead
+        .iter()
+        .position(|leads| *leads)
+        .map(|slots| slots as f64);
     let runs = ahead.split(|leads| *leads).map(<[bool]>::len);
-    let longest = runs.max().filter(|slots| *slots > 0).map(|slots| slots as f64);
+    let longest = runs
+        .max()
+        .filter(|slots| *slots > 0)
+        .map(|slots| slots as f64);
     let slots = |state, count: f64| ("agave_leader_slots", vec![("state", state)], Some(count));
-    let cluster = |state, count: f64| ("agave_cluster_leader_slots", vec![("state", state)], Some(count));
+    let cluster = |state, count: f64| {
+        (
+            "agave_cluster_leader_slots",
+            vec![("state", state)],
+            Some(count),
+        )
+    };
     Ok(vec![
-        slots("assigned", leads.iter().filter(|leads| **leads).count() as f64),
+        slots(
+            "assigned",
+            leads.iter().filter(|leads| **leads).count() as f64,
+        ),
         slots("passed", own.0),
         slots("skipped", own.0 - own.1),
         cluster("passed", all.0),

@@ -59,13 +59,19 @@ impl Fault {
 
     /// What becomes of this series.
     pub(crate) fn of(&self, name: &str, labels: &str) -> Option<Change> {
-        let found = self.changes.iter().find(|(of, part, _)| *of == name && labels.contains(part));
+        let found = self
+            .changes
+            .iter()
+            .find(|(of, part, _)| *of == name && labels.contains(part));
         found.map(|(_, _, change)| *change)
     }
 
     /// The same, which nobody mends.
     pub(crate) fn without_an_end(&self) -> Fault {
-        Fault { hours: f64::INFINITY, ..*self }
+        Fault {
+            hours: f64::INFINITY,
+            ..*self
+        }
     }
 }
 
@@ -98,7 +104,11 @@ pub(crate) const MAIN: &[Fault] = &[
         alerts: &[("AgaveDiskSlow", "ticket")],
         changes: &[
             ("agave_disk_io_time_seconds_total", "", Adds(0.9)),
-            ("agave_disk_operation_seconds_total", "direction=\"write\"", Adds(40.0)),
+            (
+                "agave_disk_operation_seconds_total",
+                "direction=\"write\"",
+                Adds(40.0),
+            ),
         ],
     },
     Fault {
@@ -115,9 +125,16 @@ pub(crate) const MAIN: &[Fault] = &[
         at: 4.0,
         hours: 0.25,
         after: 0.1,
-        alerts: &[("AgaveDelinquent", "page"), ("AgaveVotesNotLanding", "page")],
+        alerts: &[
+            ("AgaveDelinquent", "page"),
+            ("AgaveVotesNotLanding", "page"),
+        ],
         changes: &[
-            ("agave_vote_distance_slots", "kind=\"last_vote\"", Line(140.0, 9_000.0)),
+            (
+                "agave_vote_distance_slots",
+                "kind=\"last_vote\"",
+                Line(140.0, 9_000.0),
+            ),
             ("agave_delinquent", "", Is(1.0)),
         ],
     },
@@ -141,7 +158,11 @@ pub(crate) const MAIN: &[Fault] = &[
         alerts: &[("AgaveDiskFullAhead", "page")],
         changes: &[
             ("agave_filesystem_avail_bytes", "", Share(0.24, -0.08)),
-            ("agave_filesystem_until_full_seconds", "", Line(10_800.0, -3_600.0)),
+            (
+                "agave_filesystem_until_full_seconds",
+                "",
+                Line(10_800.0, -3_600.0),
+            ),
         ],
     },
     Fault {
@@ -152,7 +173,11 @@ pub(crate) const MAIN: &[Fault] = &[
         alerts: &[("AgaveDiskFullAhead", "ticket")],
         changes: &[
             ("agave_filesystem_avail_bytes", "", Share(0.39, -0.01)),
-            ("agave_filesystem_until_full_seconds", "", Line(140_400.0, -3_600.0)),
+            (
+                "agave_filesystem_until_full_seconds",
+                "",
+                Line(140_400.0, -3_600.0),
+            ),
         ],
     },
     Fault {
@@ -170,8 +195,16 @@ pub(crate) const MAIN: &[Fault] = &[
         after: 0.6,
         alerts: &[("AgaveVersionBehind", "ticket")],
         changes: &[
-            ("agave_cluster_version_stake_ratio", "version=\"newer\"", Is(0.8)),
-            ("agave_cluster_version_stake_ratio", "version=\"same\"", Is(0.2)),
+            (
+                "agave_cluster_version_stake_ratio",
+                "version=\"newer\"",
+                Is(0.8),
+            ),
+            (
+                "agave_cluster_version_stake_ratio",
+                "version=\"same\"",
+                Is(0.2),
+            ),
         ],
     },
     // What this machine really allows.
@@ -190,7 +223,11 @@ pub(crate) const MAIN: &[Fault] = &[
         // A payment makes the rate of six hours positive only when it is long enough ago.
         after: 3.0,
         alerts: &[("AgaveBalanceLow", "ticket")],
-        changes: &[("agave_balance_sol", "account=\"identity\"", Line(100.0, -20.0))],
+        changes: &[(
+            "agave_balance_sol",
+            "account=\"identity\"",
+            Line(100.0, -20.0),
+        )],
     },
     // At the end of the day: what it fell from was a lot, and the rate of six hours would tell of that for hours.
     Fault {
@@ -219,7 +256,11 @@ pub(crate) const FURTHER: &[Fault] = &[
         hours: 0.5,
         after: 0.1,
         alerts: &[("AgaveMajorFaultStorm", "ticket")],
-        changes: &[("agave_process_page_faults_total", "type=\"major\"", Adds(5_000.0))],
+        changes: &[(
+            "agave_process_page_faults_total",
+            "type=\"major\"",
+            Adds(5_000.0),
+        )],
     },
     Fault {
         what: "stalls_on_memory",
@@ -227,7 +268,11 @@ pub(crate) const FURTHER: &[Fault] = &[
         hours: 0.5,
         after: 0.1,
         alerts: &[("AgaveMemoryPressure", "ticket")],
-        changes: &[("agave_host_pressure_stalled_seconds_total", "kind=\"some\",resource=\"memory\"", Adds(0.3))],
+        changes: &[(
+            "agave_host_pressure_stalled_seconds_total",
+            "kind=\"some\",resource=\"memory\"",
+            Adds(0.3),
+        )],
     },
     Fault {
         what: "swaps",
@@ -243,7 +288,10 @@ pub(crate) const FURTHER: &[Fault] = &[
         hours: 0.25,
         after: 0.1,
         alerts: &[("AgaveOpenFilesNearLimit", "page")],
-        changes: &[("agave_process_open_fds", "", Is(950.0)), ("agave_process_max_fds", "", Is(1_000.0))],
+        changes: &[
+            ("agave_process_open_fds", "", Is(950.0)),
+            ("agave_process_max_fds", "", Is(1_000.0)),
+        ],
     },
     Fault {
         what: "recompiles_programs",
@@ -351,7 +399,10 @@ pub(crate) const FURTHER: &[Fault] = &[
         at: 14.5,
         hours: 0.75,
         after: 0.1,
-        alerts: &[("AgaveStuckInStartPhase", "page"), ("AgaveRestartInLeaderSlot", "page")],
+        alerts: &[
+            ("AgaveStuckInStartPhase", "page"),
+            ("AgaveRestartInLeaderSlot", "page"),
+        ],
         changes: &[
             ("agave_phase", "phase=\"at_tip\"", Is(0.0)),
             ("agave_phase", "phase=\"starting\"", Is(1.0)),

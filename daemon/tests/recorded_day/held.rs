@@ -19,28 +19,53 @@ pub(crate) struct Held {
 
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held { alert, severity, because, instance, from, to } = self;
-        write!(f, "{instance}: {alert} {severity} {because} from {from:.3} h to {to:.3} h")
+        let Held {
+            alert,
+            severity,
+            because,
+            instance,
+            from,
+            to,
+        } = self;
+        write!(
+            f,
+            "{instance}: {alert} {severity} {because} from {from:.3} h to {to:.3} h"
+        )
     }
 }
 
 /// Every time for which an alert's expression held for longer than its `for`, without a break.
-pub(crate) fn all(prometheus: &Prometheus, rules: &[Rule], [begin, end]: [i64; 2]) -> Result<Vec<Held>> {
+pub(crate) fn all(
+    prometheus: &Prometheus,
+    rules: &[Rule],
+    [begin, end]: [i64; 2],
+) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_alert) {
-        for (labels, moments) in moments(prometheus, rule, (begin as f64 / 1e3, end as f64 / 1e3))? {
-            let label = |name: &str| rule.labels.get(name).or_else(|| labels.get(name)).cloned().unwrap_or_default();
+        for (labels, moments) in moments(prometheus, rule, (begin as f64 / 1e3, end as f64 / 1e3))?
+        {
+            let label = |name: &str| {
+                rule.labels
+                    .get(name)
+                    .or_else(|| labels.get(name))
+                    .cloned()
+                    .unwrap_or_default()
+            };
             let hour = |moment: f64| (moment - begin as f64 / 1e3) / 3_600.0;
             let without_a_break = moments.chunk_by(|one, next| next - one < 1.5 * rule.interval);
             let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
-            held.extend(times.filter(|(from, to)| to - from >= rule.lasting).map(|(from, to)| Held {
-                alert: rule.name.clone(),
-                severity: label("severity"),
-                because: label("because"),
-                instance: label("instance"),
-                from: hour(from + rule.lasting),
-                to: hour(to),
-            }));
+            held.extend(
+                times
+                    .filter(|(from, to)| to - from >= rule.lasting)
+                    .map(|(from, to)| Held {
+                        alert: rule.name.clone(),
+                        severity: label("severity"),
+                        because: label("because"),
+                        instance: label("instance"),
+                        from: hour(from + rule.lasting),
+                        to: hour(to),
+                    }),
+            );
         }
     }
     Ok(held)
@@ -58,8 +83,12 @@ fn moments(
         // A multiple of every interval: the moments are those of one question.
         let next = from + 4.0 * 3_600.0;
         let to = end.min(next - rule.interval);
-        for (labels, values) in prometheus.moments(&rule.expression, (from, to), rule.interval as u32)? {
-            all.entry(labels).or_default().extend(values.iter().map(|(time, _)| time));
+        for (labels, values) in
+            prometheus.moments(&rule.expression, (from, to), rule.interval as u32)?
+        {
+            all.entry(labels)
+                .or_default()
+                .extend(values.iter().map(|(time, _)| time));
         }
         from = next;
     }

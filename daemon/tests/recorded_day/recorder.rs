@@ -34,14 +34,21 @@ fn tree(path: &str) -> PathBuf {
 
 pub(crate) fn record() -> Result<()> {
     let program = tree("target/release/faultlined");
-    assert!(program.is_file(), "first: cargo build --release --bin faultlined");
+    assert!(
+        program.is_file(),
+        "first: cargo build --release --bin faultlined"
+    );
     let folder = tempfile::tempdir().expect("a temporary folder");
     let nodes = folder.path().join("nodes");
     // Declared before what uses them, so that they go last.
     let _disk = Disk::mount(&nodes, 32 * GIB).expect("the right to mount a file system");
     let cgroup = LimitedCgroup::new(8 * GIB).expect("the right to make a cgroup");
     let ledger = nodes.join("follower").display().to_string();
-    let daemon = Daemon::start(&program.display().to_string(), &["--ledger", &ledger], folder.path())?;
+    let daemon = Daemon::start(
+        &program.display().to_string(),
+        &["--ledger", &ledger],
+        folder.path(),
+    )?;
     let mut cluster = Cluster::start_leader(ClusterOptions {
         programs: 8,
         folder: Some(nodes.clone()),
@@ -50,7 +57,9 @@ pub(crate) fn record() -> Result<()> {
         ..ClusterOptions::default()
     })?;
     let pid = cluster.start_follower()?;
-    cgroup.write("cgroup.procs", pid.into()).expect("a process can be moved");
+    cgroup
+        .write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
     cluster.wait_until_following()?;
     let load = Load::start(cluster.leader_rpc().address(), 40, 8)?;
     let mut prometheus = Prometheus::start(&PrometheusOptions {
@@ -63,23 +72,44 @@ pub(crate) fn record() -> Result<()> {
     eventually_seeing(PATIENCE, "it votes at the tip", || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
         let is = |name, labels: &[_]| page.get(name, labels);
-        let found = (is("agave_phase", &[("phase", "at_tip")]), is("agave_delinquent", &[]));
-        if found == (Some(1.0), Some(0.0)) { Ok(()) } else { Err(format!("{found:?}")) }
+        let found = (
+            is("agave_phase", &[("phase", "at_tip")]),
+            is("agave_delinquent", &[]),
+        );
+        if found == (Some(1.0), Some(0.0)) {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
     });
     println!("settles, in {}", folder.path().display());
     std::thread::sleep(SETTLES + Duration::from_secs(SECONDS.into()));
     cluster.check()?;
-    println!("{} transactions were sent, {} refused", load.sent(), load.failed());
+    println!(
+        "{} transactions were sent, {} refused",
+        load.sent(),
+        load.failed()
+    );
     println!("fired at the end: {:?}", prometheus.firing()?);
     keep(&prometheus, &nodes)
 }
 
 /// Writes what the rules read, without this machine's paths.
 fn keep(prometheus: &Prometheus, nodes: &Path) -> Result<()> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs_f64();
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs_f64();
     let rules = prometheus.rules()?;
-    let recorded: BTreeSet<&str> = rules.iter().filter(|rule| !rule.is_alert).map(|rule| rule.name.as_str()).collect();
-    let words = rules.iter().flat_map(|rule| words(&rule.expression)).filter(|name| !recorded.contains(name));
+    let recorded: BTreeSet<&str> = rules
+        .iter()
+        .filter(|rule| !rule.is_alert)
+        .map(|rule| rule.name.as_str())
+        .collect();
+    let words = rules
+        .iter()
+        .flat_map(|rule| words(&rule.expression))
+        .filter(|name| !recorded.contains(name));
     let mut text = String::new();
     let mut absent = Vec::new();
     for name in words.collect::<BTreeSet<&str>>() {
@@ -92,17 +122,32 @@ fn keep(prometheus: &Prometheus, nodes: &Path) -> Result<()> {
     text += "# EOF\n";
     println!("words of the rules without a series here: {absent:?}");
     let file = Recording::file();
-    let mut encoder = GzEncoder::new(std::fs::File::create(&file).expect("a file"), Compression::best());
-    encoder.write_all(text.as_bytes()).expect("the disk has room");
+    let mut encoder = GzEncoder::new(
+        std::fs::File::create(&file).expect("a file"),
+        Compression::best(),
+    );
+    encoder
+        .write_all(text.as_bytes())
+        .expect("the disk has room");
     encoder.finish().expect("the disk has room");
-    println!("{} bytes of text, {} compressed", text.len(), file.metadata().expect("the file").len());
+    println!(
+        "{} bytes of text, {} compressed",
+        text.len(),
+        file.metadata().expect("the file").len()
+    );
     Ok(())
 }
 
 fn write_family(text: &mut String, name: &str, series: &[Course], nodes: &str) {
-    let kind = ["_total", "_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end));
+    let kind = ["_total", "_count", "_sum", "_bucket"]
+        .iter()
+        .any(|end| name.ends_with(end));
     if !series.is_empty() {
-        let (family, kind) = if kind { (name.trim_end_matches("_total"), "counter") } else { (name, "gauge") };
+        let (family, kind) = if kind {
+            (name.trim_end_matches("_total"), "counter")
+        } else {
+            (name, "gauge")
+        };
         let _ = writeln!(text, "# TYPE {family} {kind}");
     }
     for (labels, samples) in series {

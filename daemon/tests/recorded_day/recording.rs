@@ -9,9 +9,16 @@ use std::path::{Path, PathBuf};
 pub(crate) const HOUR: i64 = 3_600_000;
 
 /// Not counters by name, but of an epoch: a day is the middle of one, as mainnet's last two. And what is paid is gone.
-const GO_ON: [&str; 3] = ["agave_leader_slots", "agave_cluster_leader_slots", "agave_balance_sol"];
+const GO_ON: [&str; 3] = [
+    "agave_leader_slots",
+    "agave_cluster_leader_slots",
+    "agave_balance_sol",
+];
 /// When something began: moved with the day, the same all day.
-const BEGAN: [&str; 2] = ["agave_process_start_time_seconds", "process_start_time_seconds"];
+const BEGAN: [&str; 2] = [
+    "agave_process_start_time_seconds",
+    "process_start_time_seconds",
+];
 /// This machine allows fewer mappings than 2.1 needs, and the alert about it is right: here it has what INSTALL asks for.
 const SET: (&str, f64) = ("agave_host_max_maps", 1_000_000.0);
 
@@ -28,7 +35,9 @@ enum Moved {
 }
 
 fn how(name: &str) -> Moved {
-    let counts = ["_total", "_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end));
+    let counts = ["_total", "_count", "_sum", "_bucket"]
+        .iter()
+        .any(|end| name.ends_with(end));
     match name {
         _ if counts || GO_ON.contains(&name) => Moved::GoesOn,
         _ if BEGAN.contains(&name) => Moved::WithTheDay,
@@ -71,7 +80,9 @@ impl Recording {
     pub(crate) fn read() -> Self {
         let mut text = String::new();
         let file = std::fs::File::open(Self::file()).expect("the recording");
-        GzDecoder::new(file).read_to_string(&mut text).expect("a compressed text");
+        GzDecoder::new(file)
+            .read_to_string(&mut text)
+            .expect("a compressed text");
         let mut series: BTreeMap<(&str, &str), Vec<(i64, f64)>> = BTreeMap::new();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let (rest, time) = line.rsplit_once(' ').expect("a time");
@@ -79,23 +90,41 @@ impl Recording {
             let (name, labels) = key.split_once('{').expect("labels");
             let time = (time.parse::<f64>().expect("a time") * 1e3).round() as i64;
             let labels = labels.trim_end_matches('}');
-            series.entry((name, labels)).or_default().push((time, value.parse().expect("a value")));
+            series
+                .entry((name, labels))
+                .or_default()
+                .push((time, value.parse().expect("a value")));
         }
-        let (begin, end) = match series.iter().find(|((name, _), _)| *name == "up").map(|(_, samples)| &samples[..]) {
+        let (begin, end) = match series
+            .iter()
+            .find(|((name, _), _)| *name == "up")
+            .map(|(_, samples)| &samples[..])
+        {
             Some([first, .., last]) => (first.0, last.0),
             _ => unreachable!("two scrapes"),
         };
         let mut families: BTreeMap<String, Vec<Series>> = BTreeMap::new();
         for ((name, labels), samples) in series {
-            families.entry(name.to_owned()).or_default().push(Series { labels: labels.to_owned(), samples });
+            families.entry(name.to_owned()).or_default().push(Series {
+                labels: labels.to_owned(),
+                samples,
+            });
         }
-        Recording { families, begin, period: end - begin }
+        Recording {
+            families,
+            begin,
+            period: end - begin,
+        }
     }
 
     /// The one value that a series of this name had last.
     pub(crate) fn last(&self, name: &str) -> f64 {
         let family = &self.families[name];
-        family.first().and_then(|series| series.samples.last()).expect("a sample").1
+        family
+            .first()
+            .and_then(|series| series.samples.last())
+            .expect("a sample")
+            .1
     }
 
     /// The series of these names, of all nodes, as OpenMetrics.
@@ -105,7 +134,11 @@ impl Recording {
         nodes: &[Node],
         out: &mut impl Write,
     ) -> std::io::Result<()> {
-        for (name, family) in self.families.iter().filter(|(name, _)| names(name.as_str())) {
+        for (name, family) in self
+            .families
+            .iter()
+            .filter(|(name, _)| names(name.as_str()))
+        {
             for node in nodes {
                 for series in family {
                     self.write_series(name, series, node, out)?;
@@ -115,13 +148,24 @@ impl Recording {
         out.write_all(b"# EOF\n")
     }
 
-    fn write_series(&self, name: &str, series: &Series, node: &Node, out: &mut impl Write) -> std::io::Result<()> {
+    fn write_series(
+        &self,
+        name: &str,
+        series: &Series,
+        node: &Node,
+        out: &mut impl Write,
+    ) -> std::io::Result<()> {
         let instance = format!("instance=\"{}\"", node.instance);
         let labels = series.labels.replace("instance=\"recorded\"", &instance);
-        let (first, last) =
-            (series.samples.first().map_or(0.0, |one| one.1), series.samples.last().map_or(0.0, |one| one.1));
-        let concerned: Vec<_> =
-            node.faults.iter().filter_map(|(at, fault)| Some((*at, *fault, fault.of(name, &labels)?))).collect();
+        let (first, last) = (
+            series.samples.first().map_or(0.0, |one| one.1),
+            series.samples.last().map_or(0.0, |one| one.1),
+        );
+        let concerned: Vec<_> = node
+            .faults
+            .iter()
+            .filter_map(|(at, fault)| Some((*at, *fault, fault.of(name, &labels)?)))
+            .collect();
         let moved = how(name);
         let size = self.last("agave_filesystem_size_bytes");
         for round in 0.. {
@@ -129,7 +173,11 @@ impl Recording {
             if self.begin + by >= node.to {
                 return Ok(());
             }
-            for (time, value) in series.samples.iter().filter(|(time, _)| *time < self.begin + self.period) {
+            for (time, value) in series
+                .samples
+                .iter()
+                .filter(|(time, _)| *time < self.begin + self.period)
+            {
                 let at = time + by;
                 let value = match moved {
                     _ if name == SET.0 => SET.1,
@@ -138,15 +186,22 @@ impl Recording {
                     Moved::WithTheDay => value + (node.from - self.begin) as f64 / 1e3,
                     Moved::Again => *value,
                 };
-                let told = concerned.iter().try_fold(value, |value, (begin, fault, change)| {
-                    if at < *begin {
-                        Some(value)
-                    } else {
-                        change.change(value, (at - begin) as f64 / 1e3, fault.seconds(), size)
-                    }
-                });
+                let told = concerned
+                    .iter()
+                    .try_fold(value, |value, (begin, fault, change)| {
+                        if at < *begin {
+                            Some(value)
+                        } else {
+                            change.change(value, (at - begin) as f64 / 1e3, fault.seconds(), size)
+                        }
+                    });
                 if let Some(value) = told.filter(|_| at < node.to) {
-                    writeln!(out, "{name}{{{labels}}} {value} {}.{:03}", at / 1000, at % 1000)?;
+                    writeln!(
+                        out,
+                        "{name}{{{labels}}} {value} {}.{:03}",
+                        at / 1000,
+                        at % 1000
+                    )?;
                 }
             }
         }
@@ -161,7 +216,10 @@ fn what_is_counted_goes_on_and_levels_and_times_are_what_they_were() {
         ("agave_udp_drops_total", GoesOn),
         ("agave_leader_slots", GoesOn),
         ("agave_process_start_time_seconds", WithTheDay),
-        ("faultline_source_last_success_timestamp_seconds", WithItsSample),
+        (
+            "faultline_source_last_success_timestamp_seconds",
+            WithItsSample,
+        ),
         ("agave_next_leader_slot_seconds", Again),
     ] {
         assert_eq!(how(name), wanted, "{name}");

@@ -11,49 +11,82 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus/rules").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../grafana/prometheus/rules")
+        .join(name)
 }
 
 /// The rules of this tree, as Prometheus reads them.
 pub(crate) fn rules() -> Result<Vec<Rule>> {
-    Prometheus::start(&PrometheusOptions { rule_files: vec![shipped("*.yml")], ..PrometheusOptions::default() })?
-        .rules()
+    Prometheus::start(&PrometheusOptions {
+        rule_files: vec![shipped("*.yml")],
+        ..PrometheusOptions::default()
+    })?
+    .rules()
 }
 
 /// The words of an expression that may be a metric: nothing in braces, which holds labels.
 pub(crate) fn words(expression: &str) -> impl Iterator<Item = &str> {
-    let outside = expression.split('{').map(|part| part.rsplit_once('}').map_or(part, |(_, after)| after));
-    let words = outside.flat_map(|part| part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':')));
+    let outside = expression
+        .split('{')
+        .map(|part| part.rsplit_once('}').map_or(part, |(_, after)| after));
+    let words = outside.flat_map(|part| {
+        part.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ':'))
+    });
     words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
 /// What alerts read, themselves or by a recording rule.
 fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
-    let alerts = rules.iter().filter(|rule| rule.is_alert).flat_map(|rule| words(&rule.expression));
+    let alerts = rules
+        .iter()
+        .filter(|rule| rule.is_alert)
+        .flat_map(|rule| words(&rule.expression));
     let mut read: BTreeSet<&str> = alerts.collect();
-    let recorded = rules.iter().filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
+    let recorded = rules
+        .iter()
+        .filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
     let below: Vec<&str> = recorded.flat_map(|rule| words(&rule.expression)).collect();
     read.extend(below);
     read
 }
 
 /// A folder of blocks with these nodes.
-pub(crate) fn store(recording: &Recording, rules: &[Rule], nodes: &[Node], folder: &Path) -> Result<PathBuf> {
+pub(crate) fn store(
+    recording: &Recording,
+    rules: &[Rule],
+    nodes: &[Node],
+    folder: &Path,
+) -> Result<PathBuf> {
     let (text, storage) = (folder.join("nodes.om"), folder.join("data"));
-    let promtool = in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
+    let promtool =
+        in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
     let read = read_by_alerts(rules);
     let mut out = BufWriter::new(std::fs::File::create(&text).expect("room for a file"));
-    let written = recording.write(&|name: &str| read.contains(name), nodes, &mut out).and_then(|()| out.flush());
+    let written = recording
+        .write(&|name: &str| read.contains(name), nodes, &mut out)
+        .and_then(|()| out.flush());
     written.expect("room for a file");
     let [file, data] = [&text, &storage].map(|path| path.display().to_string());
     // Blocks that are longer than two hours: the text is read once for each.
-    let import = ["tsdb", "create-blocks-from", "--quiet", "--max-block-duration=24h", "openmetrics", &file, &data];
+    let import = [
+        "tsdb",
+        "create-blocks-from",
+        "--quiet",
+        "--max-block-duration=24h",
+        "openmetrics",
+        &file,
+        &data,
+    ];
     succeed(&promtool, &import)?;
     std::fs::remove_file(&text).expect("room for a file");
     let prometheus = on(&storage, Vec::new())?;
     let [from, to] = span(nodes).map(|ms| (ms / 1000).to_string());
-    let (url, from, to) =
-        (format!("--url=http://{}", prometheus.address()), format!("--start={from}"), format!("--end={to}"));
+    let (url, from, to) = (
+        format!("--url=http://{}", prometheus.address()),
+        format!("--start={from}"),
+        format!("--end={to}"),
+    );
     let output = format!("--output-dir={data}");
     let recording_rules = folder.join("recording.yml");
     std::fs::write(&recording_rules, recorded(rules, &read)).expect("room for a file");
@@ -61,15 +94,30 @@ pub(crate) fn store(recording: &Recording, rules: &[Rule], nodes: &[Node], folde
     let length = "--max-block-duration=24h";
     succeed(
         &promtool,
-        &["tsdb", "create-blocks-from", "--quiet", length, "rules", &url, &from, &to, &output, &recording_rules],
+        &[
+            "tsdb",
+            "create-blocks-from",
+            "--quiet",
+            length,
+            "rules",
+            &url,
+            &from,
+            &to,
+            &output,
+            &recording_rules,
+        ],
     )?;
     Ok(storage)
 }
 
 /// The recording rules that alerts read, as a file: of what only dashboards read nothing is stored.
 fn recorded(rules: &[Rule], read: &BTreeSet<&str>) -> String {
-    let kept = rules.iter().filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
-    let rules: Vec<_> = kept.map(|rule| json!({ "record": rule.name, "expr": rule.expression })).collect();
+    let kept = rules
+        .iter()
+        .filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
+    let rules: Vec<_> = kept
+        .map(|rule| json!({ "record": rule.name, "expr": rule.expression }))
+        .collect();
     // JSON is YAML.
     json!({ "groups": [{ "name": "recorded", "interval": "15s", "rules": rules }] }).to_string()
 }
@@ -77,12 +125,20 @@ fn recorded(rules: &[Rule], read: &BTreeSet<&str>) -> String {
 /// From the first sample to the last one.
 pub(crate) fn span(nodes: &[Node]) -> [i64; 2] {
     let from = nodes.iter().map(|node| node.from).min().unwrap_or_default();
-    [from, nodes.iter().map(|node| node.to).max().unwrap_or_default()]
+    [
+        from,
+        nodes.iter().map(|node| node.to).max().unwrap_or_default(),
+    ]
 }
 
 /// A Prometheus that begins with these blocks and scrapes nothing.
 pub(crate) fn on(storage: &Path, rule_files: Vec<PathBuf>) -> Result<Prometheus> {
     let interval = Some(if rule_files.is_empty() { 60 } else { 5 });
     let storage = Some(storage.to_owned());
-    Prometheus::start(&PrometheusOptions { storage, rule_files, interval, ..PrometheusOptions::default() })
+    Prometheus::start(&PrometheusOptions {
+        storage,
+        rule_files,
+        interval,
+        ..PrometheusOptions::default()
+    })
 }

@@ -1,7 +1,14 @@
 //! The page in a real browser: what it asks for, how it looks, what its controls do. Pictures are kept in
 //! `target/report-screenshots/`.
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test says so by failing")]
-#![allow(clippy::disallowed_methods, reason = "a test starts the program that it tests")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test says so by failing"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test starts the program that it tests"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,12 +38,20 @@ fn page(report: &Report, width: u32, height: u32, dark: bool) -> Option<Page> {
     Some(shown(folder, file, (width, height, dark)))
 }
 
-fn shown(folder: tempfile::TempDir, file: PathBuf, (width, height, dark): (u32, u32, bool)) -> Page {
+fn shown(
+    folder: tempfile::TempDir,
+    file: PathBuf,
+    (width, height, dark): (u32, u32, bool),
+) -> Page {
     let mut browser = Browser::start().unwrap();
     browser.window(width, height, dark).unwrap();
     browser.open(&file).unwrap();
     browser.evaluate("faultline.drawAll()").unwrap();
-    Page { browser, file, _folder: folder }
+    Page {
+        browser,
+        file,
+        _folder: folder,
+    }
 }
 
 impl Page {
@@ -48,7 +63,11 @@ impl Page {
     fn wait(&mut self, expression: &str) {
         eventually_seeing(Duration::from_secs(30), expression, || {
             let seen = self.browser.evaluate(expression).unwrap();
-            if seen == json!(true) { Ok(()) } else { Err(seen.to_string()) }
+            if seen == json!(true) {
+                Ok(())
+            } else {
+                Err(seen.to_string())
+            }
         });
     }
 
@@ -111,8 +130,16 @@ const CROWDED: &str = r##"(() => {
 
 #[test]
 fn nothing_overlaps_or_leaves_the_window_at_any_width_in_light_and_dark() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
-    for (width, height) in [(400, 800), (620, 900), (800, 900), (1280, 900), (2000, 1200)] {
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
+    for (width, height) in [
+        (400, 800),
+        (620, 900),
+        (800, 900),
+        (1280, 900),
+        (2000, 1200),
+    ] {
         for (dark, name) in [(false, "light"), (true, "dark")] {
             page.browser.window(width, height, dark).unwrap();
             page.ask("scrollTo(0, 0)");
@@ -131,11 +158,15 @@ fn nothing_overlaps_or_leaves_the_window_at_any_width_in_light_and_dark() {
 
 #[test]
 fn figures_with_next_to_nothing_in_them_and_long_tables_and_names_fit_as_well() {
-    let Some(mut page) = page(&sample::degenerate(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::degenerate(), 1280, 900, false) else {
+        return;
+    };
     for width in [400, 1280] {
         page.browser.window(width, 900, false).unwrap();
         page.wait("[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)");
-        page.browser.screenshot(&pictures().join(format!("degenerate-{width}.png")), true).unwrap();
+        page.browser
+            .screenshot(&pictures().join(format!("degenerate-{width}.png")), true)
+            .unwrap();
         assert_eq!(page.ask(CROWDED), json!([]));
     }
     assert_eq!(page.ask("faultline.charts.size"), json!(5));
@@ -153,34 +184,55 @@ fn figures_with_next_to_nothing_in_them_and_long_tables_and_names_fit_as_well() 
           return found;
         })()"#,
     );
-    assert!(drawn.as_u64().unwrap() >= 4, "a lone point is drawn: {drawn} pixels");
-    assert_eq!(page.ask("document.querySelector('#Table-long .scroll').clientHeight < 700"), json!(true));
-    assert_eq!(page.ask("document.getElementById('Shown')"), Value::Null, "nothing to choose among one run");
+    assert!(
+        drawn.as_u64().unwrap() >= 4,
+        "a lone point is drawn: {drawn} pixels"
+    );
+    assert_eq!(
+        page.ask("document.querySelector('#Table-long .scroll').clientHeight < 700"),
+        json!(true)
+    );
+    assert_eq!(
+        page.ask("document.getElementById('Shown')"),
+        Value::Null,
+        "nothing to choose among one run"
+    );
 }
 
 #[test]
 fn a_narrow_table_scrolls_in_its_own_box_and_a_fitting_one_is_no_stop_for_the_keyboard() {
-    let Some(mut page) = page(&sample::rich(), 400, 800, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 400, 800, false) else {
+        return;
+    };
     let box_of = "document.querySelector('#Table-tps .scroll')";
     assert_eq!(
-        page.ask(&format!("{box_of}.scrollWidth > {box_of}.clientWidth && {box_of}.tabIndex === 0")),
+        page.ask(&format!(
+            "{box_of}.scrollWidth > {box_of}.clientWidth && {box_of}.tabIndex === 0"
+        )),
         json!(true)
     );
     page.browser.window(2000, 1200, false).unwrap();
-    page.wait(&format!("{box_of}.scrollWidth <= {box_of}.clientWidth && !{box_of}.hasAttribute('tabindex')"));
+    page.wait(&format!(
+        "{box_of}.scrollWidth <= {box_of}.clientWidth && !{box_of}.hasAttribute('tabindex')"
+    ));
 }
 
 #[test]
 fn the_page_asks_for_nothing_and_the_console_stays_empty_whatever_one_does() {
     for report in [sample::rich(), sample::smallest(), sample::degenerate()] {
-        let Some(mut page) = page(&report, 1280, 900, false) else { return };
+        let Some(mut page) = page(&report, 1280, 900, false) else {
+            return;
+        };
         page.ask("document.querySelectorAll('button').forEach((button) => button.click())");
         page.ask("document.querySelectorAll('input').forEach((input) => input.click())");
         page.ask("document.querySelectorAll('details').forEach((details) => { details.open = !details.open; })");
         if page.ask("faultline.charts.has('memory')") == json!(true) {
             let [left, top, width, height] = page.timeline("memory");
             page.browser
-                .drag((left + width * 0.3, top + height / 2.0), (left + width * 0.6, top + height / 2.0))
+                .drag(
+                    (left + width * 0.3, top + height / 2.0),
+                    (left + width * 0.6, top + height / 2.0),
+                )
                 .unwrap();
         }
         for width in [500, 1500] {
@@ -190,25 +242,38 @@ fn the_page_asks_for_nothing_and_the_console_stays_empty_whatever_one_does() {
         assert_eq!(page.browser.complaints(), [""; 0]);
         let only = format!("file://{}", page.file.canonicalize().unwrap().display());
         assert_eq!(page.browser.requests(), [only]);
-        assert_eq!(page.ask("performance.getEntriesByType('resource').length"), json!(0));
+        assert_eq!(
+            page.ask("performance.getEntriesByType('resource').length"),
+            json!(0)
+        );
     }
 }
 
 #[test]
 fn what_means_harm_is_shown_as_text_and_makes_no_element() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let made = page
         .ask("document.querySelectorAll('img, iframe, object, embed, link, base, form, [onerror], [onload]').length");
     assert_eq!(made, json!(0));
     assert_eq!(page.ask("document.scripts.length"), json!(3));
     let shown = page.ask("document.getElementById('Head-labels-section').textContent");
-    assert_eq!(shown, json!(sample::HOSTILE.replace('\u{202e}', "[U+202E]")));
-    assert_eq!(page.ask("document.documentElement.outerHTML.includes('\\u202e')"), json!(false));
+    assert_eq!(
+        shown,
+        json!(sample::HOSTILE.replace('\u{202e}', "[U+202E]"))
+    );
+    assert_eq!(
+        page.ask("document.documentElement.outerHTML.includes('\\u202e')"),
+        json!(false)
+    );
 }
 
 #[test]
 fn a_script_that_got_into_the_page_could_reach_nobody() {
-    let Some(mut page) = page(&sample::smallest(), 800, 600, false) else { return };
+    let Some(mut page) = page(&sample::smallest(), 800, 600, false) else {
+        return;
+    };
     let tried = page.ask(
         "Promise.allSettled([
            fetch('https://example.org/'),
@@ -217,29 +282,46 @@ fn a_script_that_got_into_the_page_could_reach_nobody() {
          ]).then((all) => all.map((one) => one.status))",
     );
     assert_eq!(tried, json!(["rejected", "rejected", "rejected"]));
-    let refusals = page.browser.complaints().iter().filter(|text| text.contains("Content Security Policy")).count();
+    let refusals = page
+        .browser
+        .complaints()
+        .iter()
+        .filter(|text| text.contains("Content Security Policy"))
+        .count();
     assert!(refusals >= 3, "{:?}", page.browser.complaints());
 }
 
-const SCALES: &str = "[...faultline.charts.values()].map((one) => [one.u.scales.x.min, one.u.scales.x.max])";
+const SCALES: &str =
+    "[...faultline.charts.values()].map((one) => [one.u.scales.x.min, one.u.scales.x.max])";
 
 #[test]
 fn dragging_zooms_all_timelines_and_double_click_buttons_and_keys_bring_the_whole_back() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let whole = page.ask(SCALES);
     let memory = "faultline.charts.get('memory').u.scales.x";
     let [left, top, width, height] = page.timeline("memory");
     let middle = top + height / 2.0;
-    page.browser.drag((left + width * 0.25, middle), (left + width * 0.5, middle)).unwrap();
-    page.wait(&format!("Math.abs({memory}.min - 3600) < 30 && Math.abs({memory}.max - 7200) < 30"));
-    page.wait(&format!("{SCALES}.every(([min, max]) => min === {memory}.min && max === {memory}.max)"));
-    page.browser.screenshot(&pictures().join("zoomed.png"), false).unwrap();
+    page.browser
+        .drag((left + width * 0.25, middle), (left + width * 0.5, middle))
+        .unwrap();
+    page.wait(&format!(
+        "Math.abs({memory}.min - 3600) < 30 && Math.abs({memory}.max - 7200) < 30"
+    ));
+    page.wait(&format!(
+        "{SCALES}.every(([min, max]) => min === {memory}.min && max === {memory}.max)"
+    ));
+    page.browser
+        .screenshot(&pictures().join("zoomed.png"), false)
+        .unwrap();
     page.ask("faultline.charts.get('memory').u.over.dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))");
     let whole_again = format!("JSON.stringify({SCALES}) === '{whole}'");
     page.wait(&whole_again);
 
-    let button =
-        |label: &str| format!("document.querySelector('#Figure-memory button[aria-label^=\"{label}\"]').click()");
+    let button = |label: &str| {
+        format!("document.querySelector('#Figure-memory button[aria-label^=\"{label}\"]').click()")
+    };
     page.ask(&button("Zoom in"));
     page.wait(&format!("{memory}.max - {memory}.min < 7500"));
     page.ask(&button("Show the whole"));
@@ -257,48 +339,85 @@ fn dragging_zooms_all_timelines_and_double_click_buttons_and_keys_bring_the_whol
 
 #[test]
 fn the_cursor_moves_in_all_timelines_at_the_same_time_and_says_the_values() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let [left, top, width, height] = page.timeline("memory");
-    page.browser.mouse_move(left + width / 2.0 - 9.0, top + height / 2.0, false).unwrap();
-    page.browser.mouse_move(left + width / 2.0, top + height / 2.0, false).unwrap();
+    page.browser
+        .mouse_move(left + width / 2.0 - 9.0, top + height / 2.0, false)
+        .unwrap();
+    page.browser
+        .mouse_move(left + width / 2.0, top + height / 2.0, false)
+        .unwrap();
     let at = "[...faultline.charts.values()].map((one) => one.u.posToVal(one.u.cursor.left, 'x'))";
     // The third timeline ends at two hours, where the cursor is.
-    page.wait(&format!("{at}.slice(0, 2).every((second) => Math.abs(second - 7200) < 20)"));
+    page.wait(&format!(
+        "{at}.slice(0, 2).every((second) => Math.abs(second - 7200) < 20)"
+    ));
     let said = page.ask(
         "[...document.querySelectorAll('#Figure-memory .legend li')].map((item) => item.innerText.replace(/\\s+/g, ' ').trim())",
     );
     let said: Vec<String> = serde_json::from_value(said).unwrap();
-    assert!(said.iter().any(|line| line.starts_with("128 GiB, run 1 12") && line.ends_with("GiB")), "{said:?}");
-    assert_eq!(page.ask("document.querySelector('#Figure-memory .time').textContent"), json!("at 2:00:00"));
+    assert!(
+        said.iter()
+            .any(|line| line.starts_with("128 GiB, run 1 12") && line.ends_with("GiB")),
+        "{said:?}"
+    );
+    assert_eq!(
+        page.ask("document.querySelector('#Figure-memory .time').textContent"),
+        json!("at 2:00:00")
+    );
 
     page.ask("faultline.charts.get('memory').box.focus({ preventScroll: true })");
-    let before = page.ask("faultline.charts.get('memory').u.cursor.left").as_f64().unwrap();
+    let before = page
+        .ask("faultline.charts.get('memory').u.cursor.left")
+        .as_f64()
+        .unwrap();
     page.browser.key("ArrowRight").unwrap();
-    page.wait(&format!("faultline.charts.get('memory').u.cursor.left > {before}"));
+    page.wait(&format!(
+        "faultline.charts.get('memory').u.cursor.left > {before}"
+    ));
     page.wait("faultline.charts.get('major-faults').u.cursor.left > 0");
     let aloud = page.ask("document.querySelector('#Figure-memory .said').textContent");
-    assert!(aloud.as_str().unwrap().contains("256 GiB, run 1 16"), "{aloud}");
+    assert!(
+        aloud.as_str().unwrap().contains("256 GiB, run 1 16"),
+        "{aloud}"
+    );
 }
 
 #[test]
 fn a_checkbox_hides_its_arm_or_run_in_every_figure_at_once() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let shown = "[...faultline.charts.values()].map((one) => one.u.series.slice(1).filter((line) => line.show).length)";
     assert_eq!(page.ask(shown), json!([10, 9, 3]));
-    page.ask("document.querySelector('[data-of-arm=\"64 GiB\"]').scrollIntoView({ block: 'center' })");
+    page.ask(
+        "document.querySelector('[data-of-arm=\"64 GiB\"]').scrollIntoView({ block: 'center' })",
+    );
     page.ask("document.querySelector('[data-of-arm=\"64 GiB\"]').click()");
     assert_eq!(page.ask(shown), json!([7, 6, 3]));
     let visible = |selector: &str| {
-        format!("[...document.querySelectorAll('{selector}')].filter((part) => part.getClientRects().length).length")
+        format!(
+            "[...document.querySelectorAll('{selector}')].filter((part) => part.getClientRects().length).length"
+        )
     };
     assert_eq!(page.ask(&visible("figure [data-run^=r64]")), json!(0));
     assert_eq!(page.ask(&visible("figure [data-arm=\"64 GiB\"]")), json!(0));
-    assert_ne!(page.ask(&visible("figure [data-arm=\"128 GiB\"]")), json!(0));
-    page.browser.screenshot(&pictures().join("arm-hidden.png"), true).unwrap();
+    assert_ne!(
+        page.ask(&visible("figure [data-arm=\"128 GiB\"]")),
+        json!(0)
+    );
+    page.browser
+        .screenshot(&pictures().join("arm-hidden.png"), true)
+        .unwrap();
 
     page.ask("document.querySelector('[data-of-run=r256-2]').click()");
     assert_eq!(page.ask(shown), json!([6, 5, 3]));
-    assert_eq!(page.ask("document.querySelector('[data-of-arm=\"256 GiB\"]').indeterminate"), json!(true));
+    assert_eq!(
+        page.ask("document.querySelector('[data-of-arm=\"256 GiB\"]').indeterminate"),
+        json!(true)
+    );
     page.ask("document.querySelector('[data-of-arm=\"256 GiB\"]').click()");
     page.ask("document.querySelector('[data-of-arm=\"64 GiB\"]').click()");
     assert_eq!(page.ask(shown), json!([10, 9, 3]));
@@ -310,7 +429,9 @@ fn a_checkbox_hides_its_arm_or_run_in_every_figure_at_once() {
 
 #[test]
 fn the_tab_key_reaches_every_control_and_shows_where_it_is() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let wanted = page.ask(
         "window.left = new Set([...document.querySelectorAll('a[href], button, input, summary, [tabindex=\"0\"]')]
            .filter((element) => element.getClientRects().length)); window.left.size",
@@ -326,17 +447,25 @@ fn the_tab_key_reaches_every_control_and_shows_where_it_is() {
         );
         assert_eq!(plain, Value::Null, "focused without an outline");
     }
-    assert_eq!(page.ask("[...window.left].map((element) => element.outerHTML.slice(0, 120))"), json!([]));
+    assert_eq!(
+        page.ask("[...window.left].map((element) => element.outerHTML.slice(0, 120))"),
+        json!([])
+    );
 }
 
 #[test]
 fn the_switch_makes_light_and_dark_whatever_the_system_prefers() {
-    let Some(mut page) = page(&sample::smallest(), 800, 600, true) else { return };
+    let Some(mut page) = page(&sample::smallest(), 800, 600, true) else {
+        return;
+    };
     let paper = "getComputedStyle(document.body).backgroundColor";
     let dark = page.ask(paper);
     page.ask("document.getElementById('Theme').click()");
     let light = page.ask(paper);
-    assert_eq!((light, dark.clone()), (json!("rgb(255, 255, 255)"), json!("rgb(20, 23, 27)")));
+    assert_eq!(
+        (light, dark.clone()),
+        (json!("rgb(255, 255, 255)"), json!("rgb(20, 23, 27)"))
+    );
     page.ask("document.getElementById('Theme').click()");
     page.browser.window(800, 600, false).unwrap();
     assert_eq!(page.ask(paper), dark);
@@ -344,7 +473,9 @@ fn the_switch_makes_light_and_dark_whatever_the_system_prefers() {
 
 #[test]
 fn every_colour_has_the_contrast_that_its_use_needs() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     for dark in [false, true] {
         page.browser.window(1280, 900, dark).unwrap();
         let weak = page.ask(
@@ -374,10 +505,14 @@ fn every_colour_has_the_contrast_that_its_use_needs() {
 
 #[test]
 fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, true) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, true) else {
+        return;
+    };
     let stills = "[...document.querySelectorAll('figure .still')].map((still) => still.getClientRects().length > 0)";
     let live = "[...document.querySelectorAll('.live, .tools, .choice, #Theme')].some((part) => part.getClientRects().length > 0)";
-    page.browser.call("Emulation.setEmulatedMedia", &json!({ "media": "print" })).unwrap();
+    page.browser
+        .call("Emulation.setEmulatedMedia", &json!({ "media": "print" }))
+        .unwrap();
     assert_eq!(page.ask(stills), json!(vec![true; 8]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(
@@ -385,7 +520,9 @@ fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
         json!("rgb(255, 255, 255)"),
         "paper is white"
     );
-    page.browser.call("Emulation.setEmulatedMedia", &json!({ "media": "" })).unwrap();
+    page.browser
+        .call("Emulation.setEmulatedMedia", &json!({ "media": "" }))
+        .unwrap();
     let pdf = pictures().join("print.pdf");
     page.browser.print(&pdf).unwrap();
     assert!(std::fs::read(&pdf).unwrap().starts_with(b"%PDF-"));
@@ -394,7 +531,9 @@ fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
     page.browser.window(1280, 900, false).unwrap();
     let file = page.file.clone();
     page.browser.open(&file).unwrap();
-    page.browser.screenshot(&pictures().join("no-script.png"), true).unwrap();
+    page.browser
+        .screenshot(&pictures().join("no-script.png"), true)
+        .unwrap();
     assert_eq!(page.ask(stills), json!(vec![true; 8]));
     assert_eq!(page.ask(live), json!(false));
     assert_eq!(page.ask(CROWDED), json!([]));
@@ -402,7 +541,9 @@ fn without_scripts_and_on_paper_the_still_pictures_are_shown() {
 
 #[test]
 fn headings_landmarks_and_tables_are_what_a_screen_reader_needs() {
-    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else { return };
+    let Some(mut page) = page(&sample::rich(), 1280, 900, false) else {
+        return;
+    };
     let bad = page.ask(
         r#"(() => {
           const bad = [];
@@ -438,13 +579,30 @@ fn reports_of_recordings_fit_ask_for_nothing_and_complain_of_nothing() {
         return;
     }
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    let arms = ["arm-512-1", "arm-512-2", "arm-512-3", "arm-1024-1", "arm-1024-2", "arm-1024-3"];
+    let arms = [
+        "arm-512-1",
+        "arm-512-2",
+        "arm-512-3",
+        "arm-1024-1",
+        "arm-1024-2",
+        "arm-1024-3",
+    ];
     for (name, runs) in [("comparison", arms.as_slice()), ("one-run", &["restart"])] {
         let folder = tempfile::tempdir().unwrap();
         let runs = runs.iter().map(|run| fixtures.join(format!("{run}.fltl")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
-        let made = command.arg("report").args(runs).arg("--out").arg(folder.path()).output().unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let made = command
+            .arg("report")
+            .args(runs)
+            .arg("--out")
+            .arg(folder.path())
+            .output()
+            .unwrap();
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         let file = folder.path().join("report.html");
         let mut page = shown(folder, file, (1280, 900, false));
         for (width, dark) in [(400, true), (1280, false)] {
@@ -452,10 +610,17 @@ fn reports_of_recordings_fit_ask_for_nothing_and_complain_of_nothing() {
             page.wait(
                 "[...faultline.charts.values()].every((one) => Math.abs(one.u.width - one.box.clientWidth) <= 1)",
             );
-            page.browser.screenshot(&pictures().join(format!("{name}-{width}.png")), true).unwrap();
+            page.browser
+                .screenshot(&pictures().join(format!("{name}-{width}.png")), true)
+                .unwrap();
             assert_eq!(page.ask(CROWDED), json!([]), "{name} {width}");
         }
         assert_eq!(page.browser.complaints(), [""; 0]);
-        assert_eq!(page.browser.requests().len(), 1, "{:?}", page.browser.requests());
+        assert_eq!(
+            page.browser.requests().len(),
+            1,
+            "{:?}",
+            page.browser.requests()
+        );
     }
 }

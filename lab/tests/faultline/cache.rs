@@ -1,6 +1,10 @@
 //! `faultline cache` as users run it: exit codes, and where answers and errors go. What it computes is tested in `crates/cache`.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::top::terminal;
 use serde_json::Value;
@@ -15,16 +19,26 @@ mod common;
 
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 fn cache(words: &[&str], files: &[&Path]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_faultline")).arg("cache").args(words).args(files).output().expect("it can be run")
+    Command::new(env!("CARGO_BIN_EXE_faultline"))
+        .arg("cache")
+        .args(words)
+        .args(files)
+        .output()
+        .expect("it can be run")
 }
 
 fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(name)
 }
 
 fn fails(output: &Output, code: i32, what: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(code) && output.stdout.is_empty() && said.contains(what), "{output:?}");
+    assert!(
+        output.status.code() == Some(code) && output.stdout.is_empty() && said.contains(what),
+        "{output:?}"
+    );
 }
 
 #[test]
@@ -33,23 +47,47 @@ fn what_cannot_be_predicted_from_is_refused_on_standard_error_with_the_remedy() 
     let run = folder.path().join("run.fltl");
     std::fs::copy(fixture("arm-512-1.fltl"), &run).unwrap();
     for command in ["predict", "policies"] {
-        fails(&cache(&[command], &[&run]), 1, "run.trace is missing: `faultline cache fetch");
+        fails(
+            &cache(&[command], &[&run]),
+            1,
+            "run.trace is missing: `faultline cache fetch",
+        );
     }
     fails(&cache(&["check"], &[&run, &run]), 1, "run.trace is missing");
-    fails(&cache(&["predict", "--version", "9.9.9"], &[&run]), 1, "\"9.9.9\"");
-    fails(&cache(&["predict"], &[&fixture("any-process.fltl")]), 1, "loaded-programs-cache-stats");
+    fails(
+        &cache(&["predict", "--version", "9.9.9"], &[&run]),
+        1,
+        "\"9.9.9\"",
+    );
+    fails(
+        &cache(&["predict"], &[&fixture("any-process.fltl")]),
+        1,
+        "loaded-programs-cache-stats",
+    );
     std::fs::write(folder.path().join("run.trace"), "garbage").unwrap();
     fails(&cache(&["predict"], &[&run]), 1, "damaged at byte");
-    fails(&cache(&["fetch", "--rpc", "ftp://x"], &[&run]), 1, "http://");
+    fails(
+        &cache(&["fetch", "--rpc", "ftp://x"], &[&run]),
+        1,
+        "http://",
+    );
 }
 
 #[test]
 fn wrong_usage_has_its_own_exit_code() {
     let run = fixture("arm-512-1.fltl");
     fails(&cache(&["fetch"], &[&run]), 64, "--rpc");
-    fails(&cache(&["predict", "--sizes", "512,none"], &[&run]), 64, "--sizes");
+    fails(
+        &cache(&["predict", "--sizes", "512,none"], &[&run]),
+        64,
+        "--sizes",
+    );
     fails(&cache(&["predict", "--seeds", "1"], &[&run]), 64, "--seeds");
-    fails(&cache(&["predict", "--json", "--csv"], &[&run]), 64, "cannot be used with");
+    fails(
+        &cache(&["predict", "--json", "--csv"], &[&run]),
+        64,
+        "cannot be used with",
+    );
     fails(
         &cache(&["policies", "--policy", "sieve,belady"], &[&run]),
         64,
@@ -60,16 +98,43 @@ fn wrong_usage_has_its_own_exit_code() {
         64,
         "fifo, lru, lfu, gdsf, arc, w-tinylfu, s3-fifo, sieve, min",
     );
-    fails(&cache(&["policies", "--policy", "agave-9.9.9"], &[&run]), 64, "\"9.9.9\"");
+    fails(
+        &cache(&["policies", "--policy", "agave-9.9.9"], &[&run]),
+        64,
+        "\"9.9.9\"",
+    );
     for fill in ["0", "1.1", "90", "0.005", "x", "NaN"] {
-        fails(&cache(&["policies", "--fill", fill], &[&run]), 64, "no share from 0.01 to 1");
+        fails(
+            &cache(&["policies", "--fill", fill], &[&run]),
+            64,
+            "no share from 0.01 to 1",
+        );
     }
-    fails(&cache(&["policies", "--bytes", "800"], &[&run]), 64, "has no unit");
-    fails(&cache(&["policies", "--bytes", "0"], &[&run]), 64, "holds nothing");
-    fails(&cache(&["policies", "--bytes", "1M", "--size", "5"], &[&run]), 64, "cannot be used with");
-    fails(&cache(&["policies", "--json", "--csv"], &[&run]), 64, "cannot be used with");
+    fails(
+        &cache(&["policies", "--bytes", "800"], &[&run]),
+        64,
+        "has no unit",
+    );
+    fails(
+        &cache(&["policies", "--bytes", "0"], &[&run]),
+        64,
+        "holds nothing",
+    );
+    fails(
+        &cache(&["policies", "--bytes", "1M", "--size", "5"], &[&run]),
+        64,
+        "cannot be used with",
+    );
+    fails(
+        &cache(&["policies", "--json", "--csv"], &[&run]),
+        64,
+        "cannot be used with",
+    );
     let help = cache(&["predict", "--help"], &[]);
-    assert!(help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Sizes in entries"), "{help:?}");
+    assert!(
+        help.status.success() && String::from_utf8_lossy(&help.stdout).contains("Sizes in entries"),
+        "{help:?}"
+    );
 }
 
 /// The files of a report of these recordings, and what was said on standard error.
@@ -85,7 +150,10 @@ fn report(runs: &[&Path]) -> (BTreeMap<String, String>, String) {
     assert!(output.status.success(), "{output:?}");
     let mut files = BTreeMap::new();
     for folder in ["", "tables", "figures"] {
-        for entry in std::fs::read_dir(out.path().join(folder)).unwrap().map(Result::unwrap) {
+        for entry in std::fs::read_dir(out.path().join(folder))
+            .unwrap()
+            .map(Result::unwrap)
+        {
             if entry.file_type().unwrap().is_file() {
                 let name = entry.file_name().into_string().unwrap();
                 files.insert(name, std::fs::read_to_string(entry.path()).unwrap());
@@ -102,9 +170,20 @@ fn near(one: f64, other: f64) -> bool {
 
 /// The rows of a table without its head.
 fn rows(files: &BTreeMap<String, String>, table: &str) -> Vec<Vec<String>> {
-    assert!(files.contains_key(table), "{table} is not among {:?}", files.keys());
+    assert!(
+        files.contains_key(table),
+        "{table} is not among {:?}",
+        files.keys()
+    );
     let text = &files[table];
-    text.lines().skip(1).map(|line| line.split(',').map(|cell| cell.trim_matches('"').to_owned()).collect()).collect()
+    text.lines()
+        .skip(1)
+        .map(|line| {
+            line.split(',')
+                .map(|cell| cell.trim_matches('"').to_owned())
+                .collect()
+        })
+        .collect()
 }
 
 #[test]
@@ -116,18 +195,33 @@ fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_
         said.contains("512.fltl: predicting the program cache at 11 sizes from its trace, 64 simulated runs each"),
         "{said}"
     );
-    assert!(said.contains("512.fltl: predicted in ") && said.lines().count() == 2, "{said}");
+    assert!(
+        said.contains("512.fltl: predicted in ") && said.lines().count() == 2,
+        "{said}"
+    );
     let answer = cache(&["predict", "--json"], &[&small]);
     let predicted: Value = serde_json::from_slice(&answer.stdout).unwrap();
-    println!("{}", files["report.md"].split("## Program cache at other sizes").nth(1).unwrap());
+    println!(
+        "{}",
+        files["report.md"]
+            .split("## Program cache at other sizes")
+            .nth(1)
+            .unwrap()
+    );
     let number = |text: &str| text.parse::<f64>().unwrap();
     let test = rows(&files, "cache-self-test.csv");
     assert_eq!(test.len(), 4);
     for (row, counter) in test.iter().zip(predicted["self_test"].as_array().unwrap()) {
-        assert_eq!((row[1].as_str(), row[2].as_str()), (counter["name"].as_str().unwrap(), "512"));
+        assert_eq!(
+            (row[1].as_str(), row[2].as_str()),
+            (counter["name"].as_str().unwrap(), "512")
+        );
         assert_eq!(
             (number(&row[3]), number(&row[4])),
-            (counter["recorded"].as_f64().unwrap(), counter["predicted"].as_f64().unwrap())
+            (
+                counter["recorded"].as_f64().unwrap(),
+                counter["predicted"].as_f64().unwrap()
+            )
         );
     }
     let sizes = rows(&files, "cache-sizes.csv");
@@ -139,20 +233,36 @@ fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_
         let mut cells = row[3..].iter();
         for what in ["misses", "reloads", "evictions", "seconds"] {
             for end in ["mean", "low", "high"] {
-                let (shown, expected) = (number(cells.next().unwrap()), size[what][end].as_f64().unwrap());
+                let (shown, expected) = (
+                    number(cells.next().unwrap()),
+                    size[what][end].as_f64().unwrap(),
+                );
                 assert!(near(shown, expected), "{what} {end}: {expected} in {row:?}");
             }
         }
     }
     let text = &files["report.md"];
-    assert!(text.contains("From 768 entries on, more saves less than 1 % of the time of replay"), "{text}");
+    assert!(
+        text.contains("From 768 entries on, more saves less than 1 % of the time of replay"),
+        "{text}"
+    );
     for figure in ["misses", "reloads", "evictions", "time"] {
         let drawing = &files[&format!("cache-sizes-{figure}.svg")];
         let document = roxmltree::Document::parse(drawing).unwrap();
-        let titles: Vec<&str> =
-            document.descendants().filter(|node| node.has_tag_name("title")).filter_map(|node| node.text()).collect();
-        assert_eq!(titles.iter().filter(|title| title.contains('[')).count(), 11, "{titles:?}");
-        assert!(titles.iter().any(|title| title.contains("recorded at 512")), "{titles:?}");
+        let titles: Vec<&str> = document
+            .descendants()
+            .filter(|node| node.has_tag_name("title"))
+            .filter_map(|node| node.text())
+            .collect();
+        assert_eq!(
+            titles.iter().filter(|title| title.contains('[')).count(),
+            11,
+            "{titles:?}"
+        );
+        assert!(
+            titles.iter().any(|title| title.contains("recorded at 512")),
+            "{titles:?}"
+        );
     }
     assert!(!text.contains("cache fetch"), "{text}");
     assert_eq!(report(&[&small]).0, files, "the same report again");
@@ -164,10 +274,18 @@ fn where_the_self_test_fails_a_report_has_reasons_and_no_curve() {
     // What it says of its size is wrong.
     let wrong = folder.path().join("wrong.fltl");
     common::record(&wrong, "2.1.14", "256", &common::points("512.lp"));
-    std::fs::copy(folder.path().join("512.trace"), folder.path().join("wrong.trace")).unwrap();
+    std::fs::copy(
+        folder.path().join("512.trace"),
+        folder.path().join("wrong.trace"),
+    )
+    .unwrap();
     let (files, _) = report(&[&wrong]);
     assert!(files.contains_key("cache-self-test.csv"));
-    assert!(!files.keys().any(|name| name.starts_with("cache-sizes")), "{:?}", files.keys());
+    assert!(
+        !files.keys().any(|name| name.starts_with("cache-sizes")),
+        "{:?}",
+        files.keys()
+    );
     let said = "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: none";
     assert!(files["report.md"].contains(said), "{}", files["report.md"]);
     // A damaged trace is no reason to have no report; a run without one says how to get it.
@@ -175,23 +293,43 @@ fn where_the_self_test_fails_a_report_has_reasons_and_no_curve() {
     let (files, said) = report(&[&small, &large]);
     let text = &files["report.md"];
     assert!(
-        text.contains("nothing is predicted: ") && text.contains("512.trace: the trace file is damaged at byte"),
+        text.contains("nothing is predicted: ")
+            && text.contains("512.trace: the trace file is damaged at byte"),
         "{text}"
     );
-    assert!(text.contains("1024.fltl has no trace next to it") && said.is_empty(), "{text} {said}");
+    assert!(
+        text.contains("1024.fltl has no trace next to it") && said.is_empty(),
+        "{text} {said}"
+    );
 }
 
 #[test]
 fn a_report_without_a_trace_says_in_one_line_how_to_get_one() {
     let (files, said) = report(&[&fixture("arm-512-1.fltl")]);
     let text = &files["report.md"];
-    let chapter = text.split("## Program cache at other sizes").nth(1).unwrap().split("\n## ").next().unwrap();
+    let chapter = text
+        .split("## Program cache at other sizes")
+        .nth(1)
+        .unwrap()
+        .split("\n## ")
+        .next()
+        .unwrap();
     assert_eq!(chapter.trim().lines().count(), 1, "{chapter}");
-    assert!(chapter.contains("faultline cache fetch arm-512-1.fltl --rpc URL"), "{chapter}");
-    assert!(said.is_empty() && !files.contains_key("cache-self-test.csv"), "{said}");
+    assert!(
+        chapter.contains("faultline cache fetch arm-512-1.fltl --rpc URL"),
+        "{chapter}"
+    );
+    assert!(
+        said.is_empty() && !files.contains_key("cache-self-test.csv"),
+        "{said}"
+    );
     // Of a program that has no program cache there is nothing to say.
     let (files, _) = report(&[&fixture("any-process.fltl")]);
-    assert!(!files["report.md"].contains("Program cache at other sizes"), "{}", files["report.md"]);
+    assert!(
+        !files["report.md"].contains("Program cache at other sizes"),
+        "{}",
+        files["report.md"]
+    );
 }
 
 #[test]
@@ -199,20 +337,35 @@ fn of_two_runs_with_traces_each_has_its_rows_and_its_line() {
     let (folder, small, _) = common::runs();
     let second = folder.path().join("second.fltl");
     let points = common::points("512.lp");
-    common::record_at(1_800_100_000, "replaying", &second, ("2.1.14", "512"), &points);
-    std::fs::copy(folder.path().join("512.trace"), folder.path().join("second.trace")).unwrap();
+    common::record_at(
+        1_800_100_000,
+        "replaying",
+        &second,
+        ("2.1.14", "512"),
+        &points,
+    );
+    std::fs::copy(
+        folder.path().join("512.trace"),
+        folder.path().join("second.trace"),
+    )
+    .unwrap();
     let (files, _) = report(&[&small, &second]);
     let sizes = rows(&files, "cache-sizes.csv");
     let of = |name: &str| sizes.iter().filter(|row| row[0] == name).count();
     assert_eq!((of("512"), of("second"), sizes.len()), (11, 11, 22));
     let document = roxmltree::Document::parse(&files["cache-sizes-misses.svg"]).unwrap();
-    let lines =
-        document.descendants().filter(|node| node.attribute("class").is_some_and(|class| class.ends_with(" area")));
+    let lines = document.descendants().filter(|node| {
+        node.attribute("class")
+            .is_some_and(|class| class.ends_with(" area"))
+    });
     assert_eq!(lines.count(), 2);
 }
 
 /// A node that answers what `fetch` asks first, and blocks if it may; then it keeps connections open in silence.
-#[expect(clippy::disallowed_methods, reason = "a test's server has a thread of its own")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test's server has a thread of its own"
+)]
 fn node(with_blocks: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -223,7 +376,9 @@ fn node(with_blocks: bool) -> SocketAddr {
             let (mut length, mut line) = (0, String::new());
             while reader.read_line(&mut line).unwrap_or(0) > 2 {
                 let lower = line.to_ascii_lowercase();
-                length = lower.strip_prefix("content-length:").map_or(length, |value| value.trim().parse().unwrap());
+                length = lower
+                    .strip_prefix("content-length:")
+                    .map_or(length, |value| value.trim().parse().unwrap());
                 line.clear();
             }
             let mut body = vec![0; length];
@@ -244,8 +399,13 @@ fn node(with_blocks: bool) -> SocketAddr {
                     continue;
                 }
             };
-            let answer = serde_json::json!({"jsonrpc": "2.0", "id": question["id"], "result": result}).to_string();
-            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", answer.len());
+            let answer =
+                serde_json::json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+                    .to_string();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+                answer.len()
+            );
             let _ = stream.write_all((head + &answer).as_bytes());
         }
     });
@@ -255,7 +415,10 @@ fn node(with_blocks: bool) -> SocketAddr {
 /// A recording of a few slots.
 fn short(folder: &Path) -> PathBuf {
     let run = folder.join("short.fltl");
-    let points: Vec<_> = common::points("512.lp").into_iter().filter(|point| common::slot(point) < 1_000).collect();
+    let points: Vec<_> = common::points("512.lp")
+        .into_iter()
+        .filter(|point| common::slot(point) < 1_000)
+        .collect();
     common::record(&run, "2.1.14", "512", &points);
     run
 }
@@ -264,17 +427,33 @@ fn short(folder: &Path) -> PathBuf {
 fn on_a_terminal_fetch_shows_a_bar_with_the_time_left_and_elsewhere_nothing_for_half_a_minute() {
     let folder = tempfile::tempdir().unwrap();
     let run = short(folder.path());
-    let quick = cache(&["fetch", "--rpc", &format!("http://{}", node(true))], &[&run]);
+    let quick = cache(
+        &["fetch", "--rpc", &format!("http://{}", node(true))],
+        &[&run],
+    );
     let said = String::from_utf8_lossy(&quick.stdout).into_owned();
-    assert!(quick.status.success() && quick.stderr.is_empty() && said.contains("short.trace: "), "{quick:?}");
+    assert!(
+        quick.status.success() && quick.stderr.is_empty() && said.contains("short.trace: "),
+        "{quick:?}"
+    );
     std::fs::remove_file(run.with_extension("trace")).unwrap();
     #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
     command
-        .args(["cache", "fetch", "--rpc", &format!("http://{}/?key=SECRET", node(false))])
+        .args([
+            "cache",
+            "fetch",
+            "--rpc",
+            &format!("http://{}/?key=SECRET", node(false)),
+        ])
         .arg(&run)
         .env("TERM", "xterm");
     let mut terminal = terminal::Terminal::start(&mut command, 100, 24);
-    let screen = terminal.until("the bar", |screen| screen.contains(" slots, ") && screen.contains(" left"));
-    assert!(screen.contains("[") && screen.contains("0/") && !screen.contains("SECRET"), "{screen}");
+    let screen = terminal.until("the bar", |screen| {
+        screen.contains(" slots, ") && screen.contains(" left")
+    });
+    assert!(
+        screen.contains("[") && screen.contains("0/") && !screen.contains("SECRET"),
+        "{screen}"
+    );
 }

@@ -1,6 +1,10 @@
 //! A campaign over simulated releases of which one is worse by a known amount, killed at several of its steps.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::simulated::{Scene, said};
@@ -17,7 +21,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How much slower the worse release is.
 const SLOWER: f64 = 1.5;
-const TRUTH: &str = "slots_per_second = 100\nstart_ms = 100\nfirst_calls_per_slot = 640\npush_ms = 200\n";
+const TRUTH: &str =
+    "slots_per_second = 100\nstart_ms = 100\nfirst_calls_per_slot = 640\npush_ms = 200\n";
 
 struct Stage {
     scene: Scene,
@@ -29,17 +34,27 @@ impl Stage {
     fn new() -> Option<Self> {
         let scene = Scene::with_groups()?;
         scene.write("same", TRUTH);
-        scene.write("slower", &format!("{TRUTH}slower_permille = {}\n", (1000.0 * (SLOWER - 1.0)) as u64));
+        scene.write(
+            "slower",
+            &format!(
+                "{TRUTH}slower_permille = {}\n",
+                (1000.0 * (SLOWER - 1.0)) as u64
+            ),
+        );
         let folder = scene.path("campaign");
         let program = |name: &str, truth: &str| {
             let (own, truth) = (scene.path(NAME), scene.path(truth));
-            let text = format!("#!/bin/sh\n# {name}\nexec {} --truth {} \"$@\"\n", own.display(), truth.display());
+            let text = format!(
+                "#!/bin/sh\n# {name}\nexec {} --truth {} \"$@\"\n",
+                own.display(),
+                truth.display()
+            );
             let path = scene.write(name, &text);
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("rights");
             path
         };
-        let [baseline, same, slower] =
-            [("1.0.0", "same"), ("1.1.0", "same"), ("1.2.0", "slower")].map(|(name, truth)| program(name, truth));
+        let [baseline, same, slower] = [("1.0.0", "same"), ("1.1.0", "same"), ("1.2.0", "slower")]
+            .map(|(name, truth)| program(name, truth));
         let text = format!(
             "name = \"simulated releases\"\n[baseline]\nversion = \"1.0.0\"\npath = {baseline:?}\n\
              [[program]]\nversion = \"1.1.0\"\npath = {same:?}\n\
@@ -68,7 +83,11 @@ impl Stage {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(self.scene.path("faultline"));
-        command.arg("campaign").arg(words[0]).arg(&self.folder).args(&words[1..]);
+        command
+            .arg("campaign")
+            .arg(words[0])
+            .arg(&self.folder)
+            .args(&words[1..]);
         command.env_remove("SOLANA_METRICS_CONFIG");
         command
     }
@@ -80,7 +99,10 @@ impl Stage {
     fn run(&self) -> Child {
         let output = fs::File::create(self.scene.path("run.out")).expect("a file");
         let mut command = self.command(&["run", "--launcher", "direct"]);
-        command.stdin(Stdio::null()).stdout(output.try_clone().expect("a file")).stderr(output);
+        command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("a file"))
+            .stderr(output);
         command.spawn().expect("faultline can be run")
     }
 
@@ -89,7 +111,11 @@ impl Stage {
         let mut child = self.run();
         eventually(PATIENCE, what, || {
             let ended = child.try_wait().expect("a status");
-            assert!(ended.is_none(), "{what}: {}", fs::read_to_string(self.scene.path("run.out")).unwrap_or_default());
+            assert!(
+                ended.is_none(),
+                "{what}: {}",
+                fs::read_to_string(self.scene.path("run.out")).unwrap_or_default()
+            );
             holds().then_some(())
         });
         child.kill().expect("a kill");
@@ -99,8 +125,17 @@ impl Stage {
     /// Lines that the journals of all experiments have of this entry.
     fn entries(&self, entry: &str) -> usize {
         let entry = format!("\"entry\":\"{entry}\"");
-        let texts = files(&self.folder.join("experiments")).into_iter().filter(|path| path.ends_with("journal.jsonl"));
-        texts.map(|path| fs::read_to_string(path).unwrap_or_default().matches(&entry).count()).sum()
+        let texts = files(&self.folder.join("experiments"))
+            .into_iter()
+            .filter(|path| path.ends_with("journal.jsonl"));
+        texts
+            .map(|path| {
+                fs::read_to_string(path)
+                    .unwrap_or_default()
+                    .matches(&entry)
+                    .count()
+            })
+            .sum()
     }
 
     fn results(&self) -> Value {
@@ -110,28 +145,56 @@ impl Stage {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries: Vec<PathBuf> =
-        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    entries.into_iter().flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+    let entries: Vec<PathBuf> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    entries
+        .into_iter()
+        .flat_map(|path| {
+            if path.is_dir() {
+                files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 /// Every run of every release is there once, with the digest of its recording as it is.
 fn nothing_is_lost(stage: &Stage, results: &Value) {
-    let releases = results["groups"][0]["releases"].as_array().expect("releases");
-    assert_eq!(results["groups"].as_array().map(Vec::len), Some(1), "{results:#}");
+    let releases = results["groups"][0]["releases"]
+        .as_array()
+        .expect("releases");
+    assert_eq!(
+        results["groups"].as_array().map(Vec::len),
+        Some(1),
+        "{results:#}"
+    );
     for (release, rounds) in releases.iter().zip([1..=1, 2..=2]) {
         let runs = release["runs"].as_array().expect("runs");
         let count = |arm: &str| runs.iter().filter(|run| run["arm"] == arm).count();
         let found = (count("baseline"), count("release"));
-        assert!(rounds.clone().any(|round| found == (3 * round, 3 * round)) || found == (6, 6), "{found:?}");
+        assert!(
+            rounds.clone().any(|round| found == (3 * round, 3 * round)) || found == (6, 6),
+            "{found:?}"
+        );
         for run in runs {
-            let file = stage.folder.join(run["recording"].as_str().expect("a recording"));
+            let file = stage
+                .folder
+                .join(run["recording"].as_str().expect("a recording"));
             let digest: String = Sha256::digest(fs::read(&file).expect("the recording"))
                 .iter()
                 .map(|byte| format!("{byte:02x}"))
                 .collect();
             assert_eq!(run["sha256"], digest.as_str(), "{}", file.display());
-            assert_eq!((&run["outcome"], &run["validity"]), (&"completed".into(), &"valid".into()), "{run}");
+            assert_eq!(
+                (&run["outcome"], &run["validity"]),
+                (&"completed".into(), &"valid".into()),
+                "{run}"
+            );
         }
     }
 }
@@ -143,8 +206,12 @@ fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing()
     stage.killed_when("the first run runs", || stage.entries("step") > 4);
     let reports = || files(&stage.folder.join("page/reports")).len();
     stage.killed_when("the first release is being reported", || reports() > 0);
-    stage.killed_when("the second release is being built", || stage.folder.join("programs/1.2.0/get.log").exists());
-    stage.killed_when("a run of it has ended", || stage.entries("finished") > 0 && stage.entries("run_ended") > 8);
+    stage.killed_when("the second release is being built", || {
+        stage.folder.join("programs/1.2.0/get.log").exists()
+    });
+    stage.killed_when("a run of it has ended", || {
+        stage.entries("finished") > 0 && stage.entries("run_ended") > 8
+    });
     stopped_between_experiments(&stage);
     let ended = stage.run().wait().expect("an end");
     let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
@@ -154,9 +221,15 @@ fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing()
     let results = stage.results();
     nothing_is_lost(&stage, &results);
     let changes = results["changes"].as_array().expect("changes");
-    let marked: Vec<(&Value, &Value)> = changes.iter().map(|change| (&change["release"], &change["verdict"])).collect();
+    let marked: Vec<(&Value, &Value)> = changes
+        .iter()
+        .map(|change| (&change["release"], &change["verdict"]))
+        .collect();
     assert!(
-        !marked.is_empty() && marked.iter().all(|mark| *mark == (&"1.2.0".into(), &"worse".into())),
+        !marked.is_empty()
+            && marked
+                .iter()
+                .all(|mark| *mark == (&"1.2.0".into(), &"worse".into())),
         "{changes:#?}"
     );
     let of = |metric: &str| results["groups"][0]["releases"][1]["metrics"][metric].clone();
@@ -166,21 +239,34 @@ fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing()
         assert_eq!(of(metric)["verdict"], "worse");
     }
     let page = fs::read_to_string(stage.folder.join("page/index.html")).expect("a page");
-    let rows: Vec<&str> = page.split("<tr>").filter(|row| row.contains("class=\"mark ")).collect();
-    assert!(rows.len() == 1 && rows[0].contains("1.2.0") && !rows[0].contains("better"), "{rows:?}");
+    let rows: Vec<&str> = page
+        .split("<tr>")
+        .filter(|row| row.contains("class=\"mark "))
+        .collect();
+    assert!(
+        rows.len() == 1 && rows[0].contains("1.2.0") && !rows[0].contains("better"),
+        "{rows:?}"
+    );
     let feed = fs::read_to_string(stage.folder.join("page/changes.xml")).expect("a feed");
     assert_eq!(feed.matches("<entry>").count(), changes.len());
     roxmltree::Document::parse(&feed).expect("a feed is XML");
     for badge in files(&stage.folder.join("page/badges")) {
-        roxmltree::Document::parse(&fs::read_to_string(badge).expect("a badge")).expect("a badge is XML");
+        roxmltree::Document::parse(&fs::read_to_string(badge).expect("a badge"))
+            .expect("a badge is XML");
     }
     // Pages write `/` in attributes as an entity.
     let page = page.replace("&#x2f;", "/");
-    let links: Vec<&str> =
-        page.split("href=\"reports/").skip(1).map(|rest| rest.split('"').next().unwrap_or_default()).collect();
+    let links: Vec<&str> = page
+        .split("href=\"reports/")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap_or_default())
+        .collect();
     assert!(links.len() >= 2, "{links:?}");
     for link in links {
-        assert!(stage.folder.join("page/reports").join(link).is_file(), "{link}");
+        assert!(
+            stage.folder.join("page/reports").join(link).is_file(),
+            "{link}"
+        );
     }
     asked(&stage);
 }
@@ -192,52 +278,89 @@ fn asked(stage: &Stage) {
         (output.status.code(), said(&output))
     };
     let (worse, words) = code(&["check", "--against", "1.0.0", "--margin", "5"]);
-    assert!(worse == Some(1) && words.contains("1.2.0 against 1.0.0") && words.contains("worse"), "{words}");
+    assert!(
+        worse == Some(1) && words.contains("1.2.0 against 1.0.0") && words.contains("worse"),
+        "{words}"
+    );
     let (fine, words) = code(&["check", "--against", "1.0.0", "--release", "1.1.0"]);
-    assert!(fine == Some(0) && words.contains("0 metrics are worse"), "{words}");
+    assert!(
+        fine == Some(0) && words.contains("0 metrics are worse"),
+        "{words}"
+    );
     let (worse, words) = code(&["check", "--against", "1.1.0"]);
     assert_eq!(worse, Some(1), "{words}");
     let (fine, words) = code(&["check", "--against", "1.0.0", "--margin", "80"]);
     assert_eq!(fine, Some(0), "{words}");
     let (_, words) = code(&["status"]);
-    assert!(words.contains("baseline") && words.matches(" done ").count() == 2, "{words}");
+    assert!(
+        words.contains("baseline") && words.matches(" done ").count() == 2,
+        "{words}"
+    );
     let table = stage.scene.path("results.parquet");
     let (done, words) = code(&["export", "--out", table.to_str().expect("a path")]);
-    assert!(done == Some(0) && fs::read(&table).expect("a table").starts_with(b"PAR1"), "{words}");
+    assert!(
+        done == Some(0) && fs::read(&table).expect("a table").starts_with(b"PAR1"),
+        "{words}"
+    );
     replaced(stage);
     renamed(stage);
     let (refused, words) = code(&["remove", "1.1.0"]);
-    assert!(refused == Some(1) && words.contains("is in campaign.toml"), "{words}");
+    assert!(
+        refused == Some(1) && words.contains("is in campaign.toml"),
+        "{words}"
+    );
     assert_eq!(code(&["remove", "1.2.0"]).0, Some(0));
     assert_eq!(stage.results()["changes"], serde_json::json!([]));
 }
 
 /// A signal that comes while a round is reported stops the campaign before the next round has ended.
 fn stopped_between_experiments(stage: &Stage) {
-    let reports = || files(&stage.folder.join("page/reports")).into_iter().map(|path| path.display().to_string());
+    let reports = || {
+        files(&stage.folder.join("page/reports"))
+            .into_iter()
+            .map(|path| path.display().to_string())
+    };
     let mut child = stage.run();
     eventually(PATIENCE, "the second release is reported", || {
-        reports().any(|path| path.ends_with("/1.2.0-1.html")).then_some(())
+        reports()
+            .any(|path| path.ends_with("/1.2.0-1.html"))
+            .then_some(())
     });
-    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().expect("kill");
+    let killed = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("kill");
     assert!(killed.success());
     let ended = child.wait().expect("an end");
     let told = fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default();
-    assert!(ended.code() == Some(1) && told.contains("the campaign has stopped"), "{told}");
-    assert!(!reports().any(|path| path.ends_with("/1.2.0-2.html")), "{told}");
+    assert!(
+        ended.code() == Some(1) && told.contains("the campaign has stopped"),
+        "{told}"
+    );
+    assert!(
+        !reports().any(|path| path.ends_with("/1.2.0-2.html")),
+        "{told}"
+    );
 }
 
 /// Another file under a version that has its results is refused, by `add` and by the next `run`.
 fn replaced(stage: &Stage) {
     let (own, other) = (stage.scene.path("1.1.0"), stage.scene.path("1.0.0"));
     let added = stage.faultline(&["add", "1.2.0", "--path", own.to_str().expect("a path")]);
-    assert!(added.status.code() == Some(1) && said(&added).contains("another program"), "{}", said(&added));
+    assert!(
+        added.status.code() == Some(1) && said(&added).contains("another program"),
+        "{}",
+        said(&added)
+    );
     let before = fs::read(&own).expect("a program");
     for (content, code) in [(fs::read(&other).expect("a program"), 1), (before, 0)] {
         fs::write(&own, content).expect("a program");
         let ended = stage.faultline(&["run", "--launcher", "direct"]);
         let words = said(&ended);
-        assert!(ended.status.code() == Some(code) && words.contains("another program") == (code == 1), "{words}");
+        assert!(
+            ended.status.code() == Some(code) && words.contains("another program") == (code == 1),
+            "{words}"
+        );
     }
 }
 
@@ -252,7 +375,11 @@ fn renamed(stage: &Stage) {
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
     assert_eq!(stage.entries("run_ended"), runs);
     let results = stage.results();
-    assert_eq!(results["groups"].as_array().map(Vec::len), Some(1), "{results:#}");
+    assert_eq!(
+        results["groups"].as_array().map(Vec::len),
+        Some(1),
+        "{results:#}"
+    );
     assert_eq!(results["groups"][0]["baseline"], "1.0.0+same");
     fs::write(&settings, text).expect("settings");
 }
@@ -266,21 +393,39 @@ const SEARCH: &str = "[search]\nwhat = \"memory\"\nfrom = \"52M\"\nsettle = \"1s
 #[ignore = "takes five minutes: .ci/run --long"]
 fn a_plan_that_searches_gives_the_least_ram_of_release_and_baseline() {
     let Some(stage) = Stage::new() else { return };
-    stage.scene.write("same", &format!("{SEARCHED}anonymous_mib = 64\n"));
-    stage.scene.write("slower", &format!("{SEARCHED}anonymous_mib = 128\n"));
+    stage
+        .scene
+        .write("same", &format!("{SEARCHED}anonymous_mib = 64\n"));
+    stage
+        .scene
+        .write("slower", &format!("{SEARCHED}anonymous_mib = 128\n"));
     let daemon = "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
     stage.scene.write("faultlined.toml", daemon);
     let [plan, settings] = ["plan.toml", "campaign.toml"].map(|name| stage.folder.join(name));
-    let text = fs::read_to_string(&plan).expect("a plan").replace("duration = \"2s\"\n", "") + SEARCH;
-    fs::write(plan, text.replacen("[workload]", "replicates = 1\n[workload]", 1)).expect("a plan");
+    let text = fs::read_to_string(&plan)
+        .expect("a plan")
+        .replace("duration = \"2s\"\n", "")
+        + SEARCH;
+    fs::write(
+        plan,
+        text.replacen("[workload]", "replicates = 1\n[workload]", 1),
+    )
+    .expect("a plan");
     let text = fs::read_to_string(&settings).expect("settings");
     let larger = text.replace("/1.1.0\"", "/1.2.0\"");
     fs::write(settings, larger.split("[watch]").next().unwrap_or_default()).expect("settings");
     let ended = stage.run().wait().expect("an end");
-    assert_eq!(ended.code(), Some(0), "{}", fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default());
+    assert_eq!(
+        ended.code(),
+        Some(0),
+        "{}",
+        fs::read_to_string(stage.scene.path("run.out")).unwrap_or_default()
+    );
     stage.scene.nothing_is_left();
     let results = stage.results();
-    let runs = results["groups"][0]["releases"][0]["runs"].as_array().expect("runs");
+    let runs = results["groups"][0]["releases"][0]["runs"]
+        .as_array()
+        .expect("runs");
     let least = |arm: &str| {
         let run = runs.iter().find(|run| run["arm"] == arm).expect("a run");
         run["values"]["least-ram"].as_f64().expect("an answer")
@@ -288,6 +433,9 @@ fn a_plan_that_searches_gives_the_least_ram_of_release_and_baseline() {
     let (baseline, release) = (least("baseline"), least("release"));
     println!("{baseline} GiB, {release} GiB");
     // They differ by 64 MiB of anonymous memory, and each search by a tenth of its headroom of 48 MiB.
-    assert!((release - baseline - 0.0625).abs() < 0.03, "{baseline} GiB, {release} GiB");
+    assert!(
+        (release - baseline - 0.0625).abs() < 0.03,
+        "{baseline} GiB, {release} GiB"
+    );
     assert_eq!(results["changes"], serde_json::json!([]));
 }

@@ -1,6 +1,10 @@
 //! The commands that LAB shows for recordings, run as it shows them, in a folder with recordings of these names.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::made::said;
 use faultline_testkit::documents::command_lines;
@@ -28,20 +32,36 @@ fn what_the_documents_show_about_recordings_is_run() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut run = 0;
     for line in command_lines(&here.join(".."), "faultline").unwrap() {
-        if !line.is_whole || !line.words.get(1).is_some_and(|command| HARMLESS.contains(&command.as_str())) {
+        if !line.is_whole
+            || !line
+                .words
+                .get(1)
+                .is_some_and(|command| HARMLESS.contains(&command.as_str()))
+        {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
         for (name, fixture) in RECORDINGS {
-            std::fs::copy(here.join("tests/fixtures").join(fixture), folder.path().join(name)).unwrap();
+            std::fs::copy(
+                here.join("tests/fixtures").join(fixture),
+                folder.path().join(name),
+            )
+            .unwrap();
         }
         // What a shell would make of them.
-        let words = line.words.iter().skip(1).flat_map(|word| match word.split_once("-*") {
-            Some((arm, end)) => [1, 2].map(|number| format!("{arm}-{number}{end}")).to_vec(),
-            None => vec![word.clone()],
-        });
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_faultline")).args(words).current_dir(folder.path()).output().unwrap();
+        let words = line
+            .words
+            .iter()
+            .skip(1)
+            .flat_map(|word| match word.split_once("-*") {
+                Some((arm, end)) => [1, 2].map(|number| format!("{arm}-{number}{end}")).to_vec(),
+                None => vec![word.clone()],
+            });
+        let output = Command::new(env!("CARGO_BIN_EXE_faultline"))
+            .args(words)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}: {}", line.place, said(&output));
         run += 1;
     }

@@ -2,7 +2,11 @@
 //! share, and what a lane does is not taken for what an arm does. The real runner and the real daemon; only the validators
 //! are simulated.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::simulated::{self, Scene};
 use std::collections::BTreeMap;
@@ -15,10 +19,15 @@ fn run(turns: u32, arms: &str, twice: &str, bias: impl Fn(&str) -> String) -> Op
     let scene = Scene::with_groups()?;
     for (place, lane) in LANES.iter().enumerate() {
         let truth = "slots_per_second = 50\nfirst_load_us = 0\nfirst_calls_per_slot = 640\nnoise_permille = 100";
-        scene.write(&format!("{lane}.truth"), &format!("{truth}\nnoise_seed = {place}\n{}\n", bias(lane)));
+        scene.write(
+            &format!("{lane}.truth"),
+            &format!("{truth}\nnoise_seed = {place}\n{}\n", bias(lane)),
+        );
     }
     let lanes = LANES.iter().enumerate().map(|(place, lane)| {
-        let port = scene.ports.port(10 + 10 * u16::try_from(place).expect("a few lanes"));
+        let port = scene
+            .ports
+            .port(10 + 10 * u16::try_from(place).expect("a few lanes"));
         format!("[[lane]]\nname = {lane:?}\nledger = {lane:?}\nrpc_port = {port}\n")
     });
     scene.plan(
@@ -35,7 +44,11 @@ fn run(turns: u32, arms: &str, twice: &str, bias: impl Fn(&str) -> String) -> Op
     scene.nothing_is_left();
     let ran = scene.ran();
     assert_eq!(ran.len(), 3 * turns as usize);
-    let twins: Vec<&str> = ran.iter().filter(|run| run.second).map(|run| run.arm.as_str()).collect();
+    let twins: Vec<&str> = ran
+        .iter()
+        .filter(|run| run.second)
+        .map(|run| run.arm.as_str())
+        .collect();
     assert_eq!(twins, vec![twice; turns as usize]);
     Some(scene)
 }
@@ -48,15 +61,35 @@ fn slowdown(turns: u32, slower: u32, lane_c_slower: u32) -> Option<Scene> {
              environment = {{ FAULTLINE_TRUTH = \"slower_permille={slower}\" }}\n"
         )
     });
-    let bias = |lane: &str| format!("place_slower_permille = {}", if lane == "c" { lane_c_slower } else { 0 });
+    let bias = |lane: &str| {
+        format!(
+            "place_slower_permille = {}",
+            if lane == "c" { lane_c_slower } else { 0 }
+        )
+    };
     let scene = run(turns, &arms.concat(), "plain", bias)?;
     let ran = scene.ran();
-    assert!(ran.iter().all(|run| run.outcome == "completed" && run.validity.0 == "valid"), "{ran:#?}");
+    assert!(
+        ran.iter()
+            .all(|run| run.outcome == "completed" && run.validity.0 == "valid"),
+        "{ran:#?}"
+    );
     for turn in ran.chunk_by(|one, other| one.turn == other.turn) {
         let slots: Vec<(u64, u64)> = turn.iter().map(|run| slots(&scene, run)).collect();
-        let first = slots.iter().map(|(first, _)| *first).max().unwrap_or_default();
-        let last = slots.iter().map(|(_, last)| *last).min().unwrap_or_default();
-        assert!(last >= first + 150, "runs of a turn see the same slots: {slots:?}");
+        let first = slots
+            .iter()
+            .map(|(first, _)| *first)
+            .max()
+            .unwrap_or_default();
+        let last = slots
+            .iter()
+            .map(|(_, last)| *last)
+            .min()
+            .unwrap_or_default();
+        assert!(
+            last >= first + 150,
+            "runs of a turn see the same slots: {slots:?}"
+        );
     }
     Some(scene)
 }
@@ -65,61 +98,112 @@ fn slowdown(turns: u32, slower: u32, lane_c_slower: u32) -> Option<Scene> {
 fn slots(scene: &Scene, run: &simulated::Ran) -> (u64, u64) {
     let points = scene.recording(run).replay_slot_points().expect("points");
     let slots = || points.iter().filter_map(|point| point.slot);
-    (slots().min().unwrap_or_default(), slots().max().unwrap_or_default())
+    (
+        slots().min().unwrap_or_default(),
+        slots().max().unwrap_or_default(),
+    )
 }
 
 /// The row of a quantity and of two arms in the table of the A/A pair.
 fn row(scene: &Scene, what: &str, arms: &str) -> BTreeMap<String, String> {
     let rows = scene.table("bias-floor");
-    let found = rows.iter().find(|row| row["What"] == what && row["Arms"].starts_with(arms)).cloned();
+    let found = rows
+        .iter()
+        .find(|row| row["What"] == what && row["Arms"].starts_with(arms))
+        .cloned();
     found.unwrap_or_else(|| panic!("{what}, {arms}: {rows:#?}"))
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
-    row[column].parse().unwrap_or_else(|_| panic!("{column}: {row:#?}"))
+    row[column]
+        .parse()
+        .unwrap_or_else(|_| panic!("{column}: {row:#?}"))
 }
 
 #[test]
 fn twins_are_equivalent_and_a_known_slowdown_is_found_with_its_size() {
-    let Some(scene) = slowdown(3, 150, 0) else { return };
+    let Some(scene) = slowdown(3, 150, 0) else {
+        return;
+    };
     scene.report();
     for what in ["Program cache time", "Replay time"] {
         let twins = row(&scene, what, "plain against itself");
-        assert!(twins["Verdict"].starts_with("equivalent within 5 %"), "{twins:#?}");
+        assert!(
+            twins["Verdict"].starts_with("equivalent within 5 %"),
+            "{twins:#?}"
+        );
         assert_eq!(number(&twins, "Turns"), 3.0);
         let slow = row(&scene, what, "slow against plain");
         assert_eq!(slow["Verdict"], "beyond the bias floor", "{slow:#?}");
-        let [ratio, low, high] = ["", " low", " high"].map(|end| number(&slow, &format!("Ratio of sums{end}")));
+        let [ratio, low, high] =
+            ["", " low", " high"].map(|end| number(&slow, &format!("Ratio of sums{end}")));
         // The noise leaves the ratio a standard error of 0.3 %, and one interval in twenty may miss the truth.
-        assert!(low <= 1.16 && 1.14 <= high && (ratio - 1.15).abs() < 0.02, "{slow:#?}");
+        assert!(
+            low <= 1.16 && 1.14 <= high && (ratio - 1.15).abs() < 0.02,
+            "{slow:#?}"
+        );
     }
 }
 
 #[test]
 fn what_a_lane_does_is_the_bias_floor_and_an_arm_below_it_is_not_called_different() {
     // In the first turn the twin sits in lane c.
-    let Some(scene) = slowdown(1, 80, 300) else { return };
+    let Some(scene) = slowdown(1, 80, 300) else {
+        return;
+    };
     let report = scene.report();
     for what in ["Program cache time", "Replay time"] {
         let twins = row(&scene, what, "plain against itself");
-        assert!(twins["Verdict"].starts_with("not shown to be equivalent"), "{twins:#?}");
-        assert!((number(&twins, "Ratio of sums") - 1.3).abs() < 0.03, "{twins:#?}");
+        assert!(
+            twins["Verdict"].starts_with("not shown to be equivalent"),
+            "{twins:#?}"
+        );
+        assert!(
+            (number(&twins, "Ratio of sums") - 1.3).abs() < 0.03,
+            "{twins:#?}"
+        );
         let slow = row(&scene, what, "slow against plain");
-        assert!((number(&slow, "Ratio of sums") - 1.08).abs() < 0.03, "{slow:#?}");
-        assert!(slow["Verdict"].starts_with("not beyond the bias floor"), "{slow:#?}");
+        assert!(
+            (number(&slow, "Ratio of sums") - 1.08).abs() < 0.03,
+            "{slow:#?}"
+        );
+        assert!(
+            slow["Verdict"].starts_with("not beyond the bias floor"),
+            "{slow:#?}"
+        );
     }
     assert!(report.contains("with a bias floor of"), "{report}");
 }
 
 #[test]
 fn a_lane_that_is_killed_for_want_of_memory_leaves_the_others_running_and_is_not_taken_for_them() {
-    let arms = ["64M", "128M"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = {arm:?}\n"));
+    let arms =
+        ["64M", "128M"].map(|arm| format!("[[arm]]\nname = {arm:?}\nmemory_max = {arm:?}\n"));
     let truth = |_: &str| "anonymous_mib = 80\nanonymous_ms = 2500".to_owned();
-    let Some(scene) = run(1, &arms.concat(), "128M", truth) else { return };
+    let Some(scene) = run(1, &arms.concat(), "128M", truth) else {
+        return;
+    };
     let ran = scene.ran();
-    let outcomes: Vec<(&str, &str)> = ran.iter().map(|run| (run.arm.as_str(), run.outcome.as_str())).collect();
-    assert_eq!(outcomes, [("64M", "out_of_memory"), ("128M", "completed"), ("128M", "completed")], "{ran:#?}");
+    let outcomes: Vec<(&str, &str)> = ran
+        .iter()
+        .map(|run| (run.arm.as_str(), run.outcome.as_str()))
+        .collect();
+    assert_eq!(
+        outcomes,
+        [
+            ("64M", "out_of_memory"),
+            ("128M", "completed"),
+            ("128M", "completed")
+        ],
+        "{ran:#?}"
+    );
     let report = scene.report();
-    assert!(report.contains("The smallest limit that kept up in every run is 128 MiB."), "{report}");
-    assert!(report.contains("The largest limit that failed in any run is 64 MiB."), "{report}");
+    assert!(
+        report.contains("The smallest limit that kept up in every run is 128 MiB."),
+        "{report}"
+    );
+    assert!(
+        report.contains("The largest limit that failed in any run is 64 MiB."),
+        "{report}"
+    );
 }

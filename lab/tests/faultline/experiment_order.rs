@@ -72,7 +72,10 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
 
 #[test]
 fn every_case_gives_its_expected_log() {
-    let mut cases: Vec<PathBuf> = fs::read_dir(folder_of_cases()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut cases: Vec<PathBuf> = fs::read_dir(folder_of_cases())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     cases.sort();
     assert!(cases.len() >= 8, "the cases are missing");
     let renew = std::env::var_os("FAULTLINE_RENEW").is_some();
@@ -92,22 +95,44 @@ fn every_case_gives_its_expected_log() {
 
 /// By the lines alone: every run has one result in the newest attempt at its turn and none is done again after its turn.
 fn assert_every_run_counts_once(lines: &[Line]) {
-    let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else { panic!("no plan") };
+    let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else {
+        panic!("no plan")
+    };
     for turn in turns {
         let begun = |line: &Line| matches!(line.entry, Entry::TurnBegun { turn: number, .. } if number == turn.number);
         let newest = lines.iter().rposition(begun).expect("begun");
         for run in &turn.runs {
             let is_result = |line: &&Line| match &line.entry {
-                Entry::RunEnded { run: number, ending, .. } => *number == run.run && ending.outcome.is_result(),
+                Entry::RunEnded {
+                    run: number,
+                    ending,
+                    ..
+                } => *number == run.run && ending.outcome.is_result(),
                 _ => false,
             };
-            assert_eq!(lines[newest..].iter().filter(is_result).count(), 1, "run {}", run.run);
+            assert_eq!(
+                lines[newest..].iter().filter(is_result).count(),
+                1,
+                "run {}",
+                run.run
+            );
             if turn.runs.len() == 1 {
-                assert_eq!(lines[..newest].iter().filter(is_result).count(), 0, "run {}", run.run);
+                assert_eq!(
+                    lines[..newest].iter().filter(is_result).count(),
+                    0,
+                    "run {}",
+                    run.run
+                );
             }
         }
     }
-    assert_eq!(lines.iter().filter(|line| line.entry == Entry::Finished).count(), 1);
+    assert_eq!(
+        lines
+            .iter()
+            .filter(|line| line.entry == Entry::Finished)
+            .count(),
+        1
+    );
 }
 
 /// The journal of a case that has everything in it: failures, an interruption, turns of several runs.
@@ -126,7 +151,12 @@ fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() 
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(96));
     // Every end of a line, then bytes anywhere.
-    let ends: Vec<usize> = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
+    let ends: Vec<usize> = bytes
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'\n')
+        .map(|(at, _)| at + 1)
+        .collect();
     let check = |cut: usize, torn: &[u8]| {
         fs::write(&path, [&bytes[..cut], torn].concat()).unwrap();
         let before = journal::read(&path).unwrap();
@@ -135,10 +165,18 @@ fn from_any_beginning_of_a_journal_the_rest_follows_and_nothing_is_done_twice() 
         let lines = journal::read(&path).unwrap();
         assert_eq!(lines[..before.len()], before[..], "cut at {cut}");
         assert_every_run_counts_once(&lines);
-        let counted =
-            |standing: &JournalState| standing.counted().iter().map(|(run, n, _)| (run.run, *n)).collect::<Vec<_>>();
+        let counted = |standing: &JournalState| {
+            standing
+                .counted()
+                .iter()
+                .map(|(run, n, _)| (run.run, *n))
+                .collect::<Vec<_>>()
+        };
         let after = counted(&JournalState::of(&lines));
-        assert!(counted(&done).iter().all(|run| after.contains(run)), "cut at {cut}: a run that counted does no more");
+        assert!(
+            counted(&done).iter().all(|run| after.contains(run)),
+            "cut at {cut}: a run that counted does no more"
+        );
     };
     ends.iter().for_each(|end| check(*end, b""));
     let cuts = (first..bytes.len(), prop_oneof![Just(0usize), 1..40usize]);
@@ -159,5 +197,8 @@ fn what_is_bad_in_the_middle_of_a_journal_is_told_with_its_line() {
     lines[3] = "{\"entry\":\"unheard of\"}";
     fs::write(&path, lines.join("\n")).unwrap();
     let error = journal::read(&path).unwrap_err().to_string();
-    assert!(error.contains("journal.jsonl:4: this is no line of a journal"), "{error}");
+    assert!(
+        error.contains("journal.jsonl:4: this is no line of a journal"),
+        "{error}"
+    );
 }

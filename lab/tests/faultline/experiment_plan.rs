@@ -1,6 +1,10 @@
 //! Plans as a researcher has them: the ready ones, and what `faultline experiment plan` says to others.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_experiments::plan::{Begin, Cluster, Kind, Order, Plan, load};
@@ -23,7 +27,11 @@ fn read(name: &str) -> Plan {
 fn every_ready_plan_is_without_mistakes() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(ready()).expect("the folder of ready plans") {
-        let file = entry.expect("an entry").file_name().into_string().expect("a name");
+        let file = entry
+            .expect("an entry")
+            .file_name()
+            .into_string()
+            .expect("a name");
         if file.ends_with(".toml") {
             let plan = read(&file);
             // A search compares nothing.
@@ -49,26 +57,47 @@ fn every_ready_plan_is_without_mistakes() {
 #[test]
 fn the_tables_of_the_study_are_there() {
     let ram = read("ram.toml");
-    let limits: Vec<Option<u64>> = ram.arms.iter().map(|arm| arm.memory_max.map(|max| max >> 30)).collect();
+    let limits: Vec<Option<u64>> = ram
+        .arms
+        .iter()
+        .map(|arm| arm.memory_max.map(|max| max >> 30))
+        .collect();
     assert_eq!(limits, [128, 256, 512, 1024, 1536].map(Some));
     let cache = read("program-cache.toml");
     let entries: Vec<Option<u32>> = cache.arms.iter().map(|arm| arm.cache_entries).collect();
     assert_eq!(entries, [512, 1024, 2048].map(Some));
     for plan in [ram, cache] {
         assert_eq!(plan.stop.duration.as_secs(), 12 * 3600);
-        assert_eq!((plan.begin, plan.workload.cluster), (Begin::Download, Some(Cluster::MainnetBeta)));
+        assert_eq!(
+            (plan.begin, plan.workload.cluster),
+            (Begin::Download, Some(Cluster::MainnetBeta))
+        );
     }
 }
 
 #[test]
 fn each_public_cluster_has_a_plan_with_its_entrypoints_and_known_validators() {
-    let clusters = [("mainnet-beta", Cluster::MainnetBeta), ("testnet", Cluster::Testnet), ("devnet", Cluster::Devnet)];
+    let clusters = [
+        ("mainnet-beta", Cluster::MainnetBeta),
+        ("testnet", Cluster::Testnet),
+        ("devnet", Cluster::Devnet),
+    ];
     for (name, cluster) in clusters {
         let plan = read(&format!("{name}.toml"));
         assert_eq!(plan.workload.cluster, Some(cluster));
-        assert!(plan.workload.entrypoints.iter().all(|host| host.contains(&format!(".{name}.solana.com:"))));
+        assert!(
+            plan.workload
+                .entrypoints
+                .iter()
+                .all(|host| host.contains(&format!(".{name}.solana.com:")))
+        );
         assert!(!plan.workload.known_validators.is_empty());
-        assert!(plan.workload.command.iter().any(|word| word == "--no-voting"));
+        assert!(
+            plan.workload
+                .command
+                .iter()
+                .any(|word| word == "--no-voting")
+        );
     }
     assert_eq!(read("replay.toml").workload.kind, Kind::Replay);
     assert!(read("concurrent-cache.toml").concurrent.is_some());
@@ -85,9 +114,20 @@ fn the_least_memory_can_be_searched_on_each_cluster_in_the_time_that_its_plan_gi
     for (name, cluster) in clusters {
         let plan = read(name);
         assert_eq!(plan.workload.cluster, Some(cluster), "{name}");
-        assert!(plan.workload.command.iter().any(|word| word == "--no-voting"), "{name}");
+        assert!(
+            plan.workload
+                .command
+                .iter()
+                .any(|word| word == "--no-voting"),
+            "{name}"
+        );
         let search = plan.search.expect("a search");
-        assert!(search.shortest() * 3 / 2 <= search.most, "{name}: {:?} of {:?}", search.shortest(), search.most);
+        assert!(
+            search.shortest() * 3 / 2 <= search.most,
+            "{name}: {:?} of {:?}",
+            search.shortest(),
+            search.most
+        );
     }
 }
 
@@ -102,7 +142,13 @@ fn scene(more: &str, arm: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ledger = folder.path().join("ledger");
     let mut init = Command::new(env!("CARGO_BIN_EXE_faultline"));
-    assert!(init.args(["experiment", "init"]).arg(&ledger).status().expect("the program starts").success());
+    assert!(
+        init.args(["experiment", "init"])
+            .arg(&ledger)
+            .status()
+            .expect("the program starts")
+            .success()
+    );
     // Any file will do as a recorder: nothing is run.
     let text = format!(
         "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"download\"\n[workload]\nledger = \"ledger\"\n{more}\n\
@@ -124,16 +170,29 @@ fn a_plan_that_fits_shows_its_schedule_and_may_run_where_groups_can_be_made() {
     let output = plan(&file, &[]);
     let text = said(&output);
     assert!(
-        text.contains("turn  run  arm  replicate\n1     1    a    1\n2     2    b    1\n3     3    b    2\n"),
+        text.contains(
+            "turn  run  arm  replicate\n1     1    a    1\n2     2    b    1\n3     3    b    2\n"
+        ),
         "{text}"
     );
-    assert!(text.contains("cannot determine whether the identity has stake: the plan names no identity"), "{text}");
+    assert!(
+        text.contains(
+            "cannot determine whether the identity has stake: the plan names no identity"
+        ),
+        "{text}"
+    );
     // Whoever may not make groups is told so, and of nothing else.
-    let refused: Vec<&str> = text.lines().filter(|line| line.starts_with("refused")).collect();
+    let refused: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("refused"))
+        .collect();
     let code = output.status.code();
     match refused.as_slice() {
         [] => assert_eq!(code, Some(0), "{text}"),
-        [one] => assert!(one.contains("no group of processes") && code == Some(1), "{text}"),
+        [one] => assert!(
+            one.contains("no group of processes") && code == Some(1),
+            "{text}"
+        ),
         more => panic!("{more:#?}"),
     }
 }
@@ -146,22 +205,35 @@ fn a_rule_that_waiting_does_not_help_is_refused_before_anything_is_run() {
     let output = plan(&file, &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("refused") && line.contains("free: free space")), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("refused") && line.contains("free: free space")),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_program_without_the_switch_of_the_cache_is_refused_with_what_to_do() {
-    let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "cache_entries = 1024");
+    let (_folder, file) = scene(
+        "command = [\"sh\", \"-c\", \"exit\"]",
+        "cache_entries = 1024",
+    );
     let output = plan(&file, &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("AGAVE_PROGRAM_CACHE_ENTRIES is not in "), "{text}");
+    assert!(
+        text.contains("AGAVE_PROGRAM_CACHE_ENTRIES is not in "),
+        "{text}"
+    );
     assert!(text.contains("scripts/install-agave"), "{text}");
 }
 
 #[test]
 fn a_validator_that_votes_needs_a_word() {
-    let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\", \"--vote-account\", \"k\"]", "");
+    let (_folder, file) = scene(
+        "command = [\"sh\", \"-c\", \"exit\", \"--vote-account\", \"k\"]",
+        "",
+    );
     let text = said(&plan(&file, &[]));
     assert!(text.contains("workload sets a vote account"), "{text}");
     assert!(!said(&plan(&file, &["--i-vote"])).contains("sets a vote account"));
@@ -169,17 +241,32 @@ fn a_validator_that_votes_needs_a_word() {
 
 #[test]
 fn a_vote_account_behind_scripts_is_found_and_what_was_looked_at_is_said() {
-    let (folder, file) = scene("command = [\"/bin/sh\", \"v.sh\"]\nworking_folder = \"work\"", "");
+    let (folder, file) = scene(
+        "command = [\"/bin/sh\", \"v.sh\"]\nworking_folder = \"work\"",
+        "",
+    );
     let work = folder.path().join("work");
     std::fs::create_dir(&work).expect("a folder");
     let write = |name: &str, text: &str| std::fs::write(work.join(name), text).expect("a script");
-    write("v.sh", "#!/bin/sh\nexec \"$(dirname \"$0\")/w.sh\" \"$@\"\n");
-    write("w.sh", "#!/bin/sh\nexec agave-validator --no-voting # not: --vote-account\n");
+    write(
+        "v.sh",
+        "#!/bin/sh\nexec \"$(dirname \"$0\")/w.sh\" \"$@\"\n",
+    );
+    write(
+        "w.sh",
+        "#!/bin/sh\nexec agave-validator --no-voting # not: --vote-account\n",
+    );
     let text = said(&plan(&file, &[]));
     assert!(!text.contains("sets a vote account"), "{text}");
     let looked = format!("the plan's words, {0}/v.sh, {0}/w.sh", work.display());
-    assert!(text.contains("no vote account was found in") && text.contains(&looked), "{text}");
-    write("w.sh", "#!/bin/sh\nexec agave-validator \\\n  --vote-account key.json\n");
+    assert!(
+        text.contains("no vote account was found in") && text.contains(&looked),
+        "{text}"
+    );
+    write(
+        "w.sh",
+        "#!/bin/sh\nexec agave-validator \\\n  --vote-account key.json\n",
+    );
     let output = plan(&file, &[]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
@@ -194,21 +281,33 @@ fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(64), "{text}");
     assert!(output.stdout.is_empty());
-    for mistake in
-        ["plan.toml:7: workload.command: is empty", "plan.toml:8: workload.legder", "plan.toml:13: arm.memory_max"]
-    {
+    for mistake in [
+        "plan.toml:7: workload.command: is empty",
+        "plan.toml:8: workload.legder",
+        "plan.toml:13: arm.memory_max",
+    ] {
         assert!(text.contains(mistake), "{mistake}: {text}");
     }
 }
 
 #[test]
 fn everything_is_in_one_object_of_json() {
-    let (_folder, file) = scene("command = [\"sh\", \"-c\", \"exit\"]", "memory_max = \"64M\"");
+    let (_folder, file) = scene(
+        "command = [\"sh\", \"-c\", \"exit\"]",
+        "memory_max = \"64M\"",
+    );
     let output = plan(&file, &["--json"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(json["turns"].as_array().map(Vec::len), Some(8));
     assert_eq!(json["arms"][0]["limits"]["memory_max"], 64 << 20);
-    assert_eq!(json["estimate"]["shortest_seconds"], 8 * 12 * 3600 + 7 * 300);
+    assert_eq!(
+        json["estimate"]["shortest_seconds"],
+        8 * 12 * 3600 + 7 * 300
+    );
     assert_eq!(json["may_run"], output.status.success());
-    assert!(json["disk"][0]["bytes"].as_u64().is_some_and(|bytes| bytes > 8 * 12 * (4 << 20)));
+    assert!(
+        json["disk"][0]["bytes"]
+            .as_u64()
+            .is_some_and(|bytes| bytes > 8 * 12 * (4 << 20))
+    );
 }

@@ -1,7 +1,12 @@
 //! `faultline experiment report` over folders of experiments that nobody ran: journals and logs are written here, the
 //! recordings are made up with known arms.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 use crate::support::made::day::Arm;
 use crate::support::made::{self, busy, faultline, said};
@@ -36,9 +41,15 @@ impl Made {
             launcher: "cgroup v2".to_owned(),
             turns,
         };
-        let mut made = Made { folder: Folder::new(folder), lines: Vec::new() };
+        let mut made = Made {
+            folder: Folder::new(folder),
+            lines: Vec::new(),
+        };
         made.write(planned);
-        made.write(Entry::Runner { pid: 1, boot: "boot".to_owned() });
+        made.write(Entry::Runner {
+            pid: 1,
+            boot: "boot".to_owned(),
+        });
         made
     }
 
@@ -49,15 +60,38 @@ impl Made {
 
     fn run(&mut self, scheduled: &Scheduled, outcome: Outcome, io_us: u64) {
         let run = scheduled.run;
-        self.write(Entry::Step { run, attempt: 1, step: Step::Host });
+        self.write(Entry::Step {
+            run,
+            attempt: 1,
+            step: Step::Host,
+        });
         let evidence = Evidence {
-            memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(outcome == Outcome::OutOfMemory))]),
+            memory_events: BTreeMap::from([(
+                "oom_kill".to_owned(),
+                u64::from(outcome == Outcome::OutOfMemory),
+            )]),
             memory_peak: Some(3 << 30),
-            pressure: BTreeMap::from([("io".to_owned(), Pressure { some_us: io_us, full_us: 0 })]),
+            pressure: BTreeMap::from([(
+                "io".to_owned(),
+                Pressure {
+                    some_us: io_us,
+                    full_us: 0,
+                },
+            )]),
             ..Evidence::default()
         };
-        let ending = Ending { outcome, validity: Validity::Valid, evidence, notes: Vec::new(), stopped_unix_ns: None };
-        self.write(Entry::RunEnded { run, attempt: 1, ending: Box::new(ending) });
+        let ending = Ending {
+            outcome,
+            validity: Validity::Valid,
+            evidence,
+            notes: Vec::new(),
+            stopped_unix_ns: None,
+        };
+        self.write(Entry::RunEnded {
+            run,
+            attempt: 1,
+            ending: Box::new(ending),
+        });
     }
 
     /// Where a run keeps its files.
@@ -68,17 +102,29 @@ impl Made {
     }
 
     fn keep(&self) {
-        let lines = self.lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n");
+        let lines = self
+            .lines
+            .iter()
+            .map(|line| serde_json::to_string(line).unwrap() + "\n");
         fs::write(self.folder.journal(), lines.collect::<String>()).unwrap();
     }
 }
 
 fn scheduled(run: u32, arm: &str, replicate: u32) -> Scheduled {
-    Scheduled { run, arm: arm.to_owned(), replicate, lane: "here".to_owned(), second: false }
+    Scheduled {
+        run,
+        arm: arm.to_owned(),
+        replicate,
+        lane: "here".to_owned(),
+        second: false,
+    }
 }
 
 fn plan(folder: &Path, more: &str) -> String {
-    format!("name = \"made\"\nfolder = {:?}\nreplicates = 3\n{more}", folder.display().to_string())
+    format!(
+        "name = \"made\"\nfolder = {:?}\nreplicates = 3\n{more}",
+        folder.display().to_string()
+    )
 }
 
 /// What a program cache of two sizes does, three replicates each, forwards and backwards.
@@ -89,13 +135,33 @@ fn cache(folder: &Path) -> Made {
          [begin]\nhow = \"as-is\"\n[stop]\nduration = \"1h\"\n[report]\nprimary = \"cache-misses\"\nmargin = 10\n\
          [[arm]]\nname = \"512\"\ncache_entries = 512\n[[arm]]\nname = \"1024\"\ncache_entries = 1024\n",
     );
-    let order = [("512", 1), ("1024", 1), ("1024", 2), ("512", 2), ("512", 3), ("1024", 3)];
-    let runs: Vec<Scheduled> =
-        order.iter().zip(1..).map(|((arm, replicate), run)| scheduled(run, arm, *replicate)).collect();
-    let turns = runs.iter().zip(1..).map(|(run, number)| Turn { number, runs: vec![run.clone()] }).collect();
+    let order = [
+        ("512", 1),
+        ("1024", 1),
+        ("1024", 2),
+        ("512", 2),
+        ("512", 3),
+        ("1024", 3),
+    ];
+    let runs: Vec<Scheduled> = order
+        .iter()
+        .zip(1..)
+        .map(|((arm, replicate), run)| scheduled(run, arm, *replicate))
+        .collect();
+    let turns = runs
+        .iter()
+        .zip(1..)
+        .map(|(run, number)| Turn {
+            number,
+            runs: vec![run.clone()],
+        })
+        .collect();
     let mut made = Made::new(folder, &text, turns);
     for run in &runs {
-        made.write(Entry::TurnBegun { turn: run.run, attempt: 1 });
+        made.write(Entry::TurnBegun {
+            turn: run.run,
+            attempt: 1,
+        });
         let arm = Arm {
             seconds: 200,
             cache: run.arm.parse().unwrap(),
@@ -116,13 +182,27 @@ fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_a
     let mut made = cache(&temp.path().join("e"));
     made.write(Entry::Finished);
     made.keep();
-    let output = faultline([Path::new("experiment"), Path::new("report"), made.folder.path()]);
+    let output = faultline([
+        Path::new("experiment"),
+        Path::new("report"),
+        made.folder.path(),
+    ]);
     assert!(output.status.success(), "{}", said(&output));
     let told = String::from_utf8(output.stdout).unwrap();
     let page = made.folder.path().join("report/report.html");
-    assert!(told.starts_with("Program cache misses per batch is lower with 1024 than with 512."), "{told}");
-    assert_eq!(told.lines().nth(1), Some(page.display().to_string().as_str()));
-    assert!(fs::read_to_string(&page).unwrap().contains("The experiment"));
+    assert!(
+        told.starts_with("Program cache misses per batch is lower with 1024 than with 512."),
+        "{told}"
+    );
+    assert_eq!(
+        told.lines().nth(1),
+        Some(page.display().to_string().as_str())
+    );
+    assert!(
+        fs::read_to_string(&page)
+            .unwrap()
+            .contains("The experiment")
+    );
     let text = fs::read_to_string(made.folder.path().join("report/report.md")).unwrap();
     for part in [
         "# Experiment made",
@@ -132,11 +212,24 @@ fn a_finished_experiment_becomes_a_page_a_text_and_tables_by_the_plan_s_metric_a
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let csv = |id: &str| fs::read_to_string(made.folder.path().join(format!("report/tables/{id}.csv"))).unwrap();
+    let csv = |id: &str| {
+        fs::read_to_string(made.folder.path().join(format!("report/tables/{id}.csv"))).unwrap()
+    };
     let schedule = csv("schedule");
     assert_eq!(schedule.lines().count(), 7, "{schedule}");
-    assert!(schedule.lines().nth(1).unwrap().starts_with("1,1,512,1,here,2026-09-21 06:03:00 UTC,"), "{schedule}");
-    assert!(csv("arms").contains("1024,1024,3,3,0,0,0,0,0"), "{}", csv("arms"));
+    assert!(
+        schedule
+            .lines()
+            .nth(1)
+            .unwrap()
+            .starts_with("1,1,512,1,here,2026-09-21 06:03:00 UTC,"),
+        "{schedule}"
+    );
+    assert!(
+        csv("arms").contains("1024,1024,3,3,0,0,0,0,0"),
+        "{}",
+        csv("arms")
+    );
     assert_eq!(csv("runs").lines().count(), 7);
 }
 
@@ -146,8 +239,16 @@ fn a_report_renews_its_own_folder_and_no_other_unless_that_is_asked_for() {
     let made = cache(&temp.path().join("e"));
     made.keep();
     let report = |more: &[&str]| {
-        let words = ["experiment".to_owned(), "report".to_owned(), made.folder.path().display().to_string()];
-        faultline(words.into_iter().chain(more.iter().map(|word| (*word).to_owned())))
+        let words = [
+            "experiment".to_owned(),
+            "report".to_owned(),
+            made.folder.path().display().to_string(),
+        ];
+        faultline(
+            words
+                .into_iter()
+                .chain(more.iter().map(|word| (*word).to_owned())),
+        )
     };
     assert!(report(&[]).status.success());
     assert!(report(&[]).status.success());
@@ -158,7 +259,10 @@ fn a_report_renews_its_own_folder_and_no_other_unless_that_is_asked_for() {
     assert!(said(&refused).contains("--force"), "{}", said(&refused));
     assert!(report(&["--out", &elsewhere, "--force"]).status.success());
     let one = fs::read(made.folder.path().join("report/report.md")).unwrap();
-    assert_eq!(one, fs::read(temp.path().join("elsewhere/report.md")).unwrap());
+    assert_eq!(
+        one,
+        fs::read(temp.path().join("elsewhere/report.md")).unwrap()
+    );
 }
 
 #[test]
@@ -167,7 +271,10 @@ fn where_there_is_no_experiment_the_report_says_what_is_missing() {
     let output = faultline([Path::new("experiment"), Path::new("report"), temp.path()]);
     assert_eq!(output.status.code(), Some(1));
     let said = said(&output);
-    assert!(said.contains("no experiment was begun here") && said.contains("experiment run PLAN"), "{said}");
+    assert!(
+        said.contains("no experiment was begun here") && said.contains("experiment run PLAN"),
+        "{said}"
+    );
 }
 
 /// The log of a replay of 300 slots that starts at slot 1000, with so many milliseconds and misses a slot.
@@ -176,7 +283,12 @@ fn log(ms: u64, misses: u64) -> String {
     for slot in 1000..1300_u64 {
         let at = (slot - 1000) * ms + (slot * 7919) % 5;
         let head = |name: &str| {
-            format!("[2026-11-21T04:{:02}:{:02}.{:03}000000Z INFO  {name}]", at / 60_000, at / 1000 % 60, at % 1000)
+            format!(
+                "[2026-11-21T04:{:02}:{:02}.{:03}000000Z INFO  {name}]",
+                at / 60_000,
+                at / 1000 % 60,
+                at % 1000
+            )
         };
         writeln!(
             text,
@@ -223,35 +335,68 @@ fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table(
         ("512", 3, 30, 12),
         ("1024", 3, 20, 2),
     ];
-    let runs: Vec<Scheduled> = order.iter().zip(1..).map(|((arm, rep, ..), run)| scheduled(run, arm, *rep)).collect();
-    let turns = runs.iter().zip(1..).map(|(run, number)| Turn { number, runs: vec![run.clone()] }).collect();
+    let runs: Vec<Scheduled> = order
+        .iter()
+        .zip(1..)
+        .map(|((arm, rep, ..), run)| scheduled(run, arm, *rep))
+        .collect();
+    let turns = runs
+        .iter()
+        .zip(1..)
+        .map(|(run, number)| Turn {
+            number,
+            runs: vec![run.clone()],
+        })
+        .collect();
     let mut made = Made::new(&folder, &text, turns);
     for (run, (.., ms, misses)) in runs.iter().zip(order) {
-        made.write(Entry::TurnBegun { turn: run.run, attempt: 1 });
+        made.write(Entry::TurnBegun {
+            turn: run.run,
+            attempt: 1,
+        });
         let place = made.place(run);
         fs::write(place.join("output.log"), log(ms, misses)).unwrap();
-        made::Plain { began: 1_800_000_000 + u64::from(run.run) * 100, ..made::Plain::default() }
-            .write(&place.join("run.fltl"));
+        made::Plain {
+            began: 1_800_000_000 + u64::from(run.run) * 100,
+            ..made::Plain::default()
+        }
+        .write(&place.join("run.fltl"));
         made.run(run, Outcome::Completed, 0);
     }
     made.write(Entry::Finished);
     made.keep();
-    let output = faultline([Path::new("experiment"), Path::new("report"), made.folder.path()]);
+    let output = faultline([
+        Path::new("experiment"),
+        Path::new("report"),
+        made.folder.path(),
+    ]);
     assert!(output.status.success(), "{}", said(&output));
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("Program cache time per batch is lower with 1024 than with 512."), "{told}");
+    assert!(
+        told.starts_with("Program cache time per batch is lower with 1024 than with 512."),
+        "{told}"
+    );
     let csv = |path: &str| fs::read_to_string(folder.join("report").join(path)).unwrap();
     let slots = csv("slots/002-1024-r1.csv");
     assert_eq!(slots.lines().count(), 301);
     assert_eq!(slots.lines().nth(1), Some("1000,,0,2,1,1,1"));
     // Slot by slot 10 ms and 11 misses less, in the pair of the first replicates.
     let paired = csv("tables/paired.csv");
-    let row = paired.lines().find(|line| line.contains("1024, run 1 against 512, run 1")).unwrap();
+    let row = paired
+        .lines()
+        .find(|line| line.contains("1024, run 1 against 512, run 1"))
+        .unwrap();
     assert!(row.contains("Replay time,-10"), "{row}");
     let counts = csv("tables/paired-counts.csv");
-    assert!(counts.contains("\"1024, run 1 against 512, run 1\",Cache misses,-11"), "{counts}");
+    assert!(
+        counts.contains("\"1024, run 1 against 512, run 1\",Cache misses,-11"),
+        "{counts}"
+    );
     // Identical work: that the load differs is no caveat.
     let text = csv("report.md");
     assert!(!text.contains("did not process the same slots"), "{text}");
-    assert!(text.contains("6 of 6 runs did their work to the end."), "{text}");
+    assert!(
+        text.contains("6 of 6 runs did their work to the end."),
+        "{text}"
+    );
 }

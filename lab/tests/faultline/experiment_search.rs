@@ -1,7 +1,11 @@
 //! A search of the least memory over validators of which it is known: the real runner, the real daemon, limits of the kernel;
 //! the validator reads a file in virtual time, so that neither disk nor CPUs decide what is enough.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::simulated::{Scene, said};
 use faultline_experiments::folder::Folder;
@@ -39,27 +43,39 @@ fn scene_of(most: &str, truth: &str) -> Option<Scene> {
         scene.path("truth").display().to_string(),
         scene.ports.port(1)
     );
-    let search =
-        format!("[search]\nwhat = \"memory\"\nfrom = \"52M\"\nsettle = \"1s\"\ndwell = \"2s\"\nmost = \"{most}\"\n");
-    scene.plan("name = \"least\"\nreplicates = 1", &command, "first_transaction_within = \"1m\"", &search);
+    let search = format!(
+        "[search]\nwhat = \"memory\"\nfrom = \"52M\"\nsettle = \"1s\"\ndwell = \"2s\"\nmost = \"{most}\"\n"
+    );
+    scene.plan(
+        "name = \"least\"\nreplicates = 1",
+        &command,
+        "first_transaction_within = \"1m\"",
+        &search,
+    );
     scene.write("faultlined.toml", DAEMON);
     Some(scene)
 }
 
 /// Dwells of two seconds need answers more often than once a second.
-const DAEMON: &str =
-    "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
+const DAEMON: &str = "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
 
 fn standing(scene: &Scene) -> JournalState {
-    let lines = journal::read(&Folder::new(&scene.path("experiment")).journal()).unwrap_or_default();
+    let lines =
+        journal::read(&Folder::new(&scene.path("experiment")).journal()).unwrap_or_default();
     JournalState::of(&lines)
 }
 
 /// What the newest attempt at the one run has searched.
 fn searched(scene: &Scene) -> Searched {
     let standing = standing(scene);
-    let newest = standing.attempts.get(&1).and_then(|attempts| attempts.last());
-    newest.and_then(|newest| newest.runs.get(&1)).map(|run| run.searched.clone()).unwrap_or_default()
+    let newest = standing
+        .attempts
+        .get(&1)
+        .and_then(|attempts| attempts.last());
+    newest
+        .and_then(|newest| newest.runs.get(&1))
+        .map(|run| run.searched.clone())
+        .unwrap_or_default()
 }
 
 fn found(answer: &Answer) -> (u64, u64) {
@@ -72,14 +88,37 @@ fn found(answer: &Answer) -> (u64, u64) {
 #[track_caller]
 fn holds_the_knee(searched: &Searched) {
     let answer = searched.answer.as_ref().expect("an answer");
-    let said: Vec<String> = searched.lines.iter().map(|(line, at)| format!("{at} {line:?}")).collect();
+    let said: Vec<String> = searched
+        .lines
+        .iter()
+        .map(|(line, at)| format!("{at} {line:?}"))
+        .collect();
     let said = said.join("\n");
-    assert!(matches!(answer.outcome, Outcome::Found { .. }), "{answer:#?}\n{said}");
+    assert!(
+        matches!(answer.outcome, Outcome::Found { .. }),
+        "{answer:#?}\n{said}"
+    );
     let (low, high) = found(answer);
-    assert!(low <= KNEE && KNEE <= high, "{} to {} KiB\n{said}", low >> 10, high >> 10);
+    assert!(
+        low <= KNEE && KNEE <= high,
+        "{} to {} KiB\n{said}",
+        low >> 10,
+        high >> 10
+    );
     assert!(high as f64 <= 1.1 * low as f64, "{low} to {high}\n{said}");
-    let failed = |line: &Line| matches!(line, Line::Dwell { verdict: Verdict::Failed, .. });
-    assert!(searched.lines.iter().any(|(line, _)| failed(line)), "{said}");
+    let failed = |line: &Line| {
+        matches!(
+            line,
+            Line::Dwell {
+                verdict: Verdict::Failed,
+                ..
+            }
+        )
+    };
+    assert!(
+        searched.lines.iter().any(|(line, _)| failed(line)),
+        "{said}"
+    );
 }
 
 #[test]
@@ -89,11 +128,21 @@ fn the_least_memory_is_found_in_one_run_and_nothing_is_killed() {
     holds_the_knee(&searched);
     // Whoever scrapes the recorder, or reads its recording, knows the verdicts too.
     let events = scene.recording(&scene.ran()[0]).events().expect("events");
-    let marks = events.iter().filter(|event| event.kind == EventKind::Mark).count();
-    let dwells = searched.lines.iter().filter(|(line, _)| matches!(line, Line::Dwell { .. })).count();
+    let marks = events
+        .iter()
+        .filter(|event| event.kind == EventKind::Mark)
+        .count();
+    let dwells = searched
+        .lines
+        .iter()
+        .filter(|(line, _)| matches!(line, Line::Dwell { .. }))
+        .count();
     assert_eq!(marks, dwells, "{events:#?}");
     let status = said(&scene.experiment(&["status"]));
-    assert!(status.contains("the least headroom is ") && status.contains(" kept up, "), "{status}");
+    assert!(
+        status.contains("the least headroom is ") && status.contains(" kept up, "),
+        "{status}"
+    );
 }
 
 /// Runs a plan to its end; what it has searched.
@@ -101,8 +150,18 @@ fn ran(scene: &Scene) -> Searched {
     scene.run(&["ledger"]);
     scene.nothing_is_left();
     let ran = scene.ran();
-    assert_eq!((ran[0].outcome.as_str(), ran[0].attempt), ("completed", 1), "{ran:#?}");
-    assert_eq!(ran[0].ending["evidence"]["memory_events"]["oom_kill"].as_u64().unwrap_or(0), 0, "{ran:#?}");
+    assert_eq!(
+        (ran[0].outcome.as_str(), ran[0].attempt),
+        ("completed", 1),
+        "{ran:#?}"
+    );
+    assert_eq!(
+        ran[0].ending["evidence"]["memory_events"]["oom_kill"]
+            .as_u64()
+            .unwrap_or(0),
+        0,
+        "{ran:#?}"
+    );
     searched(scene)
 }
 
@@ -118,13 +177,25 @@ fn five_searches_of_five_find_the_least_memory() {
 #[test]
 #[ignore = "takes three minutes: .ci/run --long; search::tests has the same without a kernel in the short run"]
 fn memory_that_leaks_does_not_settle_and_its_headroom_is_found() {
-    let Some(scene) = scene(&format!("{UNSEEN}leak_mib_per_minute = 300\n")) else { return };
+    let Some(scene) = scene(&format!("{UNSEEN}leak_mib_per_minute = 300\n")) else {
+        return;
+    };
     let searched = ran(&scene);
     let answer = searched.answer.as_ref().expect("an answer");
     assert_eq!(answer.settles, Some(false), "{answer:#?}");
-    assert_eq!(answer.memory.iter().map(|memory| memory.hours).collect::<Vec<_>>(), [1.0, 12.0, 24.0]);
+    assert_eq!(
+        answer
+            .memory
+            .iter()
+            .map(|memory| memory.hours)
+            .collect::<Vec<_>>(),
+        [1.0, 12.0, 24.0]
+    );
     let (low, high) = found(answer);
-    assert!(low as f64 >= KNEE as f64 * 0.85 && high as f64 <= KNEE as f64 * 1.15, "{answer:#?}");
+    assert!(
+        low as f64 >= KNEE as f64 * 0.85 && high as f64 <= KNEE as f64 * 1.15,
+        "{answer:#?}"
+    );
     let grows = answer.grows.expect("it grows") / (5 * 3600 * MIB) as f64;
     assert!((0.9..1.1).contains(&grows), "{answer:#?}");
 }
@@ -147,12 +218,18 @@ fn load_from_outside_in_half_of_the_dwells_makes_failures_void_and_the_answer_th
     });
     holds_the_knee(&searched);
     let void = |line: &Line| match line {
-        Line::Dwell { verdict: Verdict::Void, evidence, .. } => {
-            evidence.why.iter().any(|why| why.contains("for a CPU"))
-        }
+        Line::Dwell {
+            verdict: Verdict::Void,
+            evidence,
+            ..
+        } => evidence.why.iter().any(|why| why.contains("for a CPU")),
         _ => false,
     };
-    assert!(searched.lines.iter().any(|(line, _)| void(line)), "{:#?}", searched.lines);
+    assert!(
+        searched.lines.iter().any(|(line, _)| void(line)),
+        "{:#?}",
+        searched.lines
+    );
 }
 
 /// After the references until a dwell is void, and again after the next one that is not: half of the dwells. Void ones of a host that
@@ -160,8 +237,13 @@ fn load_from_outside_in_half_of_the_dwells_makes_failures_void_and_the_answer_th
 fn load_every_second_dwell(journal: &Path, over: &AtomicBool, loaded: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let text = std::fs::read_to_string(journal).unwrap_or_default();
-        let dwells: Vec<&str> = text.lines().filter(|line| line.contains(r#""search":"dwell""#)).collect();
-        let void = dwells.last().is_some_and(|line| line.contains(r#""verdict":"void""#));
+        let dwells: Vec<&str> = text
+            .lines()
+            .filter(|line| line.contains(r#""search":"dwell""#))
+            .collect();
+        let void = dwells
+            .last()
+            .is_some_and(|line| line.contains(r#""verdict":"void""#));
         loaded.store(dwells.len() > 2 && !void, Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -183,11 +265,16 @@ fn burn(over: &AtomicBool, loaded: &AtomicBool) {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
     // It need not come to an end of its own twice.
-    let Some(scene) = scene_of("1m", UNSEEN) else { return };
+    let Some(scene) = scene_of("1m", UNSEEN) else {
+        return;
+    };
     let made = scene.init(&["ledger"]);
     assert_eq!(made.status.code(), Some(0), "{}", said(&made));
     let words = ["experiment", "run", "--launcher", "direct"].map(str::to_owned);
-    let arguments = words.into_iter().chain([scene.path("plan.toml").display().to_string()]).collect();
+    let arguments = words
+        .into_iter()
+        .chain([scene.path("plan.toml").display().to_string()])
+        .collect();
     let program = Program {
         path: scene.path("faultline"),
         arguments,
@@ -195,12 +282,28 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
         output: scene.path("output"),
     };
     let mut runner = Running::start(&program).expect("a runner");
-    let squeezed = |line: &Line| matches!(line, Line::Dwell { headroom: Some(_), .. });
+    let squeezed = |line: &Line| {
+        matches!(
+            line,
+            Line::Dwell {
+                headroom: Some(_),
+                ..
+            }
+        )
+    };
     eventually_seeing(PATIENCE, "a dwell under a limit", || {
         let searched = searched(&scene);
         let status = runner.ended_with().expect("a status");
-        assert!(status.is_none(), "{}", std::fs::read_to_string(scene.path("output")).unwrap_or_default());
-        if searched.lines.iter().any(|(line, _)| squeezed(line)) { Ok(()) } else { Err(searched.lines.len()) }
+        assert!(
+            status.is_none(),
+            "{}",
+            std::fs::read_to_string(scene.path("output")).unwrap_or_default()
+        );
+        if searched.lines.iter().any(|(line, _)| squeezed(line)) {
+            Ok(())
+        } else {
+            Err(searched.lines.len())
+        }
     });
     let status = said(&scene.experiment(&["status"]));
     assert!(status.contains("kept up, "), "{status}");
@@ -214,16 +317,37 @@ fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_a
     let resumed = scene.experiment(&["resume"]);
     assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
     scene.nothing_is_left();
-    assert!(said(&resumed).contains("the search before was cut off, and this one began anew"), "{}", said(&resumed));
+    assert!(
+        said(&resumed).contains("the search before was cut off, and this one began anew"),
+        "{}",
+        said(&resumed)
+    );
     let standing = standing(&scene);
     assert_eq!(standing.searches_cut_off(1), 1);
     let ran = scene.ran();
-    assert_eq!((ran[0].outcome.as_str(), ran[0].attempt), ("completed", 2), "{ran:#?}");
-    assert!(ran[0].ending["notes"].to_string().contains("began anew"), "{ran:#?}");
+    assert_eq!(
+        (ran[0].outcome.as_str(), ran[0].attempt),
+        ("completed", 2),
+        "{ran:#?}"
+    );
+    assert!(
+        ran[0].ending["notes"].to_string().contains("began anew"),
+        "{ran:#?}"
+    );
     let again = searched(&scene);
     assert!(again.answer.is_some());
-    assert!(matches!(again.lines.first(), Some((Line::Dwell { headroom: None, .. }, _))), "references come first");
-    let newest = Entry::TurnBegun { turn: 1, attempt: 2 };
-    let lines = journal::read(&Folder::new(&scene.path("experiment")).journal()).expect("a journal");
+    assert!(
+        matches!(
+            again.lines.first(),
+            Some((Line::Dwell { headroom: None, .. }, _))
+        ),
+        "references come first"
+    );
+    let newest = Entry::TurnBegun {
+        turn: 1,
+        attempt: 2,
+    };
+    let lines =
+        journal::read(&Folder::new(&scene.path("experiment")).journal()).expect("a journal");
     assert!(lines.iter().any(|line| line.entry == newest));
 }

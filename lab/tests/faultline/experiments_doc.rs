@@ -1,6 +1,10 @@
 //! The document about experiments against the program: every key of a plan, every plan that it names.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a failed expectation is a failed test")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a failed expectation is a failed test"
+)]
 
 use faultline_experiments::plan::{load, parse};
 use std::collections::BTreeSet;
@@ -54,18 +58,29 @@ fn known() -> BTreeSet<String> {
     let mut keys = BTreeSet::new();
     let mut tables = BTreeSet::new();
     for mistake in mistakes {
-        let Some((place, known)) = mistake.what.split_once("qqqqqqqq: unknown key; known here: ") else { continue };
+        let Some((place, known)) = mistake
+            .what
+            .split_once("qqqqqqqq: unknown key; known here: ")
+        else {
+            continue;
+        };
         tables.insert(place.trim_end_matches('.').to_owned());
         keys.extend(known.split(", ").map(|key| format!("{place}{key}")));
     }
-    keys.into_iter().filter(|key| !tables.contains(key)).collect()
+    keys.into_iter()
+        .filter(|key| !tables.contains(key))
+        .collect()
 }
 
 /// First cells of the rows below a heading that are a single piece of code.
 fn first_cells(text: &str, heading: &str) -> BTreeSet<String> {
-    let (_, after) = text.split_once(heading).unwrap_or_else(|| panic!("there is no {heading}"));
+    let (_, after) = text
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("there is no {heading}"));
     let chapter = after.split("\n#").next().unwrap_or(after);
-    let cells = chapter.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
+    let cells = chapter
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"));
     cells.map(|(key, _)| key.to_owned()).collect()
 }
 
@@ -73,8 +88,16 @@ fn first_cells(text: &str, heading: &str) -> BTreeSet<String> {
 fn the_document_has_every_key_of_a_plan_and_no_other() {
     let (known, told) = (known(), first_cells(&document(), "### Every key"));
     assert!(known.len() > 60, "{known:?}");
-    assert_eq!(known.difference(&told).collect::<Vec<_>>(), Vec::<&String>::new(), "not in the document");
-    assert_eq!(told.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new(), "no such key");
+    assert_eq!(
+        known.difference(&told).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "not in the document"
+    );
+    assert_eq!(
+        told.difference(&known).collect::<Vec<_>>(),
+        Vec::<&String>::new(),
+        "no such key"
+    );
 }
 
 #[test]
@@ -88,8 +111,15 @@ fn the_document_names_every_ready_plan_and_each_can_be_loaded() {
             continue;
         }
         plans += 1;
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(text.contains(&format!("(../experiments/{name})")), "{name} is not in the document");
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        assert!(
+            text.contains(&format!("(../experiments/{name})")),
+            "{name} is not in the document"
+        );
         if let Err(mistakes) = load(&path) {
             panic!("{name}: {mistakes:#?}");
         }
@@ -107,18 +137,37 @@ fn every_placeholder_of_the_document_is_known_and_every_known_one_is_in_it() {
              port_range = \"8002-8040\"\n[begin]\nhow = \"as-is\"\n[[arm]]\nname = \"a\"\ncache_entries = 1\n"
         )
     };
-    let (_, after) = text.split_once("Placeholders in command").expect("a paragraph about placeholders");
+    let (_, after) = text
+        .split_once("Placeholders in command")
+        .expect("a paragraph about placeholders");
     let paragraph = after.split("\n\n").next().unwrap_or(after);
-    let told: BTreeSet<&str> = paragraph.split('`').skip(1).step_by(2).filter(|word| word.starts_with('{')).collect();
+    let told: BTreeSet<&str> = paragraph
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter(|word| word.starts_with('{'))
+        .collect();
     for word in &told {
         if let Err(mistakes) = parse(&plan(word), Path::new("/plan.toml")) {
             panic!("{word}: {mistakes:?}");
         }
     }
-    let mistakes = parse(&plan("{nothing}"), Path::new("/plan.toml")).expect_err("it stands for nothing");
-    let said = mistakes.iter().map(|mistake| mistake.what.as_str()).collect::<String>();
-    let (_, known) = said.split_once("Known: ").unwrap_or_else(|| panic!("{said}"));
-    for word in known.split(", ").map(|word| word.trim_matches(['{', '}', '.'])) {
-        assert!(told.contains(format!("{{{word}}}").as_str()), "{word} is not in the document: {told:?}");
+    let mistakes =
+        parse(&plan("{nothing}"), Path::new("/plan.toml")).expect_err("it stands for nothing");
+    let said = mistakes
+        .iter()
+        .map(|mistake| mistake.what.as_str())
+        .collect::<String>();
+    let (_, known) = said
+        .split_once("Known: ")
+        .unwrap_or_else(|| panic!("{said}"));
+    for word in known
+        .split(", ")
+        .map(|word| word.trim_matches(['{', '}', '.']))
+    {
+        assert!(
+            told.contains(format!("{{{word}}}").as_str()),
+            "{word} is not in the document: {told:?}"
+        );
     }
 }

@@ -1,6 +1,10 @@
 //! `faultline hold`: what a program is in its group until it may begin.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
@@ -17,7 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 fn fifo(folder: &Path) -> OsString {
     let path = folder.join("gate");
-    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    rustix::fs::mkfifoat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+    )
+    .unwrap();
     path.into()
 }
 
@@ -37,18 +46,41 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
     let program = folder.path().join("faultline");
     std::fs::copy(FAULTLINE, &program).unwrap();
     let gate = folder.path().join("gate");
-    let mut command: Vec<OsString> = vec![program.into(), "hold".into(), "--gate".into(), gate.clone().into()];
+    let mut command: Vec<OsString> = vec![
+        program.into(),
+        "hold".into(),
+        "--gate".into(),
+        gate.clone().into(),
+    ];
     command.extend(["--parent".into(), std::process::id().to_string().into()]);
-    command.extend(["--", "sh", "-c", "echo \"$GIVEN, $TOLD, $$, $(id -un)\"; exit 7"].map(OsString::from));
+    command.extend(
+        [
+            "--",
+            "sh",
+            "-c",
+            "echo \"$GIVEN, $TOLD, $$, $(id -un)\"; exit 7",
+        ]
+        .map(OsString::from),
+    );
     let scope = format!("hold_{}", std::process::id());
     let job = Job {
-        name: GroupName { scope: scope.clone(), run: "r001_a1".to_owned(), part: "validator".to_owned() },
+        name: GroupName {
+            scope: scope.clone(),
+            run: "r001_a1".to_owned(),
+            part: "validator".to_owned(),
+        },
         command,
-        environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("GIVEN".into(), "given".into())],
+        environment: vec![
+            ("PATH".into(), "/usr/bin:/bin".into()),
+            ("GIVEN".into(), "given".into()),
+        ],
         user: Some("nobody".to_owned()),
         folder: None,
         output: folder.path().join("output"),
-        limits: Limits { memory_max: Some(256 << 20), ..Limits::default() },
+        limits: Limits {
+            memory_max: Some(256 << 20),
+            ..Limits::default()
+        },
         open_files: None,
         gate: Some(gate),
         longest: None,
@@ -60,7 +92,10 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
     let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
     let output = std::fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");
-    assert_eq!(output, format!("given, to=ld, {}, nobody\n", launched.pid()));
+    assert_eq!(
+        output,
+        format!("given, to=ld, {}, nobody\n", launched.pid())
+    );
     launched.close().unwrap();
     assert_eq!(launcher.leftovers(&scope).unwrap(), [""; 0]);
 }
@@ -68,17 +103,33 @@ fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process()
 #[test]
 fn it_keeps_to_the_cpus_it_is_told_and_says_which_it_cannot_have() {
     let held = |cpus: &str| {
-        let words = ["hold", "--cpus", cpus, "--", "grep", "Cpus_allowed_list", "/proc/self/status"];
+        let words = [
+            "hold",
+            "--cpus",
+            cpus,
+            "--",
+            "grep",
+            "Cpus_allowed_list",
+            "/proc/self/status",
+        ];
         Command::new(FAULTLINE).args(words).output().unwrap()
     };
     let own = std::fs::read_to_string("/proc/self/status").unwrap();
-    let own = own.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim().to_owned();
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+        .unwrap()
+        .trim()
+        .to_owned();
     let last = own.rsplit([',', '-']).next().unwrap();
     let said = String::from_utf8(held(last).stdout).unwrap();
     assert_eq!(said.split_whitespace().last(), Some(last), "{said}");
     let refused = held("8000");
     let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(!refused.status.success() && said.contains("CPUs 8000 cannot be had"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("CPUs 8000 cannot be had"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -88,9 +139,17 @@ fn without_a_parent_it_outlives_the_one_that_started_it() {
     let mut starter = Command::new("sh");
     let output = folder.path().join("output");
     let gate = fifo(folder.path());
-    starter.args(["-c", script, "sh", FAULTLINE]).arg(&gate).arg(&output).stderr(Stdio::null());
+    starter
+        .args(["-c", script, "sh", FAULTLINE])
+        .arg(&gate)
+        .arg(&output)
+        .stderr(Stdio::null());
     let said = starter.output().unwrap();
-    let holder: u32 = String::from_utf8(said.stdout).unwrap().trim().parse().unwrap();
+    let holder: u32 = String::from_utf8(said.stdout)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     // Opening for writing waits for it to come.
     std::fs::write(&gate, b"TOLD=told\0open").unwrap();
     eventually(PATIENCE, "its end", || (!is_alive(holder)).then_some(()));
@@ -101,6 +160,9 @@ fn without_a_parent_it_outlives_the_one_that_started_it() {
 fn with_a_parent_that_is_not_its_own_it_gives_up() {
     let folder = tempfile::tempdir().unwrap();
     let mut holder = Command::new(FAULTLINE);
-    holder.args(["hold", "--parent", "1", "--gate"]).arg(fifo(folder.path())).args(["--", "true"]);
+    holder
+        .args(["hold", "--parent", "1", "--gate"])
+        .arg(fifo(folder.path()))
+        .args(["--", "true"]);
     assert_eq!(holder.status().unwrap().code(), Some(125));
 }

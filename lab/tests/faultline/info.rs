@@ -1,6 +1,10 @@
 //! What `faultline info` tells of whole, unfinished and damaged recordings.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 
 use crate::support::made::day::Arm;
 use crate::support::made::{Plain, busy, faultline, said};
@@ -54,10 +58,18 @@ fn a_whole_recording_is_told_in_words_and_in_json() {
     let json = json(&path);
     assert_eq!(json["finished"], true);
     assert_eq!(json["labels"]["arm"], "512G");
-    assert_eq!(json["phases"][2], serde_json::json!({"phase": "at_tip", "seconds": 4.0}));
+    assert_eq!(
+        json["phases"][2],
+        serde_json::json!({"phase": "at_tip", "seconds": 4.0})
+    );
     assert_eq!(json["gaps"][0]["missed"], 3);
     assert_eq!(json["first_unix_ns"], 1_800_000_001_000_000_000_u64);
-    let rows = json["tables"].as_array().unwrap().iter().find(|table| table["name"] == "process_sample").unwrap();
+    let rows = json["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|table| table["name"] == "process_sample")
+        .unwrap();
     assert_eq!(rows["rows"], 9);
 }
 
@@ -65,9 +77,17 @@ fn a_whole_recording_is_told_in_words_and_in_json() {
 fn a_recording_without_an_end_is_read_and_said_to_be_unfinished() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.fltl");
-    Plain { finished: false, ..Plain::default() }.write(&path);
+    Plain {
+        finished: false,
+        ..Plain::default()
+    }
+    .write(&path);
     let text = said(&info(&[&path]));
-    assert!(text.contains("not finished") && text.contains("still being written, or its daemon was killed"), "{text}");
+    assert!(
+        text.contains("not finished")
+            && text.contains("still being written, or its daemon was killed"),
+        "{text}"
+    );
     assert_eq!(json(&path)["sessions"][0]["ended_unix_ns"], Value::Null);
 }
 
@@ -77,10 +97,17 @@ fn what_is_no_recording_is_told_and_the_others_are_shown() {
     let path = |name: &str| folder.path().join(name);
     Plain::default().write(&path("good.fltl"));
     std::fs::write(path("text.fltl"), "The quick brown fox. ".repeat(300)).unwrap();
-    let output = info(&[&path("nowhere.fltl"), &path("text.fltl"), &path("good.fltl")]);
+    let output = info(&[
+        &path("nowhere.fltl"),
+        &path("text.fltl"),
+        &path("good.fltl"),
+    ]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("nowhere.fltl: no such file") && text.contains("text.fltl: not a recording"), "{text}");
+    assert!(
+        text.contains("nowhere.fltl: no such file") && text.contains("text.fltl: not a recording"),
+        "{text}"
+    );
     assert!(text.contains("pid 4711"), "{text}");
 }
 
@@ -103,57 +130,120 @@ fn a_reader_that_has_gone_is_no_failure_and_a_full_device_is() {
         let status = faultline_with(words, gone().into(), gone().into());
         assert_eq!(status.code(), Some(code), "{words:?}");
     }
-    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    assert_eq!(faultline_with(&info, full.into(), std::process::Stdio::null()).code(), Some(1));
+    let full = std::fs::File::options()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    assert_eq!(
+        faultline_with(&info, full.into(), std::process::Stdio::null()).code(),
+        Some(1)
+    );
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
-fn faultline_with(words: &[&Path], out: std::process::Stdio, said: std::process::Stdio) -> std::process::ExitStatus {
+fn faultline_with(
+    words: &[&Path],
+    out: std::process::Stdio,
+    said: std::process::Stdio,
+) -> std::process::ExitStatus {
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_faultline"));
-    command.args(words).stdout(out).stderr(said).status().unwrap()
+    command
+        .args(words)
+        .stdout(out)
+        .stderr(said)
+        .status()
+        .unwrap()
 }
 
 #[test]
 fn a_truncated_recording_is_refused_and_what_is_left_can_be_saved() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    busy(&path("whole.fltl"), Arm { seconds: 300, ..Arm::default() });
+    busy(
+        &path("whole.fltl"),
+        Arm {
+            seconds: 300,
+            ..Arm::default()
+        },
+    );
     let bytes = std::fs::read(path("whole.fltl")).unwrap();
     std::fs::write(path("cut.fltl"), &bytes[..bytes.len() * 2 / 3]).unwrap();
     let output = info(&[&path("cut.fltl")]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("cut.fltl: cut off") && text.contains("--salvage"), "{text}");
+    assert!(
+        text.contains("cut.fltl: cut off") && text.contains("--salvage"),
+        "{text}"
+    );
 
     let salvage = || info(&[&path("cut.fltl"), "--salvage".as_ref(), &path("saved.fltl")]);
     let output = salvage();
     let text = said(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(text.contains("rows rescued") && text.contains("saved.fltl"), "{text}");
+    assert!(
+        text.contains("rows rescued") && text.contains("saved.fltl"),
+        "{text}"
+    );
     assert!(said(&info(&[&path("saved.fltl")])).contains("\nsalvaged_from cut.fltl\n"));
     let (saved, whole) = (json(&path("saved.fltl")), json(&path("whole.fltl")));
-    let rows =
-        |json: &Value| json["tables"].as_array().unwrap().iter().map(|t| t["rows"].as_u64().unwrap()).sum::<u64>();
-    assert!(rows(&saved) > 0 && rows(&saved) < rows(&whole), "{} of {}", rows(&saved), rows(&whole));
+    let rows = |json: &Value| {
+        json["tables"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t["rows"].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    assert!(
+        rows(&saved) > 0 && rows(&saved) < rows(&whole),
+        "{} of {}",
+        rows(&saved),
+        rows(&whole)
+    );
 
     let output = salvage();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("saved.fltl: exists already"), "{}", said(&output));
-    let two = info(&["--salvage".as_ref(), &path("x.fltl"), &path("cut.fltl"), &path("whole.fltl")]);
+    assert!(
+        said(&output).contains("saved.fltl: exists already"),
+        "{}",
+        said(&output)
+    );
+    let two = info(&[
+        "--salvage".as_ref(),
+        &path("x.fltl"),
+        &path("cut.fltl"),
+        &path("whole.fltl"),
+    ]);
     assert_eq!(two.status.code(), Some(1), "{}", said(&two));
 }
 
 #[test]
 fn every_length_of_a_cut_off_recording_is_an_error_and_never_a_panic() {
     let folder = tempfile::tempdir().unwrap();
-    let (whole, cut) = (folder.path().join("whole.fltl"), folder.path().join("cut.fltl"));
+    let (whole, cut) = (
+        folder.path().join("whole.fltl"),
+        folder.path().join("cut.fltl"),
+    );
     Plain::default().write(&whole);
     let bytes = std::fs::read(&whole).unwrap();
     for eighths in 0..8 {
         std::fs::write(&cut, &bytes[..bytes.len() * eighths / 8]).unwrap();
         let output = info(&[&cut]);
-        assert_eq!(output.status.code(), Some(1), "{eighths}/8: {}", said(&output));
-        assert!(said(&output).contains("cut.fltl: "), "{eighths}/8: {}", said(&output));
-        assert!(!said(&output).contains("panicked"), "{eighths}/8: {}", said(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{eighths}/8: {}",
+            said(&output)
+        );
+        assert!(
+            said(&output).contains("cut.fltl: "),
+            "{eighths}/8: {}",
+            said(&output)
+        );
+        assert!(
+            !said(&output).contains("panicked"),
+            "{eighths}/8: {}",
+            said(&output)
+        );
     }
 }

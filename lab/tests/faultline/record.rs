@@ -1,6 +1,10 @@
 //! `faultline record` as its users run it, beside a stand-in for the daemon and beside the real one.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::made;
@@ -56,7 +60,10 @@ impl Scene {
     fn with_the_real_daemon() -> Option<Self> {
         let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
         if !daemon.is_file() {
-            eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", daemon.display());
+            eprintln!(
+                "SKIPPED: no {}; cargo build -p faultlined makes it",
+                daemon.display()
+            );
             return None;
         }
         let scene = Scene::new("");
@@ -93,13 +100,23 @@ impl Scene {
 
     fn run(&self, more: &[&str]) -> Output {
         let mut command = Command::new(FAULTLINE);
-        command.env_remove("SOLANA_METRICS_CONFIG").current_dir(self.0.path()).stdin(Stdio::null());
+        command
+            .env_remove("SOLANA_METRICS_CONFIG")
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
         command.args(self.arguments(more)).output().unwrap()
     }
 
     fn start(&self, more: &[&str]) -> Running {
-        let (path, arguments, output) = (FAULTLINE.into(), self.arguments(more), self.path("output"));
-        Running::start(&Program { path, arguments, environment: Vec::new(), output }).unwrap()
+        let (path, arguments, output) =
+            (FAULTLINE.into(), self.arguments(more), self.path("output"));
+        Running::start(&Program {
+            path,
+            arguments,
+            environment: Vec::new(),
+            output,
+        })
+        .unwrap()
     }
 }
 
@@ -112,14 +129,22 @@ fn end(running: &mut Running) -> ExitStatus {
 }
 
 fn gone(pid: u32) {
-    eventually(PATIENCE, "the process is gone", || (!is_alive(pid)).then_some(()));
+    eventually(PATIENCE, "the process is gone", || {
+        (!is_alive(pid)).then_some(())
+    });
 }
 
 #[test]
 fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs() {
     let scene = Scene::new(STAND_IN);
-    let output =
-        scene.run(&["--label", "arm=a b", "--", "sh", "-c", "echo $$ $SOLANA_METRICS_CONFIG; echo no >&2; exit 7"]);
+    let output = scene.run(&[
+        "--label",
+        "arm=a b",
+        "--",
+        "sh",
+        "-c",
+        "echo $$ $SOLANA_METRICS_CONFIG; echo no >&2; exit 7",
+    ]);
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     let said = text(&output.stdout);
     let (pid, config) = said.trim_end().split_once(' ').unwrap();
@@ -134,7 +159,9 @@ fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs(
     assert_eq!(scene.text("ended"), "ended\n");
     let said = text(&output.stderr);
     assert!(
-        said.contains("http://127.0.0.1:1") && said.contains("\nno\n") && said.contains("10 ticks over 9 s"),
+        said.contains("http://127.0.0.1:1")
+            && said.contains("\nno\n")
+            && said.contains("10 ticks over 9 s"),
         "{said}"
     );
     gone(scene.number("daemon"));
@@ -143,7 +170,10 @@ fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs(
 #[test]
 fn a_command_that_a_signal_ends_gives_128_and_the_signal() {
     let scene = Scene::new(STAND_IN);
-    assert_eq!(scene.run(&["--", "sh", "-c", "kill -9 $$"]).status.code(), Some(137));
+    assert_eq!(
+        scene.run(&["--", "sh", "-c", "kill -9 $$"]).status.code(),
+        Some(137)
+    );
     assert_eq!(scene.text("ended"), "ended\n");
 }
 
@@ -152,25 +182,46 @@ fn a_command_that_is_not_there_gives_127_and_no_recording() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&["--", "no-such-program-anywhere"]);
     assert_eq!(output.status.code(), Some(127));
-    assert!(text(&output.stderr).contains("no-such-program-anywhere"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("no-such-program-anywhere"),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(!scene.path("out.fltl").exists());
     let file = scene.path("not-a-program");
     std::fs::write(&file, "").unwrap();
-    assert_eq!(scene.run(&["--", file.to_str().unwrap()]).status.code(), Some(126));
+    assert_eq!(
+        scene.run(&["--", file.to_str().unwrap()]).status.code(),
+        Some(126)
+    );
 }
 
 #[test]
 fn a_metrics_config_that_is_set_stays_and_is_told_without_its_password() {
     let scene = Scene::new(STAND_IN);
     let mut command = Command::new(FAULTLINE);
-    command.env("SOLANA_METRICS_CONFIG", "host=http://h:1,db=d,u=u,p=secret").stdin(Stdio::null());
-    let output = command.args(scene.arguments(&["--", "sh", "-c", "echo $SOLANA_METRICS_CONFIG"])).output().unwrap();
+    command
+        .env("SOLANA_METRICS_CONFIG", "host=http://h:1,db=d,u=u,p=secret")
+        .stdin(Stdio::null());
+    let output = command
+        .args(scene.arguments(&["--", "sh", "-c", "echo $SOLANA_METRICS_CONFIG"]))
+        .output()
+        .unwrap();
     assert_eq!(text(&output.stdout), "host=http://h:1,db=d,u=u,p=secret\n");
     let said = text(&output.stderr);
-    assert!(said.contains("stays so") && !said.contains("secret"), "{said}");
+    assert!(
+        said.contains("stays so") && !said.contains("secret"),
+        "{said}"
+    );
 
     let scene = Scene::new(STAND_IN);
-    let output = scene.run(&["--no-metrics", "--", "sh", "-c", "echo ${SOLANA_METRICS_CONFIG-none}"]);
+    let output = scene.run(&[
+        "--no-metrics",
+        "--",
+        "sh",
+        "-c",
+        "echo ${SOLANA_METRICS_CONFIG-none}",
+    ]);
     assert_eq!(text(&output.stdout), "none\n");
 }
 
@@ -178,11 +229,19 @@ fn a_metrics_config_that_is_set_stays_and_is_told_without_its_password() {
 fn a_signal_is_passed_on_to_the_command() {
     let scene = Scene::new(STAND_IN);
     let ready = scene.path("ready");
-    let script = format!("trap 'exit 3' USR1; echo $$ > {}; while :; do sleep 0.05; done", ready.display());
+    let script = format!(
+        "trap 'exit 3' USR1; echo $$ > {}; while :; do sleep 0.05; done",
+        ready.display()
+    );
     let mut running = scene.start(&["--", "sh", "-c", &script]);
     scene.number("ready");
     signal(running.pid(), "USR1").unwrap();
-    assert_eq!(end(&mut running).code(), Some(3), "{}", scene.text("output"));
+    assert_eq!(
+        end(&mut running).code(),
+        Some(3),
+        "{}",
+        scene.text("output")
+    );
     assert_eq!(scene.text("ended"), "ended\n");
 }
 
@@ -197,12 +256,26 @@ impl OnTerminal {
         let terminal = rustix::pty::openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         rustix::pty::grantpt(&terminal).unwrap();
         rustix::pty::unlockpt(&terminal).unwrap();
-        let name = rustix::pty::ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
-        let other_end = std::fs::File::options().read(true).write(true).open(name).unwrap();
+        let name = rustix::pty::ptsname(&terminal, Vec::new())
+            .unwrap()
+            .into_string()
+            .unwrap();
+        let other_end = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(name)
+            .unwrap();
         let mut command = Command::new("setsid");
-        command.args(["--ctty", FAULTLINE]).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+            .args(["--ctty", FAULTLINE])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         rustix::io::ioctl_fionbio(&terminal, true).unwrap();
-        OnTerminal { child: command.stdin(other_end).spawn().unwrap(), terminal: terminal.into() }
+        OnTerminal {
+            child: command.stdin(other_end).spawn().unwrap(),
+            terminal: terminal.into(),
+        }
     }
 }
 
@@ -224,7 +297,13 @@ fn ctrl_c_is_left_to_the_terminal_and_other_signals_are_passed_on() {
     scene.number("ready");
     running.terminal.write_all(b"\x03").unwrap();
     // The kernel shows the key after it has sent the signal.
-    eventually(PATIENCE, "the echo", || running.terminal.read(&mut [0; 16]).is_ok_and(|read| read > 0).then_some(()));
+    eventually(PATIENCE, "the echo", || {
+        running
+            .terminal
+            .read(&mut [0; 16])
+            .is_ok_and(|read| read > 0)
+            .then_some(())
+    });
     signal(running.child.id(), "USR1").unwrap();
     let ended = eventually(PATIENCE, "it ends", || running.child.try_wait().unwrap());
     assert_eq!(ended.code(), Some(40));
@@ -233,7 +312,10 @@ fn ctrl_c_is_left_to_the_terminal_and_other_signals_are_passed_on() {
 #[test]
 fn nothing_is_left_behind_when_it_is_killed_and_the_recording_is_ended() {
     let scene = Scene::new(STAND_IN);
-    let script = format!("echo $$ > {}; exec sleep 1000", scene.path("command").display());
+    let script = format!(
+        "echo $$ > {}; exec sleep 1000",
+        scene.path("command").display()
+    );
     let mut running = scene.start(&["--", "sh", "-c", &script]);
     let (command, daemon) = (scene.number("command"), scene.number("daemon"));
     assert!(is_alive(command) && is_alive(daemon));
@@ -266,21 +348,38 @@ fn without_a_daemon_the_command_does_not_run_and_the_reason_is_told() {
     let output = scene.run(&["--", "touch", ran.to_str().unwrap()]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(said.contains("line 3: nonsense") && said.contains("exit status: 64"), "{said}");
+    assert!(
+        said.contains("line 3: nonsense") && said.contains("exit status: 64"),
+        "{said}"
+    );
     assert!(!ran.exists());
 
     let missing = scene.path("nowhere");
     let output = Command::new(FAULTLINE)
-        .args(["record", "--faultlined", missing.to_str().unwrap(), "--", "touch", ran.to_str().unwrap()])
+        .args([
+            "record",
+            "--faultlined",
+            missing.to_str().unwrap(),
+            "--",
+            "touch",
+            ran.to_str().unwrap(),
+        ])
         .output()
         .unwrap();
-    assert!(text(&output.stderr).contains("there is no such file"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("there is no such file"),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(!ran.exists());
 }
 
 #[test]
 fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
-    let failing = STAND_IN.replace("while :", "echo '2026  ERROR the disk is gone' >&2\nexit 2\nwhile :");
+    let failing = STAND_IN.replace(
+        "while :",
+        "echo '2026  ERROR the disk is gone' >&2\nexit 2\nwhile :",
+    );
     for (wanted, code) in [("0", 1), ("5", 5)] {
         let scene = Scene::new(&failing);
         // Its number is free once it was noticed that it has ended.
@@ -291,8 +390,15 @@ fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
         );
         let output = scene.run(&["--", "sh", "-c", &script]);
         let said = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(code), "done\n"), "{said}");
-        assert!(said.contains("the disk is gone") && said.contains("has no end"), "{said}");
+        assert_eq!(
+            (output.status.code(), text(&output.stdout).as_str()),
+            (Some(code), "done\n"),
+            "{said}"
+        );
+        assert!(
+            said.contains("the disk is gone") && said.contains("has no end"),
+            "{said}"
+        );
     }
 }
 
@@ -300,17 +406,39 @@ fn a_command_outlives_a_daemon_that_fails_and_success_is_then_a_failure() {
 fn what_cannot_be_recorded_by_anybody_is_wrong_usage() {
     let scene = Scene::new(STAND_IN);
     let ran = scene.path("ran");
-    let words = ["record", "--interval", "1ms", "--", "touch", ran.to_str().unwrap()];
+    let words = [
+        "record",
+        "--interval",
+        "1ms",
+        "--",
+        "touch",
+        ran.to_str().unwrap(),
+    ];
     let output = Command::new(FAULTLINE).args(words).output().unwrap();
-    assert!(output.status.code() == Some(64) && text(&output.stderr).contains("the minimum is 100ms"), "{output:?}");
+    assert!(
+        output.status.code() == Some(64) && text(&output.stderr).contains("the minimum is 100ms"),
+        "{output:?}"
+    );
     let out = scene.path("nowhere/run.fltl");
     let program = scene.path("faultlined");
     let mut command = Command::new(FAULTLINE);
-    command.args(["record", "--faultlined", program.to_str().unwrap(), "--out", out.to_str().unwrap()]);
-    let output = command.args(["--", "touch", ran.to_str().unwrap()]).output().unwrap();
+    command.args([
+        "record",
+        "--faultlined",
+        program.to_str().unwrap(),
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    let output = command
+        .args(["--", "touch", ran.to_str().unwrap()])
+        .output()
+        .unwrap();
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    assert!(said.contains("there is no folder") && said.contains("/nowhere"), "{said}");
+    assert!(
+        said.contains("there is no folder") && said.contains("/nowhere"),
+        "{said}"
+    );
     assert!(!ran.exists() && !scene.path("args").exists());
 }
 
@@ -321,7 +449,11 @@ fn a_file_that_is_there_is_not_recorded_over() {
     std::fs::write(&out, "mine").unwrap();
     let output = scene.run(&["--", "touch", ran.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("out.fltl: exists already"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("out.fltl: exists already"),
+        "{}",
+        text(&output.stderr)
+    );
     assert_eq!(scene.text("out.fltl"), "mine");
     assert!(!ran.exists());
 }
@@ -340,7 +472,11 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
         let mut running = scene.start(&["--pid", &other.pid().to_string()]);
         eventually_seeing(PATIENCE, "it is announced", || {
             let said = scene.text("output");
-            if said.contains("SOLANA_METRICS_CONFIG=\"host=http://127.0.0.1:2,") { Ok(()) } else { Err(said) }
+            if said.contains("SOLANA_METRICS_CONFIG=\"host=http://127.0.0.1:2,") {
+                Ok(())
+            } else {
+                Err(said)
+            }
         });
         if interrupted {
             signal(running.pid(), "INT").unwrap();
@@ -348,7 +484,13 @@ fn an_attached_process_is_recorded_until_it_ends_or_until_an_interrupt() {
             other.kill().unwrap();
         }
         let ended = end(&mut running);
-        assert_eq!(ended.code(), Some(0), "{}: {}", describe(ended), scene.text("output"));
+        assert_eq!(
+            ended.code(),
+            Some(0),
+            "{}: {}",
+            describe(ended),
+            scene.text("output")
+        );
         assert_eq!(scene.text("ended"), "ended\n");
         assert_eq!(other.ended_with().unwrap().is_none(), interrupted);
         gone(scene.number("daemon"));
@@ -360,14 +502,20 @@ fn a_process_that_is_not_there_cannot_be_attached_to() {
     let scene = Scene::new(STAND_IN);
     let output = scene.run(&["--pid", "4194304"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("there is no process 4194304"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("there is no process 4194304"),
+        "{}",
+        text(&output.stderr)
+    );
     assert!(!Path::new(&scene.path("args")).exists());
 }
 
 #[test]
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
-    let Some(scene) = Scene::with_the_real_daemon() else { return };
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
     // Pages that only this command touches.
     let stop = scene.path("stop");
     let script = format!(
@@ -377,65 +525,161 @@ fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     let mut running = scene.start(&["--label", "arm=512G", "--", "sh", "-c", &script]);
     let out = scene.path("out.fltl");
     eventually_seeing(PATIENCE, "its page faults are recorded", || {
-        let faults = Recording::open(&out).and_then(|recording| recording.columns(Table::Process, &["minor_faults"]));
-        let most = faults.map(|faults| faults.values[0].iter().flatten().copied().fold(0.0, f64::max));
+        let faults = Recording::open(&out)
+            .and_then(|recording| recording.columns(Table::Process, &["minor_faults"]));
+        let most = faults.map(|faults| {
+            faults.values[0]
+                .iter()
+                .flatten()
+                .copied()
+                .fold(0.0, f64::max)
+        });
         // 20 MB are some 5,000 pages.
-        if most.as_ref().is_ok_and(|most| *most > 4000.0) { Ok(()) } else { Err(most) }
+        if most.as_ref().is_ok_and(|most| *most > 4000.0) {
+            Ok(())
+        } else {
+            Err(most)
+        }
     });
     eventually_seeing(PATIENCE, "the program that it became is noticed", || {
         let processes = Recording::open(&out).and_then(|recording| recording.processes());
-        let comm = processes.map(|all| all.iter().map(|one| one.manifest["comm"].clone()).collect::<Vec<_>>());
-        if comm.as_ref().is_ok_and(|comms| comms.iter().any(|comm| comm == "sh")) { Ok(()) } else { Err(comm) }
+        let comm = processes.map(|all| {
+            all.iter()
+                .map(|one| one.manifest["comm"].clone())
+                .collect::<Vec<_>>()
+        });
+        if comm
+            .as_ref()
+            .is_ok_and(|comms| comms.iter().any(|comm| comm == "sh"))
+        {
+            Ok(())
+        } else {
+            Err(comm)
+        }
     });
     std::fs::write(stop, "").unwrap();
-    assert_eq!(end(&mut running).code(), Some(6), "{}", scene.text("output"));
+    assert_eq!(
+        end(&mut running).code(),
+        Some(6),
+        "{}",
+        scene.text("output")
+    );
 
     let recording = Recording::open(&out).unwrap();
     assert_eq!(recording.labels(), [("arm".to_owned(), "512G".to_owned())]);
     assert!(recording.info().unwrap().finished);
-    let kinds: Vec<EventKind> = recording.events().unwrap().iter().map(|event| event.kind).collect();
+    let kinds: Vec<EventKind> = recording
+        .events()
+        .unwrap()
+        .iter()
+        .map(|event| event.kind)
+        .collect();
     let first = |kind| kinds.iter().position(|found| *found == kind);
-    let order = [EventKind::DaemonStart, EventKind::Start, EventKind::Exit, EventKind::DaemonStop].map(first);
-    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{kinds:?}");
-    let comms: Vec<_> = recording.processes().unwrap().iter().map(|one| one.manifest["comm"].clone()).collect();
-    assert_eq!(comms, ["sh"], "one process, called as the program that it became");
-    assert_eq!(kinds.iter().filter(|kind| **kind == EventKind::Start).count(), 1, "{kinds:?}");
-    assert!(recording.ticks().unwrap().last().is_some_and(|tick| tick.process.is_none()), "the end was seen");
+    let order = [
+        EventKind::DaemonStart,
+        EventKind::Start,
+        EventKind::Exit,
+        EventKind::DaemonStop,
+    ]
+    .map(first);
+    assert!(
+        order.iter().all(Option::is_some) && order.is_sorted(),
+        "{kinds:?}"
+    );
+    let comms: Vec<_> = recording
+        .processes()
+        .unwrap()
+        .iter()
+        .map(|one| one.manifest["comm"].clone())
+        .collect();
+    assert_eq!(
+        comms,
+        ["sh"],
+        "one process, called as the program that it became"
+    );
+    assert_eq!(
+        kinds
+            .iter()
+            .filter(|kind| **kind == EventKind::Start)
+            .count(),
+        1,
+        "{kinds:?}"
+    );
+    assert!(
+        recording
+            .ticks()
+            .unwrap()
+            .last()
+            .is_some_and(|tick| tick.process.is_none()),
+        "the end was seen"
+    );
 }
 
 #[test]
 fn a_command_that_ends_at_once_has_its_start_and_its_exit_in_the_recording() {
-    let Some(scene) = Scene::with_the_real_daemon() else { return };
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
     let output = scene.run(&["--", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", made::said(&output));
     let recording = Recording::open(&scene.path("out.fltl")).unwrap();
     assert_eq!(recording.processes().unwrap().len(), 1);
     let events = recording.events().unwrap();
-    let has = |kind| events.iter().any(|event| event.kind == kind && event.process.is_some());
+    let has = |kind| {
+        events
+            .iter()
+            .any(|event| event.kind == kind && event.process.is_some())
+    };
     assert!(has(EventKind::Start) && has(EventKind::Exit), "{events:?}");
 }
 
 #[test]
 fn a_configuration_file_says_where_the_real_daemon_listens_and_its_mistakes_are_told() {
-    let Some(scene) = Scene::with_the_real_daemon() else { return };
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
     let file = scene.path("faultlined.toml");
-    let config = ["--config", file.to_str().unwrap(), "--", "sh", "-c", "echo ${SOLANA_METRICS_CONFIG-none}"];
+    let config = [
+        "--config",
+        file.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "echo ${SOLANA_METRICS_CONFIG-none}",
+    ];
     std::fs::write(&file, "[metrics]\nlisten = 3\n").unwrap();
     let output = scene.run(&config);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(64), ""));
-    assert!(made::said(&output).contains("line 2: metrics.listen"), "{}", made::said(&output));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).as_str()),
+        (Some(64), "")
+    );
+    assert!(
+        made::said(&output).contains("line 2: metrics.listen"),
+        "{}",
+        made::said(&output)
+    );
 
     let log = scene.path("validator.log");
     std::fs::write(&log, "").unwrap();
-    let good = format!("[metrics]\nlisten = \"127.0.0.1:0\"\n[log]\nfile = \"{}\"\n", log.display());
+    let good = format!(
+        "[metrics]\nlisten = \"127.0.0.1:0\"\n[log]\nfile = \"{}\"\n",
+        log.display()
+    );
     std::fs::write(&file, good).unwrap();
     let output = scene.run(&config);
-    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), "none\n"), "{}", made::said(&output));
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).as_str()),
+        (Some(0), "none\n"),
+        "{}",
+        made::said(&output)
+    );
 }
 
 #[test]
 fn what_the_command_pushes_reaches_the_real_daemon() {
-    let Some(scene) = Scene::with_the_real_daemon() else { return };
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
     let push = "import os, urllib.request; \
                 host = os.environ['SOLANA_METRICS_CONFIG'].split(',')[0].split('=', 1)[1]; \
                 body = b'bank-forks_set_root,host_id=Mine elapsed_ms=1i 1800000000000000000'; \
@@ -445,20 +689,40 @@ fn what_the_command_pushes_reaches_the_real_daemon() {
         eprintln!("SKIPPED: no python3");
         return;
     }
-    assert_eq!(text(&output.stdout).trim(), "204", "{}", made::said(&output));
-    assert!(Recording::open(&scene.path("out.fltl")).unwrap().info().unwrap().finished);
+    assert_eq!(
+        text(&output.stdout).trim(),
+        "204",
+        "{}",
+        made::said(&output)
+    );
+    assert!(
+        Recording::open(&scene.path("out.fltl"))
+            .unwrap()
+            .info()
+            .unwrap()
+            .finished
+    );
 }
 
 #[test]
 fn beside_the_real_daemon_a_recording_has_an_end_even_if_the_recorder_is_killed() {
-    let Some(scene) = Scene::with_the_real_daemon() else { return };
-    let script = format!("echo $$ > {}; exec sleep 1000", scene.path("command").display());
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
+    let script = format!(
+        "echo $$ > {}; exec sleep 1000",
+        scene.path("command").display()
+    );
     let mut running = scene.start(&["--", "sh", "-c", &script]);
     let command = scene.number("command");
     running.kill().unwrap();
     gone(command);
     eventually_seeing(PATIENCE, "the recording is finished", || {
         let info = Recording::open(&scene.path("out.fltl")).and_then(|recording| recording.info());
-        if info.as_ref().is_ok_and(|info| info.finished) { Ok(()) } else { Err(info.map(|info| info.sessions)) }
+        if info.as_ref().is_ok_and(|info| info.finished) {
+            Ok(())
+        } else {
+            Err(info.map(|info| info.sessions))
+        }
     });
 }

@@ -1,7 +1,14 @@
 //! `faultline top` as an operator sees it: on a terminal, beside a real daemon.
 
-#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test that cannot prepare its scene fails")]
-#![expect(clippy::disallowed_methods, reason = "a test starts programs and threads itself")]
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts programs and threads itself"
+)]
 
 pub(crate) mod terminal;
 
@@ -25,22 +32,36 @@ const PAGE: &str = include_str!("../fixtures/top/at_tip.prom");
 fn demo(folder: &Path, arguments: &[&str]) -> Option<Daemon> {
     let program = Path::new(FAULTLINE).with_file_name("faultlined");
     if !program.is_file() {
-        eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", program.display());
+        eprintln!(
+            "SKIPPED: no {}; cargo build -p faultlined makes it",
+            program.display()
+        );
         return None;
     }
-    let arguments: Vec<&str> = ["--demo"].into_iter().chain(arguments.iter().copied()).collect();
+    let arguments: Vec<&str> = ["--demo"]
+        .into_iter()
+        .chain(arguments.iter().copied())
+        .collect();
     Some(Daemon::start(program.to_str().unwrap(), &arguments, folder).unwrap())
 }
 
 fn top(arguments: &[&str]) -> Command {
     let mut command = Command::new(FAULTLINE);
-    command.arg("top").args(arguments).env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env_remove("NO_COLOR");
+    command
+        .arg("top")
+        .args(arguments)
+        .env("TERM", "xterm-256color")
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("NO_COLOR");
     command
 }
 
 /// Its text for a pipe, and what it says on standard error.
 fn once(arguments: &[&str]) -> (Output, String) {
-    let output = top(arguments).args(["--once", "--interval", "100ms"]).output().unwrap();
+    let output = top(arguments)
+        .args(["--once", "--interval", "100ms"])
+        .output()
+        .unwrap();
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     (output, said)
 }
@@ -49,21 +70,37 @@ fn once(arguments: &[&str]) -> (Output, String) {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else { return };
-    let mut terminal = Terminal::start(&mut top(&[daemon.metrics(), "--interval", "200ms"]), 80, 24);
+    let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else {
+        return;
+    };
+    let mut terminal =
+        Terminal::start(&mut top(&[daemon.metrics(), "--interval", "200ms"]), 80, 24);
     let screen = terminal.shows("demo: no real numbers");
-    assert!(screen.contains(&format!("http://{}", daemon.metrics())), "{screen}");
+    assert!(
+        screen.contains(&format!("http://{}", daemon.metrics())),
+        "{screen}"
+    );
     assert_eq!(screen.lines().count(), 24, "{screen}");
     // Anonymous memory as the daemon tells it, while it does not move between the two looks.
     eventually(PATIENCE, "the same figure on page and screen", || {
         let page = daemon.scrape().unwrap();
         let restarts = page.sum("agave_process_restarts_total").unwrap();
-        let file = page.get("agave_process_resident_memory_bytes", &[("type", "file")]).unwrap() / f64::from(1 << 20);
+        let file = page
+            .get("agave_process_resident_memory_bytes", &[("type", "file")])
+            .unwrap()
+            / f64::from(1 << 20);
         let screen = terminal.screen();
-        let both = [format!("restarts {restarts}"), format!("file {file:.1} MiB")];
-        both.iter().all(|words| screen.contains(words)).then_some(())
+        let both = [
+            format!("restarts {restarts}"),
+            format!("file {file:.1} MiB"),
+        ];
+        both.iter()
+            .all(|words| screen.contains(words))
+            .then_some(())
     });
-    terminal.until("rates of faults", |screen| !screen.contains("major –") && screen.contains("minor "));
+    terminal.until("rates of faults", |screen| {
+        !screen.contains("major –") && screen.contains("minor ")
+    });
     terminal.until("a pool", |screen| screen.contains(" solReplayStage"));
     assert!(terminal.is_coloured());
 
@@ -75,11 +112,22 @@ fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back
     terminal.shows(" Pools by CPU");
     terminal.keys("n");
     let by_name = terminal.shows(" Pools by name");
-    let pools = by_name.lines().skip_while(|line| !line.starts_with(" Pools")).skip(1).take(7);
-    let pools: Vec<&str> = pools.map(|line| line.split_whitespace().next().unwrap()).collect();
-    assert!(pools.is_sorted() && pools[0] == "agave-validator", "{pools:?}");
+    let pools = by_name
+        .lines()
+        .skip_while(|line| !line.starts_with(" Pools"))
+        .skip(1)
+        .take(7);
+    let pools: Vec<&str> = pools
+        .map(|line| line.split_whitespace().next().unwrap())
+        .collect();
+    assert!(
+        pools.is_sorted() && pools[0] == "agave-validator",
+        "{pools:?}"
+    );
     terminal.keys("\x1b[B\x1b[B");
-    terminal.until("scrolled", |screen| !screen.contains(" agave-validator") && screen.contains(pools[2]));
+    terminal.until("scrolled", |screen| {
+        !screen.contains(" agave-validator") && screen.contains(pools[2])
+    });
     terminal.scribble("scribbled by somebody else");
     terminal.shows("scribbled");
     terminal.keys("\x0c");
@@ -92,11 +140,19 @@ fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back
     terminal.resize(150, 50);
     terminal.shows(" Host ");
     let wide = terminal.until("pools beside figures", |screen| {
-        screen.lines().nth(1).is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
+        screen
+            .lines()
+            .nth(1)
+            .is_some_and(|line| line.starts_with(" Who") && line.contains("Pools by name"))
     });
-    assert!(wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140), "{wide}");
+    assert!(
+        wide.lines().count() == 50 && wide.lines().any(|line| line.chars().count() > 140),
+        "{wide}"
+    );
     terminal.resize(80, 24);
-    terminal.until("small again", |screen| screen.lines().count() == 24 && screen.contains("\n Pools by name"));
+    terminal.until("small again", |screen| {
+        screen.lines().count() == 24 && screen.contains("\n Pools by name")
+    });
     terminal.keys("q");
     assert_eq!(terminal.is_given_back().code(), Some(0));
 }
@@ -124,16 +180,27 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let ports = PortBlock::claim(21_000).unwrap();
     let address = format!("127.0.0.1:{}", ports.port(1));
-    let mut terminal = Terminal::start(top(&[&address, "--interval", "100ms"]).env("NO_COLOR", "1"), 80, 24);
+    let mut terminal = Terminal::start(
+        top(&[&address, "--interval", "100ms"]).env("NO_COLOR", "1"),
+        80,
+        24,
+    );
     terminal.shows("connection refused. Retrying.");
-    let Some(daemon) = demo(folder.path(), &["--listen", &address]) else { return };
+    let Some(daemon) = demo(folder.path(), &["--listen", &address]) else {
+        return;
+    };
     terminal.shows("demo: no real numbers");
     terminal.shows("sources up");
     assert!(!terminal.is_coloured());
     daemon.stop().unwrap();
     let gone = terminal.shows("The values are older.");
-    assert!(gone.contains("NO ANSWER for") && gone.contains("demo: no real numbers"), "{gone}");
-    let Some(_daemon) = demo(folder.path(), &["--listen", &address]) else { return };
+    assert!(
+        gone.contains("NO ANSWER for") && gone.contains("demo: no real numbers"),
+        "{gone}"
+    );
+    let Some(_daemon) = demo(folder.path(), &["--listen", &address]) else {
+        return;
+    };
     terminal.shows("sources up");
     terminal.resize(150, 60);
     let told = terminal.shows("What happened");
@@ -147,27 +214,61 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
 #[test]
 fn a_pipe_gets_one_screen_as_text_and_an_end() {
     let folder = tempfile::tempdir().unwrap();
-    let Some(daemon) = demo(folder.path(), &[]) else { return };
-    eventually(PATIENCE, "a pool", || daemon.scrape().ok()?.sum("agave_thread_pool_threads"));
-    for arguments in [vec![daemon.metrics(), "--once"], vec![daemon.metrics(), "--interval", "100ms"]] {
+    let Some(daemon) = demo(folder.path(), &[]) else {
+        return;
+    };
+    eventually(PATIENCE, "a pool", || {
+        daemon.scrape().ok()?.sum("agave_thread_pool_threads")
+    });
+    for arguments in [
+        vec![daemon.metrics(), "--once"],
+        vec![daemon.metrics(), "--interval", "100ms"],
+    ] {
         let output = top(&arguments).env("LC_ALL", "C").output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        assert!(output.status.success() && output.stderr.is_empty(), "{:?}", output.stderr);
-        assert!(text.contains("demo: no real numbers") && text.contains(" solReplayStage"), "{text}");
-        assert!(text.is_ascii() && !text.contains('\x1b') && text.lines().all(|line| line.len() <= 80), "{text}");
+        assert!(
+            output.status.success() && output.stderr.is_empty(),
+            "{:?}",
+            output.stderr
+        );
+        assert!(
+            text.contains("demo: no real numbers") && text.contains(" solReplayStage"),
+            "{text}"
+        );
+        assert!(
+            text.is_ascii() && !text.contains('\x1b') && text.lines().all(|line| line.len() <= 80),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wrong_usage() {
     let (output, said) = once(&["127.0.0.1:1"]);
-    assert_eq!((output.status.code(), said.as_str()), (Some(1), "faultline: http://127.0.0.1:1: connection refused\n"));
+    assert_eq!(
+        (output.status.code(), said.as_str()),
+        (
+            Some(1),
+            "faultline: http://127.0.0.1:1: connection refused\n"
+        )
+    );
     let (output, said) = once(&["http://me:secret@127.0.0.1:1"]);
-    assert!(output.status.code() == Some(64) && said.contains("--password-file") && !said.contains("secret"), "{said}");
+    assert!(
+        output.status.code() == Some(64)
+            && said.contains("--password-file")
+            && !said.contains("secret"),
+        "{said}"
+    );
     let (output, said) = once(&["/nowhere/socket"]);
-    assert!(output.status.code() == Some(1) && said.contains("no such file"), "{said}");
+    assert!(
+        output.status.code() == Some(1) && said.contains("no such file"),
+        "{said}"
+    );
     let (output, said) = once(&["--user", "me", "--password-file", "/nowhere/password"]);
-    assert!(output.status.code() == Some(1) && said.contains("/nowhere/password"), "{said}");
+    assert!(
+        output.status.code() == Some(1) && said.contains("/nowhere/password"),
+        "{said}"
+    );
 }
 
 /// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends; an
@@ -187,7 +288,12 @@ fn serve(socket: &Path, pages: Vec<String>) {
             if page.is_empty() {
                 continue;
             }
-            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}", page.len()).unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}",
+                page.len()
+            )
+            .unwrap();
         }
     });
 }
@@ -199,35 +305,55 @@ fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
     serve(&ours, vec![PAGE.to_owned()]);
     let (output, said) = once(&[&format!("unix:{}", ours.display())]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && text.contains("461 of 512 entries"), "{said}{text}");
+    assert!(
+        output.status.success() && text.contains("461 of 512 entries"),
+        "{said}{text}"
+    );
     let others = folder.path().join("others.sock");
     serve(&others, vec!["node_load1 0.5\n".to_owned()]);
     let (output, said) = once(&[others.to_str().unwrap()]);
-    assert!(output.status.code() == Some(1) && said.contains("no page of faultlined"), "{said}");
+    assert!(
+        output.status.code() == Some(1) && said.contains("no page of faultlined"),
+        "{said}"
+    );
 }
 
 #[test]
 fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
     let at = "_seconds{source=\"rpc\"} 1795272769";
     assert!(PAGE.contains(at) && PAGE.contains("\nagave_transactions_total 78763\n"));
-    let twice = PAGE.replace("_seconds{source=\"process\"} 1795272769", "_seconds{source=\"process\"} 1795272770");
-    let newer = twice.replace(at, "_seconds{source=\"rpc\"} 1795272771").replace("_total 78763\n", "_total 79563\n");
+    let twice = PAGE.replace(
+        "_seconds{source=\"process\"} 1795272769",
+        "_seconds{source=\"process\"} 1795272770",
+    );
+    let newer = twice
+        .replace(at, "_seconds{source=\"rpc\"} 1795272771")
+        .replace("_total 78763\n", "_total 79563\n");
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("daemon.sock");
     serve(&socket, vec![PAGE.to_owned(), twice, newer]);
     let (output, said) = once(&[socket.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("400/s") && !text.contains("in frozen banks"), "{said}{text}");
+    assert!(
+        text.contains("400/s") && !text.contains("in frozen banks"),
+        "{said}{text}"
+    );
 }
 
 #[test]
 fn a_daemon_that_goes_after_two_pages_is_shown_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("daemon.sock");
-    serve(&socket, vec![PAGE.to_owned(), PAGE.to_owned(), String::new()]);
+    serve(
+        &socket,
+        vec![PAGE.to_owned(), PAGE.to_owned(), String::new()],
+    );
     let (output, said) = once(&[socket.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success() && said.is_empty() && text.contains("461 of 512 entries"), "{said}{text}");
+    assert!(
+        output.status.success() && said.is_empty() && text.contains("461 of 512 entries"),
+        "{said}{text}"
+    );
 }
 
 /// Certificates, a web config file with the user `me` whose password is `secret`, and files with a right and a wrong one.
@@ -237,15 +363,23 @@ fn protected(folder: &Path) {
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let certificate =
-        CertificateParams::new(vec!["localhost".to_owned()]).unwrap().signed_by(&key, &authority).unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, &authority)
+        .unwrap();
     write("ca.pem", &authority.pem());
     write("server.pem", &certificate.pem());
     write("server.key", &key.serialize_pem());
     let hash = bcrypt::hash("secret", 4).unwrap();
     let tls = "tls_server_config:\n  cert_file: server.pem\n  key_file: server.key\n";
-    write("web.yml", &format!("{tls}basic_auth_users:\n  me: \"{hash}\"\n"));
-    write("faultlined.toml", &format!("[metrics]\nweb_config = {:?}\n", folder.join("web.yml")));
+    write(
+        "web.yml",
+        &format!("{tls}basic_auth_users:\n  me: \"{hash}\"\n"),
+    );
+    write(
+        "faultlined.toml",
+        &format!("[metrics]\nweb_config = {:?}\n", folder.join("web.yml")),
+    );
     write("right", "secret\n");
     write("wrong", "guess\n");
 }
@@ -255,18 +389,46 @@ fn a_page_behind_tls_and_a_password_opens_with_the_right_ones_only() {
     let folder = tempfile::tempdir().unwrap();
     protected(folder.path());
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let Some(daemon) = demo(folder.path(), &["--config", &path("faultlined.toml")]) else { return };
+    let Some(daemon) = demo(folder.path(), &["--config", &path("faultlined.toml")]) else {
+        return;
+    };
     let address = daemon.metrics().replace("127.0.0.1", "https://localhost");
     let (ca, right, wrong) = (path("ca.pem"), path("right"), path("wrong"));
     let text = eventually_seeing(PATIENCE, "a page", || {
-        let (output, said) = once(&[&address, "--ca", &ca, "--user", "me", "--password-file", &right]);
-        if output.status.success() { Ok(String::from_utf8(output.stdout).unwrap()) } else { Err(said) }
+        let (output, said) = once(&[
+            &address,
+            "--ca",
+            &ca,
+            "--user",
+            "me",
+            "--password-file",
+            &right,
+        ]);
+        if output.status.success() {
+            Ok(String::from_utf8(output.stdout).unwrap())
+        } else {
+            Err(said)
+        }
     });
     assert!(text.contains("demo: no real numbers"), "{text}");
-    let (_, said) = once(&[&address, "--ca", &ca, "--user", "me", "--password-file", &wrong]);
-    assert!(said.contains("does not take this user and password"), "{said}");
+    let (_, said) = once(&[
+        &address,
+        "--ca",
+        &ca,
+        "--user",
+        "me",
+        "--password-file",
+        &wrong,
+    ]);
+    assert!(
+        said.contains("does not take this user and password"),
+        "{said}"
+    );
     let (_, said) = once(&[&address, "--ca", &ca]);
     assert!(said.contains("--user and --password-file"), "{said}");
     let (output, said) = once(&[&address, "--user", "me", "--password-file", &right]);
-    assert!(output.status.code() == Some(1) && said.contains("certificate"), "{said}");
+    assert!(
+        output.status.code() == Some(1) && said.contains("certificate"),
+        "{said}"
+    );
 }

@@ -23,7 +23,9 @@ const LONGEST_QUEUE: u64 = 150;
 pub(crate) fn results(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name(name);
     match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            panic!("{}: {error}", folder.display())
+        }
         _ => fs::create_dir_all(&folder).expect("a folder for results"),
     }
     folder
@@ -33,7 +35,11 @@ pub(crate) fn results(name: &str) -> PathBuf {
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_faultline"));
-    let output = command.arg("cache").args(words).output().expect("faultline can be run");
+    let output = command
+        .arg("cache")
+        .args(words)
+        .output()
+        .expect("faultline can be run");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!said.is_empty(), "{words:?}: {output:?}");
     (output.status.code(), said)
@@ -52,18 +58,32 @@ pub(crate) fn record(
     let path = |name: String| folder.join(name).display().to_string();
     let (run, trace) = (path(format!("{name}.fltl")), path(format!("{name}.trace")));
     let temporary = tempfile::tempdir().expect("a temporary folder");
-    let nodes = options.folder.clone().unwrap_or_else(|| temporary.path().to_owned());
+    let nodes = options
+        .folder
+        .clone()
+        .unwrap_or_else(|| temporary.path().to_owned());
     let ledger = nodes.join("follower").display().to_string();
     let program = Path::new(env!("CARGO_BIN_EXE_faultline")).with_file_name("faultlined");
-    let daemon = Daemon::start(&program.display().to_string(), &["--ledger", &ledger, "--record", &run], folder)?;
-    let mut cluster =
-        Cluster::start(ClusterOptions { follower_metrics: Some(daemon.ingest_url()), folder: Some(nodes), ..options })?;
+    let daemon = Daemon::start(
+        &program.display().to_string(),
+        &["--ledger", &ledger, "--record", &run],
+        folder,
+    )?;
+    let mut cluster = Cluster::start(ClusterOptions {
+        follower_metrics: Some(daemon.ingest_url()),
+        folder: Some(nodes),
+        ..options
+    })?;
     let leader = cluster.leader_rpc();
     let (first, before) = (leader.processed_slot()?, leader.transaction_count()?);
     let load = Load::of(leader.address(), calls)?;
     wait_for(PATIENCE, "the load is over", || {
         meanwhile(&leader, load.sent())?;
-        Ok(if load.is_over() { Look::Ready(()) } else { Look::NotYet(format!("{} sent", load.sent())) })
+        Ok(if load.is_over() {
+            Look::Ready(())
+        } else {
+            Look::NotYet(format!("{} sent", load.sent()))
+        })
     })?;
     let refused = load.failed();
     let sent = load.stop();
@@ -73,12 +93,20 @@ pub(crate) fn record(
         let (slot, count) = (leader.processed_slot()?, leader.transaction_count()?);
         // A vote in each slot, some of which may be late.
         let landed = count.saturating_sub(before + slot.saturating_sub(first)) + UNTIL_LANDED;
-        Ok(if landed >= sent || slot >= last { Look::Ready(()) } else { Look::NotYet(format!("{landed} landed")) })
+        Ok(if landed >= sent || slot >= last {
+            Look::Ready(())
+        } else {
+            Look::NotYet(format!("{landed} landed"))
+        })
     })?;
     let end = leader.processed_slot()? + UNTIL_LANDED;
     wait_for(PATIENCE, "all of it is finalized", || {
         let slot = leader.call("getSlot", json!([{"commitment": "finalized"}]))?;
-        Ok(if slot.as_u64() >= Some(end) { Look::Ready(()) } else { Look::NotYet(slot.to_string()) })
+        Ok(if slot.as_u64() >= Some(end) {
+            Look::Ready(())
+        } else {
+            Look::NotYet(slot.to_string())
+        })
     })?;
     cluster.kill_follower()?;
     assert_eq!(daemon.stop()?, Some(0));
@@ -86,12 +114,16 @@ pub(crate) fn record(
     let (code, said) = cache(&["fetch", &run, "--rpc", &url, "--out", &trace]);
     println!("{said}");
     assert_eq!(code, Some(0));
-    Ok(file::read(fs::read(&trace).expect("a trace").as_slice()).expect("a trace").calls())
+    Ok(file::read(fs::read(&trace).expect("a trace").as_slice())
+        .expect("a trace")
+        .calls())
 }
 
 /// A counter of a self-test, and what is asked of it: `recorded` or `predicted`.
 pub(crate) fn self_test(said: &Value, name: &str, what: &str) -> f64 {
     let counters = said["self_test"].as_array().expect("counters");
     let counter = counters.iter().find(|counter| counter["name"] == name);
-    counter.and_then(|counter| counter[what].as_f64()).expect("a number")
+    counter
+        .and_then(|counter| counter[what].as_f64())
+        .expect("a number")
 }

@@ -22,15 +22,29 @@ const SIZES: [(&str, &str); 2] = [("small", "1,2"), ("large", "200,210")];
 /// Columns of the recording and of the report's table, and the field that both are summed from.
 const COUNTERS: [(&str, &str, &str); 3] = [
     ("read_cache_hits", "Hits", "read_only_accounts_cache_hits"),
-    ("read_cache_misses", "Misses", "read_only_accounts_cache_misses"),
-    ("read_cache_evictions", "Evictions", "read_only_accounts_cache_evicts"),
+    (
+        "read_cache_misses",
+        "Misses",
+        "read_only_accounts_cache_misses",
+    ),
+    (
+        "read_cache_evictions",
+        "Evictions",
+        "read_only_accounts_cache_evicts",
+    ),
 ];
 
 /// The newest value of a column.
 fn last(run: &Run, column: &str) -> u64 {
-    let columns = run.recording.columns(Table::Validator, &[column]).expect("a column");
+    let columns = run
+        .recording
+        .columns(Table::Validator, &[column])
+        .expect("a column");
     let known: Vec<f64> = columns.values.concat().into_iter().flatten().collect();
-    known.last().copied().unwrap_or_else(|| panic!("no {column}")) as u64
+    known
+        .last()
+        .copied()
+        .unwrap_or_else(|| panic!("no {column}")) as u64
 }
 
 fn raw(run: &Run, bodies: &[Vec<u8>], field: &str) -> u64 {
@@ -40,17 +54,28 @@ fn raw(run: &Run, bodies: &[Vec<u8>], field: &str) -> u64 {
 /// The recording has what was pushed; the report counts from the first execution on.
 fn the_counters_are_those_of_the_raw_lines(run: &Run, bodies: &[Vec<u8>], page: &Page) {
     for (column, title, field) in COUNTERS {
-        let (recorded, raw, told) =
-            (last(run, column), raw(run, bodies, field), page.added_up("read-cache", title, &run.arm));
-        println!("{}: {title}: recorded {recorded}, raw lines {raw}, the report {told}", run.arm);
+        let (recorded, raw, told) = (
+            last(run, column),
+            raw(run, bodies, field),
+            page.added_up("read-cache", title, &run.arm),
+        );
+        println!(
+            "{}: {title}: recorded {recorded}, raw lines {raw}, the report {told}",
+            run.arm
+        );
         assert_eq!(recorded, raw, "{}: {title}", run.arm);
-        assert!((0.7 * raw as f64..=raw as f64).contains(&told), "{}: {title}: {told} of {raw}", run.arm);
+        assert!(
+            (0.7 * raw as f64..=raw as f64).contains(&told),
+            "{}: {title}: {told} of {raw}",
+            run.arm
+        );
     }
 }
 
 #[test]
 #[ignore = "takes three minutes: .ci/run --long"]
-fn a_smaller_read_cache_of_accounts_evicts_and_misses_in_the_report_as_in_the_raw_lines() -> Result<()> {
+fn a_smaller_read_cache_of_accounts_evicts_and_misses_in_the_report_as_in_the_raw_lines()
+-> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
     let stage = &turn.stage;
     let experiment = results("real-experiments/read-cache");
@@ -60,7 +85,10 @@ fn a_smaller_read_cache_of_accounts_evicts_and_misses_in_the_report_as_in_the_ra
     let arms_of = SIZES.map(|(arm, size)| {
         format!("\n[[arm]]\nname = \"{arm}\"\narguments = [\"--accounts-db-read-cache-limit-mb\", \"{size}\"]\n")
     });
-    let own = format!("[report]\nprimary = \"read-cache-misses\"\n{}", arms_of.concat());
+    let own = format!(
+        "[report]\nprimary = \"read-cache-misses\"\n{}",
+        arms_of.concat()
+    );
     let lane = stage.lane("read-cache", 0, &stage.places()[0]);
     let text = stage.plan("read-cache", &experiment, LENGTH, &lane, &own);
     fs::write(&plan, format!("replicates = 1\n{text}")).expect("a plan");
@@ -74,8 +102,8 @@ fn a_smaller_read_cache_of_accounts_evicts_and_misses_in_the_report_as_in_the_ra
         the_counters_are_those_of_the_raw_lines(run, &bodies, &page);
     }
     let [small, large] = SIZES.map(|(arm, _)| one(&runs, arm));
-    let [evictions, misses] =
-        [COUNTERS[2].2, COUNTERS[1].2].map(|field| [small, large].map(|run| raw(run, &bodies, field)));
+    let [evictions, misses] = [COUNTERS[2].2, COUNTERS[1].2]
+        .map(|field| [small, large].map(|run| raw(run, &bodies, field)));
     println!("evictions {evictions:?}, misses {misses:?}");
     assert!(evictions[0] > 0 && evictions[1] == 0, "{evictions:?}");
     assert!(misses[0] > 2 * misses[1], "{misses:?}");

@@ -17,14 +17,22 @@ impl Page {
     /// That it says this.
     pub(crate) fn says(&self, words: &str) {
         let text = self.text();
-        assert!(text.contains(words), "the report does not say {words:?}:\n{}", text.get(..6000).unwrap_or(&text));
+        assert!(
+            text.contains(words),
+            "the report does not say {words:?}:\n{}",
+            text.get(..6000).unwrap_or(&text)
+        );
     }
 
     /// A column of a table, of the runs of `arm`, added up.
     pub(crate) fn added_up(&self, table: &str, column: &str, arm: &str) -> f64 {
-        let [head, rows @ ..] = &self.table(table)[..] else { panic!("{table} is empty") };
+        let [head, rows @ ..] = &self.table(table)[..] else {
+            panic!("{table} is empty")
+        };
         let at = place(table, head, column);
-        let runs = rows.iter().filter(|cells| cells[0].starts_with(&format!("{arm}, run ")));
+        let runs = rows
+            .iter()
+            .filter(|cells| cells[0].starts_with(&format!("{arm}, run ")));
         let values: Vec<f64> = runs.filter_map(|cells| cells[at].parse().ok()).collect();
         assert!(!values.is_empty(), "{table} has no run of {arm}");
         values.iter().sum()
@@ -37,16 +45,23 @@ impl Page {
 
     /// The same where several rows have one name: of the one whose second cell is `about`, unless that is empty.
     pub(crate) fn cell_about(&self, table: &str, column: &str, row: &str, about: &str) -> String {
-        let [head, rows @ ..] = &self.table(table)[..] else { panic!("{table} is empty") };
+        let [head, rows @ ..] = &self.table(table)[..] else {
+            panic!("{table} is empty")
+        };
         let at = place(table, head, column);
-        let mut rows = rows.iter().filter(|cells| cells[0] == row && (about.is_empty() || cells[1] == about));
-        rows.next().unwrap_or_else(|| panic!("{table} has no row {row} {about}"))[at].clone()
+        let mut rows = rows
+            .iter()
+            .filter(|cells| cells[0] == row && (about.is_empty() || cells[1] == about));
+        rows.next()
+            .unwrap_or_else(|| panic!("{table} has no row {row} {about}"))[at]
+            .clone()
     }
 
     /// A table's rows, the first its head.
     fn table(&self, name: &str) -> Vec<Vec<String>> {
         let path = self.0.join(format!("tables/{name}.csv"));
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text =
+            fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         text.lines().map(cells).collect()
     }
 
@@ -61,7 +76,11 @@ impl Page {
         browser.open(&self.0.join("report.html"))?;
         browser.screenshot(&self.0.join("report.png"), false)?;
         assert_eq!(browser.complaints(), [] as [String; 0]);
-        let others: Vec<&String> = browser.requests().iter().filter(|url| !url.starts_with("file:")).collect();
+        let others: Vec<&String> = browser
+            .requests()
+            .iter()
+            .filter(|url| !url.starts_with("file:"))
+            .collect();
         assert!(others.is_empty(), "{others:?}");
         Ok(())
     }
@@ -69,7 +88,9 @@ impl Page {
 
 /// Where a column is.
 fn place(table: &str, head: &[String], column: &str) -> usize {
-    head.iter().position(|title| title == column).unwrap_or_else(|| panic!("{table} has no column {column}: {head:?}"))
+    head.iter()
+        .position(|title| title == column)
+        .unwrap_or_else(|| panic!("{table} has no column {column}: {head:?}"))
 }
 
 /// The cells of a line of CSV; none of these tables has a quotation mark in a cell.
@@ -80,7 +101,11 @@ fn cells(line: &str) -> Vec<String> {
         match letter {
             '"' => quoted = !quoted,
             ',' if !quoted => cells.push(String::new()),
-            letter => cells.iter_mut().last().expect("one cell at least").push(letter),
+            letter => cells
+                .iter_mut()
+                .last()
+                .expect("one cell at least")
+                .push(letter),
         }
     }
     cells

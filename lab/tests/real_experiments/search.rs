@@ -44,7 +44,10 @@ fn searched(stage: &Stage) -> Result<Vec<Value>> {
     };
     let text = fs::read_to_string(&file).expect("a journal");
     *journal = Some(file);
-    Ok(text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect())
+    Ok(text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect())
 }
 
 /// Searches, to the end; the journal.
@@ -54,28 +57,44 @@ fn search(stage: &Stage) -> Result<PathBuf> {
     let upstream = Sink::start()?;
     stage.configuration(&plan, &upstream);
     let own = "[search]\nwhat = \"memory\"\nfrom = \"64M\"\nsettle = \"4s\"\ndwell = \"10s\"\nmost = \"12m\"\nhorizon = \"1h\"\n";
-    let (ledger, lane) = (stage.ledger("search", 0), stage.lane("search", 0, &stage.places()[0]));
+    let (ledger, lane) = (
+        stage.ledger("search", 0),
+        stage.lane("search", 0, &stage.places()[0]),
+    );
     let text = stage.plan("search", &experiment, 0, &lane, own);
     assert!(text.contains(BY_THE_CLOCK), "{text}");
-    fs::write(&plan, format!("replicates = 1\n{}", text.replace(BY_THE_CLOCK, ""))).expect("a plan");
+    fs::write(
+        &plan,
+        format!("replicates = 1\n{}", text.replace(BY_THE_CLOCK, "")),
+    )
+    .expect("a plan");
     let load = stage.load(RATE)?;
     let (killed, mut seen) = (killed_for_memory(), BTreeSet::new());
-    stage.run(&plan, std::slice::from_ref(&ledger), || seen.extend(about(&[&ledger, &experiment.join("runs")])))?;
+    stage.run(&plan, std::slice::from_ref(&ledger), || {
+        seen.extend(about(&[&ledger, &experiment.join("runs")]))
+    })?;
     load.stop();
     assert_eq!(killed_for_memory(), killed, "nothing is killed");
     nothing_is_left(&seen, &[&ledger, &experiment.join("runs")]);
     let runs = runs(&experiment);
-    let [run] = runs.as_slice() else { panic!("{} runs", runs.len()) };
+    let [run] = runs.as_slice() else {
+        panic!("{} runs", runs.len())
+    };
     assert_eq!(run.outcome(), "completed", "{}", run.ending);
     report(&experiment, results("report-real-search"));
     Ok(experiment.join("journal.jsonl"))
 }
 
 fn answer(journal: &[Value]) -> &Value {
-    let mut answers = journal.iter().filter(|line| line["entry"] == "search_answer");
+    let mut answers = journal
+        .iter()
+        .filter(|line| line["entry"] == "search_answer");
     let answer = &answers.next().expect("an answer")["answer"];
     assert!(answers.next().is_none(), "two answers");
-    assert_eq!(answer["outcome"]["outcome"], "found", "{answer:#}\n{journal:#?}");
+    assert_eq!(
+        answer["outcome"]["outcome"], "found",
+        "{answer:#}\n{journal:#?}"
+    );
     answer
 }
 
@@ -93,31 +112,55 @@ fn the_least_memory_of_a_follower_is_found_in_one_run_without_a_kill() -> Result
 
 /// What could not be reclaimed so many seconds after the tip, by the dwells around that time.
 fn unreclaimable(journal: &[Value], seconds: f64) -> f64 {
-    let dwells = journal.iter().filter(|line| line["line"]["search"] == "dwell");
+    let dwells = journal
+        .iter()
+        .filter(|line| line["line"]["search"] == "dwell");
     let of = |line: &Value| {
         let evidence = &line["line"]["evidence"];
         let at = line["unix_ns"].as_f64().expect("a time") / 1e9;
-        (at, evidence["seconds"].as_f64().expect("its length"), evidence["unreclaimable"].as_f64().expect("memory"))
+        (
+            at,
+            evidence["seconds"].as_f64().expect("its length"),
+            evidence["unreclaimable"].as_f64().expect("memory"),
+        )
     };
     let dwells: Vec<(f64, f64, f64)> = dwells.map(of).collect();
     let (first, lasted, _) = dwells[0];
     let wanted = first - lasted + seconds;
-    let after = dwells.iter().position(|(at, ..)| *at >= wanted).expect("a dwell at that time").max(1);
+    let after = dwells
+        .iter()
+        .position(|(at, ..)| *at >= wanted)
+        .expect("a dwell at that time")
+        .max(1);
     let ((a, _, low), (b, _, high)) = (dwells[after - 1], dwells[after]);
     low + (high - low) * (wanted - a) / (b - a)
 }
 
 /// Runs under these limits in MiB, from the beginning, so many times and seconds each; the folder of the experiment.
-fn fixed(stage: &Stage, name: &str, (times, seconds): (u32, u32), limits: &[u64]) -> Result<PathBuf> {
+fn fixed(
+    stage: &Stage,
+    name: &str,
+    (times, seconds): (u32, u32),
+    limits: &[u64],
+) -> Result<PathBuf> {
     let experiment = results(&format!("real-experiments/{name}"));
     let plan = experiment.with_file_name(format!("{name}.toml"));
     let upstream = Sink::start()?;
     stage.configuration(&plan, &upstream);
     let arm = |mib: &u64| format!("\n[[arm]]\nname = \"{mib}M\"\nmemory_max = \"{mib}M\"\n");
     let own: String = limits.iter().map(arm).collect();
-    let (ledger, lane) = (stage.ledger(name, 0), stage.lane(name, 0, &stage.places()[0]));
-    fs::write(&plan, format!("replicates = {times}\n{}", stage.plan(name, &experiment, seconds, &lane, &own)))
-        .expect("a plan");
+    let (ledger, lane) = (
+        stage.ledger(name, 0),
+        stage.lane(name, 0, &stage.places()[0]),
+    );
+    fs::write(
+        &plan,
+        format!(
+            "replicates = {times}\n{}",
+            stage.plan(name, &experiment, seconds, &lane, &own)
+        ),
+    )
+    .expect("a plan");
     let load = stage.load(RATE)?;
     stage.run(&plan, std::slice::from_ref(&ledger), || {})?;
     load.stop();
@@ -133,11 +176,30 @@ fn a_follower_comes_to_the_tip_under_a_limit_that_has_room_for_some_page_cache_t
     let runs = runs(&experiment);
     let came = |run: &Run| run.happened(EventKind::AtTip) > 0;
     for run in &runs {
-        println!("{}: {}, at the tip: {}; {:?}", run.arm, run.outcome(), came(run), run.evidence("/memory_peak"));
+        println!(
+            "{}: {}, at the tip: {}; {:?}",
+            run.arm,
+            run.outcome(),
+            came(run),
+            run.evidence("/memory_peak")
+        );
     }
-    let limit = |run: &Run| run.arm.trim_end_matches('M').parse::<u64>().expect("a limit");
-    let needs = runs.iter().filter(|run| came(run)).map(limit).min().expect("one came to the tip");
-    assert!(runs.iter().all(|run| came(run) == (limit(run) >= needs)), "{needs} MiB");
+    let limit = |run: &Run| {
+        run.arm
+            .trim_end_matches('M')
+            .parse::<u64>()
+            .expect("a limit")
+    };
+    let needs = runs
+        .iter()
+        .filter(|run| came(run))
+        .map(limit)
+        .min()
+        .expect("one came to the tip");
+    assert!(
+        runs.iter().all(|run| came(run) == (limit(run) >= needs)),
+        "{needs} MiB"
+    );
     assert!(START_LIMIT.contains(&needs), "{needs} MiB");
     Ok(())
 }
@@ -150,7 +212,9 @@ fn limits_five_percent_above_the_answer_keep_up_and_five_below_it_fail() -> Resu
     let stage = &turn.stage;
     let journal = searched(stage)?;
     let outcome = &answer(&journal)["outcome"];
-    let least = |end: &str| unreclaimable(&journal, f64::from(FIXED)) + outcome[end].as_f64().expect("an end");
+    let least = |end: &str| {
+        unreclaimable(&journal, f64::from(FIXED)) + outcome[end].as_f64().expect("an end")
+    };
     let whole = |bytes: f64| bytes as u64 / MIB;
     let (above, below) = (whole(1.05 * least("high")), whole(0.95 * least("low")));
     println!("{below} MiB, and {above} MiB");
@@ -158,9 +222,15 @@ fn limits_five_percent_above_the_answer_keep_up_and_five_below_it_fail() -> Resu
     let page = report(&experiment, results("report-real-fixed"));
     let runs = |mib: u64, column: &str| {
         let limit = (mib as f64 / 1024.0).to_string();
-        page.cell("limits", &format!("{column} [runs]"), &limit).parse::<u32>().expect("a count")
+        page.cell("limits", &format!("{column} [runs]"), &limit)
+            .parse::<u32>()
+            .expect("a count")
     };
-    println!("above: {} kept up; below: {} failed", runs(above, "Kept up"), runs(below, "Failed"));
+    println!(
+        "above: {} kept up; below: {} failed",
+        runs(above, "Kept up"),
+        runs(below, "Failed")
+    );
     assert_eq!(runs(above, "Kept up"), 3);
     assert!(runs(below, "Failed") >= 2);
     Ok(())

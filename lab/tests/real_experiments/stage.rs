@@ -44,7 +44,10 @@ pub(crate) fn turn() -> Result<Option<Turn>> {
         return Ok(None);
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    if !status.lines().any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0")) {
+    if !status
+        .lines()
+        .any(|line| line.starts_with("Uid:") && line.split_whitespace().nth(2) == Some("0"))
+    {
         eprintln!("SKIPPED: groups with limits are made by root");
         return Ok(None);
     }
@@ -55,7 +58,10 @@ pub(crate) fn turn() -> Result<Option<Turn>> {
     };
     *shared = Arc::downgrade(&stage);
     drop(shared);
-    Ok(Some(Turn { stage, _mine: TURN.lock().unwrap_or_else(PoisonError::into_inner) }))
+    Ok(Some(Turn {
+        stage,
+        _mine: TURN.lock().unwrap_or_else(PoisonError::into_inner),
+    }))
 }
 
 /// The program of that name: in `FAULTLINE_PROGRAMS`, else where cargo has put the one under test.
@@ -65,7 +71,11 @@ fn program(name: &str) -> PathBuf {
         Some(folder) => PathBuf::from(folder).join(name),
         None => own.with_file_name(name),
     };
-    assert!(program.is_file(), "no {}: cargo build -p {name}", program.display());
+    assert!(
+        program.is_file(),
+        "no {}: cargo build -p {name}",
+        program.display()
+    );
     program
 }
 
@@ -77,7 +87,9 @@ pub(crate) fn results(name: &str) -> PathBuf {
 /// That folder, made anew.
 pub(crate) fn emptied(folder: PathBuf) -> PathBuf {
     match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            panic!("{}: {error}", folder.display())
+        }
         _ => fs::create_dir_all(&folder).expect("a folder for results"),
     }
     folder
@@ -110,13 +122,20 @@ impl Stage {
 
     /// The ledger of a place of this experiment.
     pub(crate) fn ledger(&self, experiment: &str, place: usize) -> PathBuf {
-        self.folder.path().join(format!("{experiment}-ledger-{place}"))
+        self.folder
+            .path()
+            .join(format!("{experiment}-ledger-{place}"))
     }
 
     /// Keys of a lane in that place.
     pub(crate) fn lane(&self, experiment: &str, number: usize, place: &Place) -> String {
         let (ledger, identity) = (self.ledger(experiment, number), &place.identity);
-        let Place { rpc_port, gossip_port, port_range: (first, last), .. } = place;
+        let Place {
+            rpc_port,
+            gossip_port,
+            port_range: (first, last),
+            ..
+        } = place;
         format!(
             "ledger = {ledger:?}\nidentity = {identity:?}\nrpc_port = {rpc_port}\ngossip_port = {gossip_port}\n\
              port_range = \"{first}-{last}\"\n"
@@ -126,19 +145,43 @@ impl Stage {
     /// A plan of followers of this leader: what all experiments have in common, with `lanes` after the workload's keys, and
     /// `own` at the end. Runs last `seconds` from the first transaction on.
     #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-    pub(crate) fn plan(&self, name: &str, folder: &Path, seconds: u32, lanes: &str, own: &str) -> String {
+    pub(crate) fn plan(
+        &self,
+        name: &str,
+        folder: &Path,
+        seconds: u32,
+        lanes: &str,
+        own: &str,
+    ) -> String {
         let follower = self.cluster.follower();
         let mut words = vec!["{binary}".to_owned()];
         words.extend(follower.arguments);
         let of_lane = ["identity", "ledger", "rpc-port", "gossip-port"];
-        words.extend(of_lane.iter().flat_map(|key| [format!("--{key}"), format!("{{{}}}", key.replace('-', "_"))]));
-        words.extend(["--dynamic-port-range", "{port_range}", "{entrypoints}", "--log", "-"].map(str::to_owned));
+        words.extend(
+            of_lane
+                .iter()
+                .flat_map(|key| [format!("--{key}"), format!("{{{}}}", key.replace('-', "_"))]),
+        );
+        words.extend(
+            [
+                "--dynamic-port-range",
+                "{port_range}",
+                "{entrypoints}",
+                "--log",
+                "-",
+            ]
+            .map(str::to_owned),
+        );
         let mut environment = String::new();
         for (name, value) in &follower.environment {
             let comma = if environment.is_empty() { "" } else { ", " };
             write!(environment, "{comma}{name} = {value:?}").expect("a text grows");
         }
-        let (binary, entrypoint, rpc) = (&follower.program, follower.entrypoint, self.cluster.leader_rpc().address());
+        let (binary, entrypoint, rpc) = (
+            &follower.program,
+            follower.entrypoint,
+            self.cluster.leader_rpc().address(),
+        );
         let recorder = program("faultlined");
         format!(
             r#"name = {name:?}
@@ -184,7 +227,10 @@ config = "faultlined.toml"
 
     /// The daemon's configuration: it hands every push on to `upstream`.
     pub(crate) fn configuration(&self, plan: &Path, upstream: &Sink) {
-        let (config, password) = (plan.with_file_name("faultlined.toml"), plan.with_file_name("password"));
+        let (config, password) = (
+            plan.with_file_name("faultlined.toml"),
+            plan.with_file_name("password"),
+        );
         fs::write(&password, "secret\n").expect("a password file");
         let text = format!(
             "[threads]\ninterval = \"1s\"\n[phase]\nat_tip_for = \"5s\"\n\
@@ -195,13 +241,22 @@ config = "faultlined.toml"
     }
 
     /// Marks the ledgers, checks the plan and runs it to its end; `look` is called again and again meanwhile.
-    pub(crate) fn run(&self, plan: &Path, ledgers: &[PathBuf], mut look: impl FnMut()) -> Result<()> {
+    pub(crate) fn run(
+        &self,
+        plan: &Path,
+        ledgers: &[PathBuf],
+        mut look: impl FnMut(),
+    ) -> Result<()> {
         faultline(&["init"], ledgers);
         println!("{}", faultline(&["plan"], &[plan.to_owned()]));
         let output = plan.with_extension("out");
         let mut runner = Running::start(&Program {
             path: program("faultline"),
-            arguments: vec!["experiment".to_owned(), "run".to_owned(), plan.display().to_string()],
+            arguments: vec![
+                "experiment".to_owned(),
+                "run".to_owned(),
+                plan.display().to_string(),
+            ],
             environment: Vec::new(),
             output: output.clone(),
         })?;
@@ -221,15 +276,30 @@ config = "faultlined.toml"
 
 /// `faultline experiment report`, into this folder.
 pub(crate) fn report(experiment: &Path, out: PathBuf) -> Page {
-    println!("{}", faultline(&["report", "--force", "--out"], &[out.clone(), experiment.to_owned()]));
+    println!(
+        "{}",
+        faultline(
+            &["report", "--force", "--out"],
+            &[out.clone(), experiment.to_owned()]
+        )
+    );
     Page(out)
 }
 
 /// `faultline experiment WORDS PATHS`, which must go well; what it prints.
 fn faultline(words: &[&str], paths: &[PathBuf]) -> String {
     let mut command = Command::new(program("faultline"));
-    let output = command.arg("experiment").args(words).args(paths).output().expect("faultline can be run");
+    let output = command
+        .arg("experiment")
+        .args(words)
+        .args(paths)
+        .output()
+        .expect("faultline can be run");
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {told}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{words:?}: {told}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     told
 }

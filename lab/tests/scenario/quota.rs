@@ -16,16 +16,19 @@ pub(crate) struct CpuQuota {
 impl CpuQuota {
     /// Uses cgroup version 1 or 2, whichever has the CPU controller. `None` where no group can be made.
     pub(crate) fn new() -> Option<Self> {
-        [("/sys/fs/cgroup/cpu", true), ("/sys/fs/cgroup", false)].into_iter().find_map(|(top, v1)| {
-            if !Path::new(top).join("cgroup.procs").exists() {
-                return None;
-            }
-            let folder = Path::new(top).join(format!("faultline-scenario-{}", std::process::id()));
-            fs::create_dir(&folder).ok()?;
-            let quota = CpuQuota { folder, v1 };
-            quota.limit(None).ok()?;
-            Some(quota)
-        })
+        [("/sys/fs/cgroup/cpu", true), ("/sys/fs/cgroup", false)]
+            .into_iter()
+            .find_map(|(top, v1)| {
+                if !Path::new(top).join("cgroup.procs").exists() {
+                    return None;
+                }
+                let folder =
+                    Path::new(top).join(format!("faultline-scenario-{}", std::process::id()));
+                fs::create_dir(&folder).ok()?;
+                let quota = CpuQuota { folder, v1 };
+                quota.limit(None).ok()?;
+                Some(quota)
+            })
     }
 
     /// Moves a process into it.
@@ -38,7 +41,10 @@ impl CpuQuota {
         let microseconds = percent.map(|percent| PERIOD / 100 * percent);
         if self.v1 {
             self.write("cpu.cfs_period_us", &PERIOD.to_string())?;
-            return self.write("cpu.cfs_quota_us", &microseconds.map_or("-1".to_owned(), |quota| quota.to_string()));
+            return self.write(
+                "cpu.cfs_quota_us",
+                &microseconds.map_or("-1".to_owned(), |quota| quota.to_string()),
+            );
         }
         let quota = microseconds.map_or("max".to_owned(), |quota| quota.to_string());
         self.write("cpu.max", &format!("{quota} {PERIOD}"))
@@ -46,7 +52,10 @@ impl CpuQuota {
 
     fn write(&self, file: &str, text: &str) -> std::io::Result<()> {
         // Without `create`: a missing file is an error.
-        OpenOptions::new().write(true).open(self.folder.join(file))?.write_all(text.as_bytes())
+        OpenOptions::new()
+            .write(true)
+            .open(self.folder.join(file))?
+            .write_all(text.as_bytes())
     }
 }
 

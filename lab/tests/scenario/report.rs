@@ -13,7 +13,9 @@ const CHANGES: f64 = 8.0;
 /// Makes the folder, or empties it.
 pub(crate) fn emptied(folder: PathBuf) -> PathBuf {
     match fs::remove_dir_all(&folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{}: {error}", folder.display()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            panic!("{}: {error}", folder.display())
+        }
         _ => fs::create_dir_all(&folder).expect("a folder for results"),
     }
     folder
@@ -27,7 +29,10 @@ pub(crate) fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> V
     let text = page.text();
     let mut wrong = Vec::new();
     let (at_least, at_most, all) = seconds_at_tip(moments);
-    assert!(at_most < 0.99 * all, "the scene: at the tip for {at_most:.0} s of {all:.0} s at most");
+    assert!(
+        at_most < 0.99 * all,
+        "the scene: at the tip for {at_most:.0} s of {all:.0} s at most"
+    );
     for words in ["kept up with the tip", "It kept up"] {
         if text.contains(words) {
             wrong.push(format!("the report says {words:?}"));
@@ -41,17 +46,28 @@ pub(crate) fn judge(run: &Path, out: &Path, moments: &[Moment], death: f64) -> V
     let share = [at_least - margin, at_most + margin].map(|seconds| 100.0 * seconds / all);
     match cell("At the tip [%]").parse::<f64>() {
         Ok(percent) if percent >= share[0] && percent <= share[1] => {}
-        other => wrong.push(format!("the report says at the tip for {other:?} %, true: {share:.1?}")),
+        other => wrong.push(format!(
+            "the report says at the tip for {other:?} %, true: {share:.1?}"
+        )),
     }
     // The report rounds times to whole seconds.
     let right = |seconds: f64| (seconds - death).abs() <= 2.0 * TICK + 0.5;
     let given = [
-        ("the evidence", number_after(&cell("Evidence"), "event exit at ")),
-        ("the story", text.split_once("In the end, after ").and_then(|(_, rest)| seconds(rest.split_once(':')?.0))),
+        (
+            "the evidence",
+            number_after(&cell("Evidence"), "event exit at "),
+        ),
+        (
+            "the story",
+            text.split_once("In the end, after ")
+                .and_then(|(_, rest)| seconds(rest.split_once(':')?.0)),
+        ),
     ];
     for (who, at) in given {
         if !at.is_some_and(right) {
-            wrong.push(format!("{who} of the report says the end was after {at:?} s, true: {death:.1} s"));
+            wrong.push(format!(
+                "{who} of the report says the end was after {at:?} s, true: {death:.1} s"
+            ));
         }
     }
     wrong
@@ -64,9 +80,16 @@ pub(crate) fn info(run: &Path) -> Value {
 
 /// Runs `faultline`, which must succeed; what it prints.
 fn faultline(words: &[&Path]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_faultline")).args(words).output().expect("faultline can be run");
+    let output = Command::new(env!("CARGO_BIN_EXE_faultline"))
+        .args(words)
+        .output()
+        .expect("faultline can be run");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{words:?}: {printed}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{words:?}: {printed}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     printed
 }
 

@@ -23,7 +23,10 @@ impl Said {
         [
             or_unknown(self.phase.clone()),
             or_unknown(self.behind.map(|slots| slots.to_string())),
-            or_unknown(self.kept_up.map(|kept| if kept { "yes" } else { "no" }.to_owned())),
+            or_unknown(
+                self.kept_up
+                    .map(|kept| if kept { "yes" } else { "no" }.to_owned()),
+            ),
         ]
     }
 }
@@ -47,23 +50,37 @@ pub(crate) struct Scraper {
 
 impl Scraper {
     pub(crate) fn start(address: String, clock: Clock) -> Self {
-        let (stop, pages) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+        let (stop, pages) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let (stopped, kept) = (Arc::clone(&stop), Arc::clone(&pages));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
                 let asked = clock.now();
                 if let Ok(page) = expose::scrape(&address) {
                     let scraped = read(&page, asked, clock.now());
-                    kept.lock().unwrap_or_else(PoisonError::into_inner).push(scraped);
+                    kept.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(scraped);
                 }
-                std::thread::sleep(Duration::from_secs_f64((asked + 1.0 - clock.now()).max(0.0)));
+                std::thread::sleep(Duration::from_secs_f64(
+                    (asked + 1.0 - clock.now()).max(0.0),
+                ));
             }
         });
-        Scraper { stop, pages, thread: Some(thread) }
+        Scraper {
+            stop,
+            pages,
+            thread: Some(thread),
+        }
     }
 
     pub(crate) fn pages(&self) -> Vec<Scraped> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -78,30 +95,61 @@ impl Drop for Scraper {
 
 fn read(page: &Page, asked: f64, heard: f64) -> Scraped {
     let phases = page.matching("agave_phase", &[]);
-    let phase = phases.iter().find(|sample| sample.value == 1.0).and_then(|sample| sample.labels.get("phase"));
+    let phase = phases
+        .iter()
+        .find(|sample| sample.value == 1.0)
+        .and_then(|sample| sample.labels.get("phase"));
     let said = Said {
         phase: phase.cloned(),
-        behind: page.get("agave_slots_behind", &[]).map(|slots| slots as u64),
+        behind: page
+            .get("agave_slots_behind", &[])
+            .map(|slots| slots as u64),
         kept_up: page.get("agave_kept_up", &[]).map(|kept| kept == 1.0),
     };
-    let at_tip_seconds = page.get("agave_phase_seconds_total", &[("phase", "at_tip")]).unwrap_or(0.0);
-    Scraped { asked, heard, said, at_tip_seconds }
+    let at_tip_seconds = page
+        .get("agave_phase_seconds_total", &[("phase", "at_tip")])
+        .unwrap_or(0.0);
+    Scraped {
+        asked,
+        heard,
+        said,
+        at_tip_seconds,
+    }
 }
 
 /// All ticks of a recording, with their times.
 pub(crate) fn recorded(recording: &Recording, clock: Clock) -> Vec<(f64, Said)> {
-    let columns = recording.columns(Table::Validator, &["slots_behind", "kept_up"]).expect("columns");
-    let [behind, kept_up] = columns.values.as_slice() else { return Vec::new() };
+    let columns = recording
+        .columns(Table::Validator, &["slots_behind", "kept_up"])
+        .expect("columns");
+    let [behind, kept_up] = columns.values.as_slice() else {
+        return Vec::new();
+    };
     let levels: BTreeMap<i64, (Option<u64>, Option<bool>)> = columns
         .ticks
         .iter()
         .zip(behind.iter().zip(kept_up))
-        .map(|(tick, (behind, kept))| (*tick, (behind.map(|slots| slots as u64), kept.map(|kept| kept == 1.0))))
+        .map(|(tick, (behind, kept))| {
+            (
+                *tick,
+                (
+                    behind.map(|slots| slots as u64),
+                    kept.map(|kept| kept == 1.0),
+                ),
+            )
+        })
         .collect();
     let ticks = recording.ticks().expect("ticks").into_iter().map(|tick| {
         let (behind, kept_up) = levels.get(&tick.id).copied().unwrap_or_default();
         let phase = tick.phase.map(|phase| phase.to_string());
-        (clock.of_unix(tick.unix_ns), Said { phase, behind, kept_up })
+        (
+            clock.of_unix(tick.unix_ns),
+            Said {
+                phase,
+                behind,
+                kept_up,
+            },
+        )
     });
     ticks.collect()
 }

@@ -41,9 +41,27 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    const GONE: Phases = Phases { gone: true, start: false, catching_up: false, at_tip: false, behind: false };
-    const STARTING: Phases = Phases { gone: false, start: true, catching_up: true, at_tip: false, behind: false };
-    const AT_TIP: Phases = Phases { gone: false, start: false, catching_up: false, at_tip: true, behind: false };
+    const GONE: Phases = Phases {
+        gone: true,
+        start: false,
+        catching_up: false,
+        at_tip: false,
+        behind: false,
+    };
+    const STARTING: Phases = Phases {
+        gone: false,
+        start: true,
+        catching_up: true,
+        at_tip: false,
+        behind: false,
+    };
+    const AT_TIP: Phases = Phases {
+        gone: false,
+        start: false,
+        catching_up: false,
+        at_tip: true,
+        behind: false,
+    };
 
     pub(crate) fn allow(self, word: &str) -> bool {
         match word {
@@ -64,7 +82,11 @@ impl Phases {
             (self.at_tip, "at_tip"),
             (self.behind, "behind"),
         ];
-        all.iter().filter(|(is, _)| *is).map(|(_, word)| *word).collect::<Vec<_>>().join("|")
+        all.iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, word)| *word)
+            .collect::<Vec<_>>()
+            .join("|")
     }
 }
 
@@ -95,13 +117,21 @@ pub(crate) fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment
         still_since = (glance.life != Life::Runs).then(|| still_since.unwrap_or(glance.at));
         let (slot, distance) = positions(sightings, glance, still_since.unwrap_or(glance.at));
         if life.pid != glance.pid || glance.life == Life::Gone {
-            life = LifeOf { pid: glance.pid, ..LifeOf::default() };
+            life = LifeOf {
+                pid: glance.pid,
+                ..LifeOf::default()
+            };
         }
         if glance.life != Life::Gone {
             // While it starts it is in no phase of a running validator, whatever the distance.
-            let runs = sightings.started.iter().any(|(pid, at)| *pid == glance.pid && *at <= glance.at);
+            let runs = sightings
+                .started
+                .iter()
+                .any(|(pid, at)| *pid == glance.pid && *at <= glance.at);
             life.first_slot = life.first_slot.or(slot.map(|(lowest, _)| lowest));
-            life.replayed = slot.zip(life.first_slot).map_or(0, |((lowest, _), first)| lowest.saturating_sub(first));
+            life.replayed = slot
+                .zip(life.first_slot)
+                .map_or(0, |((lowest, _), first)| lowest.saturating_sub(first));
             life.advances(glance.at, slot);
             life.goes_on(glance, distance.filter(|_| runs), thresholds);
         }
@@ -113,7 +143,10 @@ pub(crate) fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment
             distance,
             phases: match glance.life {
                 Life::Gone => Phases::GONE,
-                Life::Ending => Phases { gone: true, ..life.phases },
+                Life::Ending => Phases {
+                    gone: true,
+                    ..life.phases
+                },
                 _ => life.phases,
             },
             surely_at_tip: life.surely_at_tip,
@@ -127,7 +160,10 @@ pub(crate) fn truth(sightings: &Sightings, thresholds: Thresholds) -> Vec<Moment
 fn around(all: &[Asked], at: f64) -> (Option<u64>, Option<u64>) {
     let heard = all.partition_point(|asked| asked.heard <= at);
     let asked = all.partition_point(|asked| asked.asked < at);
-    (all[..heard].iter().rev().find_map(|asked| asked.slot), all[asked..].iter().find_map(|asked| asked.slot))
+    (
+        all[..heard].iter().rev().find_map(|asked| asked.slot),
+        all[asked..].iter().find_map(|asked| asked.slot),
+    )
 }
 
 fn leader(sightings: &Sightings, at: f64) -> Option<Range> {
@@ -138,20 +174,30 @@ fn leader(sightings: &Sightings, at: f64) -> Option<Range> {
 /// The follower's slot and distance. It did not run after `acted`. Its slot cannot exceed the leader's, whose answer may be one slot
 /// late.
 fn positions(sightings: &Sightings, glance: &Glance, acted: f64) -> (Option<Range>, Option<Range>) {
-    let first = sightings.follower.partition_point(|asked| asked.asked < glance.at);
+    let first = sightings
+        .follower
+        .partition_point(|asked| asked.asked < glance.at);
     let of_pid = |asked: &&Asked| asked.pid == glance.pid;
     let (before, after) = sightings.follower.split_at(first);
     let known = |asked: &Asked| asked.slot.filter(|_| asked.heard <= glance.at);
     let lowest = before.iter().rev().take_while(of_pid).find_map(known);
     let next = after.iter().take_while(of_pid).find_map(|asked| asked.slot);
-    let (Some(lowest), Some(leader), Some((_, newest))) =
-        (lowest, self::leader(sightings, glance.at), self::leader(sightings, acted))
-    else {
+    let (Some(lowest), Some(leader), Some((_, newest))) = (
+        lowest,
+        self::leader(sightings, glance.at),
+        self::leader(sightings, acted),
+    ) else {
         return (None, None);
     };
     let highest = next.unwrap_or(u64::MAX).min(newest + 1).max(lowest);
-    let distance = (leader.0.saturating_sub(highest), leader.1.saturating_sub(lowest));
-    (Some((lowest, highest)), (glance.life != Life::Gone).then_some(distance))
+    let distance = (
+        leader.0.saturating_sub(highest),
+        leader.1.saturating_sub(lowest),
+    );
+    (
+        Some((lowest, highest)),
+        (glance.life != Life::Gone).then_some(distance),
+    )
 }
 
 /// Since when a condition has been fulfilled without a break.
@@ -246,18 +292,32 @@ impl LifeOf {
         if self.first_surely.is_some() && !self.surely_at_tip {
             self.in_doubt += passed;
         }
-        let holds = |what: fn(Range, Thresholds) -> bool| distance.is_some_and(|range| what(range, thresholds));
+        let holds = |what: fn(Range, Thresholds) -> bool| {
+            distance.is_some_and(|range| what(range, thresholds))
+        };
         // Before it has replayed that many slots it may be near only because the leader is young, without having heard of its tip.
         let came = self.replayed >= thresholds.at_tip_slots;
         // Nor does the daemon call it at the tip while its slot stands still.
         let moves = self.newest.is_some_and(|(_, at)| now - at <= TICK);
         // The time near the tip counts from the end of catching up, which the daemon sees by the next answer.
         let caught_up = self.caught_up.is_none_or(|at| now - at > TICK);
-        let near = came && moves && caught_up && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
+        let near = came
+            && moves
+            && caught_up
+            && holds(|(_, highest), of| highest + UNDER_WAY <= of.at_tip_slots);
         self.surely_near.holds(now, near);
-        self.maybe_near.holds(now, holds(|(lowest, _), of| lowest <= of.at_tip_slots + UNDER_WAY));
-        self.surely_far.holds(now, holds(|(lowest, _), of| lowest > of.behind_slots + UNDER_WAY));
-        self.maybe_far.holds(now, holds(|(_, highest), of| highest + UNDER_WAY > of.behind_slots));
+        self.maybe_near.holds(
+            now,
+            holds(|(lowest, _), of| lowest <= of.at_tip_slots + UNDER_WAY),
+        );
+        self.surely_far.holds(
+            now,
+            holds(|(lowest, _), of| lowest > of.behind_slots + UNDER_WAY),
+        );
+        self.maybe_far.holds(
+            now,
+            holds(|(_, highest), of| highest + UNDER_WAY > of.behind_slots),
+        );
         self.change(now, thresholds);
         self.surely_at_tip = near && glance.life == Life::Runs && self.phases == Phases::AT_TIP;
         if self.phases.at_tip {
@@ -287,7 +347,13 @@ impl LifeOf {
 
     fn kept_up(&self, now: f64) -> (bool, bool) {
         let share = |since: Option<f64>, without: f64| {
-            since.map(|since| if now > since { 1.0 - without / (now - since) } else { 1.0 })
+            since.map(|since| {
+                if now > since {
+                    1.0 - without / (now - since)
+                } else {
+                    1.0
+                }
+            })
         };
         let at_most = share(self.first_maybe, self.elsewhere);
         let at_least = share(self.first_surely, self.in_doubt);
@@ -301,9 +367,16 @@ impl LifeOf {
 pub(crate) fn seconds_at_tip(moments: &[Moment]) -> (f64, f64, f64) {
     let seconds = |holds: fn(&Moment) -> bool| {
         let pairs = moments.iter().zip(moments.iter().skip(1));
-        pairs.filter(|(moment, _)| holds(moment)).map(|(moment, next)| next.at - moment.at).sum::<f64>()
+        pairs
+            .filter(|(moment, _)| holds(moment))
+            .map(|(moment, next)| next.at - moment.at)
+            .sum::<f64>()
     };
-    (seconds(|moment| moment.surely_at_tip), seconds(|moment| moment.phases.at_tip), seconds(|_| true))
+    (
+        seconds(|moment| moment.surely_at_tip),
+        seconds(|moment| moment.phases.at_tip),
+        seconds(|_| true),
+    )
 }
 
 #[cfg(test)]

@@ -25,8 +25,13 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn start() -> Self {
-        let began_unix = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-        Clock { began: Instant::now(), began_unix }
+        let began_unix = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("a clock after 1970");
+        Clock {
+            began: Instant::now(),
+            began_unix,
+        }
     }
 
     pub(crate) fn now(self) -> f64 {
@@ -100,7 +105,12 @@ struct Shared {
 
 impl Shared {
     fn sightings<T>(&self, work: impl FnOnce(&mut Sightings) -> T) -> T {
-        work(&mut self.sightings.lock().unwrap_or_else(PoisonError::into_inner))
+        work(
+            &mut self
+                .sightings
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner),
+        )
     }
 }
 
@@ -108,11 +118,21 @@ impl Witness {
     /// Starts to read. [`Witness::follows`] gives the follower's process id; `ledger` is the follower's ledger folder.
     pub(crate) fn start(leader: Rpc, follower: Rpc, ledger: &Path) -> Self {
         let clock = Clock::start();
-        let mut witness = Witness { clock, shared: Arc::default(), threads: Vec::new() };
+        let mut witness = Witness {
+            clock,
+            shared: Arc::default(),
+            threads: Vec::new(),
+        };
         let ask = move |rpc: Rpc, pid| {
             let asked = clock.now();
             let slot = rpc.processed_slot().ok();
-            Asked { asked, heard: clock.now(), pid, slot, received: None }
+            Asked {
+                asked,
+                heard: clock.now(),
+                pid,
+                slot,
+                received: None,
+            }
         };
         let (leader, follower) = (leader.timeout(TIMEOUT), follower.timeout(TIMEOUT));
         witness.repeat(move |shared| {
@@ -133,7 +153,8 @@ impl Witness {
         let socket = ledger.join("admin.rpc");
         witness.repeat(move |shared| {
             let pid = shared.pid.load(Ordering::SeqCst);
-            let known = shared.sightings(|sightings| sightings.started.iter().any(|(one, _)| *one == pid));
+            let known =
+                shared.sightings(|sightings| sightings.started.iter().any(|(one, _)| *one == pid));
             if !known && start_is_over(&socket).unwrap_or(false) {
                 shared.sightings(|sightings| sightings.started.push((pid, clock.now())));
             }
@@ -152,14 +173,20 @@ impl Witness {
 
     /// The leader's newest slot.
     pub(crate) fn leader_slot(&self) -> Option<u64> {
-        self.shared.sightings(|sightings| sightings.leader.iter().rev().find_map(|asked| asked.slot))
+        self.shared
+            .sightings(|sightings| sightings.leader.iter().rev().find_map(|asked| asked.slot))
     }
 
     /// Slots from the follower's newest answer to the leader's; `None` before this process has answered.
     pub(crate) fn distance(&self) -> Option<u64> {
         let pid = self.shared.pid.load(Ordering::SeqCst);
         let own = self.shared.sightings(|sightings| {
-            sightings.follower.iter().rev().take_while(|asked| asked.pid == pid).find_map(|asked| asked.slot)
+            sightings
+                .follower
+                .iter()
+                .rev()
+                .take_while(|asked| asked.pid == pid)
+                .find_map(|asked| asked.slot)
         });
         Some(self.leader_slot()?.saturating_sub(own?))
     }
@@ -196,7 +223,9 @@ fn start_is_over(socket: &Path) -> std::io::Result<bool> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    stream.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"startProgress\",\"params\":[]}\n")?;
+    stream.write_all(
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"startProgress\",\"params\":[]}\n",
+    )?;
     let mut answer = String::new();
     BufReader::new(stream).read_line(&mut answer)?;
     Ok(answer.contains("\"Running\""))

@@ -15,8 +15,10 @@ pub(super) fn rewritten(text: &str, mut replace: impl FnMut(&str) -> Option<Stri
         for part in parts {
             page.push_str("](");
             let (target, after) = part.split_at(part.find(')').unwrap_or(0));
-            let is_link =
-                !is_code && !target.is_empty() && !target.starts_with('#') && !target.contains(['\n', ' ', ':']);
+            let is_link = !is_code
+                && !target.is_empty()
+                && !target.starts_with('#')
+                && !target.contains(['\n', ' ', ':']);
             match is_link.then(|| replace(target)).flatten() {
                 Some(new) => page.push_str(&new),
                 None => page.push_str(target),
@@ -43,9 +45,16 @@ pub(super) fn joined(folder: &Path, target: &str) -> Option<PathBuf> {
 
 /// The way from a folder to a file, both from the root of the tree.
 pub(super) fn relative(folder: &Path, file: &Path) -> String {
-    let shared = folder.components().zip(file.components()).take_while(|(a, b)| a == b).count();
+    let shared = folder
+        .components()
+        .zip(file.components())
+        .take_while(|(a, b)| a == b)
+        .count();
     let up = folder.components().skip(shared).map(|_| "..".to_owned());
-    let down = file.components().skip(shared).map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let down = file
+        .components()
+        .skip(shared)
+        .map(|part| part.as_os_str().to_string_lossy().into_owned());
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
@@ -57,22 +66,33 @@ mod tests {
     fn links_into_the_tree_are_replaced_and_code_is_not() {
         let text = "[a](A.md) ![p](p.png)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
         let replace = |target: &str| (target != "gone.md#part").then(|| format!("<{target}>"));
-        let expected =
-            "[a](<A.md>) ![p](<p.png>)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
+        let expected = "[a](<A.md>) ![p](<p.png>)\n```sh\n[b](B.md)\n```\n[c](https://x.org) [d](#here) [e](gone.md#part)";
         assert_eq!(rewritten(text, replace), expected);
     }
 
     #[test]
     fn targets_are_found_from_the_folder_of_their_page() {
-        assert_eq!(joined(Path::new("docs/runbooks"), "../A.md"), Some("docs/A.md".into()));
+        assert_eq!(
+            joined(Path::new("docs/runbooks"), "../A.md"),
+            Some("docs/A.md".into())
+        );
         assert_eq!(joined(Path::new("docs"), "../../A.md"), None);
-        assert_eq!(joined(Path::new(""), "docs/decisions/"), Some("docs/decisions".into()));
+        assert_eq!(
+            joined(Path::new(""), "docs/decisions/"),
+            Some("docs/decisions".into())
+        );
     }
 
     #[test]
     fn the_way_to_a_file_goes_up_as_far_as_it_has_to() {
-        assert_eq!(relative(Path::new("docs/runbooks"), Path::new("docs/A.md")), "../A.md");
+        assert_eq!(
+            relative(Path::new("docs/runbooks"), Path::new("docs/A.md")),
+            "../A.md"
+        );
         assert_eq!(relative(Path::new(""), Path::new("docs/A.md")), "docs/A.md");
-        assert_eq!(relative(Path::new("docs"), Path::new("index.md")), "../index.md");
+        assert_eq!(
+            relative(Path::new("docs"), Path::new("index.md")),
+            "../index.md"
+        );
     }
 }

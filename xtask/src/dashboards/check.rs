@@ -22,7 +22,16 @@ const CHOSEN: &str = "${datasource}";
 const KINDS: [&str; 4] = ["timeseries", "stat", "bargauge", "table"];
 
 /// Units that are used: Grafana's own names, or a suffix.
-const UNITS: [&str; 8] = ["none", "short", "bytes", "Bps", "s", "percentunit", "bool_yes_no", "suffix:"];
+const UNITS: [&str; 8] = [
+    "none",
+    "short",
+    "bytes",
+    "Bps",
+    "s",
+    "percentunit",
+    "bool_yes_no",
+    "suffix:",
+];
 
 /// A description shorter than this says nothing.
 const FEW_WORDS: usize = 6;
@@ -112,15 +121,26 @@ impl Dashboard {
     /// How others link to it.
     fn link(&self) -> Link {
         let title = self.title.trim_start_matches("Faultline / ").to_owned();
-        Link { title, url: format!("/d/{}", self.uid) }
+        Link {
+            title,
+            url: format!("/d/{}", self.uid),
+        }
     }
 }
 
 impl Panel {
     /// Whether it shows from where on a value is bad: by colours, a line, or a cell.
     fn shows_a_bound(&self) -> bool {
-        let colours = |value: &Value| value["steps"].as_array().is_some_and(|steps| steps.len() > 1);
-        let mut properties = self.field_config.overrides.iter().flat_map(|change| &change.properties);
+        let colours = |value: &Value| {
+            value["steps"]
+                .as_array()
+                .is_some_and(|steps| steps.len() > 1)
+        };
+        let mut properties = self
+            .field_config
+            .overrides
+            .iter()
+            .flat_map(|change| &change.properties);
         colours(&self.field_config.defaults["thresholds"])
             || properties.any(|property| match property.id.as_str() {
                 "thresholds" => colours(&property.value),
@@ -130,7 +150,11 @@ impl Panel {
 }
 
 /// Adds everything that is wrong with the dashboards.
-pub(super) fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
+pub(super) fn all(
+    root: &Path,
+    dashboards: &[Dashboard],
+    broken: &mut Vec<String>,
+) -> anyhow::Result<()> {
     let names = rules::names(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {
@@ -140,11 +164,18 @@ pub(super) fn all(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String
             broken.extend(wrong.into_iter().map(|what| format!("{who}: {what}")));
         }
         let mut wrong = of_dashboard(dashboard, &names);
-        let others = dashboards.iter().filter(|other| other.uid != dashboard.uid).map(Dashboard::link);
+        let others = dashboards
+            .iter()
+            .filter(|other| other.uid != dashboard.uid)
+            .map(Dashboard::link);
         if others.collect::<BTreeSet<_>>() != dashboard.links.iter().cloned().collect() {
             wrong.push("the links above it are not those to all other dashboards".to_owned());
         }
-        broken.extend(wrong.into_iter().map(|what| format!("{}: {what}", dashboard.uid)));
+        broken.extend(
+            wrong
+                .into_iter()
+                .map(|what| format!("{}: {what}", dashboard.uid)),
+        );
     }
     provisioning(root, broken)?;
     reasons(root, dashboards, broken)
@@ -182,24 +213,37 @@ fn provisioning(root: &Path, broken: &mut Vec<String>) -> anyhow::Result<()> {
     let sources: DataSources = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Scrapes = rules::parse(root, Path::new(SCRAPES))?;
     let interval = scrapes.global.scrape_interval;
-    if sources.datasources.iter().any(|source| source.json_data.time_interval != interval) {
-        broken.push(format!("{DATA_SOURCES}: timeInterval must be {interval}, the scrape interval of {SCRAPES}"));
+    if sources
+        .datasources
+        .iter()
+        .any(|source| source.json_data.time_interval != interval)
+    {
+        broken.push(format!(
+            "{DATA_SOURCES}: timeInterval must be {interval}, the scrape interval of {SCRAPES}"
+        ));
     }
     Ok(())
 }
 
 /// Why a panel or a query shows nothing: what is named must be there.
 fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> anyhow::Result<()> {
-    let all: serde_json::Value = serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
+    let all: serde_json::Value =
+        serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
     for which in ["always", "sometimes"] {
         for (name, panels) in all[which].as_object().into_iter().flatten() {
-            let dashboard = dashboards.iter().find(|dashboard| dashboard.uid == format!("faultline-{name}"));
+            let dashboard = dashboards
+                .iter()
+                .find(|dashboard| dashboard.uid == format!("faultline-{name}"));
             for (panel, reason) in panels.as_object().into_iter().flatten() {
-                let known = dashboard.is_some_and(|dashboard| dashboard.panels().any(|known| is_of(known, panel)));
+                let known = dashboard
+                    .is_some_and(|dashboard| dashboard.panels().any(|known| is_of(known, panel)));
                 if !known {
                     broken.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
                 }
-                if reason.as_str().is_none_or(|reason| reason.trim().is_empty()) {
+                if reason
+                    .as_str()
+                    .is_none_or(|reason| reason.trim().is_empty())
+                {
                     broken.push(format!("{REASONS}: {name}, {panel}: no reason"));
                 }
             }
@@ -210,32 +254,57 @@ fn reasons(root: &Path, dashboards: &[Dashboard], broken: &mut Vec<String>) -> a
 
 /// Whether the words are a panel's title, or it and the letter of one of its queries.
 fn is_of(panel: &Panel, words: &str) -> bool {
-    panel.title == words || panel.targets.iter().any(|query| words == format!("{} {}", panel.title, query.ref_id))
+    panel.title == words
+        || panel
+            .targets
+            .iter()
+            .any(|query| words == format!("{} {}", panel.title, query.ref_id))
 }
 
 fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut titles: Vec<&str> = dashboard.panels().map(|panel| panel.title.as_str()).collect();
+    let mut titles: Vec<&str> = dashboard
+        .panels()
+        .map(|panel| panel.title.as_str())
+        .collect();
     titles.sort_unstable();
-    let twice = titles.windows(2).filter(|pair| pair.first() == pair.last()).filter_map(|pair| pair.first());
+    let twice = titles
+        .windows(2)
+        .filter(|pair| pair.first() == pair.last())
+        .filter_map(|pair| pair.first());
     wrong.extend(twice.map(|title| format!("two panels are called {title:?}")));
-    let collapsed = dashboard.panels.iter().filter(|panel| !panel.panels.is_empty());
-    wrong.extend(collapsed.map(|row| format!("the row {:?} is collapsed: expand it and save again", row.title)));
+    let collapsed = dashboard
+        .panels
+        .iter()
+        .filter(|panel| !panel.panels.is_empty());
+    wrong.extend(collapsed.map(|row| {
+        format!(
+            "the row {:?} is collapsed: expand it and save again",
+            row.title
+        )
+    }));
     let variables = &dashboard.templating.list;
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
             Some(expression) => names.wrong_with(&expression),
-            None => vec![format!("${}: neither label_values nor query_result", variable.name)],
+            None => vec![format!(
+                "${}: neither label_values nor query_result",
+                variable.name
+            )],
         });
     }
     let has = |name: &str| variables.iter().any(|variable| variable.name == name);
-    let missing = ["datasource", "cluster", "instance"].into_iter().filter(|name| !has(name));
+    let missing = ["datasource", "cluster", "instance"]
+        .into_iter()
+        .filter(|name| !has(name));
     wrong.extend(missing.map(|name| format!("nobody can choose a {name}")));
     if !dashboard.panels().any(Panel::shows_a_bound) {
         wrong.push("no panel shows from where on a value is bad".to_owned());
     }
     for query in dashboard.panels().flat_map(|panel| &panel.targets) {
-        let unknown = named_variables(&query.expr).into_iter().filter(|name| !name.starts_with("__") && !has(name));
+        let unknown = named_variables(&query.expr)
+            .into_iter()
+            .filter(|name| !name.starts_with("__") && !has(name));
         wrong.extend(unknown.map(|name| format!("there is no variable ${name} in {}", query.expr)));
     }
     wrong
@@ -253,23 +322,41 @@ fn choices(variable: &Variable) -> Option<String> {
 
 /// Names behind a dollar.
 fn named_variables(text: &str) -> Vec<&str> {
-    let name = |after: &'_ str| after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-    text.split('$').skip(1).filter_map(|after| after.get(..name(after))).collect()
+    let name = |after: &'_ str| {
+        after
+            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+            .unwrap_or(after.len())
+    };
+    text.split('$')
+        .skip(1)
+        .filter_map(|after| after.get(..name(after)))
+        .collect()
 }
 
 fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     let mut wrong = Vec::new();
     if !KINDS.contains(&panel.kind.as_str()) {
-        wrong.push(format!("{:?} is no kind of panel that is used here", panel.kind));
+        wrong.push(format!(
+            "{:?} is no kind of panel that is used here",
+            panel.kind
+        ));
     }
-    let (shows, act) = panel.description.split_once(ACT).unwrap_or((&panel.description, ""));
+    let (shows, act) = panel
+        .description
+        .split_once(ACT)
+        .unwrap_or((&panel.description, ""));
     if act.is_empty() || format!("{shows} {act}").split_whitespace().count() < FEW_WORDS {
         wrong.push("it does not say what it shows and what to do".to_owned());
     }
-    for text in [shows, act].into_iter().filter(|text| !text.ends_with(['.', '?'])) {
+    for text in [shows, act]
+        .into_iter()
+        .filter(|text| !text.ends_with(['.', '?']))
+    {
         wrong.push(format!("no sentence: {text:?}"));
     }
-    let unit = panel.field_config.defaults["unit"].as_str().unwrap_or_default();
+    let unit = panel.field_config.defaults["unit"]
+        .as_str()
+        .unwrap_or_default();
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
         wrong.push(format!("{unit:?} is no unit that is used here"));
     }
@@ -279,7 +366,11 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     if panel.targets.is_empty() {
         wrong.push("it asks nothing".to_owned());
     }
-    let sources = panel.targets.iter().map(|query| &query.datasource).chain([&panel.datasource]);
+    let sources = panel
+        .targets
+        .iter()
+        .map(|query| &query.datasource)
+        .chain([&panel.datasource]);
     if sources.into_iter().any(|source| source["uid"] != CHOSEN) {
         wrong.push(format!("its data source is not {CHOSEN}"));
     }
@@ -290,7 +381,11 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
         // Labels that the legend shows must be there to be shown.
-        let shown = query.legend_format.split("{{").skip(1).filter_map(|after| after.split("}}").next());
+        let shown = query
+            .legend_format
+            .split("{{")
+            .skip(1)
+            .filter_map(|after| after.split("}}").next());
         for label in shown {
             wrong.extend(names.wrong_with(&format!("count by ({label}) ({expression})")));
         }
@@ -312,7 +407,9 @@ fn tells_a_bound(words: &str) -> bool {
 fn plain(expression: &str) -> String {
     ["$__rate_interval", "$__range", "$__interval", "$earlier"]
         .iter()
-        .fold(expression.to_owned(), |text, variable| text.replace(variable, "5m"))
+        .fold(expression.to_owned(), |text, variable| {
+            text.replace(variable, "5m")
+        })
 }
 
 /// Links lead to runbooks and dashboards that there are.
@@ -320,7 +417,9 @@ fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
     let mut wrong = Vec::new();
     for Link { url, .. } in &panel.links {
         let runbook = url.strip_prefix(rules::BASE);
-        let dashboard = url.strip_prefix("/d/").and_then(|rest| rest.split('?').next());
+        let dashboard = url
+            .strip_prefix("/d/")
+            .and_then(|rest| rest.split('?').next());
         let known = runbook.is_some_and(|page| root.join(rules::RUNBOOKS).join(page).is_file())
             || dashboard.is_some_and(|uid| dashboards.iter().any(|dashboard| dashboard.uid == uid));
         if !known {
@@ -371,8 +470,14 @@ mod tests {
     }
 
     fn dashboard(name: &str) -> Dashboard {
-        serde_json::from_str(&read(&crate::root(), Path::new(&format!("grafana/dashboards/{name}.json"))).unwrap())
-            .unwrap()
+        serde_json::from_str(
+            &read(
+                &crate::root(),
+                Path::new(&format!("grafana/dashboards/{name}.json")),
+            )
+            .unwrap(),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -383,7 +488,13 @@ mod tests {
     #[test]
     fn a_panel_that_leaves_its_reader_alone_is_found() {
         assert_eq!(wrong_with(good()), "");
-        assert!(wrong_with(with("/description", json!("Whether one is followed by it."))).contains("what to do"));
+        assert!(
+            wrong_with(with(
+                "/description",
+                json!("Whether one is followed by it.")
+            ))
+            .contains("what to do")
+        );
         assert!(wrong_with(with("/fieldConfig/defaults/unit", json!(""))).contains("no unit"));
         assert!(wrong_with(with("/targets", json!([]))).contains("asks nothing"));
     }
@@ -392,7 +503,9 @@ mod tests {
     fn a_panel_that_cannot_be_drawn_here_or_has_a_data_source_of_its_own_is_found() {
         assert!(wrong_with(with("/type", json!("heatmap"))).contains("no kind"));
         assert!(wrong_with(with("/datasource/uid", json!("P1809"))).contains("data source"));
-        assert!(wrong_with(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source"));
+        assert!(
+            wrong_with(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source")
+        );
     }
 
     #[test]
@@ -401,13 +514,22 @@ mod tests {
         assert!(wrong_with(asking("sum by (pool) (agave_up)", "")).contains("pool"));
         assert!(wrong_with(asking("agave_up", "{{pool}}")).contains("pool"));
         assert!(wrong_with(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
-        assert_eq!(wrong_with(asking("instance:agave_memory_headroom:bytes", "{{instance}}")), "");
+        assert_eq!(
+            wrong_with(asking(
+                "instance:agave_memory_headroom:bytes",
+                "{{instance}}"
+            )),
+            ""
+        );
     }
 
     #[test]
     fn a_bound_that_is_told_is_shown() {
         let told = |changes: &[(&str, Value)]| {
-            let mut panel = with("/description", json!("A share.\n\n**What to do:** Above 80 %: start another one."));
+            let mut panel = with(
+                "/description",
+                json!("A share.\n\n**What to do:** Above 80 %: start another one."),
+            );
             for (name, value) in changes {
                 panel["fieldConfig"][name] = value.clone();
             }
@@ -416,9 +538,18 @@ mod tests {
         let steps = |count: usize| json!({ "unit": "none", "thresholds": { "steps": vec![json!({}); count] } });
         assert!(told(&[]).contains("tells a bound"));
         assert_eq!(told(&[("defaults", steps(2))]), "");
-        assert_eq!(told(&[("overrides", json!([{ "properties": [{ "id": "custom.lineStyle", "value": {} }] }]))]), "");
+        assert_eq!(
+            told(&[(
+                "overrides",
+                json!([{ "properties": [{ "id": "custom.lineStyle", "value": {} }] }])
+            )]),
+            ""
+        );
         assert!(told(&[("defaults", steps(1))]).contains("tells a bound"));
-        assert!(tells_a_bound("More than 1,000 a second.") && !tells_a_bound("A new version far above: hold."));
+        assert!(
+            tells_a_bound("More than 1,000 a second.")
+                && !tells_a_bound("A new version far above: hold.")
+        );
     }
 
     #[test]
@@ -430,33 +561,73 @@ mod tests {
             of_dashboard(&dashboard, &names).join("\n")
         };
         assert_eq!(wrong(|_| ()), "");
-        assert!(wrong(|it| it.templating.list.retain(|v| v.name != "cluster")).contains("choose a cluster"));
+        assert!(
+            wrong(|it| it.templating.list.retain(|v| v.name != "cluster"))
+                .contains("choose a cluster")
+        );
         assert!(wrong(|it| it.panels.clear()).contains("from where on a value is bad"));
-        let asks = |query: &str| Variable { name: "x".into(), kind: "query".into(), query: json!({ "query": query }) };
-        assert_eq!(choices(&asks("label_values(a{b=\"c\"}, d)")).unwrap(), "count by (d) (a{b=\"c\"})");
-        assert_eq!(choices(&asks("query_result(count by (d) (a))")).unwrap(), "count by (d) (a)");
+        let asks = |query: &str| Variable {
+            name: "x".into(),
+            kind: "query".into(),
+            query: json!({ "query": query }),
+        };
+        assert_eq!(
+            choices(&asks("label_values(a{b=\"c\"}, d)")).unwrap(),
+            "count by (d) (a{b=\"c\"})"
+        );
+        assert_eq!(
+            choices(&asks("query_result(count by (d) (a))")).unwrap(),
+            "count by (d) (a)"
+        );
         assert_eq!(choices(&asks("metrics(a)")), None);
     }
 
     #[test]
     fn a_link_must_lead_somewhere() {
         assert!(
-            wrong_with(with("/links/0/url", json!(format!("{}AgaveSleepy.md", rules::BASE)))).contains("AgaveSleepy")
+            wrong_with(with(
+                "/links/0/url",
+                json!(format!("{}AgaveSleepy.md", rules::BASE))
+            ))
+            .contains("AgaveSleepy")
         );
-        assert!(wrong_with(with("/links/0/url", json!("/d/faultline-moon?x"))).contains("faultline-moon"));
-        assert_eq!(wrong_with(with("/links/0/url", json!("/d/faultline-fleet?x"))), "");
+        assert!(
+            wrong_with(with("/links/0/url", json!("/d/faultline-moon?x")))
+                .contains("faultline-moon")
+        );
+        assert_eq!(
+            wrong_with(with("/links/0/url", json!("/d/faultline-fleet?x"))),
+            ""
+        );
         let mut broken = Vec::new();
-        all(&crate::root(), &[dashboard("daemon"), dashboard("fleet")], &mut broken).unwrap();
-        assert!(broken.iter().any(|what| what.starts_with("faultline-fleet: the links above")), "{broken:?}");
+        all(
+            &crate::root(),
+            &[dashboard("daemon"), dashboard("fleet")],
+            &mut broken,
+        )
+        .unwrap();
+        assert!(
+            broken
+                .iter()
+                .any(|what| what.starts_with("faultline-fleet: the links above")),
+            "{broken:?}"
+        );
     }
 
     #[test]
     fn a_variable_that_the_dashboard_does_not_have_is_found() {
-        assert_eq!(named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#), ["job", "__range", "x", "y_z"]);
+        assert_eq!(
+            named_variables(r#"a{b=~"$job"}[$__range] $x-$y_z"#),
+            ["job", "__range", "x", "y_z"]
+        );
         let mut dashboard = dashboard("fleet");
         let names = rules::names(&crate::root()).unwrap();
         assert_eq!(of_dashboard(&dashboard, &names), Vec::<String>::new());
         dashboard.templating.list.pop();
-        assert!(of_dashboard(&dashboard, &names).iter().any(|what| what.contains("$instance")));
+        assert!(
+            of_dashboard(&dashboard, &names)
+                .iter()
+                .any(|what| what.contains("$instance"))
+        );
     }
 }

@@ -25,7 +25,14 @@ const WORDS: [&str; 16] = [
 ];
 
 /// Words followed by a list of labels in parentheses.
-const LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
+const LISTS: [&str; 6] = [
+    "by",
+    "without",
+    "on",
+    "ignoring",
+    "group_left",
+    "group_right",
+];
 
 /// Labels that Prometheus adds to every series: its own, and that of `grafana/prometheus/targets`.
 const ADDED: [&str; 3] = ["job", "instance", "hardware"];
@@ -35,7 +42,10 @@ const ITS_OWN: [(&str, &[&str]); 4] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
     ("scrape_samples_scraped", &[]),
-    ("ALERTS", &["alertname", "alertstate", "severity", "because"]),
+    (
+        "ALERTS",
+        &["alertname", "alertstate", "severity", "because"],
+    ),
 ];
 
 /// The metrics that may be asked for, each with its labels; `None` if these are not known.
@@ -65,7 +75,9 @@ impl Names {
                 names.insert(metric.name.to_owned(), Some(labels));
             }
         }
-        let its_own = ITS_OWN.iter().map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
+        let its_own = ITS_OWN
+            .iter()
+            .map(|(name, labels)| ((*name).to_owned(), Some(labels.iter().copied().collect())));
         names.extend(its_own);
         Names(names)
     }
@@ -86,15 +98,18 @@ impl Names {
         if let Some(every) = every {
             let of_none = |label: &&str| !every.contains(*label) && !ADDED.contains(label);
             let of_none = listed(expression).into_iter().filter(of_none);
-            wrong.extend(of_none.map(|label| format!("no metric of this expression has a label {label}")));
+            wrong.extend(
+                of_none.map(|label| format!("no metric of this expression has a label {label}")),
+            );
         }
         for asked in found {
             let Some(known) = self.0.get(asked.name) else {
                 wrong.push(format!("there is no metric {}", asked.name));
                 continue;
             };
-            let unknown =
-                |label: &&&str| known.as_ref().is_some_and(|k| !k.contains(**label)) && !ADDED.contains(*label);
+            let unknown = |label: &&&str| {
+                known.as_ref().is_some_and(|k| !k.contains(**label)) && !ADDED.contains(*label)
+            };
             for label in asked.labels.iter().filter(unknown) {
                 wrong.push(format!("{} has no label {label}", asked.name));
             }
@@ -105,7 +120,9 @@ impl Names {
     /// Words of a text that look like a metric of ours and are none.
     pub(crate) fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = text.split(|c: char| !is_name(c)).filter(|word| {
-            let ours = ["agave_", "faultline_", "instance:"].iter().any(|prefix| word.starts_with(prefix));
+            let ours = ["agave_", "faultline_", "instance:"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix));
             ours && !word.ends_with('_')
         });
         words.filter(|word| !self.0.contains_key(*word)).collect()
@@ -139,7 +156,10 @@ fn asked(expression: &str) -> Vec<Asked<'_>> {
                 if LISTS.contains(&word) && after.trim_start().starts_with('(') {
                     rest = after.split_once(')').map_or("", |(_, after)| after);
                 } else if is_metric(word, after) {
-                    found.push(Asked { name: word, labels: Vec::new() });
+                    found.push(Asked {
+                        name: word,
+                        labels: Vec::new(),
+                    });
                 }
             }
             c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),
@@ -160,10 +180,16 @@ fn listed(expression: &str) -> Vec<&str> {
                 let (word, after) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
                 rest = after;
                 if LISTS.contains(&word)
-                    && let Some((list, after)) =
-                        after.trim_start().strip_prefix('(').and_then(|list| list.split_once(')'))
+                    && let Some((list, after)) = after
+                        .trim_start()
+                        .strip_prefix('(')
+                        .and_then(|list| list.split_once(')'))
                 {
-                    found.extend(list.split(',').map(str::trim).filter(|label| !label.is_empty()));
+                    found.extend(
+                        list.split(',')
+                            .map(str::trim)
+                            .filter(|label| !label.is_empty()),
+                    );
                     rest = after;
                 }
             }
@@ -176,12 +202,18 @@ fn listed(expression: &str) -> Vec<&str> {
 /// Not a number or duration, not a word of the language, not a function or aggregation.
 fn is_metric(word: &str, after: &str) -> bool {
     let after = after.trim_start();
-    let called = after.starts_with('(') || ["by", "without"].iter().any(|list| begins_with_word(after, list));
-    !word.starts_with(|c: char| c.is_ascii_digit()) && !WORDS.contains(&word.to_ascii_lowercase().as_str()) && !called
+    let called = after.starts_with('(')
+        || ["by", "without"]
+            .iter()
+            .any(|list| begins_with_word(after, list));
+    !word.starts_with(|c: char| c.is_ascii_digit())
+        && !WORDS.contains(&word.to_ascii_lowercase().as_str())
+        && !called
 }
 
 fn begins_with_word(text: &str, word: &str) -> bool {
-    text.strip_prefix(word).is_some_and(|after| !after.starts_with(is_name))
+    text.strip_prefix(word)
+        .is_some_and(|after| !after.starts_with(is_name))
 }
 
 /// The names of the labels before the closing brace, and what is behind it.

@@ -7,7 +7,9 @@ use serde_json::Value;
 use std::path::Path;
 
 /// Commands of the scripts that print what they are given; the checks of the guests print their names.
-const PRINTING: [&str; 8] = ["echo", "printf", "say", "fail", "wrong", "step", "skip", "check"];
+const PRINTING: [&str; 8] = [
+    "echo", "printf", "say", "fail", "wrong", "step", "skip", "check",
+];
 
 /// The texts of a file, if it is one of those.
 pub(super) fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
@@ -16,12 +18,15 @@ pub(super) fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
         return rules::annotations(root, file);
     }
     if file.starts_with("grafana/dashboards") {
-        let dashboard = serde_json::from_str(&read(root, file)?).with_context(|| file.display().to_string())?;
+        let dashboard =
+            serde_json::from_str(&read(root, file)?).with_context(|| file.display().to_string())?;
         let mut found = Vec::new();
         of_dashboard(&dashboard, &mut found);
         return Ok(found);
     }
-    if extension.is_some_and(|extension| ["service", "socket", "slice", "target"].contains(&extension)) {
+    if extension
+        .is_some_and(|extension| ["service", "socket", "slice", "target"].contains(&extension))
+    {
         return Ok(read(root, file)?
             .lines()
             .filter(|line| line.starts_with("Description="))
@@ -31,7 +36,10 @@ pub(super) fn texts(root: &Path, file: &Path) -> anyhow::Result<Vec<String>> {
     if file == Path::new("packaging/debian/control") {
         return Ok(read(root, file)?.lines().map(str::to_owned).collect());
     }
-    if [".ci", "packaging", "scripts"].iter().any(|folder| file.starts_with(folder)) {
+    if [".ci", "packaging", "scripts"]
+        .iter()
+        .any(|folder| file.starts_with(folder))
+    {
         let text = read(root, file)?;
         let first = text.lines().next().unwrap_or_default();
         let is_sourced = extension.is_none() && first.starts_with("# ");
@@ -71,7 +79,12 @@ fn of_script(text: &str) -> Vec<String> {
         let line = line.trim_start();
         if let Some(end) = line.strip_prefix("cat <<") {
             let end = end.trim_matches(['\'', '"']);
-            found.extend(lines.by_ref().take_while(|line| *line != end).map(str::to_owned));
+            found.extend(
+                lines
+                    .by_ref()
+                    .take_while(|line| *line != end)
+                    .map(str::to_owned),
+            );
         } else if !line.starts_with('#') {
             let mut words = line.split_inclusive([' ', ';', '(', '{', '|', '&']);
             if words.any(|word| PRINTING.contains(&word.trim_end())) {
@@ -103,12 +116,16 @@ mod tests {
     fn what_a_script_prints_is_found_and_its_comments_and_conditions_are_not() {
         let script = "# nobody\n#   --usage\n[ -e \"$told\" ] || fail \"it's beside\" # x\ncheck 'a name' runuser -u nobody\n\
                       cat <<'END'\nusage\nEND\nx=\"told\"\n";
-        assert_eq!(of_script(script), ["--usage", "it's beside", "a name", "usage"]);
+        assert_eq!(
+            of_script(script),
+            ["--usage", "it's beside", "a name", "usage"]
+        );
     }
 
     #[test]
     fn titles_and_descriptions_are_found_at_any_depth() {
-        let dashboard = serde_json::json!({ "title": "a", "panels": [{ "description": "b", "expr": "c" }] });
+        let dashboard =
+            serde_json::json!({ "title": "a", "panels": [{ "description": "b", "expr": "c" }] });
         let mut found = Vec::new();
         of_dashboard(&dashboard, &mut found);
         found.sort();

@@ -12,11 +12,19 @@ fn progress(result: &str) -> StartProgress {
 fn only_read_only_methods_can_be_asked() {
     let names: Vec<&str> = Method::ALL.iter().map(|method| method.name()).collect();
     assert_eq!(names, READ_ONLY_METHODS);
-    let forbidden = ["exit", "set", "add", "remove", "load", "unload", "reload", "repair"];
+    let forbidden = [
+        "exit", "set", "add", "remove", "load", "unload", "reload", "repair",
+    ];
     for name in names {
-        assert!(!forbidden.iter().any(|verb| name.starts_with(verb)), "{name}");
+        assert!(
+            !forbidden.iter().any(|verb| name.starts_with(verb)),
+            "{name}"
+        );
     }
-    assert_eq!(Method::Pid.request(7), r#"{"id":7,"jsonrpc":"2.0","method":"pid","params":[]}"#);
+    assert_eq!(
+        Method::Pid.request(7),
+        r#"{"id":7,"jsonrpc":"2.0","method":"pid","params":[]}"#
+    );
 }
 
 #[test]
@@ -41,59 +49,108 @@ fn states_without_data_are_strings() {
 fn states_with_data_are_objects() {
     assert_eq!(
         progress(r#"{"DownloadingSnapshot":{"slot":7,"rpc_addr":"1.2.3.4:8899"}}"#),
-        StartProgress::DownloadingSnapshot { slot: Some(7), rpc_addr: Some("1.2.3.4:8899".into()) }
+        StartProgress::DownloadingSnapshot {
+            slot: Some(7),
+            rpc_addr: Some("1.2.3.4:8899".into())
+        }
     );
     assert_eq!(
         progress(r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#),
-        StartProgress::ProcessingLedger { slot: Some(7), max_slot: Some(9) }
+        StartProgress::ProcessingLedger {
+            slot: Some(7),
+            max_slot: Some(9)
+        }
     );
     assert_eq!(
         progress(r#"{"WaitingForSupermajority":{"slot":7,"gossip_stake_percent":80}}"#),
-        StartProgress::WaitingForSupermajority { slot: Some(7), gossip_stake_percent: Some(80) }
+        StartProgress::WaitingForSupermajority {
+            slot: Some(7),
+            gossip_stake_percent: Some(80)
+        }
     );
 }
 
 #[test]
 fn a_state_of_the_future_is_kept_by_name() {
-    assert_eq!(progress(r#""Levitating""#), StartProgress::Other("Levitating".into()));
+    assert_eq!(
+        progress(r#""Levitating""#),
+        StartProgress::Other("Levitating".into())
+    );
     assert_eq!(progress(r#"{"Levitating":{"cm":3}}"#).name(), "Levitating");
     assert_eq!(
         progress(r#"{"ProcessingLedger":[1,2]}"#),
-        StartProgress::ProcessingLedger { slot: None, max_slot: None }
+        StartProgress::ProcessingLedger {
+            slot: None,
+            max_slot: None
+        }
     );
 }
 
 #[test]
 fn the_other_answers_of_a_real_validator_are_read() {
     let time = br#"{"jsonrpc":"2.0","result":{"nanos_since_epoch":787989820,"secs_since_epoch":1795236549},"id":1}"#;
-    assert_eq!(Method::StartTime.read(1, time), Ok(Answer::StartTime(Duration::new(1_795_236_549, 787_989_820))));
+    assert_eq!(
+        Method::StartTime.read(1, time),
+        Ok(Answer::StartTime(Duration::new(1_795_236_549, 787_989_820)))
+    );
     let address = br#"{"jsonrpc":"2.0","result":"127.0.0.1:19899","id":1}"#;
-    assert_eq!(Method::RpcAddress.read(1, address), Ok(Answer::RpcAddress(Some("127.0.0.1:19899".into()))));
+    assert_eq!(
+        Method::RpcAddress.read(1, address),
+        Ok(Answer::RpcAddress(Some("127.0.0.1:19899".into())))
+    );
     let none = br#"{"jsonrpc":"2.0","result":null,"id":1}"#;
-    assert_eq!(Method::RpcAddress.read(1, none), Ok(Answer::RpcAddress(None)));
+    assert_eq!(
+        Method::RpcAddress.read(1, none),
+        Ok(Answer::RpcAddress(None))
+    );
     let old = br#"{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":1}"#;
-    assert_eq!(Method::Pid.read(1, old), Err(Error::NotOffered { method: "pid" }));
+    assert_eq!(
+        Method::Pid.read(1, old),
+        Err(Error::NotOffered { method: "pid" })
+    );
     let early =
         br#"{"jsonrpc":"2.0","error":{"code":-32602,"message":"Retry once validator start up is complete"},"id":1}"#;
-    assert!(matches!(Method::ContactInfo.read(1, early), Err(Error::Rpc { code: -32602, .. })));
+    assert!(matches!(
+        Method::ContactInfo.read(1, early),
+        Err(Error::Rpc { code: -32602, .. })
+    ));
 }
 
 #[test]
 fn contact_info_ignores_the_addresses() {
     let body = br#"{"id":1,"result":{"id":"Abc","gossip":"1.2.3.4:8001","tvu":"x","last_updated_timestamp":1,"shred_version":11923}}"#;
-    let info = ContactInfo { id: "Abc".into(), shred_version: Some(11_923), version: None };
-    assert_eq!(Method::ContactInfo.read(1, body), Ok(Answer::ContactInfo(info)));
+    let info = ContactInfo {
+        id: "Abc".into(),
+        shred_version: Some(11_923),
+        version: None,
+    };
+    assert_eq!(
+        Method::ContactInfo.read(1, body),
+        Ok(Answer::ContactInfo(info))
+    );
 }
 
 #[test]
 fn an_answer_to_another_request_is_none_to_this() {
-    assert_eq!(Method::Pid.read(1, br#"{"id":2,"result":5}"#), Err(Error::Unanswered { method: "pid" }));
-    assert_eq!(Method::Pid.read(1, br#"{"id":1,"result":5}"#), Ok(Answer::Pid(5)));
-    assert!(matches!(Method::Pid.read(1, br#"{"id":1,"result":-5}"#), Err(Error::Shape { method: "pid", .. })));
+    assert_eq!(
+        Method::Pid.read(1, br#"{"id":2,"result":5}"#),
+        Err(Error::Unanswered { method: "pid" })
+    );
+    assert_eq!(
+        Method::Pid.read(1, br#"{"id":1,"result":5}"#),
+        Ok(Answer::Pid(5))
+    );
+    assert!(matches!(
+        Method::Pid.read(1, br#"{"id":1,"result":-5}"#),
+        Err(Error::Shape { method: "pid", .. })
+    ));
 }
 
 #[test]
 fn an_absurd_start_time_does_not_overflow() {
     let body = br#"{"id":1,"result":{"secs_since_epoch":18446744073709551615,"nanos_since_epoch":4294967295}}"#;
-    assert_eq!(Method::StartTime.read(1, body), Ok(Answer::StartTime(Duration::MAX)));
+    assert_eq!(
+        Method::StartTime.read(1, body),
+        Ok(Answer::StartTime(Duration::MAX))
+    );
 }

@@ -5,7 +5,10 @@ const GOOD: &str = "host=http://127.0.0.1:8086,db=prof,u=me,p=s3cret";
 #[test]
 fn a_complete_variable_is_accepted() {
     let config = MetricsConfig::parse(GOOD).unwrap();
-    assert_eq!(config.write_url(), "http://127.0.0.1:8086/write?db=prof&u=me&p=s3cret&precision=n");
+    assert_eq!(
+        config.write_url(),
+        "http://127.0.0.1:8086/write?db=prof&u=me&p=s3cret&precision=n"
+    );
 }
 
 #[test]
@@ -14,11 +17,26 @@ fn what_agave_refuses_is_refused_with_the_reason() {
         ("", ConfigMistake::Empty),
         ("host=h,db=d,u=u", ConfigMistake::Missing { key: "p" }),
         ("host=h,db=,u=u,p=p", ConfigMistake::Missing { key: "db" }),
-        ("host=h,db=d,u=u,p=abc==", ConfigMistake::NotAPair { position: 4 }),
-        ("host=h,db=d,u=u,p=a,b", ConfigMistake::NotAPair { position: 5 }),
-        ("host=h,db=d,u=u,p=p,x=y", ConfigMistake::UnknownKey { position: 5 }),
-        ("host=h, db=d,u=u,p=p", ConfigMistake::UnknownKey { position: 2 }),
-        ("host=h,db=d,u=u,p=p,", ConfigMistake::NotAPair { position: 5 }),
+        (
+            "host=h,db=d,u=u,p=abc==",
+            ConfigMistake::NotAPair { position: 4 },
+        ),
+        (
+            "host=h,db=d,u=u,p=a,b",
+            ConfigMistake::NotAPair { position: 5 },
+        ),
+        (
+            "host=h,db=d,u=u,p=p,x=y",
+            ConfigMistake::UnknownKey { position: 5 },
+        ),
+        (
+            "host=h, db=d,u=u,p=p",
+            ConfigMistake::UnknownKey { position: 2 },
+        ),
+        (
+            "host=h,db=d,u=u,p=p,",
+            ConfigMistake::NotAPair { position: 5 },
+        ),
     ] {
         assert_eq!(MetricsConfig::parse(text), Err(mistake), "{text}");
     }

@@ -22,13 +22,20 @@ fn a_validators_settings_are_read_in_every_spelling() {
         let found = validator("agave-validator", line);
         assert_eq!(found.ledger.as_deref(), Some("/l"), "{line}");
         assert_eq!(found.identity.as_deref(), Some("/i.json"), "{line}");
-        assert_eq!((found.rpc_port, found.log.as_deref()), (Some(8899), Some("/x.log")), "{line}");
+        assert_eq!(
+            (found.rpc_port, found.log.as_deref()),
+            (Some(8899), Some("/x.log")),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn an_option_with_a_longer_name_is_another_option() {
-    let found = validator("agave-validator", "agave-validator --ledger-x /a --rpc-port-range 1 --limit-ledger-size 50");
+    let found = validator(
+        "agave-validator",
+        "agave-validator --ledger-x /a --rpc-port-range 1 --limit-ledger-size 50",
+    );
     assert_eq!((found.ledger.as_deref(), found.rpc_port), (None, None));
     assert_eq!(found.ledger_or_default(), Some("ledger"));
 }
@@ -37,13 +44,19 @@ fn an_option_with_a_longer_name_is_another_option() {
 fn the_cpu_of_the_proof_of_history_is_the_first_unless_another_one_is_given() {
     for (line, cpu) in [
         ("agave-validator --ledger /l", Some(0)),
-        ("agave-validator --experimental-poh-pinned-cpu-core 3 --ledger /l", Some(3)),
+        (
+            "agave-validator --experimental-poh-pinned-cpu-core 3 --ledger /l",
+            Some(3),
+        ),
         ("agave-validator --poh-pinned-cpu-core=10", Some(10)),
         ("agave-validator --poh-pinned-cpu-core many", None),
     ] {
         assert_eq!(validator("agave-validator", line).poh_cpu, cpu, "{line}");
     }
-    assert_eq!(validator("fdctl", "fdctl run-agave --config-fd 0").poh_cpu, None);
+    assert_eq!(
+        validator("fdctl", "fdctl run-agave --config-fd 0").poh_cpu,
+        None
+    );
     assert_eq!(validator("solana-test-val", "x").poh_cpu, None);
 }
 
@@ -53,35 +66,62 @@ fn every_program_is_known_by_its_cut_name() {
         ("agave-validator\n", Program::AgaveValidator, Some("ledger")),
         ("solana-validato", Program::SolanaValidator, Some("ledger")),
         ("jito-validator", Program::JitoValidator, Some("ledger")),
-        ("solana-test-val", Program::TestValidator, Some("test-ledger")),
+        (
+            "solana-test-val",
+            Program::TestValidator,
+            Some("test-ledger"),
+        ),
     ] {
         let found = validator(comm, "x --rpc-port 1");
-        assert_eq!((found.program, found.ledger_or_default()), (program, ledger), "{comm}");
+        assert_eq!(
+            (found.program, found.ledger_or_default()),
+            (program, ledger),
+            "{comm}"
+        );
     }
-    assert_eq!(validator("fdctl", "fdctl run-agave --config-fd 0").ledger_or_default(), None);
+    assert_eq!(
+        validator("fdctl", "fdctl run-agave --config-fd 0").ledger_or_default(),
+        None
+    );
 }
 
 #[test]
 fn the_same_program_doing_something_else_is_no_validator() {
     for (comm, line, name) in [
-        ("agave-validator", "agave-validator --ledger /l monitor", "monitor"),
+        (
+            "agave-validator",
+            "agave-validator --ledger /l monitor",
+            "monitor",
+        ),
         (
             "agave-validator",
             "agave-validator -l /l wait-for-restart-window --max-delinquent-stake 5",
             "wait-for-restart-window",
         ),
         ("agave-validator", "agave-validator exit --force", "exit"),
-        ("agave-validator", "agave-validator set-identity /k.json", "set-identity"),
+        (
+            "agave-validator",
+            "agave-validator set-identity /k.json",
+            "set-identity",
+        ),
         ("solana-validato", "solana-validator --version", "--version"),
         ("fdctl", "fdctl run --config x.toml", "run"),
     ] {
-        assert!(matches!(of(comm, line), Process::Subcommand { name: found, .. } if found == name), "{line}");
+        assert!(
+            matches!(of(comm, line), Process::Subcommand { name: found, .. } if found == name),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn a_folder_called_like_a_subcommand_does_not_make_one() {
-    assert_eq!(validator("agave-validator", "agave-validator --ledger monitor").ledger.as_deref(), Some("monitor"));
+    assert_eq!(
+        validator("agave-validator", "agave-validator --ledger monitor")
+            .ledger
+            .as_deref(),
+        Some("monitor")
+    );
 }
 
 #[test]
@@ -93,12 +133,18 @@ fn others_and_zombies_are_others() {
 
 #[test]
 fn the_test_validators_log_takes_no_value() {
-    assert_eq!(validator("solana-test-val", "solana-test-validator --log --ledger /l").log, None);
+    assert_eq!(
+        validator("solana-test-val", "solana-test-validator --log --ledger /l").log,
+        None
+    );
 }
 
 #[test]
 fn public_keys_are_base58_of_32_bytes() {
-    for good in ["DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr", "11111111111111111111111111111111"] {
+    for good in [
+        "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr",
+        "11111111111111111111111111111111",
+    ] {
         assert!(is_public_key(good), "{good}");
     }
     for bad in [
@@ -114,7 +160,10 @@ fn public_keys_are_base58_of_32_bytes() {
 
 #[test]
 fn the_start_up_host_id_is_the_one_a_test_validator_pushed_on_a_host_called_vm() {
-    let pushed = include_str!("../../tests/fixtures/leader.lp").lines().next().unwrap();
+    let pushed = include_str!("../../tests/fixtures/leader.lp")
+        .lines()
+        .next()
+        .unwrap();
     let host = crate::line::host_id_of(pushed.as_bytes()).unwrap();
     assert_eq!(startup_host_id("vm").as_bytes(), host);
 }

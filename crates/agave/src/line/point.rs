@@ -36,7 +36,13 @@ impl<'a> Point<'a> {
         if fields.is_empty() {
             return Err(Reason::NoFields);
         }
-        Ok(Self { name, tags, fields, separator: b',', timestamp })
+        Ok(Self {
+            name,
+            tags,
+            fields,
+            separator: b',',
+            timestamp,
+        })
     }
 
     /// Reads `name[,tag=v...] field=v field=v`, the form the log prints.
@@ -47,7 +53,13 @@ impl<'a> Point<'a> {
         if fields.is_empty() {
             return Err(bad(Reason::NoFields));
         }
-        Ok(Self { name, tags, fields, separator: b' ', timestamp })
+        Ok(Self {
+            name,
+            tags,
+            fields,
+            separator: b' ',
+            timestamp,
+        })
     }
 
     /// The datapoint's name.
@@ -67,7 +79,10 @@ impl<'a> Point<'a> {
 
     /// The value of the first tag with this key.
     pub fn tag(&self, key: &str) -> Option<&'a str> {
-        self.tags().flatten().find(|tag| tag.key == key).map(|tag| tag.value)
+        self.tags()
+            .flatten()
+            .find(|tag| tag.key == key)
+            .map(|tag| tag.value)
     }
 
     /// The identity of the sender: a public key, or before that is known the hash of the host name. `None` in the log form.
@@ -77,12 +92,18 @@ impl<'a> Point<'a> {
 
     /// The fields in order.
     pub fn fields(&self) -> Fields<'a> {
-        Fields { rest: self.fields, separator: self.separator, done: false }
+        Fields {
+            rest: self.fields,
+            separator: self.separator,
+            done: false,
+        }
     }
 
     /// The first field with this key. `None` if there is none, also when the line breaks off before it.
     pub fn field(&self, key: &str) -> Option<Field<'a>> {
-        self.fields().map_while(Result::ok).find(|field| field.key == key)
+        self.fields()
+            .map_while(Result::ok)
+            .find(|field| field.key == key)
     }
 
     /// Reads every tag and field once.
@@ -94,21 +115,35 @@ impl<'a> Point<'a> {
             tag.map_err(|reason| self.bad(reason))?;
         }
         for field in self.fields() {
-            field.and_then(|field| field.value()).map_err(|reason| self.bad(reason))?;
+            field
+                .and_then(|field| field.value())
+                .map_err(|reason| self.bad(reason))?;
         }
         Ok(())
     }
 
     /// This point's error for `reason`.
     pub fn bad(&self, reason: Reason) -> BadLine {
-        BadLine::new(reason, format!("{},{} {}", self.name, self.tags, self.fields.get(..160).unwrap_or(self.fields)))
+        BadLine::new(
+            reason,
+            format!(
+                "{},{} {}",
+                self.name,
+                self.tags,
+                self.fields.get(..160).unwrap_or(self.fields)
+            ),
+        )
     }
 }
 
 /// Splits `name[,tags] rest`.
 fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
     let bytes = text.as_bytes();
-    let name_end = memchr2(b',', b' ', bytes).ok_or(if text.is_empty() { Reason::NoName } else { Reason::NoFields })?;
+    let name_end = memchr2(b',', b' ', bytes).ok_or(if text.is_empty() {
+        Reason::NoName
+    } else {
+        Reason::NoFields
+    })?;
     let (name, after) = text.split_at_checked(name_end).ok_or(Reason::NoName)?;
     if name.is_empty() || memchr2(b'"', b'=', name.as_bytes()).is_some() {
         return Err(Reason::NoName);
@@ -168,7 +203,10 @@ impl<'a> Iterator for Tags<'a> {
         let (tag, rest) = self.rest.split_once(',').unwrap_or((self.rest, ""));
         self.rest = rest;
         let tag = tag.split_once('=').filter(|(key, _)| !key.is_empty());
-        Some(tag.map(|(key, value)| Tag { key, value }).ok_or(Reason::BadTag))
+        Some(
+            tag.map(|(key, value)| Tag { key, value })
+                .ok_or(Reason::BadTag),
+        )
     }
 }
 
@@ -207,18 +245,28 @@ impl<'a> Fields<'a> {
     fn step(&mut self) -> Result<Field<'a>, Reason> {
         // Keys are short: a plain loop beats a vectorised search here. Letters are above all four, and nearly all there is.
         let ends_key = |byte| byte <= b'=' && matches!(byte, b'=' | b' ' | b',' | b'"');
-        let end = self.rest.bytes().position(ends_key).filter(|end| *end > 0).ok_or(Reason::BadField)?;
+        let end = self
+            .rest
+            .bytes()
+            .position(ends_key)
+            .filter(|end| *end > 0)
+            .ok_or(Reason::BadField)?;
         let (key, after) = self.rest.split_at_checked(end).ok_or(Reason::BadField)?;
         let value = after.strip_prefix('=').ok_or(Reason::BadField)?;
         let end = if value.starts_with('"') {
             quoted_end(value.as_bytes()).ok_or(Reason::UnbalancedQuote)?
         } else {
-            value.bytes().position(|byte| byte == self.separator).unwrap_or(value.len())
+            value
+                .bytes()
+                .position(|byte| byte == self.separator)
+                .unwrap_or(value.len())
         };
         let (text, rest) = value.split_at_checked(end).ok_or(Reason::BadField)?;
         match rest.as_bytes().split_first() {
             None => self.done = true,
-            Some((&byte, _)) if byte == self.separator => self.rest = rest.get(1..).ok_or(Reason::BadField)?,
+            Some((&byte, _)) if byte == self.separator => {
+                self.rest = rest.get(1..).ok_or(Reason::BadField)?
+            }
             Some(_) => return Err(Reason::BadField),
         }
         Ok(Field { key, text })

@@ -45,12 +45,18 @@ impl LineSplitter {
 
     /// A splitter for pushed bodies that skips lines longer than `max_line` bytes, the newline not counted.
     pub fn with_max_line(max_line: usize) -> Self {
-        Self { scanner: Scanner::new(max_line, true), tail: Vec::new() }
+        Self {
+            scanner: Scanner::new(max_line, true),
+            tail: Vec::new(),
+        }
     }
 
     /// A splitter for which quotes mean nothing: every newline ends a line.
     pub(crate) fn plain(max_line: usize) -> Self {
-        Self { scanner: Scanner::new(max_line, false), tail: Vec::new() }
+        Self {
+            scanner: Scanner::new(max_line, false),
+            tail: Vec::new(),
+        }
     }
 
     /// Takes the next chunk and hands every line it completes to `sink`, borrowed from the chunk when the line lies
@@ -71,7 +77,11 @@ impl LineSplitter {
     }
 
     /// Completes the kept tail from `chunk`; gives back what of the chunk it did not need.
-    fn feed_tail<'c, R>(&mut self, chunk: &'c [u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) -> &'c [u8] {
+    fn feed_tail<'c, R>(
+        &mut self,
+        chunk: &'c [u8],
+        sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+    ) -> &'c [u8] {
         let mut taken = 0;
         loop {
             let step = self.scanner.scan(&self.tail);
@@ -88,15 +98,20 @@ impl LineSplitter {
             if rest.is_empty() {
                 return rest;
             }
-            let piece = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1).min(self.room());
-            self.tail.extend_from_slice(rest.get(..piece).unwrap_or_default());
+            let piece = memchr(b'\n', rest)
+                .map_or(rest.len(), |at| at + 1)
+                .min(self.room());
+            self.tail
+                .extend_from_slice(rest.get(..piece).unwrap_or_default());
             taken += piece;
         }
     }
 
     /// How much the tail may take at once and stay bounded; never 0, so that a chunk is always used up.
     fn room(&self) -> usize {
-        (self.scanner.max_line + LOOKAHEAD).saturating_sub(self.tail.len()).max(1)
+        (self.scanner.max_line + LOOKAHEAD)
+            .saturating_sub(self.tail.len())
+            .max(1)
     }
 
     /// The body has ended: hands out what is left as the last line, and is ready for the next body.
@@ -107,7 +122,14 @@ impl LineSplitter {
         while !rest.is_empty() {
             let step = self.scanner.scan(rest);
             let Some(used) = deliver(step, rest, &mut sink) else {
-                deliver(Step::Line { end: rest.len(), used: rest.len() }, rest, &mut sink);
+                deliver(
+                    Step::Line {
+                        end: rest.len(),
+                        used: rest.len(),
+                    },
+                    rest,
+                    &mut sink,
+                );
                 break;
             };
             rest = rest.get(used..).unwrap_or_default();
@@ -132,7 +154,11 @@ impl LineSplitter {
 
 /// Hands one step's outcome to the sink and returns how many bytes of `buffer` are done with; `None` if more are needed.
 #[inline]
-fn deliver<R>(step: Step, buffer: &[u8], sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) -> Option<usize> {
+fn deliver<R>(
+    step: Step,
+    buffer: &[u8],
+    sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+) -> Option<usize> {
     match step {
         Step::More => None,
         Step::Skipped { used } => Some(used),
@@ -145,7 +171,10 @@ fn deliver<R>(step: Step, buffer: &[u8], sink: &mut impl FnMut(Result<&[u8], Bad
             Some(used)
         }
         Step::TooLong { used } => {
-            sink(Err(BadLine::new(Reason::TooLong, buffer.get(..used).unwrap_or(buffer))));
+            sink(Err(BadLine::new(
+                Reason::TooLong,
+                buffer.get(..used).unwrap_or(buffer),
+            )));
             Some(used)
         }
     }
@@ -177,18 +206,31 @@ struct Scanner {
 
 impl Scanner {
     fn new(max_line: usize, quotes: bool) -> Self {
-        Self { max_line: max_line.max(1), quotes, scanned: 0, in_string: false, skipping: false, at_end: false }
+        Self {
+            max_line: max_line.max(1),
+            quotes,
+            scanned: 0,
+            in_string: false,
+            skipping: false,
+            at_end: false,
+        }
     }
 
     fn scan(&mut self, buffer: &[u8]) -> Step {
         if self.skipping {
             let newline = memchr(b'\n', buffer);
             self.skipping = newline.is_none();
-            return Step::Skipped { used: newline.map_or(buffer.len(), |at| at + 1) };
+            return Step::Skipped {
+                used: newline.map_or(buffer.len(), |at| at + 1),
+            };
         }
         loop {
             let unseen = buffer.get(self.scanned..).unwrap_or_default();
-            let found = if self.quotes { memchr2(b'\n', b'"', unseen) } else { memchr(b'\n', unseen) };
+            let found = if self.quotes {
+                memchr2(b'\n', b'"', unseen)
+            } else {
+                memchr(b'\n', unseen)
+            };
             let at = self.scanned + found.unwrap_or(unseen.len());
             if at > self.max_line {
                 return self.too_long();
@@ -233,7 +275,9 @@ impl Scanner {
         self.scanned = 0;
         self.in_string = false;
         self.skipping = true;
-        Step::TooLong { used: self.max_line }
+        Step::TooLong {
+            used: self.max_line,
+        }
     }
 }
 
@@ -247,8 +291,14 @@ enum Begins {
 }
 
 fn begins_point(text: &[u8]) -> Begins {
-    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/');
-    let name = text.iter().take(MAX_NAME + 1).take_while(|byte| is_name(byte)).count();
+    let is_name = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/')
+    };
+    let name = text
+        .iter()
+        .take(MAX_NAME + 1)
+        .take_while(|byte| is_name(byte))
+        .count();
     if name > MAX_NAME {
         return Begins::No;
     }

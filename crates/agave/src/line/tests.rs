@@ -5,10 +5,17 @@ fn split(body: &str) -> Vec<Result<String, Reason>> {
     split_with(LineSplitter::new(), body.as_bytes(), usize::MAX)
 }
 
-fn split_with(mut splitter: LineSplitter, body: &[u8], chunk: usize) -> Vec<Result<String, Reason>> {
+fn split_with(
+    mut splitter: LineSplitter,
+    body: &[u8],
+    chunk: usize,
+) -> Vec<Result<String, Reason>> {
     let mut found = Vec::new();
     let mut keep = |line: Result<&[u8], crate::BadLine>| {
-        found.push(line.map(|line| String::from_utf8_lossy(line).into_owned()).map_err(|bad| bad.reason));
+        found.push(
+            line.map(|line| String::from_utf8_lossy(line).into_owned())
+                .map_err(|bad| bad.reason),
+        );
     };
     for chunk in body.chunks(chunk.max(1)) {
         splitter.feed(chunk, &mut keep);
@@ -23,14 +30,20 @@ fn lines(texts: &[&str]) -> Vec<Result<String, Reason>> {
 
 #[test]
 fn lines_end_at_newlines_with_or_without_a_carriage_return_and_empty_ones_are_skipped() {
-    assert_eq!(split("a b=1i 1\r\n\n\r\nc d=2i 2\ne f=3i 3"), lines(&["a b=1i 1", "c d=2i 2", "e f=3i 3"]));
+    assert_eq!(
+        split("a b=1i 1\r\n\n\r\nc d=2i 2\ne f=3i 3"),
+        lines(&["a b=1i 1", "c d=2i 2", "e f=3i 3"])
+    );
 }
 
 #[test]
 fn a_newline_inside_a_string_does_not_end_the_line() {
     assert_eq!(
         split("p,host_id=A m=\"one\ntwo, \\\"three\\\"\n\" 1\nq,host_id=A x=1i 2\n"),
-        lines(&["p,host_id=A m=\"one\ntwo, \\\"three\\\"\n\" 1", "q,host_id=A x=1i 2"])
+        lines(&[
+            "p,host_id=A m=\"one\ntwo, \\\"three\\\"\n\" 1",
+            "q,host_id=A x=1i 2"
+        ])
     );
 }
 
@@ -39,7 +52,11 @@ fn an_unbalanced_quote_costs_its_own_line_only() {
     let body = "p,host_id=A m=\"C:\\\" 1\nbank_frozen,host_id=A slot=1i 2\nq,host_id=A x=2i 3\n";
     assert_eq!(
         split(body),
-        lines(&["p,host_id=A m=\"C:\\\" 1", "bank_frozen,host_id=A slot=1i 2", "q,host_id=A x=2i 3"])
+        lines(&[
+            "p,host_id=A m=\"C:\\\" 1",
+            "bank_frozen,host_id=A slot=1i 2",
+            "q,host_id=A x=2i 3"
+        ])
     );
 }
 
@@ -53,15 +70,28 @@ fn an_unbalanced_quote_before_lines_that_are_no_points_ends_at_the_next_point() 
 
 #[test]
 fn a_quote_that_begins_no_value_opens_no_string() {
-    assert_eq!(split("p,t=a\"b x=1i 1\nq x=1i 2\n"), lines(&["p,t=a\"b x=1i 1", "q x=1i 2"]));
+    assert_eq!(
+        split("p,t=a\"b x=1i 1\nq x=1i 2\n"),
+        lines(&["p,t=a\"b x=1i 1", "q x=1i 2"])
+    );
 }
 
 #[test]
 fn a_line_over_the_limit_is_reported_once_and_skipped_to_the_next_newline() {
-    let body = format!("{}\n{}\n{}\nok x=1i 1\n", "a".repeat(20), "b".repeat(21), "c".repeat(400));
+    let body = format!(
+        "{}\n{}\n{}\nok x=1i 1\n",
+        "a".repeat(20),
+        "b".repeat(21),
+        "c".repeat(400)
+    );
     for chunk in [1, 7, 1000] {
         let found = split_with(LineSplitter::with_max_line(20), body.as_bytes(), chunk);
-        let expected = [Ok("a".repeat(20)), Err(Reason::TooLong), Err(Reason::TooLong), Ok("ok x=1i 1".into())];
+        let expected = [
+            Ok("a".repeat(20)),
+            Err(Reason::TooLong),
+            Err(Reason::TooLong),
+            Ok("ok x=1i 1".into()),
+        ];
         assert_eq!(found, expected, "chunks of {chunk}");
     }
 }
@@ -72,7 +102,11 @@ fn memory_stays_bounded_whatever_is_fed() {
         let mut splitter = LineSplitter::with_max_line(1024);
         for _ in 0..2_000 {
             splitter.feed(filler.repeat(50).as_bytes(), |line| line.is_ok());
-            assert!(splitter.memory() <= 4 * 1024, "{filler:?}: {} bytes", splitter.memory());
+            assert!(
+                splitter.memory() <= 4 * 1024,
+                "{filler:?}: {} bytes",
+                splitter.memory()
+            );
         }
     }
 }
@@ -80,10 +114,14 @@ fn memory_stays_bounded_whatever_is_fed() {
 #[test]
 fn a_body_that_broke_off_leaves_nothing_behind() {
     let mut splitter = LineSplitter::new();
-    splitter.feed(b"bank_frozen,host_id=A slot=12", |_| panic!("not a whole line"));
+    splitter.feed(b"bank_frozen,host_id=A slot=12", |_| {
+        panic!("not a whole line")
+    });
     assert_eq!(splitter.reset(), 29);
     let mut found = 0;
-    splitter.feed(b"q x=1i 1\n", |line| found += usize::from(line == Ok(b"q x=1i 1")));
+    splitter.feed(b"q x=1i 1\n", |line| {
+        found += usize::from(line == Ok(b"q x=1i 1"))
+    });
     assert_eq!(found, 1);
 }
 
@@ -92,12 +130,32 @@ fn a_point_gives_name_tags_fields_and_time() {
     let point =
         Point::parse(b"cost,host_id=A,is_leader=true a=1i,b=-2i,c=1.5,d=1,e=false,f=\"x, \\\"y\\\" z=1i\",g=7u 99")
             .unwrap();
-    assert_eq!((point.name(), point.host_id(), point.tag("is_leader")), ("cost", Some("A"), Some("true")));
+    assert_eq!(
+        (point.name(), point.host_id(), point.tag("is_leader")),
+        ("cost", Some("A"), Some("true"))
+    );
     assert_eq!(point.timestamp(), Some(99));
-    let values: Vec<_> = point.fields().map(|field| field.and_then(|field| field.value()).unwrap()).collect();
-    let Some(Value::Str(text)) = values.get(5) else { panic!("{values:?}") };
-    assert_eq!((text.decode().as_ref(), text.raw()), ("x, \"y\" z=1i", "x, \\\"y\\\" z=1i"));
-    assert_eq!(values[..5], [Value::Int(1), Value::Int(-2), Value::Float(1.5), Value::Float(1.0), Value::Bool(false)]);
+    let values: Vec<_> = point
+        .fields()
+        .map(|field| field.and_then(|field| field.value()).unwrap())
+        .collect();
+    let Some(Value::Str(text)) = values.get(5) else {
+        panic!("{values:?}")
+    };
+    assert_eq!(
+        (text.decode().as_ref(), text.raw()),
+        ("x, \"y\" z=1i", "x, \\\"y\\\" z=1i")
+    );
+    assert_eq!(
+        values[..5],
+        [
+            Value::Int(1),
+            Value::Int(-2),
+            Value::Float(1.5),
+            Value::Float(1.0),
+            Value::Bool(false)
+        ]
+    );
     assert_eq!(values.get(6), Some(&Value::Int(7)));
     assert_eq!(point.check(), Ok(()));
 }
@@ -105,22 +163,33 @@ fn a_point_gives_name_tags_fields_and_time() {
 #[test]
 fn a_point_without_a_time_has_none() {
     assert_eq!(Point::parse(b"a,host_id=A b=1i").unwrap().timestamp(), None);
-    assert_eq!(Point::parse(b"a,host_id=A b=\"x 12\"").unwrap().timestamp(), None);
+    assert_eq!(
+        Point::parse(b"a,host_id=A b=\"x 12\"").unwrap().timestamp(),
+        None
+    );
 }
 
 #[test]
 fn floats_may_be_nan_or_infinite() {
-    for (text, check) in
-        [("NaN", f64::is_nan as fn(f64) -> bool), ("inf", |f| f == f64::INFINITY), ("-inf", |f| f == f64::NEG_INFINITY)]
-    {
-        let Ok(Value::Float(value)) = Value::parse(text) else { panic!("{text}") };
+    for (text, check) in [
+        ("NaN", f64::is_nan as fn(f64) -> bool),
+        ("inf", |f| f == f64::INFINITY),
+        ("-inf", |f| f == f64::NEG_INFINITY),
+    ] {
+        let Ok(Value::Float(value)) = Value::parse(text) else {
+            panic!("{text}")
+        };
         assert!(check(value), "{text}");
     }
 }
 
 #[test]
 fn each_kind_of_bad_line_names_its_reason() {
-    let checked = |line: &'static [u8]| Point::parse(line).and_then(|point| point.check()).map_err(|bad| bad.reason);
+    let checked = |line: &'static [u8]| {
+        Point::parse(line)
+            .and_then(|point| point.check())
+            .map_err(|bad| bad.reason)
+    };
     for (line, reason) in [
         (&b""[..], Reason::NoName),
         (b",host_id=A x=1i 1", Reason::NoName),
@@ -140,7 +209,12 @@ fn each_kind_of_bad_line_names_its_reason() {
         (b"a,host_id=A x=9223372036854775808i 1", Reason::BadValue),
         (b"a,host_id=A x=\xff 1", Reason::NotUtf8),
     ] {
-        assert_eq!(checked(line), Err(reason), "{}", String::from_utf8_lossy(line));
+        assert_eq!(
+            checked(line),
+            Err(reason),
+            "{}",
+            String::from_utf8_lossy(line)
+        );
     }
 }
 
@@ -154,6 +228,12 @@ fn a_bad_line_carries_at_most_eighty_characters() {
 #[test]
 fn name_and_host_are_found_without_reading_the_rest() {
     let line = b"bank_frozen,host_id=Abc,x=y \xff\xff";
-    assert_eq!((name_of(line), host_id_of(line)), (Some(&b"bank_frozen"[..]), Some(&b"Abc"[..])));
-    assert_eq!((name_of(b"x"), name_of(b",a=b"), host_id_of(b"a,tag=b c=1i")), (None, None, None));
+    assert_eq!(
+        (name_of(line), host_id_of(line)),
+        (Some(&b"bank_frozen"[..]), Some(&b"Abc"[..]))
+    );
+    assert_eq!(
+        (name_of(b"x"), name_of(b",a=b"), host_id_of(b"a,tag=b c=1i")),
+        (None, None, None)
+    );
 }

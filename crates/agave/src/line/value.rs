@@ -68,7 +68,11 @@ impl<'a> Text<'a> {
 
     /// As meant. Allocates only if a quote was escaped.
     pub fn decode(&self) -> Cow<'a, str> {
-        if self.0.contains("\\\"") { Cow::Owned(self.0.replace("\\\"", "\"")) } else { Cow::Borrowed(self.0) }
+        if self.0.contains("\\\"") {
+            Cow::Owned(self.0.replace("\\\"", "\""))
+        } else {
+            Cow::Borrowed(self.0)
+        }
     }
 }
 

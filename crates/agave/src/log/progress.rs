@@ -58,7 +58,9 @@ pub enum Progress {
 impl Progress {
     pub(super) fn of_message(message: &str) -> Option<Self> {
         if let Some(rest) = message.strip_prefix("Downloading ") {
-            return Some(Self::DownloadBegins { bytes: rest.split_once(" bytes from ")?.0.parse().ok()? });
+            return Some(Self::DownloadBegins {
+                bytes: rest.split_once(" bytes from ")?.0.parse().ok()?,
+            });
         }
         if let Some(rest) = message.strip_prefix("downloaded ") {
             let (bytes, rest) = rest.split_once(" bytes ")?;
@@ -70,28 +72,45 @@ impl Progress {
                 bytes_per_second: rate.trim().parse().ok()?,
             });
         }
-        if message.starts_with("snapshot untar took ") || message.starts_with("incremental snapshot untar took ") {
+        if message.starts_with("snapshot untar took ")
+            || message.starts_with("incremental snapshot untar took ")
+        {
             return Some(Self::Unpacked);
         }
         if let Some(rest) = message.strip_prefix("generating index: ") {
-            let (done, rest) = rest.strip_prefix("processed ").unwrap_or(rest).split_once('/')?;
-            return Some(Self::GeneratingIndex { done: done.parse().ok()?, total: leading(rest)? });
+            let (done, rest) = rest
+                .strip_prefix("processed ")
+                .unwrap_or(rest)
+                .split_once('/')?;
+            return Some(Self::GeneratingIndex {
+                done: done.parse().ok()?,
+                total: leading(rest)?,
+            });
         }
         if let Some(rest) = message.strip_prefix("Processing ledger from slot ") {
-            return Some(Self::ReplayBegins { slot: leading(rest)? });
+            return Some(Self::ReplayBegins {
+                slot: leading(rest)?,
+            });
         }
         if let Some(rest) = message.strip_prefix("ledger holds data through slot ") {
-            return Some(Self::LedgerHolds { slot: leading(rest)? });
+            return Some(Self::LedgerHolds {
+                slot: leading(rest)?,
+            });
         }
         if let Some(rest) = message.strip_prefix("processing ledger: slot=") {
-            return Some(Self::Replaying { slot: leading(rest)? });
+            return Some(Self::Replaying {
+                slot: leading(rest)?,
+            });
         }
         if message.starts_with("ledger processed in ") {
             return Some(Self::Replayed);
         }
         if let Some(rest) = message.strip_prefix("Waiting for ") {
             let (percent, rest) = rest.split_once("% of activated stake at slot ")?;
-            return Some(Self::WaitingForSupermajority { percent: percent.parse().ok()?, slot: leading(rest)? });
+            return Some(Self::WaitingForSupermajority {
+                percent: percent.parse().ok()?,
+                slot: leading(rest)?,
+            });
         }
         (message == "Validator initialized").then_some(Self::Initialized)
     }
@@ -99,6 +118,9 @@ impl Progress {
 
 /// The number a text begins with.
 fn leading(text: &str) -> Option<u64> {
-    let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .bytes()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
     text.get(..end)?.parse().ok()
 }

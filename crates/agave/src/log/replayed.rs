@@ -32,7 +32,13 @@ impl<'a> Frozen<'a> {
     pub(super) fn of_message(message: &'a str) -> Option<Self> {
         let rest = message.strip_prefix("bank frozen: ")?;
         let (slot, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let word = |key: &str| rest.split_once(key)?.1.split([' ', ',']).next().filter(|word| !word.is_empty());
+        let word = |key: &str| {
+            rest.split_once(key)?
+                .1
+                .split([' ', ','])
+                .next()
+                .filter(|word| !word.is_empty())
+        };
         Some(Self {
             slot: slot.parse().ok()?,
             hash: word("hash: "),
@@ -44,10 +50,20 @@ impl<'a> Frozen<'a> {
 impl ReplayTimings {
     pub(super) fn of_message(message: &str) -> Option<Self> {
         let rest = message.strip_prefix("ledger processing timing: ExecuteTimings { metrics: [")?;
-        let numbers: Option<Vec<u64>> =
-            rest.split_once(']')?.0.split(',').take(METRICS + 1).map(|number| number.trim().parse().ok()).collect();
-        let numbers = numbers.filter(|numbers| numbers.len() == METRICS).unwrap_or_default();
+        let numbers: Option<Vec<u64>> = rest
+            .split_once(']')?
+            .0
+            .split(',')
+            .take(METRICS + 1)
+            .map(|number| number.trim().parse().ok())
+            .collect();
+        let numbers = numbers
+            .filter(|numbers| numbers.len() == METRICS)
+            .unwrap_or_default();
         let of = |place: usize| numbers.get(place).copied();
-        Some(Self { program_cache_us: of(PROGRAM_CACHE), execute_us: of(EXECUTE) })
+        Some(Self {
+            program_cache_us: of(PROGRAM_CACHE),
+            execute_us: of(EXECUTE),
+        })
     }
 }

@@ -35,7 +35,13 @@ impl LogSplitter {
 
     /// A splitter whose lines and joined records are at most `max_line` bytes.
     pub fn with_max_line(max_line: usize) -> Self {
-        Self { lines: LineSplitter::plain(max_line), open: Joiner { record: Vec::new(), max_line } }
+        Self {
+            lines: LineSplitter::plain(max_line),
+            open: Joiner {
+                record: Vec::new(),
+                max_line,
+            },
+        }
     }
 
     /// Takes what was appended to the log and hands out every record it completes. The sink's answer is ignored.
@@ -53,7 +59,11 @@ impl LogSplitter {
 }
 
 impl Joiner {
-    fn take<R>(&mut self, line: Result<&[u8], BadLine>, sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R) {
+    fn take<R>(
+        &mut self,
+        line: Result<&[u8], BadLine>,
+        sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
+    ) {
         let line = match line {
             Ok(line) => line,
             Err(bad) => {
@@ -98,11 +108,15 @@ impl Joiner {
 
 /// Whether a line prints a datapoint and ends inside a string value.
 fn is_open(line: &[u8]) -> bool {
-    let Some(at) = memchr::memmem::find(line, b"datapoint: ") else { return false };
+    let Some(at) = memchr::memmem::find(line, b"datapoint: ") else {
+        return false;
+    };
     let mut rest = line.get(at..).unwrap_or_default();
     while let Some(open) = memchr::memmem::find(rest, b"=\"") {
         let string = rest.get(open + 1..).unwrap_or_default();
-        let Some(end) = quoted_end(string) else { return true };
+        let Some(end) = quoted_end(string) else {
+            return true;
+        };
         rest = string.get(end..).unwrap_or_default();
     }
     false

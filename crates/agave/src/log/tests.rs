@@ -7,7 +7,11 @@ fn records(log: &str) -> Vec<Result<String, Reason>> {
     let mut splitter = LogSplitter::with_max_line(200);
     let mut found = Vec::new();
     let mut keep = |record: Result<&[u8], BadLine>| {
-        found.push(record.map(|record| String::from_utf8_lossy(record).into_owned()).map_err(|bad| bad.reason));
+        found.push(
+            record
+                .map(|record| String::from_utf8_lossy(record).into_owned())
+                .map_err(|bad| bad.reason),
+        );
     };
     splitter.feed(log.as_bytes(), &mut keep);
     splitter.finish(&mut keep);
@@ -19,7 +23,10 @@ fn a_line_gives_time_level_target_and_message() {
     let text = format!("{HEAD}Validator initialized");
     let line = LogLine::parse(&text);
     assert_eq!(line.time_ns, Some(1_740_830_400_123_456_789));
-    assert_eq!((line.level, line.target), (Some("INFO"), Some("solana_metrics::metrics")));
+    assert_eq!(
+        (line.level, line.target),
+        (Some("INFO"), Some("solana_metrics::metrics"))
+    );
     assert_eq!(line.message, "Validator initialized");
 }
 
@@ -27,27 +34,40 @@ fn a_line_gives_time_level_target_and_message() {
 fn a_datapoint_in_the_log_has_spaces_between_fields_and_the_time_of_its_line() {
     let text = format!("{HEAD}datapoint: cost,id=3 a=1i m=\"x y, z=2i\" b=2.5");
     let point = LogLine::parse(&text).point().unwrap().unwrap();
-    assert_eq!((point.name(), point.tag("id"), point.host_id()), ("cost", Some("3"), None));
-    assert_eq!(point.fields().map(|field| field.unwrap().raw()).collect::<Vec<_>>(), ["1i", "\"x y, z=2i\"", "2.5"]);
+    assert_eq!(
+        (point.name(), point.tag("id"), point.host_id()),
+        ("cost", Some("3"), None)
+    );
+    assert_eq!(
+        point
+            .fields()
+            .map(|field| field.unwrap().raw())
+            .collect::<Vec<_>>(),
+        ["1i", "\"x y, z=2i\"", "2.5"]
+    );
     assert_eq!(point.timestamp(), Some(1_740_830_400_123_456_789));
 }
 
 #[test]
 fn frankendancers_head_is_skipped_and_gives_no_time() {
-    let text =
-        "NOTICE 12:00 metrics/src/metrics.rs(331)[solana_metrics::metrics]: datapoint: bank_frozen slot=7i hash=\"x\"";
+    let text = "NOTICE 12:00 metrics/src/metrics.rs(331)[solana_metrics::metrics]: datapoint: bank_frozen slot=7i hash=\"x\"";
     let point = LogLine::parse(text).point().unwrap().unwrap();
     assert_eq!((point.name(), point.timestamp()), ("bank_frozen", None));
 }
 
 #[test]
 fn a_message_that_only_mentions_a_datapoint_is_none() {
-    assert!(LogLine::parse(&format!("{HEAD}sent datapoint: a b=1i")).point().is_none());
+    assert!(
+        LogLine::parse(&format!("{HEAD}sent datapoint: a b=1i"))
+            .point()
+            .is_none()
+    );
 }
 
 #[test]
 fn continuation_lines_of_a_string_are_joined_without_their_indentation() {
-    let log = format!("{HEAD}datapoint: panic message=\"one\n      two\n    \n    end\" line=1i\nnext\n");
+    let log =
+        format!("{HEAD}datapoint: panic message=\"one\n      two\n    \n    end\" line=1i\nnext\n");
     let joined = format!("{HEAD}datapoint: panic message=\"one\n  two\n\nend\" line=1i");
     assert_eq!(records(&log), [Ok(joined), Ok("next".into())]);
 }
@@ -55,12 +75,18 @@ fn continuation_lines_of_a_string_are_joined_without_their_indentation() {
 #[test]
 fn a_string_that_never_closes_ends_at_the_next_message() {
     let log = format!("{HEAD}datapoint: panic message=\"one\n{HEAD}other\n");
-    assert_eq!(records(&log), [Err(Reason::UnbalancedQuote), Ok(format!("{HEAD}other"))]);
+    assert_eq!(
+        records(&log),
+        [Err(Reason::UnbalancedQuote), Ok(format!("{HEAD}other"))]
+    );
 }
 
 #[test]
 fn a_joined_record_is_bounded() {
-    let log = format!("{HEAD}datapoint: panic message=\"one\n{}next\n", "    aaaaaaaaaaaaaaaaaaaa\n".repeat(30));
+    let log = format!(
+        "{HEAD}datapoint: panic message=\"one\n{}next\n",
+        "    aaaaaaaaaaaaaaaaaaaa\n".repeat(30)
+    );
     let found = records(&log);
     assert_eq!(found.first(), Some(&Err(Reason::TooLong)));
     assert_eq!(found.last(), Some(&Ok("next".into())));
@@ -68,35 +94,71 @@ fn a_joined_record_is_bounded() {
 
 #[test]
 fn continuation_lines_of_other_messages_come_on_their_own() {
-    assert_eq!(records("a \"x\n    b\nc\n"), [Ok("a \"x".into()), Ok("    b".into()), Ok("c".into())]);
+    assert_eq!(
+        records("a \"x\n    b\nc\n"),
+        [Ok("a \"x".into()), Ok("    b".into()), Ok("c".into())]
+    );
 }
 
 #[test]
 fn each_step_of_a_start_is_recognised() {
     let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).progress();
     for (message, progress) in [
-        ("Downloading 1000 bytes from http://1.2.3.4:8899/snapshot.tar.bz2", Progress::DownloadBegins { bytes: 1000 }),
+        (
+            "Downloading 1000 bytes from http://1.2.3.4:8899/snapshot.tar.bz2",
+            Progress::DownloadBegins { bytes: 1000 },
+        ),
         (
             "downloaded 500 bytes 50.0% 99.5 bytes/s",
-            Progress::Downloading { bytes: 500, percent: 50.0, bytes_per_second: 99.5 },
+            Progress::Downloading {
+                bytes: 500,
+                percent: 50.0,
+                bytes_per_second: 99.5,
+            },
         ),
         ("snapshot untar took 131.4s", Progress::Unpacked),
         ("incremental snapshot untar took 900ms", Progress::Unpacked),
-        ("generating index: 5/10 slots... (3/s)", Progress::GeneratingIndex { done: 5, total: 10 }),
-        ("generating index: processed 5/10 slots...", Progress::GeneratingIndex { done: 5, total: 10 }),
-        ("Processing ledger from slot 12...", Progress::ReplayBegins { slot: 12 }),
-        ("ledger holds data through slot 34", Progress::LedgerHolds { slot: 34 }),
-        ("processing ledger: slot=20, root_slot=5 slots=9, slots/s=4.5, txs/s=1", Progress::Replaying { slot: 20 }),
-        ("ledger processed in 163 µs and 511 ns. root slot is 0, 1 bank: 0", Progress::Replayed),
+        (
+            "generating index: 5/10 slots... (3/s)",
+            Progress::GeneratingIndex { done: 5, total: 10 },
+        ),
+        (
+            "generating index: processed 5/10 slots...",
+            Progress::GeneratingIndex { done: 5, total: 10 },
+        ),
+        (
+            "Processing ledger from slot 12...",
+            Progress::ReplayBegins { slot: 12 },
+        ),
+        (
+            "ledger holds data through slot 34",
+            Progress::LedgerHolds { slot: 34 },
+        ),
+        (
+            "processing ledger: slot=20, root_slot=5 slots=9, slots/s=4.5, txs/s=1",
+            Progress::Replaying { slot: 20 },
+        ),
+        (
+            "ledger processed in 163 µs and 511 ns. root slot is 0, 1 bank: 0",
+            Progress::Replayed,
+        ),
         (
             "Waiting for 80% of activated stake at slot 96542804 to be in gossip...",
-            Progress::WaitingForSupermajority { percent: 80, slot: 96_542_804 },
+            Progress::WaitingForSupermajority {
+                percent: 80,
+                slot: 96_542_804,
+            },
         ),
         ("Validator initialized", Progress::Initialized),
     ] {
         assert_eq!(of(message), Some(progress), "{message}");
     }
-    for other in ["Validator initialized?", "Downloading x bytes from y", "Waiting for a friend", "bank frozen: 7"] {
+    for other in [
+        "Validator initialized?",
+        "Downloading x bytes from y",
+        "Waiting for a friend",
+        "bank frozen: 7",
+    ] {
         assert_eq!(of(other), None, "{other}");
     }
 }
@@ -105,13 +167,20 @@ fn each_step_of_a_start_is_recognised() {
 fn a_frozen_bank_is_read_with_its_hash_and_its_signatures_and_a_datapoint_is_none() {
     let of = |message: &str| {
         let text = format!("{HEAD}{message}");
-        LogLine::parse(&text).frozen().map(|bank| (bank.slot, bank.hash.map(str::to_owned), bank.signatures))
+        LogLine::parse(&text)
+            .frozen()
+            .map(|bank| (bank.slot, bank.hash.map(str::to_owned), bank.signatures))
     };
     let whole = "bank frozen: 7 hash: 9xQe accounts_delta: 5dRo signature_count: 12 last_blockhash: 3Fy capitalization: 500, \
                  stats: BankHashStats { num_updated_accounts: 7 }";
     assert_eq!(of(whole), Some((7, Some("9xQe".to_owned()), Some(12))));
     assert_eq!(of("bank frozen: 7"), Some((7, None, None)));
-    for other in ["bank frozen: x hash: y", "datapoint: bank_frozen slot=7i", "bank frozen:", "bank frozen: -1"] {
+    for other in [
+        "bank frozen: x hash: y",
+        "datapoint: bank_frozen slot=7i",
+        "bank frozen:",
+        "bank frozen: -1",
+    ] {
         assert_eq!(of(other), None, "{other}");
     }
 }
@@ -119,11 +188,23 @@ fn a_frozen_bank_is_read_with_its_hash_and_its_signatures_and_a_datapoint_is_non
 #[test]
 fn times_of_a_replay_are_read_where_their_order_is_known() {
     let of = |message: &str| LogLine::parse(&format!("{HEAD}{message}")).replay_timings();
-    let line =
-        |metrics: &str| format!("ledger processing timing: ExecuteTimings {{ metrics: [{metrics}], details: X }}");
+    let line = |metrics: &str| {
+        format!("ledger processing timing: ExecuteTimings {{ metrics: [{metrics}], details: X }}")
+    };
     let known = of(&line("1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14"));
-    assert_eq!(known, Some(ReplayTimings { program_cache_us: Some(12), execute_us: Some(4) }));
-    for other in ["1, 2, 3", "", "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15", "a"] {
+    assert_eq!(
+        known,
+        Some(ReplayTimings {
+            program_cache_us: Some(12),
+            execute_us: Some(4)
+        })
+    );
+    for other in [
+        "1, 2, 3",
+        "",
+        "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15",
+        "a",
+    ] {
         assert_eq!(of(&line(other)), Some(ReplayTimings::default()), "{other}");
     }
     assert_eq!(of("ledger processing timing: 3s"), None);

@@ -16,12 +16,17 @@ pub(super) fn rfc3339_nanos(text: &str) -> Option<i64> {
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    let seconds = days.checked_mul(86_400)?.checked_add(hour * 3_600 + minute * 60 + second)?;
-    seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos(decimals)?)
+    let seconds = days
+        .checked_mul(86_400)?
+        .checked_add(hour * 3_600 + minute * 60 + second)?;
+    seconds
+        .checked_mul(NANOS_PER_SECOND)?
+        .checked_add(nanos(decimals)?)
 }
 
 fn digits(text: &str, count: usize) -> Option<i64> {
-    (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+    (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit()))
+        .then(|| text.parse().ok())?
 }
 
 fn nanos(decimals: &str) -> Option<i64> {

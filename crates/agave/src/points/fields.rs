@@ -27,26 +27,42 @@ pub(super) trait FromField: Sized {
 impl FromField for u64 {
     /// Negative numbers are wrapped casts.
     fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Int(value) = value { value.try_into().ok() } else { None }
+        if let FieldValue::Int(value) = value {
+            value.try_into().ok()
+        } else {
+            None
+        }
     }
 }
 
 impl FromField for f64 {
     /// A ratio of nothing is printed as `NaN`: unreadable, like infinities.
     fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Float(value) = value { Some(value).filter(|value| value.is_finite()) } else { None }
+        if let FieldValue::Float(value) = value {
+            Some(value).filter(|value| value.is_finite())
+        } else {
+            None
+        }
     }
 }
 
 impl FromField for bool {
     fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Bool(value) = value { Some(value) } else { None }
+        if let FieldValue::Bool(value) = value {
+            Some(value)
+        } else {
+            None
+        }
     }
 }
 
 impl FromField for String {
     fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Str(value) = value { Some(value) } else { None }
+        if let FieldValue::Str(value) = value {
+            Some(value)
+        } else {
+            None
+        }
     }
 }
 

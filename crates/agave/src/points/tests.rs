@@ -2,36 +2,59 @@ use super::*;
 use crate::Reason;
 
 fn known(line: &str) -> Decoded {
-    Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap()
+    Known::parse(&Point::parse(line.as_bytes()).unwrap())
+        .unwrap()
+        .unwrap()
 }
 
 #[test]
 fn every_kind_is_found_by_its_own_name_and_nothing_else() {
     for &kind in Kind::ALL {
         assert_eq!(Kind::of_name(kind.name().as_bytes()), Some(kind));
-        assert_eq!(Kind::of_line(format!("{},host_id=A x=1i 1", kind.name()).as_bytes()), Some(kind));
+        assert_eq!(
+            Kind::of_line(format!("{},host_id=A x=1i 1", kind.name()).as_bytes()),
+            Some(kind)
+        );
         assert_eq!(Kind::of_name(format!("{}2", kind.name()).as_bytes()), None);
-        assert_eq!(known(&format!("{},host_id=A x=1i 1", kind.name())).known.kind(), kind);
+        assert_eq!(
+            known(&format!("{},host_id=A x=1i 1", kind.name()))
+                .known
+                .kind(),
+            kind
+        );
     }
 }
 
 #[test]
 fn an_absent_field_is_none_and_a_wrapped_one_is_none_and_counted() {
-    let decoded = known("loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7");
-    let Known::ProgramCache(stats) = decoded.known else { panic!("{:?}", decoded.known) };
-    assert_eq!((stats.slot, stats.hits, stats.misses, stats.prunes_stale), (Some(5), Some(0), None, None));
+    let decoded = known(
+        "loaded-programs-cache-stats,host_id=A slot=5i,hits=0i,misses=-1i,evictions=\"x\",reloads=z 7",
+    );
+    let Known::ProgramCache(stats) = decoded.known else {
+        panic!("{:?}", decoded.known)
+    };
+    assert_eq!(
+        (stats.slot, stats.hits, stats.misses, stats.prunes_stale),
+        (Some(5), Some(0), None, None)
+    );
     assert_eq!((decoded.broken, decoded.time_ns), (3, Some(7)));
 }
 
 #[test]
 fn a_field_of_no_interest_may_be_anything() {
-    assert_eq!(known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").broken, 0);
+    assert_eq!(
+        known("bank_frozen,host_id=A hash=\"x\",other=-1i,slot=9i 1").broken,
+        0
+    );
 }
 
 #[test]
 fn malformed_text_makes_the_whole_line_bad() {
     let point = Point::parse(b"bank_frozen,host_id=A slot=9i,hash 1").unwrap();
-    assert_eq!(Known::parse(&point).unwrap().unwrap_err().reason, Reason::BadField);
+    assert_eq!(
+        Known::parse(&point).unwrap().unwrap_err().reason,
+        Reason::BadField
+    );
 }
 
 #[test]
@@ -42,7 +65,10 @@ fn an_unknown_name_is_no_known_datapoint() {
 #[test]
 fn a_water_level_of_zero_says_nothing_about_the_entries() {
     for (level, entries) in [("0i", None), ("461i", Some(461))] {
-        let Known::ProgramCache(stats) = known(&format!("loaded-programs-cache-stats water_level={level} 1")).known
+        let Known::ProgramCache(stats) = known(&format!(
+            "loaded-programs-cache-stats water_level={level} 1"
+        ))
+        .known
         else {
             panic!("another kind")
         };
@@ -53,8 +79,14 @@ fn a_water_level_of_zero_says_nothing_about_the_entries() {
 #[test]
 fn an_own_slot_replays_nothing_not_even_ticks() {
     for (counts, own) in [
-        ("total_transactions=0i,total_entries=0i,total_shreds=0i", Some(true)),
-        ("total_transactions=0i,total_entries=64i,total_shreds=33i", Some(false)),
+        (
+            "total_transactions=0i,total_entries=0i,total_shreds=0i",
+            Some(true),
+        ),
+        (
+            "total_transactions=0i,total_entries=64i,total_shreds=33i",
+            Some(false),
+        ),
         ("total_transactions=0i", None),
     ] {
         let Known::ReplaySlot(slot) = known(&format!("replay-slot-stats {counts} 1")).known else {
@@ -66,8 +98,15 @@ fn an_own_slot_replays_nothing_not_even_ticks() {
 
 #[test]
 fn the_leader_tag_is_absent_before_3_0() {
-    for (tags, is_leader) in [("", None), (",is_leader=true", Some(true)), (",is_leader=?", None)] {
-        let Known::CostTracker(costs) = known(&format!("cost_tracker_stats,host_id=A{tags} bank_slot=1i 1")).known
+    for (tags, is_leader) in [
+        ("", None),
+        (",is_leader=true", Some(true)),
+        (",is_leader=?", None),
+    ] {
+        let Known::CostTracker(costs) = known(&format!(
+            "cost_tracker_stats,host_id=A{tags} bank_slot=1i 1"
+        ))
+        .known
         else {
             panic!("another kind")
         };

@@ -6,8 +6,14 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 /// What a probe may ask: methods without parameters, which every validator with RPC offers and answers from memory.
-pub const PROBES: [&str; 6] =
-    ["getSlot", "getBlockHeight", "getEpochInfo", "getLatestBlockhash", "getTransactionCount", "getHealth"];
+pub const PROBES: [&str; 6] = [
+    "getSlot",
+    "getBlockHeight",
+    "getEpochInfo",
+    "getLatestBlockhash",
+    "getTransactionCount",
+    "getHealth",
+];
 
 /// The body to POST as `application/json`; `params` is an array.
 pub fn question(method: &'static str, params: &Value, id: u64) -> String {
@@ -32,7 +38,9 @@ pub fn result<T: DeserializeOwned>(method: &'static str, id: u64, body: &[u8]) -
     if !response.answers(id) {
         return Err(Error::Unanswered { method });
     }
-    response.outcome()?.map_err(|error| error.into_error(method))
+    response
+        .outcome()?
+        .map_err(|error| error.into_error(method))
 }
 
 #[cfg(test)]
@@ -42,13 +50,25 @@ mod tests {
     #[test]
     fn an_answer_counts_whatever_it_says_and_a_refusal_or_another_answer_does_not() {
         let asked: Value = serde_json::from_str(&question("getSlot", &json!([]), 3)).unwrap();
-        assert_eq!(asked, json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []}));
+        assert_eq!(
+            asked,
+            json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []})
+        );
         let read = |body: &str| answered("getSlot", 3, body.as_bytes());
         assert_eq!(read(r#"{"jsonrpc":"2.0","result":5,"id":3}"#), Ok(()));
         assert_eq!(read(r#"{"jsonrpc":"2.0","result":null,"id":3}"#), Ok(()));
-        assert_eq!(read(r#"{"result":5,"id":4}"#), Err(Error::Unanswered { method: "getSlot" }));
-        assert!(matches!(read(r#"{"error":{"code":-32005,"message":"behind"},"id":3}"#), Err(Error::Rpc { .. })));
-        assert!(matches!(read(r#"{"error":{"code":-32601},"id":3}"#), Err(Error::NotOffered { .. })));
+        assert_eq!(
+            read(r#"{"result":5,"id":4}"#),
+            Err(Error::Unanswered { method: "getSlot" })
+        );
+        assert!(matches!(
+            read(r#"{"error":{"code":-32005,"message":"behind"},"id":3}"#),
+            Err(Error::Rpc { .. })
+        ));
+        assert!(matches!(
+            read(r#"{"error":{"code":-32601},"id":3}"#),
+            Err(Error::NotOffered { .. })
+        ));
         assert!(matches!(read("<html>"), Err(Error::Garbage { .. })));
         assert!(matches!(read(r#"{"id":3}"#), Err(Error::Garbage { .. })));
     }

@@ -15,7 +15,8 @@ const DELEGATION_BYTES: usize = 24;
 
 /// The parameters of `getProgramAccounts` for all stake accounts of that vote account.
 pub fn of_vote_account(account: &str) -> Value {
-    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account}}]);
+    let filters =
+        json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account}}]);
     let slice = json!({"offset": DELEGATION_AT, "length": DELEGATION_BYTES});
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
@@ -65,7 +66,9 @@ impl StakeAccounts {
 fn delegation((data, encoding): &(String, String)) -> Option<[u64; 3]> {
     let mut bytes = [0; DELEGATION_BYTES];
     let length = (encoding == "base58").then(|| bs58::decode(data).onto(&mut bytes).ok())??;
-    let mut fields = bytes.chunks_exact(8).map(|field| field.try_into().map(u64::from_le_bytes));
+    let mut fields = bytes
+        .chunks_exact(8)
+        .map(|field| field.try_into().map(u64::from_le_bytes));
     let mut next = || fields.next()?.ok();
     (length == DELEGATION_BYTES).then(|| Some([next()?, next()?, next()?]))?
 }
@@ -80,7 +83,8 @@ mod tests {
             let data = bs58::encode(fields.map(u64::to_le_bytes).concat()).into_string();
             json!({"pubkey": "s", "account": {"data": [data, "base58"], "lamports": 1, "owner": STAKE_PROGRAM, "space": 200}})
         };
-        let result_of = json!({"id": 1, "result": fields.iter().map(account).collect::<Vec<_>>()}).to_string();
+        let result_of =
+            json!({"id": 1, "result": fields.iter().map(account).collect::<Vec<_>>()}).to_string();
         result("getProgramAccounts", 1, result_of.as_bytes()).unwrap()
     }
 
@@ -96,9 +100,21 @@ mod tests {
             [32, never, 5],
             [64, 2, 4],
         ]);
-        assert_eq!(accounts.moving(5), Some(MovingStake { activating: 4, deactivating: 48 }));
+        assert_eq!(
+            accounts.moving(5),
+            Some(MovingStake {
+                activating: 4,
+                deactivating: 48
+            })
+        );
         assert_eq!(accounts.moving(9), Some(MovingStake::default()));
-        assert_eq!(answer(&[[u64::MAX, 5, never], [1, 5, never]]).moving(5).unwrap().activating, u64::MAX);
+        assert_eq!(
+            answer(&[[u64::MAX, 5, never], [1, 5, never]])
+                .moving(5)
+                .unwrap()
+                .activating,
+            u64::MAX
+        );
     }
 
     #[test]
@@ -109,7 +125,8 @@ mod tests {
             json!(["0OIl", "base58"]),
             json!(["1".repeat(25), "base58"]),
         ] {
-            let accounts: StakeAccounts = serde_json::from_value(json!([{"account": {"data": data}}])).unwrap();
+            let accounts: StakeAccounts =
+                serde_json::from_value(json!([{"account": {"data": data}}])).unwrap();
             assert_eq!(accounts.moving(5), None);
         }
     }

@@ -28,77 +28,164 @@ fn a_batch_is_one_array_with_ids_from_one() {
 
 #[test]
 fn answers_of_a_real_validator_are_read() {
-    let answers = Batch::new(ALL).read(include_bytes!("../../tests/fixtures/batch.json")).unwrap();
+    let answers = Batch::new(ALL)
+        .read(include_bytes!("../../tests/fixtures/batch.json"))
+        .unwrap();
     let answers: Vec<Answer> = answers.into_iter().map(Result::unwrap).collect();
-    let Answer::EpochInfo(epoch) = answers[0] else { panic!("{answers:?}") };
-    assert_eq!((epoch.absolute_slot, epoch.block_height, epoch.transaction_count), (14, 14, Some(13)));
-    assert_eq!(answers[1..3], [Answer::Slot(14), Answer::Health(Health::Ok)]);
+    let Answer::EpochInfo(epoch) = answers[0] else {
+        panic!("{answers:?}")
+    };
+    assert_eq!(
+        (
+            epoch.absolute_slot,
+            epoch.block_height,
+            epoch.transaction_count
+        ),
+        (14, 14, Some(13))
+    );
+    assert_eq!(
+        answers[1..3],
+        [Answer::Slot(14), Answer::Health(Health::Ok)]
+    );
     assert_eq!(
         answers[3],
-        Answer::Version(NodeVersion { solana_core: "2.1.14".into(), feature_set: Some(3_271_415_109) })
+        Answer::Version(NodeVersion {
+            solana_core: "2.1.14".into(),
+            feature_set: Some(3_271_415_109)
+        })
     );
-    assert_eq!(answers[4], Answer::Identity("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".into()));
+    assert_eq!(
+        answers[4],
+        Answer::Identity("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".into())
+    );
     assert_eq!(answers[5], Answer::MaxShredInsertSlot(0));
 }
 
 #[test]
 fn answers_are_matched_by_id_whatever_their_order() {
-    let batch = Batch::new([Call::Slot(Commitment::Processed), Call::Slot(Commitment::Finalized), Call::Health]);
-    let answers = batch.read(br#"[{"id":9,"result":1},{"id":2,"result":20},{"id":1,"result":10}]"#).unwrap();
-    assert_eq!(answers, [Ok(Answer::Slot(10)), Ok(Answer::Slot(20)), Err(Error::Unanswered { method: "getHealth" })]);
+    let batch = Batch::new([
+        Call::Slot(Commitment::Processed),
+        Call::Slot(Commitment::Finalized),
+        Call::Health,
+    ]);
+    let answers = batch
+        .read(br#"[{"id":9,"result":1},{"id":2,"result":20},{"id":1,"result":10}]"#)
+        .unwrap();
+    assert_eq!(
+        answers,
+        [
+            Ok(Answer::Slot(10)),
+            Ok(Answer::Slot(20)),
+            Err(Error::Unanswered {
+                method: "getHealth"
+            })
+        ]
+    );
 }
 
 #[test]
 fn being_behind_is_an_answer() {
-    let body =
-        |data: &str| format!(r#"[{{"id":1,"error":{{"code":-32005,"message":"Node is behind","data":{data}}}}}]"#);
-    for (data, slots_behind) in
-        [(r#"{"numSlotsBehind":42}"#, Some(42)), (r#"{"numSlotsBehind":null}"#, None), ("null", None)]
-    {
-        assert_eq!(one(Call::Health, &body(data)), Ok(Answer::Health(Health::Unhealthy { slots_behind })), "{data}");
+    let body = |data: &str| {
+        format!(
+            r#"[{{"id":1,"error":{{"code":-32005,"message":"Node is behind","data":{data}}}}}]"#
+        )
+    };
+    for (data, slots_behind) in [
+        (r#"{"numSlotsBehind":42}"#, Some(42)),
+        (r#"{"numSlotsBehind":null}"#, None),
+        ("null", None),
+    ] {
+        assert_eq!(
+            one(Call::Health, &body(data)),
+            Ok(Answer::Health(Health::Unhealthy { slots_behind })),
+            "{data}"
+        );
     }
 }
 
 #[test]
 fn a_method_that_is_not_offered_is_told_from_other_errors() {
-    let body = |code: i64| format!(r#"[{{"jsonrpc":"2.0","error":{{"code":{code},"message":"m"}},"id":1}}]"#);
+    let body = |code: i64| {
+        format!(r#"[{{"jsonrpc":"2.0","error":{{"code":{code},"message":"m"}},"id":1}}]"#)
+    };
     let missing = one(Call::MaxShredInsertSlot, &body(-32601)).unwrap_err();
-    assert_eq!(missing, Error::NotOffered { method: "getMaxShredInsertSlot" });
+    assert_eq!(
+        missing,
+        Error::NotOffered {
+            method: "getMaxShredInsertSlot"
+        }
+    );
     for call in [Call::Health, Call::EpochInfo] {
-        assert!(matches!(one(call, &body(-32603)), Err(Error::Rpc { code: -32603, .. })));
+        assert!(matches!(
+            one(call, &body(-32603)),
+            Err(Error::Rpc { code: -32603, .. })
+        ));
     }
 }
 
 #[test]
 fn what_is_wrong_with_an_answer_is_told_by_its_json_and_not_by_our_types() {
-    for body in
-        ["<html>", "", "3", "{\"error\": {\"message\": \"x\"}}", "[{\"id\": 1, \"error\": 3}]", "{}", "nonsense"]
-    {
-        let error = Batch::new(ALL).read(body.as_bytes()).unwrap_err().to_string();
-        assert!(error.starts_with("not a JSON-RPC answer (") && !error.contains("variant"), "{body}: {error}");
+    for body in [
+        "<html>",
+        "",
+        "3",
+        "{\"error\": {\"message\": \"x\"}}",
+        "[{\"id\": 1, \"error\": 3}]",
+        "{}",
+        "nonsense",
+    ] {
+        let error = Batch::new(ALL)
+            .read(body.as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("not a JSON-RPC answer (") && !error.contains("variant"),
+            "{body}: {error}"
+        );
         assert!(!error.contains("enum"), "{body}: {error}");
     }
 }
 
 #[test]
 fn what_is_not_json_rpc_is_garbage() {
-    for body in ["", "<html>502</html>", "[{]", "7", r#"{"id":null,"result":1}"#] {
-        assert!(matches!(Batch::new(ALL).read(body.as_bytes()), Err(Error::Garbage { .. })), "{body}");
+    for body in [
+        "",
+        "<html>502</html>",
+        "[{]",
+        "7",
+        r#"{"id":null,"result":1}"#,
+    ] {
+        assert!(
+            matches!(
+                Batch::new(ALL).read(body.as_bytes()),
+                Err(Error::Garbage { .. })
+            ),
+            "{body}"
+        );
     }
-    assert!(matches!(one(Call::Health, r#"[{"id":1}]"#), Err(Error::Garbage { .. })));
+    assert!(matches!(
+        one(Call::Health, r#"[{"id":1}]"#),
+        Err(Error::Garbage { .. })
+    ));
 }
 
 #[test]
 fn a_batch_refused_as_a_whole_is_an_rpc_error() {
     let body = br#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#;
-    assert!(matches!(Batch::new(ALL).read(body), Err(Error::Rpc { code: -32700, .. })));
+    assert!(matches!(
+        Batch::new(ALL).read(body),
+        Err(Error::Rpc { code: -32700, .. })
+    ));
 }
 
 #[test]
 fn a_result_of_another_shape_says_which_method() {
     for call in ALL {
         let error = one(call, r#"[{"id":1,"result":{"x":[]}}]"#).unwrap_err();
-        assert!(matches!(error, Error::Shape { method, .. } if method == call.method()), "{error}");
+        assert!(
+            matches!(error, Error::Shape { method, .. } if method == call.method()),
+            "{error}"
+        );
     }
 }
 
@@ -106,18 +193,36 @@ fn a_result_of_another_shape_says_which_method() {
 fn an_identity_or_a_version_that_is_none_becomes_no_label() {
     let body = |key: &str, text: &str| json!([{ "id": 1, "result": { key: text } }]).to_string();
     let key = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
-    assert_eq!(one(Call::Identity, &body("identity", key)), Ok(Answer::Identity(key.into())));
-    for bad in ["", "me", "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s0", "\u{1b}[2J", &"1".repeat(1_000_000)] {
+    assert_eq!(
+        one(Call::Identity, &body("identity", key)),
+        Ok(Answer::Identity(key.into()))
+    );
+    for bad in [
+        "",
+        "me",
+        "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s0",
+        "\u{1b}[2J",
+        &"1".repeat(1_000_000),
+    ] {
         let error = one(Call::Identity, &body("identity", bad)).unwrap_err();
         assert!(
-            matches!(error, Error::Shape { method: "getIdentity", .. }) && error.to_string().len() < 300,
+            matches!(
+                error,
+                Error::Shape {
+                    method: "getIdentity",
+                    ..
+                }
+            ) && error.to_string().len() < 300,
             "{error}"
         );
     }
     for bad in ["", "2.1\u{202e}14", "2.1\n14", &"1".repeat(129)] {
         assert!(matches!(
             one(Call::Version, &body("solana-core", bad)),
-            Err(Error::Shape { method: "getVersion", .. })
+            Err(Error::Shape {
+                method: "getVersion",
+                ..
+            })
         ));
     }
 }

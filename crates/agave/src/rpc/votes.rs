@@ -50,12 +50,17 @@ impl VoteAccounts {
     /// All, and whether each is delinquent.
     pub fn all(&self) -> impl Iterator<Item = (&VoteAccount, bool)> {
         let (current, delinquent) = (self.current.iter(), self.delinquent.iter());
-        current.map(|account| (account, false)).chain(delinquent.map(|account| (account, true)))
+        current
+            .map(|account| (account, false))
+            .chain(delinquent.map(|account| (account, true)))
     }
 
     /// The account that this identity votes with: of several the one with the largest stake.
     pub fn of_identity(&self, identity: &str) -> Option<&VoteAccount> {
-        let own = self.all().map(|(account, _)| account).filter(|account| account.node_pubkey == identity);
+        let own = self
+            .all()
+            .map(|(account, _)| account)
+            .filter(|account| account.node_pubkey == identity);
         own.max_by_key(|account| account.activated_stake)
     }
 }
@@ -98,20 +103,30 @@ pub struct LeaderSlots {
 impl BlockProduction {
     /// Of one identity. One that is not named had none.
     pub fn of(&self, identity: &str) -> LeaderSlots {
-        self.by_identity.get(identity).copied().map_or(LeaderSlots::default(), slots)
+        self.by_identity
+            .get(identity)
+            .copied()
+            .map_or(LeaderSlots::default(), slots)
     }
 
     /// Of the whole cluster.
     pub fn of_all(&self) -> LeaderSlots {
-        self.by_identity.values().copied().map(slots).fold(LeaderSlots::default(), |sum, one| LeaderSlots {
-            passed: sum.passed.saturating_add(one.passed),
-            skipped: sum.skipped.saturating_add(one.skipped),
-        })
+        self.by_identity
+            .values()
+            .copied()
+            .map(slots)
+            .fold(LeaderSlots::default(), |sum, one| LeaderSlots {
+                passed: sum.passed.saturating_add(one.passed),
+                skipped: sum.skipped.saturating_add(one.skipped),
+            })
     }
 }
 
 fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
-    LeaderSlots { passed, skipped: passed.saturating_sub(blocks) }
+    LeaderSlots {
+        passed,
+        skipped: passed.saturating_sub(blocks),
+    }
 }
 
 /// One of `getClusterNodes`: what a node says of itself in gossip.
@@ -141,20 +156,46 @@ mod tests {
     #[test]
     fn vote_accounts_are_found_by_identity_and_their_credits_by_epoch() {
         let votes: VoteAccounts = result("getVoteAccounts", 1, VOTES.as_bytes()).unwrap();
-        assert_eq!(votes.all().map(|(_, delinquent)| delinquent).collect::<Vec<_>>(), [false, false, true]);
-        assert_eq!(votes.of_identity("a").unwrap().vote_pubkey, "vb", "the larger stake");
+        assert_eq!(
+            votes
+                .all()
+                .map(|(_, delinquent)| delinquent)
+                .collect::<Vec<_>>(),
+            [false, false, true]
+        );
+        assert_eq!(
+            votes.of_identity("a").unwrap().vote_pubkey,
+            "vb",
+            "the larger stake"
+        );
         assert_eq!(votes.of_identity("x"), None);
         let first = &votes.current[0];
-        assert_eq!([first.credits(5), first.credits(4), first.credits(3)], [Some(40), Some(30), None]);
+        assert_eq!(
+            [first.credits(5), first.credits(4), first.credits(3)],
+            [Some(40), Some(30), None]
+        );
     }
 
     #[test]
     fn leader_slots_without_a_block_were_skipped() {
         let body = r#"{"id":1,"result":{"context":{"slot":9},"value":{"byIdentity":{"a":[8,7],"b":[4,4]},"range":{"firstSlot":0,"lastSlot":9}}}}"#;
-        let told: InContext<BlockProduction> = result("getBlockProduction", 1, body.as_bytes()).unwrap();
-        assert_eq!(told.value.of("a"), LeaderSlots { passed: 8, skipped: 1 });
+        let told: InContext<BlockProduction> =
+            result("getBlockProduction", 1, body.as_bytes()).unwrap();
+        assert_eq!(
+            told.value.of("a"),
+            LeaderSlots {
+                passed: 8,
+                skipped: 1
+            }
+        );
         assert_eq!(told.value.of("none"), LeaderSlots::default());
-        assert_eq!(told.value.of_all(), LeaderSlots { passed: 12, skipped: 1 });
+        assert_eq!(
+            told.value.of_all(),
+            LeaderSlots {
+                passed: 12,
+                skipped: 1
+            }
+        );
         assert_eq!(told.value.range.first_slot, 0);
     }
 

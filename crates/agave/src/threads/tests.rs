@@ -35,13 +35,22 @@ fn every_pool_with_a_purpose_is_a_pool_the_kernel_can_show() {
     for (name, purpose) in PURPOSES {
         assert!(name.len() <= 15, "{name}");
         assert_eq!(pool(name.as_bytes()), *name);
-        assert_eq!(super::purpose(name), Some(*purpose), "{name} is there twice");
+        assert_eq!(
+            super::purpose(name),
+            Some(*purpose),
+            "{name} is there twice"
+        );
     }
 }
 
 #[test]
 fn pools_seen_beside_a_real_validator_have_a_purpose() {
-    for comm in ["solAggCommitSvc", "solRcvrGossip", "solStatsReport", "solRcvrShredRep"] {
+    for comm in [
+        "solAggCommitSvc",
+        "solRcvrGossip",
+        "solStatsReport",
+        "solRcvrShredRep",
+    ] {
         let found = super::purpose(&pool(comm.as_bytes()));
         assert!(found.is_some_and(|purpose| !purpose.is_empty()), "{comm}");
     }

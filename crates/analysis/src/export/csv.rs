@@ -18,7 +18,11 @@ impl<W: Write> CsvWriter<W> {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn new(out: W, layout: Layout) -> anyhow::Result<Self> {
-        let mut writer = CsvWriter { out, layout, line: String::new() };
+        let mut writer = CsvWriter {
+            out,
+            layout,
+            line: String::new(),
+        };
         for (i, field) in writer.layout.fields.iter().enumerate() {
             separate(&mut writer.line, i);
             push_text(&mut writer.line, &field.name);
@@ -66,9 +70,13 @@ fn push(line: &mut String, kind: Type, values: &Values, row: usize) {
             None => {}
         },
         // Debug, as it keeps the point of a whole number, so that readers see the type.
-        Values::Real(values) => {
-            line.push_str(&values.get(row).copied().flatten().map_or_else(String::new, |value| format!("{value:?}")))
-        }
+        Values::Real(values) => line.push_str(
+            &values
+                .get(row)
+                .copied()
+                .flatten()
+                .map_or_else(String::new, |value| format!("{value:?}")),
+        ),
         Values::Text(values) => {
             if let Some(Some(text)) = values.get(row) {
                 push_text(line, text);
@@ -105,7 +113,8 @@ mod tests {
 
     fn written(columns: &[(&str, Kind)], values: &[Values]) -> String {
         let mut out = Vec::new();
-        let mut writer = Box::new(CsvWriter::new(&mut out, Layout::new(columns.iter().copied())).unwrap());
+        let mut writer =
+            Box::new(CsvWriter::new(&mut out, Layout::new(columns.iter().copied())).unwrap());
         writer.chunk(values).unwrap();
         writer.finish().unwrap();
         String::from_utf8(out).unwrap()
@@ -113,7 +122,11 @@ mod tests {
 
     #[test]
     fn null_and_empty_text_are_told_apart_and_whole_reals_keep_their_point() {
-        let columns = [("unix_ns", Kind::Integer), ("v", Kind::Real), ("t", Kind::Text)];
+        let columns = [
+            ("unix_ns", Kind::Integer),
+            ("v", Kind::Real),
+            ("t", Kind::Text),
+        ];
         let values = [
             Values::Integer(vec![Some(1), None]),
             Values::Real(vec![Some(2.0), None]),

@@ -22,14 +22,26 @@ impl<W: Write + Send> ParquetWriter<W> {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn new(out: W, table: &str, layout: Layout, about: &[(String, String)]) -> anyhow::Result<Self> {
-        let about = about.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+    pub(super) fn new(
+        out: W,
+        table: &str,
+        layout: Layout,
+        about: &[(String, String)],
+    ) -> anyhow::Result<Self> {
+        let about = about
+            .iter()
+            .map(|(key, value)| KeyValue::new(key.clone(), value.clone()))
+            .collect();
         let mut properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_created_by(concat!("faultline version ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_key_value_metadata(Some(about));
-        for field in layout.fields.iter().filter(|field| matches!(field.kind, Type::Integer | Type::Time)) {
+        for field in layout
+            .fields
+            .iter()
+            .filter(|field| matches!(field.kind, Type::Integer | Type::Time))
+        {
             // Counters and moments grow steadily: differences are small, and hardly a value comes twice.
             let column = ColumnPath::from(field.name.as_str());
             properties = properties
@@ -46,7 +58,9 @@ impl<W: Write + Send> TableWriter for ParquetWriter<W> {
     fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()> {
         let mut group = self.writer.next_row_group()?;
         for (field, values) in self.layout.values(columns) {
-            let mut column = group.next_column()?.with_context(|| format!("no column {}", field.name))?;
+            let mut column = group
+                .next_column()?
+                .with_context(|| format!("no column {}", field.name))?;
             write(&mut column, values)?;
             column.close()?;
         }
@@ -61,8 +75,16 @@ impl<W: Write + Send> TableWriter for ParquetWriter<W> {
 }
 
 fn schema(table: &str, layout: &Layout) -> anyhow::Result<TypePtr> {
-    let fields: Result<Vec<_>, _> = layout.fields.iter().map(|field| column(field).map(Arc::new)).collect();
-    Ok(Arc::new(Schema::group_type_builder(table).with_fields(fields?).build()?))
+    let fields: Result<Vec<_>, _> = layout
+        .fields
+        .iter()
+        .map(|field| column(field).map(Arc::new))
+        .collect();
+    Ok(Arc::new(
+        Schema::group_type_builder(table)
+            .with_fields(fields?)
+            .build()?,
+    ))
 }
 
 fn column(field: &Field) -> parquet::errors::Result<Schema> {
@@ -70,7 +92,10 @@ fn column(field: &Field) -> parquet::errors::Result<Schema> {
         Type::Integer => (Physical::INT64, None),
         Type::Real => (Physical::DOUBLE, None),
         Type::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-        Type::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::NANOS))),
+        Type::Time => (
+            Physical::INT64,
+            Some(LogicalType::timestamp(true, TimeUnit::NANOS)),
+        ),
     };
     Schema::primitive_type_builder(&field.name, physical)
         .with_repetition(Repetition::OPTIONAL)
@@ -82,9 +107,9 @@ fn write(column: &mut SerializedColumnWriter<'_>, values: &Values) -> anyhow::Re
     match values {
         Values::Integer(values) => write_as::<Int64Type, _>(column, values, |value| *value),
         Values::Real(values) => write_as::<DoubleType, _>(column, values, |value| *value),
-        Values::Text(values) => {
-            write_as::<ByteArrayType, _>(column, values, |value: &String| ByteArray::from(value.as_str()))
-        }
+        Values::Text(values) => write_as::<ByteArrayType, _>(column, values, |value: &String| {
+            ByteArray::from(value.as_str())
+        }),
     }
 }
 
@@ -93,8 +118,13 @@ fn write_as<T: DataType, V>(
     values: &[Option<V>],
     of: impl Fn(&V) -> T::T,
 ) -> anyhow::Result<()> {
-    let there: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let there: Vec<i16> = values
+        .iter()
+        .map(|value| i16::from(value.is_some()))
+        .collect();
     let values: Vec<T::T> = values.iter().flatten().map(of).collect();
-    column.typed::<T>().write_batch(&values, Some(&there), None)?;
+    column
+        .typed::<T>()
+        .write_batch(&values, Some(&there), None)?;
     Ok(())
 }

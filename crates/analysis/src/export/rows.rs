@@ -11,16 +11,20 @@ use faultline_recording::{Cell, Error, Recording, Row};
 /// The recording cannot be read.
 pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind>, Error> {
     let mut kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
-    recording.rows(table.name, chunk_rows(kinds.len()), |rows: &[Row]| -> Result<(), Error> {
-        for row in rows {
-            for (kind, cell) in kinds.iter_mut().zip(row) {
-                if let (Kind::Integer, Cell::Real(_)) = (*kind, cell) {
-                    *kind = Kind::Real;
+    recording.rows(
+        table.name,
+        chunk_rows(kinds.len()),
+        |rows: &[Row]| -> Result<(), Error> {
+            for row in rows {
+                for (kind, cell) in kinds.iter_mut().zip(row) {
+                    if let (Kind::Integer, Cell::Real(_)) = (*kind, cell) {
+                        *kind = Kind::Real;
+                    }
                 }
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok(kinds)
 }
 
@@ -35,14 +39,21 @@ pub(super) fn write(
     mut to: Box<dyn TableWriter>,
 ) -> anyhow::Result<u64> {
     let mut written = 0;
-    recording.rows(table.name, chunk_rows(kinds.len()), |rows: &[Row]| -> anyhow::Result<()> {
-        let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-        for row in rows {
-            columns.iter_mut().zip(row).for_each(|(values, cell)| push(values, cell));
-        }
-        written += rows.len() as u64;
-        to.chunk(&columns)
-    })?;
+    recording.rows(
+        table.name,
+        chunk_rows(kinds.len()),
+        |rows: &[Row]| -> anyhow::Result<()> {
+            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+            for row in rows {
+                columns
+                    .iter_mut()
+                    .zip(row)
+                    .for_each(|(values, cell)| push(values, cell));
+            }
+            written += rows.len() as u64;
+            to.chunk(&columns)
+        },
+    )?;
     to.finish()?;
     Ok(written)
 }

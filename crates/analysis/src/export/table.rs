@@ -73,7 +73,10 @@ pub(super) struct Layout {
 
 impl Layout {
     pub(super) fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Kind)>) -> Self {
-        let mut layout = Layout { fields: Vec::new(), from: Vec::new() };
+        let mut layout = Layout {
+            fields: Vec::new(),
+            from: Vec::new(),
+        };
         for (i, (name, kind)) in columns.into_iter().enumerate() {
             let plain = match kind {
                 Kind::Integer => Type::Integer,
@@ -94,8 +97,14 @@ impl Layout {
     }
 
     /// The fields with their values, given those of the recording's columns.
-    pub(super) fn values<'a>(&'a self, columns: &'a [Values]) -> impl Iterator<Item = (&'a Field, &'a Values)> {
-        self.fields.iter().zip(&self.from).filter_map(|(field, from)| Some((field, columns.get(*from)?)))
+    pub(super) fn values<'a>(
+        &'a self,
+        columns: &'a [Values],
+    ) -> impl Iterator<Item = (&'a Field, &'a Values)> {
+        self.fields
+            .iter()
+            .zip(&self.from)
+            .filter_map(|(field, from)| Some((field, columns.get(*from)?)))
     }
 }
 
@@ -131,7 +140,11 @@ mod tests {
             ("seen_unix_ns", Kind::Integer),
             ("unix_ns_text", Kind::Text),
         ]);
-        let names: Vec<_> = layout.fields.iter().map(|field| (field.name.as_str(), field.kind)).collect();
+        let names: Vec<_> = layout
+            .fields
+            .iter()
+            .map(|field| (field.name.as_str(), field.kind))
+            .collect();
         let expected = [
             ("id", Type::Integer),
             ("unix_ns", Type::Integer),
@@ -142,8 +155,10 @@ mod tests {
         ];
         assert_eq!(names, expected);
         let columns = [Values::of(Kind::Integer), Values::Integer(vec![Some(7)])];
-        let shown: Vec<_> =
-            layout.values(&columns).map(|(field, values)| (field.name.as_str(), values.len())).collect();
+        let shown: Vec<_> = layout
+            .values(&columns)
+            .map(|(field, values)| (field.name.as_str(), values.len()))
+            .collect();
         assert_eq!(shown, [("id", 0), ("unix_ns", 1), ("time", 1)]);
     }
 
@@ -151,7 +166,10 @@ mod tests {
     fn a_chunk_is_bounded_whatever_the_table() {
         for columns in 0..5000 {
             let rows = chunk_rows(columns);
-            assert!((1024..=65536).contains(&rows) && rows * columns <= 8 << 20, "{columns}");
+            assert!(
+                (1024..=65536).contains(&rows) && rows * columns <= 8 << 20,
+                "{columns}"
+            );
         }
     }
 }

@@ -12,9 +12,14 @@ const TICK: &str = "tick";
 /// # Errors
 /// The recording cannot be read.
 pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Kind)>, Error> {
-    let mut all: Vec<(String, Kind)> =
-        tick_columns().iter().map(|column| (column.name.to_owned(), column.kind)).collect();
-    for spec in TABLES.iter().filter(|spec| Table::ALL.iter().any(|table| table.name() == spec.name)) {
+    let mut all: Vec<(String, Kind)> = tick_columns()
+        .iter()
+        .map(|column| (column.name.to_owned(), column.kind))
+        .collect();
+    for spec in TABLES
+        .iter()
+        .filter(|spec| Table::ALL.iter().any(|table| table.name() == spec.name))
+    {
         let prefix = spec.name.trim_end_matches("sample");
         let columns = spec.columns.iter().zip(kinds(recording, spec)?).skip(1);
         all.extend(columns.map(|(column, kind)| (format!("{prefix}{}", column.name), kind)));
@@ -23,44 +28,70 @@ pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Kind)>, Erro
 }
 
 fn tick_columns() -> &'static [TableColumn] {
-    TABLES.iter().find(|spec| spec.name == TICK).map_or(&[], |spec| &spec.columns)
+    TABLES
+        .iter()
+        .find(|spec| spec.name == TICK)
+        .map_or(&[], |spec| &spec.columns)
 }
 
 /// Writes a row for each tick, NULL where a source did not look at it; how many.
 ///
 /// # Errors
 /// The recording cannot be read, or the file not be written.
-pub(super) fn write(recording: &Recording, kinds: &[Kind], mut to: Box<dyn TableWriter>) -> anyhow::Result<u64> {
+pub(super) fn write(
+    recording: &Recording,
+    kinds: &[Kind],
+    mut to: Box<dyn TableWriter>,
+) -> anyhow::Result<u64> {
     let mut written = 0;
-    recording.rows(TICK, chunk_rows(kinds.len()), |ticks: &[Row]| -> anyhow::Result<()> {
-        let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
-        let (own, mut rest) = columns.split_at_mut(tick_columns().len());
-        for tick in ticks {
-            own.iter_mut().zip(tick).for_each(|(values, cell)| push(values, cell));
-        }
-        let ids: Vec<i64> = ticks.iter().map(id).collect();
-        for table in Table::ALL {
-            let (these, others) = rest.split_at_mut(table.columns().len());
-            join(recording, table, &ids, these)?;
-            rest = others;
-        }
-        written += ticks.len() as u64;
-        to.chunk(&columns)
-    })?;
+    recording.rows(
+        TICK,
+        chunk_rows(kinds.len()),
+        |ticks: &[Row]| -> anyhow::Result<()> {
+            let mut columns: Vec<Values> = kinds.iter().map(|kind| Values::of(*kind)).collect();
+            let (own, mut rest) = columns.split_at_mut(tick_columns().len());
+            for tick in ticks {
+                own.iter_mut()
+                    .zip(tick)
+                    .for_each(|(values, cell)| push(values, cell));
+            }
+            let ids: Vec<i64> = ticks.iter().map(id).collect();
+            for table in Table::ALL {
+                let (these, others) = rest.split_at_mut(table.columns().len());
+                join(recording, table, &ids, these)?;
+                rest = others;
+            }
+            written += ticks.len() as u64;
+            to.chunk(&columns)
+        },
+    )?;
     to.finish()?;
     Ok(written)
 }
 
 /// Adds the samples of these ticks, in their order.
-fn join(recording: &Recording, table: Table, ticks: &[i64], columns: &mut [Values]) -> anyhow::Result<()> {
-    let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Ok(()) };
-    let mut samples = recording.rows_of_ticks(table, *first, *last)?.into_iter().peekable();
+fn join(
+    recording: &Recording,
+    table: Table,
+    ticks: &[i64],
+    columns: &mut [Values],
+) -> anyhow::Result<()> {
+    let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else {
+        return Ok(());
+    };
+    let mut samples = recording
+        .rows_of_ticks(table, *first, *last)?
+        .into_iter()
+        .peekable();
     for tick in ticks {
         while samples.peek().is_some_and(|sample| id(sample) < *tick) {
             samples.next();
         }
         match samples.next_if(|sample| id(sample) == *tick) {
-            Some(sample) => columns.iter_mut().zip(sample.iter().skip(1)).for_each(|(values, cell)| push(values, cell)),
+            Some(sample) => columns
+                .iter_mut()
+                .zip(sample.iter().skip(1))
+                .for_each(|(values, cell)| push(values, cell)),
             None => columns.iter_mut().for_each(Values::push_null),
         }
     }

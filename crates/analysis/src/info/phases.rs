@@ -44,8 +44,11 @@ pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
     for pair in ticks.windows(2) {
         let [before, after] = pair else { continue };
         let one_session = before.session == after.session;
-        let (from, to) =
-            if one_session { (before.uptime_ns, after.uptime_ns) } else { (before.unix_ns, after.unix_ns) };
+        let (from, to) = if one_session {
+            (before.uptime_ns, after.uptime_ns)
+        } else {
+            (before.unix_ns, after.unix_ns)
+        };
         let passed = Duration::from_nanos(u64::try_from(to.saturating_sub(from)).unwrap_or(0));
         times.length += passed;
         let gap = |missed| Gap {
@@ -58,14 +61,21 @@ pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
             times.gaps.push(gap(None));
             continue;
         }
-        let interval = sessions.iter().find(|session| session.id == after.session).map(|session| session.interval);
+        let interval = sessions
+            .iter()
+            .find(|session| session.id == after.session)
+            .map(|session| session.interval);
         let missed = after.number.saturating_sub(before.number).saturating_sub(1);
         if missed > 0 || interval.is_some_and(|interval| passed > interval * LATE) {
             times.gaps.push(gap(Some(missed)));
             continue;
         }
         let phase = before.phase.as_deref();
-        match times.phases.iter_mut().find(|(of, _)| of.as_deref() == phase) {
+        match times
+            .phases
+            .iter_mut()
+            .find(|(of, _)| of.as_deref() == phase)
+        {
             Some((_, sum)) => *sum += passed,
             None => times.phases.push((phase.map(str::to_owned), passed)),
         }
@@ -82,7 +92,15 @@ mod tests {
     fn tick(session: i64, number: u64, phase: Option<&str>) -> TickRow {
         let at = i64::try_from(number).unwrap() * SECOND;
         let unix_ns = session * 1000 * SECOND + at;
-        TickRow { id: 0, session, number, unix_ns, uptime_ns: at, process: None, phase: phase.map(Into::into) }
+        TickRow {
+            id: 0,
+            session,
+            number,
+            unix_ns,
+            uptime_ns: at,
+            process: None,
+            phase: phase.map(Into::into),
+        }
     }
 
     fn session(id: i64) -> SessionRow {
@@ -108,19 +126,39 @@ mod tests {
             tick(2, 2, Some("starting")),
         ];
         let found = times(&ticks, &[session(1), session(2)]);
-        let seconds: Vec<_> = found.phases.iter().map(|(phase, sum)| (phase.as_deref(), sum.as_secs())).collect();
-        assert_eq!(seconds, [(None, 1), (Some("starting"), 1), (Some("at_tip"), 2)]);
-        let gaps: Vec<_> = found.gaps.iter().map(|gap| (gap.length().as_secs(), gap.missed)).collect();
+        let seconds: Vec<_> = found
+            .phases
+            .iter()
+            .map(|(phase, sum)| (phase.as_deref(), sum.as_secs()))
+            .collect();
+        assert_eq!(
+            seconds,
+            [(None, 1), (Some("starting"), 1), (Some("at_tip"), 2)]
+        );
+        let gaps: Vec<_> = found
+            .gaps
+            .iter()
+            .map(|gap| (gap.length().as_secs(), gap.missed))
+            .collect();
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
     }
 
     #[test]
     fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
         for jump in [3600, -3600] {
-            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8].map(|number| tick(1, number, Some("at_tip"))).into();
-            ticks.iter_mut().skip(3).for_each(|tick| tick.unix_ns += jump * SECOND);
+            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8]
+                .map(|number| tick(1, number, Some("at_tip")))
+                .into();
+            ticks
+                .iter_mut()
+                .skip(3)
+                .for_each(|tick| tick.unix_ns += jump * SECOND);
             let found = times(&ticks, &[session(1)]);
-            assert_eq!((found.gaps[0].length().as_secs(), found.length.as_secs()), (4, 7), "{jump}");
+            assert_eq!(
+                (found.gaps[0].length().as_secs(), found.length.as_secs()),
+                (4, 7),
+                "{jump}"
+            );
         }
     }
 

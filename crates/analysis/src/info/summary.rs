@@ -136,7 +136,10 @@ impl Summary {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
         let times = times(&ticks, &info.sessions);
-        let phases = times.phases.into_iter().map(|(phase, sum)| Phase { phase, seconds: sum.as_secs_f64() });
+        let phases = times.phases.into_iter().map(|(phase, sum)| Phase {
+            phase,
+            seconds: sum.as_secs_f64(),
+        });
         let mut summary = Summary {
             file: recording.path().to_owned(),
             format: info.format,
@@ -153,7 +156,14 @@ impl Summary {
             phases: phases.collect(),
             events: recording.events()?.into_iter().map(event).collect(),
             gaps: times.gaps,
-            tables: info.tables.iter().map(|table| Table { name: table.name, rows: table.rows }).collect(),
+            tables: info
+                .tables
+                .iter()
+                .map(|table| Table {
+                    name: table.name,
+                    rows: table.rows,
+                })
+                .collect(),
             problems: at_the_end(recording.problems()?),
             missing: Vec::new(),
         };
@@ -163,7 +173,10 @@ impl Summary {
 
     /// Rows of a table; 0 for one that there is not.
     pub fn rows(&self, table: &str) -> u64 {
-        self.tables.iter().find(|found| found.name == table).map_or(0, |found| found.rows)
+        self.tables
+            .iter()
+            .find(|found| found.name == table)
+            .map_or(0, |found| found.rows)
     }
 }
 
@@ -198,7 +211,12 @@ fn processes(info: &Info) -> Vec<Process> {
 }
 
 fn event(row: EventRow) -> Event {
-    Event { unix_ns: nanos(row.unix), kind: row.kind.name(), process: row.process, detail: row.detail }
+    Event {
+        unix_ns: nanos(row.unix),
+        kind: row.kind.name(),
+        process: row.process,
+        detail: row.detail,
+    }
 }
 
 /// Of each source what it said last.
@@ -210,10 +228,16 @@ fn at_the_end(rows: Vec<ProblemRow>) -> Vec<Problem> {
             (*tick, *problems) = (row.tick, Vec::new());
         }
         if let Some(status) = row.status {
-            problems.push(Problem { source: row.source, status, what: row.what.unwrap_or_default() });
+            problems.push(Problem {
+                source: row.source,
+                status,
+                what: row.what.unwrap_or_default(),
+            });
         }
     }
-    last.into_values().flat_map(|(_, problems)| problems).collect()
+    last.into_values()
+        .flat_map(|(_, problems)| problems)
+        .collect()
 }
 
 /// What is not there and could have been.
@@ -234,7 +258,10 @@ fn missing(summary: &Summary) -> Vec<String> {
         all.push("a process: none was followed".to_owned());
     }
     let empty = |what: &str| {
-        let names = summary.tables.iter().filter(|table| table.name.ends_with(what) && table.rows == 0);
+        let names = summary
+            .tables
+            .iter()
+            .filter(|table| table.name.ends_with(what) && table.rows == 0);
         names.map(|table| table.name).collect::<Vec<_>>().join(", ")
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
@@ -246,9 +273,15 @@ fn missing(summary: &Summary) -> Vec<String> {
             "datapoints of the validator: {points}; set its SOLANA_METRICS_CONFIG, see docs/CONFIGURATION.md"
         ));
     }
-    let killed = summary.events.iter().filter(|event| event.kind == EventKind::OomKill.name()).count();
+    let killed = summary
+        .events
+        .iter()
+        .filter(|event| event.kind == EventKind::OomKill.name())
+        .count();
     if killed > 0 {
-        all.push(format!("what the validator had not pushed when it was OOM-killed ({killed} times)"));
+        all.push(format!(
+            "what the validator had not pushed when it was OOM-killed ({killed} times)"
+        ));
     }
     all
 }
@@ -272,7 +305,11 @@ mod tests {
             row(5, "process", Some("gone"), "all"),
             row(6, "cgroup", None, ""),
         ];
-        let problem = Problem { source: "process".to_owned(), status: "gone".to_owned(), what: "all".to_owned() };
+        let problem = Problem {
+            source: "process".to_owned(),
+            status: "gone".to_owned(),
+            what: "all".to_owned(),
+        };
         assert_eq!(at_the_end(rows), [problem]);
     }
 }

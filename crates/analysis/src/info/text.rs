@@ -20,18 +20,45 @@ const OF_SESSION: [&str; 6] = [
     "/host/cpu/threads",
     "/host/memory/total_bytes",
 ];
-const OF_PROCESS: [&str; 7] =
-    ["/validator/client", "/validator/version", "/validator/identity", "/comm", "/exe", "/binary/sha256", "/arguments"];
+const OF_PROCESS: [&str; 7] = [
+    "/validator/client",
+    "/validator/version",
+    "/validator/identity",
+    "/comm",
+    "/exe",
+    "/binary/sha256",
+    "/arguments",
+];
 
 /// Lines for people; with `whole`, the manifests to the last word.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
-    let state = if summary.finished { "finished" } else { "not finished" };
-    let log = if summary.log_bytes > 0 { format!(" and {} of log", bytes(summary.log_bytes)) } else { String::new() };
-    line(&mut out, "recording", &format!("format {}, {state}, {}{log}", summary.format, bytes(summary.bytes)));
+    let state = if summary.finished {
+        "finished"
+    } else {
+        "not finished"
+    };
+    let log = if summary.log_bytes > 0 {
+        format!(" and {} of log", bytes(summary.log_bytes))
+    } else {
+        String::new()
+    };
+    line(
+        &mut out,
+        "recording",
+        &format!(
+            "format {}, {state}, {}{log}",
+            summary.format,
+            bytes(summary.bytes)
+        ),
+    );
     if !summary.labels.is_empty() {
-        let labels: Vec<String> = summary.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let labels: Vec<String> = summary
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
         line(&mut out, "labels", &labels.join(", "));
     }
     for (key, value) in &summary.meta {
@@ -39,47 +66,80 @@ pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     }
     if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
         let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
-        line(&mut out, "time", &format!("{} to {}, {}", moment(first), moment(last), time(length)));
+        line(
+            &mut out,
+            "time",
+            &format!("{} to {}, {}", moment(first), moment(last), time(length)),
+        );
     }
     sessions(&mut out, summary, whole);
     processes(&mut out, summary, whole);
-    let phases = summary
-        .phases
-        .iter()
-        .map(|phase| (phase.phase.as_deref().unwrap_or("not known"), time(Duration::from_secs_f64(phase.seconds))));
+    let phases = summary.phases.iter().map(|phase| {
+        (
+            phase.phase.as_deref().unwrap_or("not known"),
+            time(Duration::from_secs_f64(phase.seconds)),
+        )
+    });
     list(&mut out, "phases", phases);
-    let (first, last) = (summary.events.iter().take(MOST_EVENTS / 2), summary.events.iter().skip(MOST_EVENTS / 2));
+    let (first, last) = (
+        summary.events.iter().take(MOST_EVENTS / 2),
+        summary.events.iter().skip(MOST_EVENTS / 2),
+    );
     let left_out = last.len().saturating_sub(MOST_EVENTS / 2);
     let shown = first.chain(last.skip(left_out));
     list(
         &mut out,
         "events",
-        shown.map(|event| (moment(event.unix_ns), format!("{}{}", event.kind, detail(&event.detail)))),
+        shown.map(|event| {
+            (
+                moment(event.unix_ns),
+                format!("{}{}", event.kind, detail(&event.detail)),
+            )
+        }),
     );
     if left_out > 0 {
-        line(&mut out, "", &format!("({left_out} in between are left out; --json has all)"));
+        line(
+            &mut out,
+            "",
+            &format!("({left_out} in between are left out; --json has all)"),
+        );
     }
     gaps(&mut out, summary);
     list(
         &mut out,
         "rows",
-        summary.tables.iter().filter(|table| table.rows > 0).map(|table| (table.name, count(table.rows))),
+        summary
+            .tables
+            .iter()
+            .filter(|table| table.rows > 0)
+            .map(|table| (table.name, count(table.rows))),
     );
     list(
         &mut out,
         "unread",
-        summary
-            .problems
-            .iter()
-            .map(|problem| (problem.source.as_str(), format!("{} ({})", problem.what, problem.status))),
+        summary.problems.iter().map(|problem| {
+            (
+                problem.source.as_str(),
+                format!("{} ({})", problem.what, problem.status),
+            )
+        }),
     );
-    list(&mut out, "missing", summary.missing.iter().map(|what| (what.as_str(), String::new())));
+    list(
+        &mut out,
+        "missing",
+        summary
+            .missing
+            .iter()
+            .map(|what| (what.as_str(), String::new())),
+    );
     out
 }
 
 fn sessions(out: &mut String, summary: &Summary, whole: bool) {
     for session in &summary.sessions {
-        let end = session.ended_unix_ns.map_or("no end".to_owned(), |end| format!("ended {}", moment(end)));
+        let end = session
+            .ended_unix_ns
+            .map_or("no end".to_owned(), |end| format!("ended {}", moment(end)));
         let words = format!(
             "{}: faultlined {}, every {}, {} ticks, began {}, {end}",
             session.id,
@@ -89,28 +149,57 @@ fn sessions(out: &mut String, summary: &Summary, whole: bool) {
             moment(session.started_unix_ns),
         );
         line(out, "session", &words);
-        manifest(out, &session.manifest, if whole { &[] } else { &OF_SESSION });
+        manifest(
+            out,
+            &session.manifest,
+            if whole { &[] } else { &OF_SESSION },
+        );
     }
 }
 
 fn processes(out: &mut String, summary: &Summary, whole: bool) {
     for process in &summary.processes {
-        let started =
-            process.started_unix_ns.map_or("start unknown".to_owned(), |start| format!("started {}", moment(start)));
+        let started = process
+            .started_unix_ns
+            .map_or("start unknown".to_owned(), |start| {
+                format!("started {}", moment(start))
+            });
         let seen = moment(process.seen_unix_ns);
-        line(out, "process", &format!("{}: pid {}, {started}, followed from {seen}", process.id, process.pid));
-        manifest(out, &process.manifest, if whole { &[] } else { &OF_PROCESS });
+        line(
+            out,
+            "process",
+            &format!(
+                "{}: pid {}, {started}, followed from {seen}",
+                process.id, process.pid
+            ),
+        );
+        manifest(
+            out,
+            &process.manifest,
+            if whole { &[] } else { &OF_PROCESS },
+        );
     }
 }
 
 fn gaps(out: &mut String, summary: &Summary) {
     let shown = summary.gaps.iter().take(MOST_GAPS).map(|gap| {
-        let missed = gap.missed.map_or("between two sessions".to_owned(), |missed| format!("{missed} ticks missed"));
-        (moment(gap.from_unix_ns), format!("{}, {missed}", time(gap.length())))
+        let missed = gap
+            .missed
+            .map_or("between two sessions".to_owned(), |missed| {
+                format!("{missed} ticks missed")
+            });
+        (
+            moment(gap.from_unix_ns),
+            format!("{}, {missed}", time(gap.length())),
+        )
     });
     list(out, "gaps", shown);
     if summary.gaps.len() > MOST_GAPS {
-        line(out, "", &format!("({} more; --json has all)", summary.gaps.len() - MOST_GAPS));
+        line(
+            out,
+            "",
+            &format!("({} more; --json has all)", summary.gaps.len() - MOST_GAPS),
+        );
     }
 }
 
@@ -121,9 +210,17 @@ fn line(out: &mut String, name: &str, words: &str) {
 /// A name on the first line only, nothing for an empty list.
 fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
     let rows: Vec<_> = rows.collect();
-    let width = rows.iter().map(|(first, _)| first.as_ref().len()).max().unwrap_or(0);
+    let width = rows
+        .iter()
+        .map(|(first, _)| first.as_ref().len())
+        .max()
+        .unwrap_or(0);
     for (i, (first, second)) in rows.iter().enumerate() {
-        line(out, if i == 0 { name } else { "" }, &format!("{:<width$}  {second}", first.as_ref()));
+        line(
+            out,
+            if i == 0 { name } else { "" },
+            &format!("{:<width$}  {second}", first.as_ref()),
+        );
     }
 }
 
@@ -133,7 +230,11 @@ fn manifest(out: &mut String, value: &Value, places: &[&str]) {
     let mut lines = Vec::new();
     for place in places {
         if let Some(found) = value.pointer(place) {
-            flatten(&place.trim_start_matches('/').replace('/', "."), found, &mut lines);
+            flatten(
+                &place.trim_start_matches('/').replace('/', "."),
+                found,
+                &mut lines,
+            );
         }
     }
     if places.is_empty() {
@@ -143,30 +244,54 @@ fn manifest(out: &mut String, value: &Value, places: &[&str]) {
 }
 
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
-    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
     match value {
         Value::Null => {}
-        Value::Object(map) => map.iter().for_each(|(key, value)| flatten(&below(key), value, lines)),
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(key, value)| flatten(&below(key), value, lines)),
         Value::Array(all) if all.iter().all(|one| !one.is_object() && !one.is_array()) => {
-            lines.push((path.to_owned(), all.iter().map(words).collect::<Vec<_>>().join(" ")));
+            lines.push((
+                path.to_owned(),
+                all.iter().map(words).collect::<Vec<_>>().join(" "),
+            ));
         }
-        Value::Array(all) => {
-            all.iter().enumerate().for_each(|(i, value)| flatten(&below(&i.to_string()), value, lines))
-        }
+        Value::Array(all) => all
+            .iter()
+            .enumerate()
+            .for_each(|(i, value)| flatten(&below(&i.to_string()), value, lines)),
         plain => lines.push((path.to_owned(), words(plain))),
     }
 }
 
 fn words(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn detail(value: &Value) -> String {
     let mut lines = Vec::new();
     flatten("", value, &mut lines);
-    let pairs = lines.into_iter().map(|(key, value)| if key.is_empty() { value } else { format!("{key}={value}") });
+    let pairs = lines.into_iter().map(|(key, value)| {
+        if key.is_empty() {
+            value
+        } else {
+            format!("{key}={value}")
+        }
+    });
     let pairs: Vec<String> = pairs.collect();
-    if pairs.is_empty() { String::new() } else { format!(": {}", pairs.join(", ")) }
+    if pairs.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", pairs.join(", "))
+    }
 }
 
 #[cfg(test)]
@@ -179,7 +304,10 @@ mod tests {
         line(&mut out, "salvaged_from", "run.fltl");
         line(&mut out, "time", "now");
         line(&mut out, "a\nb\u{202e}", "c\nrows        7");
-        assert_eq!(out, "salvaged_from run.fltl\ntime        now\na b[U+202E] c rows        7\n");
+        assert_eq!(
+            out,
+            "salvaged_from run.fltl\ntime        now\na b[U+202E] c rows        7\n"
+        );
     }
 
     #[test]
@@ -187,13 +315,36 @@ mod tests {
         let value = serde_json::json!({"host": {"cpu": "A\u{1b}[2J", "none": null}, "args": ["a", 1], "disks": [{"name": "sda"}]});
         let mut out = String::new();
         manifest(&mut out, &value, &[]);
-        let lines: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines, [vec!["args", "a", "1"], vec!["disks.0.name", "sda"], vec!["host.cpu", "A[U+001B][2J"]]);
+        let lines: Vec<Vec<&str>> = out
+            .lines()
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                vec!["args", "a", "1"],
+                vec!["disks.0.name", "sda"],
+                vec!["host.cpu", "A[U+001B][2J"]
+            ]
+        );
         let mut out = String::new();
-        manifest(&mut out, &value, &["/host/none", "/host/cpu", "/nowhere", "/args"]);
-        let names: Vec<_> = out.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        manifest(
+            &mut out,
+            &value,
+            &["/host/none", "/host/cpu", "/nowhere", "/args"],
+        );
+        let names: Vec<_> = out
+            .lines()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
         assert_eq!(names, ["host.cpu", "args"]);
-        assert_eq!(detail(&serde_json::json!({"from": "starting", "to": "at_tip"})), ": from=starting, to=at_tip");
-        assert_eq!((detail(&Value::Null), detail(&Value::from("words"))), (String::new(), ": words".to_owned()));
+        assert_eq!(
+            detail(&serde_json::json!({"from": "starting", "to": "at_tip"})),
+            ": from=starting, to=at_tip"
+        );
+        assert_eq!(
+            (detail(&Value::Null), detail(&Value::from("words"))),
+            (String::new(), ": words".to_owned())
+        );
     }
 }

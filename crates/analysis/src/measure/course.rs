@@ -78,18 +78,44 @@ pub struct Course {
 /// Follows a run from its first tick to its last.
 pub fn course(run: &Run) -> Course {
     let gaps = gaps(run);
-    let Resolved { phases: phase_of, stalls } = resolve(run);
+    let Resolved {
+        phases: phase_of,
+        stalls,
+    } = resolve(run);
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let validator = validator(run, &phases);
-    let mut end = end(run, if validator || run.processes.is_empty() { "validator" } else { "process" });
+    let mut end = end(
+        run,
+        if validator || run.processes.is_empty() {
+            "validator"
+        } else {
+            "process"
+        },
+    );
     // The recording cannot always tell a kill from one elsewhere on the host.
     end.oom = run.told.as_ref().map_or(end.oom, |told| told.oom);
     let restarts = run.processes.len().saturating_sub(1);
-    let first = phase_of.iter().position(|phase| phase.as_deref() == Some("at_tip"));
-    let at_tip = first.and_then(|first| run.ticks.get(first)).map(|tick| tick.at);
+    let first = phase_of
+        .iter()
+        .position(|phase| phase.as_deref() == Some("at_tip"));
+    let at_tip = first
+        .and_then(|first| run.ticks.get(first))
+        .map(|tick| tick.at);
     let kept_up = KeptUp::default();
-    let mut course = Course { phases, phase_of, stalls, gaps, at_tip, kept_up, end, ended, until, restarts, validator };
+    let mut course = Course {
+        phases,
+        phase_of,
+        stalls,
+        gaps,
+        at_tip,
+        kept_up,
+        end,
+        ended,
+        until,
+        restarts,
+        validator,
+    };
     course.kept_up = kept_up::kept_up(run, &course);
     match &run.told {
         Some(told) => overruled(course, told),
@@ -115,12 +141,16 @@ const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn validator(run: &Run, phases: &[Phase]) -> bool {
     let points = &run.points;
-    let silent =
-        points.cache.is_empty() && points.replay.is_empty() && points.costs.is_empty() && points.roots.is_empty();
+    let silent = points.cache.is_empty()
+        && points.replay.is_empty()
+        && points.costs.is_empty()
+        && points.roots.is_empty();
     !silent
         || !run.replayed.slots.is_empty()
         || !run.facts.versions.is_empty()
-        || phases.iter().any(|phase| !OF_ANY.contains(&phase.name.as_str()))
+        || phases
+            .iter()
+            .any(|phase| !OF_ANY.contains(&phase.name.as_str()))
 }
 
 /// Whether nothing is known between two neighbouring ticks.
@@ -138,9 +168,16 @@ fn ended(run: &Run) -> Option<(f64, f64)> {
         return Some((alive.at, alive.at));
     }
     let told = |event: &&crate::run::Event| {
-        matches!(event.kind.as_str(), "exit" | "oom_kill") && event.at > alive.at && event.at <= gone.at
+        matches!(event.kind.as_str(), "exit" | "oom_kill")
+            && event.at > alive.at
+            && event.at <= gone.at
     };
-    let at = run.events.iter().rev().find(told).map_or(gone.at, |event| event.at);
+    let at = run
+        .events
+        .iter()
+        .rev()
+        .find(told)
+        .map_or(gone.at, |event| event.at);
     Some((at, at.next_down()))
 }
 
@@ -148,7 +185,10 @@ fn gaps(run: &Run) -> Vec<Span> {
     let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
     pairs
         .filter(|(before, after)| broken(run, before, after))
-        .map(|(before, after)| Span { from: before.at, to: after.at })
+        .map(|(before, after)| Span {
+            from: before.at,
+            to: after.at,
+        })
         .collect()
 }
 
@@ -166,8 +206,15 @@ fn phases(run: &Run, phase_of: &[Option<Arc<str>>]) -> Vec<Phase> {
                 continue;
             }
         }
-        let span = Span { from: tick.at, to: tick.at };
-        phases.push(Phase { span, name: name.to_owned(), ticks: index..index + 1 });
+        let span = Span {
+            from: tick.at,
+            to: tick.at,
+        };
+        phases.push(Phase {
+            span,
+            name: name.to_owned(),
+            ticks: index..index + 1,
+        });
     }
     phases
 }
@@ -175,10 +222,16 @@ fn phases(run: &Run, phase_of: &[Option<Arc<str>>]) -> Vec<Phase> {
 impl Course {
     /// Recorded time in a phase within a part of the run, in seconds. A phase lasts from its tick to the next one.
     pub fn time_in(&self, run: &Run, phase: &str, window: Span) -> f64 {
-        let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1)).zip(&self.phase_of);
+        let pairs = run
+            .ticks
+            .iter()
+            .zip(run.ticks.iter().skip(1))
+            .zip(&self.phase_of);
         pairs
             .filter(|((before, after), known)| {
-                known.as_deref() == Some(phase) && window.holds(before.at) && !broken(run, before, after)
+                known.as_deref() == Some(phase)
+                    && window.holds(before.at)
+                    && !broken(run, before, after)
             })
             .map(|((before, after), _)| after.at - before.at)
             .sum()
@@ -203,20 +256,29 @@ fn end(run: &Run, what: &str) -> End {
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), String::new())
     } else if !running && last("oom_kill").is_some() {
-        ("killed by the kernel's OOM killer".to_owned(), cite("oom_kill"))
+        (
+            "killed by the kernel's OOM killer".to_owned(),
+            cite("oom_kill"),
+        )
     } else if !running && last("exit").is_some() {
         (format!("the {what} ended"), cite("exit"))
     } else if !running && run.processes.is_empty() {
         ("no process was ever followed".to_owned(), String::new())
     } else if !running {
-        (format!("the {what} was gone"), "the last tick follows no process".to_owned())
+        (
+            format!("the {what} was gone"),
+            "the last tick follows no process".to_owned(),
+        )
     } else if let Some(from) = &run.salvaged {
         (
             "not known: what was saved of a damaged recording ends here".to_owned(),
             format!("the recording was salvaged from {from}"),
         )
     } else if run.finished {
-        (format!("the recording was ended while the {what} ran"), cite("daemon_stop"))
+        (
+            format!("the recording was ended while the {what} ran"),
+            cite("daemon_stop"),
+        )
     } else {
         (
             format!("the recording is still being written, or was cut off, while the {what} ran"),

@@ -155,7 +155,11 @@ impl Numbers {
 pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     let growth = |signal| growth(run, signal, window);
     let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
-    let points = run.points.replay.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let points = run
+        .points
+        .replay
+        .iter()
+        .filter(|point| window.holds(run.at(point.time_unix_ns)));
     Numbers {
         window,
         tps: tps(run, measured, window),
@@ -171,9 +175,15 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
         host_memory_some: growth(Signal::HostMemorySome),
         host_io_some: growth(Signal::HostIoSome),
         cpu: cpu[0].zip(cpu[1]).map(|(user, system)| user + system),
-        cache: if run.replayed.slots.is_empty() { cache(run, window) } else { logged_cache(run) },
+        cache: if run.replayed.slots.is_empty() {
+            cache(run, window)
+        } else {
+            logged_cache(run)
+        },
         replay: replay(run, window),
-        own_slots: points.filter(|point| super::is_own(point) == Some(true)).count(),
+        own_slots: points
+            .filter(|point| super::is_own(point) == Some(true))
+            .count(),
         behind: within(run, run.signal(Signal::Behind), window),
     }
 }
@@ -181,7 +191,11 @@ pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
 /// What a counter did in a part of a run.
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Growth {
     let rates = rate::rates(&readings(run, signal, window), longest(run));
-    Growth { increase: rates.increase, seconds: rates.seconds, rates: summary::summary(&rates.per_second) }
+    Growth {
+        increase: rates.increase,
+        seconds: rates.seconds,
+        rates: summary::summary(&rates.per_second),
+    }
 }
 
 fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
@@ -204,11 +218,24 @@ fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
 }
 
 fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
-    let seconds = || measured.tps.seconds.iter().filter(|second| window.holds(second.at));
-    let known: Vec<Option<f64>> = seconds().filter_map(|second| second.count).map(|count| Some(count as f64)).collect();
+    let seconds = || {
+        measured
+            .tps
+            .seconds
+            .iter()
+            .filter(|second| window.holds(second.at))
+    };
+    let known: Vec<Option<f64>> = seconds()
+        .filter_map(|second| second.count)
+        .map(|count| Some(count as f64))
+        .collect();
     let zero = known.iter().filter(|count| **count == Some(0.0)).count();
     let unknown = seconds().filter(|second| second.count.is_none()).count();
-    let active: Vec<Option<f64>> = known.iter().copied().filter(|count| *count != Some(0.0)).collect();
+    let active: Vec<Option<f64>> = known
+        .iter()
+        .copied()
+        .filter(|count| *count != Some(0.0))
+        .collect();
     let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
@@ -228,20 +255,49 @@ fn thread_tps(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(run: &Run, window: Span) -> Cache {
-    let points = || run.points.cache.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let points = || {
+        run.points
+            .cache
+            .iter()
+            .filter(|point| window.holds(run.at(point.time_unix_ns)))
+    };
     let column = |of: fn(&faultline_recording::ProgramCachePoint) -> Option<u64>| {
-        summary::summary(&points().map(|point| of(point).map(|count| count as f64)).collect::<Vec<_>>())
+        summary::summary(
+            &points()
+                .map(|point| of(point).map(|count| count as f64))
+                .collect::<Vec<_>>(),
+        )
     };
     let slots = || busy(run, window);
     let loading = |point: &faultline_recording::ReplaySlotPoint| {
-        let stages = [point.register_syscalls_us, point.load_elf_us, point.verify_code_us, point.jit_compile_us];
-        stages.iter().map(|us| us.map(|us| us as f64)).sum::<Option<f64>>()
+        let stages = [
+            point.register_syscalls_us,
+            point.load_elf_us,
+            point.verify_code_us,
+            point.jit_compile_us,
+        ];
+        stages
+            .iter()
+            .map(|us| us.map(|us| us as f64))
+            .sum::<Option<f64>>()
     };
     let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, scale: f64| {
-        let within = run.points.cache_times.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
-        summary::summary(&within.map(|point| of(point).map(|count| count as f64 * scale)).collect::<Vec<_>>())
+        let within = run
+            .points
+            .cache_times
+            .iter()
+            .filter(|point| window.holds(run.at(point.time_unix_ns)));
+        summary::summary(
+            &within
+                .map(|point| of(point).map(|count| count as f64 * scale))
+                .collect::<Vec<_>>(),
+        )
     };
-    let roots = run.points.roots.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let roots = run
+        .points
+        .roots
+        .iter()
+        .filter(|point| window.holds(run.at(point.time_unix_ns)));
     Cache {
         misses: column(|point| point.misses),
         evictions: column(|point| point.evictions),
@@ -249,33 +305,53 @@ fn cache(run: &Run, window: Span) -> Cache {
         insertions: column(|point| point.insertions),
         time: summary::summary(&cache_times(run, window)),
         loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
-        set_root: summary::summary(&roots.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect::<Vec<_>>()),
+        set_root: summary::summary(
+            &roots
+                .map(|point| point.elapsed_ms.map(|ms| ms as f64))
+                .collect::<Vec<_>>(),
+        ),
         prune: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
         evict: timed(|point| point.evict_us, 1e-3),
         evict_examined: timed(|point| point.evict_examined, 1.0),
-        with_filter: slots().next().is_some_and(|point| point.filter_executable_us.is_none()),
+        with_filter: slots()
+            .next()
+            .is_some_and(|point| point.filter_executable_us.is_none()),
     }
 }
 
 /// The time of pruning at a root, in µs; `None` of a root without a prune, which the daemon's histogram does not have either.
 pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
-    point.prune_us.filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
+    point
+        .prune_us
+        .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
 /// In order of time, in ms.
 fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
     if !run.replayed.slots.is_empty() {
-        return run.replayed.slots.iter().map(|slot| slot.elapsed_ms).collect();
+        return run
+            .replayed
+            .slots
+            .iter()
+            .map(|slot| slot.elapsed_ms)
+            .collect();
     }
-    replayed(run, window).map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)).collect()
+    replayed(run, window)
+        .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
+        .collect()
 }
 
 /// Of a workload that replayed a fixed range: its log has every slot, and the time in the cache of all slots together.
 fn logged_cache(run: &Run) -> Cache {
     let slots = &run.replayed.slots;
     let column = |of: fn(&ReplayedSlot) -> Option<u64>| {
-        summary::summary(&slots.iter().map(|slot| of(slot).map(|count| count as f64)).collect::<Vec<_>>())
+        summary::summary(
+            &slots
+                .iter()
+                .map(|slot| of(slot).map(|count| count as f64))
+                .collect::<Vec<_>>(),
+        )
     };
     let time = run.replayed.program_cache_us.map(|us| us as f64);
     Cache {
@@ -300,7 +376,9 @@ fn busy(run: &Run, window: Span) -> impl Iterator<Item = &faultline_recording::R
 
 /// Program cache time by replayed slot with transactions, in order of time, in µs.
 pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    busy(run, window).map(|point| point.program_cache_us.map(|us| us as f64)).collect()
+    busy(run, window)
+        .map(|point| point.program_cache_us.map(|us| us as f64))
+        .collect()
 }
 
 #[cfg(test)]
@@ -309,7 +387,13 @@ mod tests {
 
     #[test]
     fn a_root_without_a_prune_has_no_time_of_one() {
-        let of = |prunes| prune_us(&CacheTimesPoint { prune_us: Some(7), prunes, ..CacheTimesPoint::default() });
+        let of = |prunes| {
+            prune_us(&CacheTimesPoint {
+                prune_us: Some(7),
+                prunes,
+                ..CacheTimesPoint::default()
+            })
+        };
         assert_eq!([Some(2), Some(0), None].map(of), [Some(7), None, None]);
     }
 }

@@ -22,9 +22,17 @@ pub struct PoolFaults {
 /// Every pool, those with most faults first.
 pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     let begins = begins(run);
-    let mut pools: Vec<PoolFaults> = run.pools.iter().map(|pool| one(run, pool, window, &begins)).collect();
+    let mut pools: Vec<PoolFaults> = run
+        .pools
+        .iter()
+        .map(|pool| one(run, pool, window, &begins))
+        .collect();
     let faults = |pool: &PoolFaults| pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0);
-    pools.sort_by(|a, b| faults(b).total_cmp(&faults(a)).then_with(|| a.name.cmp(&b.name)));
+    pools.sort_by(|a, b| {
+        faults(b)
+            .total_cmp(&faults(a))
+            .then_with(|| a.name.cmp(&b.name))
+    });
     pools
 }
 
@@ -48,14 +56,24 @@ fn begins(run: &Run) -> BTreeMap<Epoch, usize> {
 }
 
 fn one(run: &Run, pool: &Pool, window: Span, begins: &BTreeMap<Epoch, usize>) -> PoolFaults {
-    let mut gained = PoolFaults { name: pool.name.clone(), ..PoolFaults::default() };
+    let mut gained = PoolFaults {
+        name: pool.name.clone(),
+        ..PoolFaults::default()
+    };
     let mut before: Option<(Epoch, PoolRow)> = None;
     for row in &pool.rows {
-        let Some((epoch, at)) = epoch(run, row) else { continue };
+        let Some((epoch, at)) = epoch(run, row) else {
+            continue;
+        };
         let last = match before {
             Some((same, last)) if same == epoch => Some(last),
             _ if begins.get(&epoch) == Some(&row.tick) => None,
-            _ => Some(PoolRow { major: Some(0.0), minor: Some(0.0), cpu: Some(0.0), ..PoolRow::default() }),
+            _ => Some(PoolRow {
+                major: Some(0.0),
+                minor: Some(0.0),
+                cpu: Some(0.0),
+                ..PoolRow::default()
+            }),
         };
         before = Some((epoch, *row));
         if at > window.to {

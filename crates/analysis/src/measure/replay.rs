@@ -14,7 +14,11 @@ pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
 /// Points of slots that were replayed within a part of the run, in order of time. A point that does not tell whose slot it
 /// was counts as replayed if it has transactions.
 pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    let points = run.points.replay.iter().filter(move |point| window.holds(run.at(point.time_unix_ns)));
+    let points = run
+        .points
+        .replay
+        .iter()
+        .filter(move |point| window.holds(run.at(point.time_unix_ns)));
     points.filter(|point| match is_own(point) {
         Some(own) => !own,
         None => point.total_transactions.is_some_and(|count| count > 0),
@@ -25,16 +29,26 @@ pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoin
 /// range, the time from bank to bank.
 pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
     if !run.replayed.slots.is_empty() {
-        return run.replayed.slots.iter().filter_map(|slot| Some((slot.slot, slot.elapsed_ms?))).collect();
+        return run
+            .replayed
+            .slots
+            .iter()
+            .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)))
+            .collect();
     }
     let points = replayed(run, window);
-    points.filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3))).collect()
+    points
+        .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
+        .collect()
 }
 
 /// Program cache time by slot with transactions, in milliseconds; of a slot replayed more than once the last one.
 pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let points = replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0));
-    points.filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3))).collect()
+    let points = replayed(run, window)
+        .filter(|point| point.total_transactions.is_some_and(|count| count > 0));
+    points
+        .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
+        .collect()
 }
 
 /// Transactions, entries and shreds by slot, or the fingerprint of its bank: what tells a slot from another one with the same
@@ -44,10 +58,24 @@ pub type Contents = BTreeMap<u64, [Option<u64>; 3]>;
 /// Of the slots that were replayed within a part of the run.
 pub fn contents(run: &Run, window: Span) -> Contents {
     if !run.replayed.slots.is_empty() {
-        return run.replayed.slots.iter().map(|slot| (slot.slot, [slot.contents, slot.signatures, None])).collect();
+        return run
+            .replayed
+            .slots
+            .iter()
+            .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]))
+            .collect();
     }
     let points = replayed(run, window);
     points
-        .filter_map(|point| Some((point.slot?, [point.total_transactions, point.total_entries, point.total_shreds])))
+        .filter_map(|point| {
+            Some((
+                point.slot?,
+                [
+                    point.total_transactions,
+                    point.total_entries,
+                    point.total_shreds,
+                ],
+            ))
+        })
         .collect()
 }

@@ -60,10 +60,15 @@ pub struct Resolved {
 
 /// Looks at every process by itself, and at each session by itself: another daemon finds the phase anew.
 pub(super) fn resolve(run: &Run) -> Resolved {
-    let mut resolved =
-        Resolved { phases: run.ticks.iter().map(|tick| tick.phase.clone()).collect(), stalls: Vec::new() };
+    let mut resolved = Resolved {
+        phases: run.ticks.iter().map(|tick| tick.phase.clone()).collect(),
+        stalls: Vec::new(),
+    };
     let mut from = 0;
-    for life in run.ticks.chunk_by(|a, b| (a.session, a.process) == (b.session, b.process)) {
+    for life in run
+        .ticks
+        .chunk_by(|a, b| (a.session, a.process) == (b.session, b.process))
+    {
         let ticks = from..from + life.len();
         from = ticks.end;
         if life.iter().all(|tick| tick.process.is_some()) {
@@ -88,10 +93,20 @@ struct Life<'r> {
 impl<'r> Life<'r> {
     fn new(run: &'r Run, ticks: Range<usize>) -> Self {
         let end = run.ticks.get(ticks.end - 1).map_or(0.0, |tick| tick.at);
-        let mut life = Life { run, ticks, advances: Vec::new(), silent: Vec::new(), last: Vec::new() };
+        let mut life = Life {
+            run,
+            ticks,
+            advances: Vec::new(),
+            silent: Vec::new(),
+            last: Vec::new(),
+        };
         life.advances = life.find_advances(end);
         let ends = life.advances.iter().skip(1).map(|(at, _)| *at).chain([end]);
-        let stretches = life.advances.iter().zip(ends).map(|((from, _), to)| Span { from: *from, to });
+        let stretches = life
+            .advances
+            .iter()
+            .zip(ends)
+            .map(|((from, _), to)| Span { from: *from, to });
         life.silent = stretches.filter(|span| span.seconds() >= SILENT).collect();
         let mut last = None;
         for tick in life.at() {
@@ -107,14 +122,31 @@ impl<'r> Life<'r> {
         for stretch in ticks.chunk_by(|a, b| a.phase.is_none() == b.phase.is_none()) {
             let (first, next) = (from, from + stretch.len());
             from = next;
-            let Some(begins) = stretch.first().filter(|tick| tick.phase.is_none()).map(|tick| tick.at) else {
+            let Some(begins) = stretch
+                .first()
+                .filter(|tick| tick.phase.is_none())
+                .map(|tick| tick.at)
+            else {
                 continue;
             };
             let before = self.advances.partition_point(|(at, _)| *at <= begins);
-            let Some((at, _)) = before.checked_sub(1).and_then(|last| self.advances.get(last)) else { continue };
-            let to = ticks.get(next).or(ticks.last()).map_or(begins, |tick| tick.at);
+            let Some((at, _)) = before
+                .checked_sub(1)
+                .and_then(|last| self.advances.get(last))
+            else {
+                continue;
+            };
+            let to = ticks
+                .get(next)
+                .or(ticks.last())
+                .map_or(begins, |tick| tick.at);
             let span = Span { from: *at, to };
-            if first > 0 && !self.silent.iter().any(|silent| span.from < silent.to && span.to > silent.from) {
+            if first > 0
+                && !self
+                    .silent
+                    .iter()
+                    .any(|silent| span.from < silent.to && span.to > silent.from)
+            {
                 found.push(span);
             }
         }
@@ -129,16 +161,34 @@ impl<'r> Life<'r> {
     /// if it is higher than the one before: a wrong one that was far too high holds nothing up for long.
     fn find_advances(&self, end: f64) -> Vec<(f64, f64)> {
         let begin = self.at().first().map_or(0.0, |tick| tick.at);
-        let processed = self.run.signal(Signal::Processed).get(self.ticks.clone()).unwrap_or_default();
-        let told = self.at().iter().zip(processed).filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
+        let processed = self
+            .run
+            .signal(Signal::Processed)
+            .get(self.ticks.clone())
+            .unwrap_or_default();
+        let told = self
+            .at()
+            .iter()
+            .zip(processed)
+            .filter_map(|(tick, slot)| Some((tick.at, (*slot)?)));
         let of_points = |points: &mut dyn Iterator<Item = (i64, Option<u64>)>| -> Vec<(f64, f64)> {
             let known = points.filter_map(|(time, slot)| Some((self.run.at(time), slot? as f64)));
             rising(known.filter(|(at, _)| *at >= begin && *at <= end))
         };
         let points = &self.run.points;
         let mut advances = rising(told);
-        advances.extend(of_points(&mut points.costs.iter().map(|point| (point.time_unix_ns, point.bank_slot))));
-        advances.extend(of_points(&mut points.replay.iter().map(|point| (point.time_unix_ns, point.slot))));
+        advances.extend(of_points(
+            &mut points
+                .costs
+                .iter()
+                .map(|point| (point.time_unix_ns, point.bank_slot)),
+        ));
+        advances.extend(of_points(
+            &mut points
+                .replay
+                .iter()
+                .map(|point| (point.time_unix_ns, point.slot)),
+        ));
         advances.sort_by(|a, b| a.0.total_cmp(&b.0));
         advances
     }
@@ -156,7 +206,9 @@ impl<'r> Life<'r> {
             }
             found.push((was, first..until));
         }
-        resolved.stalls.sort_by(|a, b| a.span.from.total_cmp(&b.span.from));
+        resolved
+            .stalls
+            .sort_by(|a, b| a.span.from.total_cmp(&b.span.from));
         found.sort_by_key(|(was, _)| *was);
         for (was, ticks) in found {
             for index in ticks.filter(|index| self.is_open(*index, was)) {
@@ -173,12 +225,19 @@ impl<'r> Life<'r> {
 
     /// The phase that was recorded with a tick, or last before it.
     fn before(&self, index: usize) -> Option<&'r str> {
-        self.last.get(index.checked_sub(self.ticks.start)?).copied().flatten()
+        self.last
+            .get(index.checked_sub(self.ticks.start)?)
+            .copied()
+            .flatten()
     }
 
     /// Whether what a time counts as decides a tick of it: one at the tip, or between two at which it was behind.
     fn is_open(&self, index: usize, was: Was) -> bool {
-        let untold = self.run.ticks.get(index).is_some_and(|tick| tick.phase.is_none());
+        let untold = self
+            .run
+            .ticks
+            .get(index)
+            .is_some_and(|tick| tick.phase.is_none());
         match self.before(index) {
             Some(AT_TIP) => true,
             Some(BEHIND) => untold && was == Was::Behind,
@@ -194,12 +253,22 @@ impl<'r> Life<'r> {
         let (begins, first) = (place(silent.from), place(silent.to));
         let is_far = |slots: &Option<f64>| slots.is_some_and(|slots| slots > AT_TIP_SLOTS);
         // What is believed for a while stays small: what is large was just heard.
-        let mut far = behind.get(begins..first).unwrap_or_default().iter().any(is_far);
+        let mut far = behind
+            .get(begins..first)
+            .unwrap_or_default()
+            .iter()
+            .any(is_far);
         let mut near_since = None;
         let fresh = FRESH.max(self.run.interval());
         for index in first..self.ticks.end {
-            let Some(tick) = self.run.ticks.get(index) else { break };
-            if self.silent.iter().any(|other| tick.at > other.from + fresh && tick.at < other.to) {
+            let Some(tick) = self.run.ticks.get(index) else {
+                break;
+            };
+            if self
+                .silent
+                .iter()
+                .any(|other| tick.at > other.from + fresh && tick.at < other.to)
+            {
                 near_since = None;
                 continue;
             }
@@ -214,7 +283,11 @@ impl<'r> Life<'r> {
             let was = if far { Was::Behind } else { Was::AtTip };
             let due = ACCORDINGLY * SLOTS_PER_SECOND * (tick.at - silent.from);
             let is_near = tick.phase.is_some() || distance.is_some();
-            if is_near && known.zip(self.slot(tick.at)).is_some_and(|(before, now)| now - before >= due) {
+            if is_near
+                && known
+                    .zip(self.slot(tick.at))
+                    .is_some_and(|(before, now)| now - before >= due)
+            {
                 return (was, index);
             }
             near_since = near_since.or(distance.map(|_| tick.at));
@@ -227,13 +300,19 @@ impl<'r> Life<'r> {
 
     /// The slot it had reached at a moment.
     fn slot(&self, at: f64) -> Option<f64> {
-        let until = self.advances.partition_point(|(advanced, _)| *advanced <= at);
-        self.advances.get(until.checked_sub(1)?).map(|(_, slot)| *slot)
+        let until = self
+            .advances
+            .partition_point(|(advanced, _)| *advanced <= at);
+        self.advances
+            .get(until.checked_sub(1)?)
+            .map(|(_, slot)| *slot)
     }
 }
 
 /// The first of these slots, and each that is higher than the one before.
 fn rising(slots: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut before: Option<f64> = None;
-    slots.filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before)).collect()
+    slots
+        .filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before))
+        .collect()
 }

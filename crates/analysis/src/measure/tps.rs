@@ -48,10 +48,19 @@ pub struct Tps {
 
 /// Counts them.
 pub(super) fn tps(run: &Run, course: &Course) -> Tps {
-    let costs = run.points.costs.iter().map(|point| (point.time_unix_ns, point.transaction_count));
+    let costs = run
+        .points
+        .costs
+        .iter()
+        .map(|point| (point.time_unix_ns, point.transaction_count));
     let (counted, points): (_, Vec<_>) = if run.points.costs.is_empty() {
         let replay = run.points.replay.iter();
-        (Counted::Replay, replay.map(|point| (point.time_unix_ns, point.total_transactions)).collect())
+        (
+            Counted::Replay,
+            replay
+                .map(|point| (point.time_unix_ns, point.total_transactions))
+                .collect(),
+        )
     } else {
         (Counted::CostTracker, costs.collect())
     };
@@ -66,38 +75,70 @@ pub(super) fn tps(run: &Run, course: &Course) -> Tps {
     let settled = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
     let mut seconds: Vec<(i64, Option<u64>)> = Vec::new();
     for (from, until) in processes(run) {
-        let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else { continue };
-        let Some(last) = last_known(run, from, until) else { continue };
-        let last = course.ended.map_or(last, |ended| last_of_run(last, second_of(run, ended), &counts));
-        seconds
-            .extend((first..=last.max(first)).map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))));
+        let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
+            continue;
+        };
+        let Some(last) = last_known(run, from, until) else {
+            continue;
+        };
+        let last = course.ended.map_or(last, |ended| {
+            last_of_run(last, second_of(run, ended), &counts)
+        });
+        seconds.extend(
+            (first..=last.max(first))
+                .map(|second| (second, Some(counts.get(&second).copied().unwrap_or(0)))),
+        );
     }
     if settled {
         mark_unknown(run, &mut seconds);
     }
     mark_gaps(run, &course.gaps, &mut seconds);
-    let seconds = seconds.into_iter().map(|(second, count)| Second { at: run.at(second * SECOND), count }).collect();
-    Tps { counted, seconds, settled }
+    let seconds = seconds
+        .into_iter()
+        .map(|(second, count)| Second {
+            at: run.at(second * SECOND),
+            count,
+        })
+        .collect();
+    Tps {
+        counted,
+        seconds,
+        settled,
+    }
 }
 
 /// Of the second in which the run ended only what was executed in it counts.
 fn last_of_run(last: i64, end: i64, counts: &BTreeMap<i64, u64>) -> i64 {
-    if counts.contains_key(&end) { last.min(end) } else { last.min(end - 1) }
+    if counts.contains_key(&end) {
+        last.min(end)
+    } else {
+        last.min(end - 1)
+    }
 }
 
 /// When a point can have been made: a time far off is a mistake, and would make a second of every second in between.
 fn sane(run: &Run) -> Span {
-    Span { from: -FAR, to: run.end().min(LONGEST) + FAR }
+    Span {
+        from: -FAR,
+        to: run.end().min(LONGEST) + FAR,
+    }
 }
 
 /// The Unix second of a moment of the run.
 fn second_of(run: &Run, at: f64) -> i64 {
-    run.origin_unix_ns.saturating_add((at * 1e9) as i64).div_euclid(SECOND)
+    run.origin_unix_ns
+        .saturating_add((at * 1e9) as i64)
+        .div_euclid(SECOND)
 }
 
 /// From which second up to which points belong to each process.
 fn processes(run: &Run) -> Vec<(i64, i64)> {
-    let mut starts: Vec<i64> = run.processes.iter().skip(1).map(|process| second_of(run, process.seen)).collect();
+    let mut starts: Vec<i64> = run
+        .processes
+        .iter()
+        .skip(1)
+        .map(|process| second_of(run, process.seen))
+        .collect();
     starts.insert(0, i64::MIN);
     let ends = starts.iter().skip(1).copied().chain([i64::MAX]);
     starts.iter().copied().zip(ends).collect()
@@ -111,7 +152,9 @@ fn last_known(run: &Run, from: i64, until: i64) -> Option<i64> {
         second >= from && second < until && sane.holds(run.at(*time))
     };
     let last = times(run).filter(within).max()?.div_euclid(SECOND);
-    let settled = growths(run, Signal::ZeroTps).into_iter().map(|(second, ..)| second - 3);
+    let settled = growths(run, Signal::ZeroTps)
+        .into_iter()
+        .map(|(second, ..)| second - 3);
     let latest = second_of(run, sane.to);
     Some(
         settled
@@ -132,7 +175,11 @@ fn growths(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
             && earlier.session == tick.session
             && value > last
         {
-            found.push((second_of(run, tick.at), (value - last).round() as u64, broken(run, earlier, tick)));
+            found.push((
+                second_of(run, tick.at),
+                (value - last).round() as u64,
+                broken(run, earlier, tick),
+            ));
         }
         before = Some((tick, value));
     }
@@ -144,14 +191,25 @@ fn mark_unknown(run: &Run, seconds: &mut [(i64, Option<u64>)]) {
     // What grew across a gap is about the gap, and marked with it. What grew after the clock was set is about no time at all.
     let set = |until: i64| {
         let after = |step: &ClockStep| until - second_of(run, step.at);
-        run.clock_steps.iter().any(|step| (0..=2 * SETTLED_WITHIN).contains(&after(step)))
+        run.clock_steps
+            .iter()
+            .any(|step| (0..=2 * SETTLED_WITHIN).contains(&after(step)))
     };
-    let grown = growths(run, Signal::UnknownTps).into_iter().filter(|(until, _, across)| !across && !set(*until));
+    let grown = growths(run, Signal::UnknownTps)
+        .into_iter()
+        .filter(|(until, _, across)| !across && !set(*until));
     for (until, count, _) in grown {
-        let from = until.saturating_sub(i64::try_from(count).unwrap_or(i64::MAX)).saturating_sub(SETTLED_WITHIN);
+        let from = until
+            .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))
+            .saturating_sub(SETTLED_WITHIN);
         let begin = seconds.partition_point(|(second, _)| *second < from);
-        let empty = seconds[begin..].iter_mut().take_while(|(second, _)| *second <= until);
-        for (_, known) in empty.filter(|(_, known)| *known == Some(0)).take(count as usize) {
+        let empty = seconds[begin..]
+            .iter_mut()
+            .take_while(|(second, _)| *second <= until);
+        for (_, known) in empty
+            .filter(|(_, known)| *known == Some(0))
+            .take(count as usize)
+        {
             *known = None;
         }
     }
@@ -169,11 +227,18 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [(i64, Option<u64>)]) {
     for gap in gaps {
         let begin = seconds.partition_point(|(second, _)| at(*second) < gap.from);
         let end = seconds.partition_point(|(second, _)| at(*second) <= gap.to);
-        let empty = |(second, known): &(i64, Option<u64>)| *known == Some(0) && !seen.contains(second);
+        let empty =
+            |(second, known): &(i64, Option<u64>)| *known == Some(0) && !seen.contains(second);
         let before = seconds[..begin].iter_mut().rev();
-        let before = before.take_while(|one| at(one.0) >= gap.from - late && !seen.contains(&one.0));
-        before.filter(|one| empty(one)).for_each(|(_, known)| *known = None);
-        seconds[begin..end].iter_mut().filter(|one| empty(one)).for_each(|(_, known)| *known = None);
+        let before =
+            before.take_while(|one| at(one.0) >= gap.from - late && !seen.contains(&one.0));
+        before
+            .filter(|one| empty(one))
+            .for_each(|(_, known)| *known = None);
+        seconds[begin..end]
+            .iter_mut()
+            .filter(|one| empty(one))
+            .for_each(|(_, known)| *known = None);
     }
 }
 

@@ -53,16 +53,33 @@ pub(crate) struct Axis {
 
 impl Axis {
     fn new(scale: Scale, labelled: impl IntoIterator<Item = (f64, String)>) -> Self {
-        let place = |(value, label)| Some(Tick { at: scale.at(value)?, label });
+        let place = |(value, label)| {
+            Some(Tick {
+                at: scale.at(value)?,
+                label,
+            })
+        };
         let ticks = labelled.into_iter().filter_map(place);
-        Self { scale, ticks: ticks.filter(|tick| (-1e-9..=1.0 + 1e-9).contains(&tick.at)).collect() }
+        Self {
+            scale,
+            ticks: ticks
+                .filter(|tick| (-1e-9..=1.0 + 1e-9).contains(&tick.at))
+                .collect(),
+        }
     }
 
     /// For values: ends at ticks, zero included where the values are near it, at most about `most` ticks.
-    pub(crate) fn of_values(values: impl Iterator<Item = f64>, unit: &str, log: bool, most: usize) -> Self {
+    pub(crate) fn of_values(
+        values: impl Iterator<Item = f64>,
+        unit: &str,
+        log: bool,
+        most: usize,
+    ) -> Self {
         let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
         let ends = usable.fold(None, |ends: Option<(f64, f64)>, value| {
-            Some(ends.map_or((value, value), |(low, high)| (low.min(value), high.max(value))))
+            Some(ends.map_or((value, value), |(low, high)| {
+                (low.min(value), high.max(value))
+            }))
         });
         match ends {
             Some((low, high)) if log => logarithmic(low, high, unit, most),
@@ -82,8 +99,17 @@ impl Axis {
             _ if step < 60.0 => Clock::Full,
             _ => Clock::Hours,
         };
-        let words = |value: f64| if step < 1.0 { number(value, 2) } else { duration(value, clock) };
-        let axis = Self::new(scale, multiples(low, high, step).map(|value| (value, words(value))));
+        let words = |value: f64| {
+            if step < 1.0 {
+                number(value, 2)
+            } else {
+                duration(value, clock)
+            }
+        };
+        let axis = Self::new(
+            scale,
+            multiples(low, high, step).map(|value| (value, words(value))),
+        );
         (axis, if step < 1.0 { "s" } else { clock.name() })
     }
 
@@ -93,19 +119,35 @@ impl Axis {
         let one = shown("", high.abs().max(low.abs()));
         let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
         let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
-        Self::new(Scale::Linear { low, high }, multiples(low, high, step).map(|value| (value, words(value))))
+        Self::new(
+            Scale::Linear { low, high },
+            multiples(low, high, step).map(|value| (value, words(value))),
+        )
     }
 
     /// For sizes, by logarithm, ticks at the sizes themselves. `room` is what a label needs of the axis; those without room are
     /// left out, of `first` none that have room among themselves.
-    pub(crate) fn of_sizes(sizes: impl Iterator<Item = f64>, first: &[f64], room: impl Fn(&str) -> f64) -> Self {
-        let mut sizes: Vec<f64> = sizes.filter(|size| size.is_finite() && *size > 0.0).collect();
+    pub(crate) fn of_sizes(
+        sizes: impl Iterator<Item = f64>,
+        first: &[f64],
+        room: impl Fn(&str) -> f64,
+    ) -> Self {
+        let mut sizes: Vec<f64> = sizes
+            .filter(|size| size.is_finite() && *size > 0.0)
+            .collect();
         sizes.sort_by(f64::total_cmp);
         sizes.dedup();
         let low = sizes.first().copied().unwrap_or(1.0);
-        let high = sizes.last().copied().filter(|high| *high > low).unwrap_or(low * 2.0);
+        let high = sizes
+            .last()
+            .copied()
+            .filter(|high| *high > low)
+            .unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !first.contains(size));
-        let mut axis = Self::new(Scale::Log { low, high }, sizes.into_iter().map(|size| (size, number(size, 0))));
+        let mut axis = Self::new(
+            Scale::Log { low, high },
+            sizes.into_iter().map(|size| (size, number(size, 0))),
+        );
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = room(&tick.label) / 2.0;
@@ -121,7 +163,11 @@ impl Axis {
 
 fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
     // A bar or an area needs its zero, and so does a line that is not far from it.
-    let low = if low > 0.0 && low < high * 0.7 { 0.0 } else { low };
+    let low = if low > 0.0 && low < high * 0.7 {
+        0.0
+    } else {
+        low
+    };
     let (low, high) = if high > low {
         (low, high)
     } else if high > 0.0 {
@@ -133,9 +179,15 @@ fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
     };
     let one = shown(unit, high.abs().max(low.abs()));
     let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
-    let (low, high) = ((low / step).floor() * step, (high / step - 1e-9).ceil() * step);
+    let (low, high) = (
+        (low / step).floor() * step,
+        (high / step - 1e-9).ceil() * step,
+    );
     let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
-    Axis::new(Scale::Linear { low, high }, multiples(low, high, step).map(|value| (value, words(value))))
+    Axis::new(
+        Scale::Linear { low, high },
+        multiples(low, high, step).map(|value| (value, words(value))),
+    )
 }
 
 fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
@@ -150,14 +202,25 @@ fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
         let value = value / one.one;
         labelled(value, nice(value), one.suffix)
     };
-    let scale = Scale::Log { low: base.powf(first), high: base.powf(last) };
+    let scale = Scale::Log {
+        low: base.powf(first),
+        high: base.powf(last),
+    };
     Axis::new(scale, powers.map(|value| (value, words(value))))
 }
 
 fn labelled(value: f64, step: f64, suffix: &str) -> String {
-    let decimals = if step > 0.0 { whole((-step.log10().floor()).max(0.0)) } else { 0 };
+    let decimals = if step > 0.0 {
+        whole((-step.log10().floor()).max(0.0))
+    } else {
+        0
+    };
     let number = number(value, decimals);
-    if suffix.is_empty() { number } else { format!("{number} {suffix}") }
+    if suffix.is_empty() {
+        number
+    } else {
+        format!("{number} {suffix}")
+    }
 }
 
 /// The multiples of the step from one end to the other; at most 200.
@@ -182,14 +245,17 @@ fn nice(rough: f64) -> f64 {
 
 fn time_step(rough: f64) -> f64 {
     const STEPS: [f64; 17] = [
-        1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0, 10_800.0, 21_600.0,
-        43_200.0,
+        1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0,
+        10_800.0, 21_600.0, 43_200.0,
     ];
     if rough <= 0.5 {
         return nice(rough);
     }
     let day = 86_400.0;
-    STEPS.into_iter().find(|step| *step >= rough).unwrap_or_else(|| nice(rough / day).max(1.0) * day)
+    STEPS
+        .into_iter()
+        .find(|step| *step >= rough)
+        .unwrap_or_else(|| nice(rough / day).max(1.0) * day)
 }
 
 fn as_f64(count: usize) -> f64 {
@@ -215,7 +281,10 @@ mod tests {
     #[test]
     fn bytes_are_round_in_binary_units() {
         let axis = Axis::of_values([0.0, 93.0 * GIB].into_iter(), "B", false, 5);
-        assert_eq!(labels(&axis), ["0 GiB", "20 GiB", "40 GiB", "60 GiB", "80 GiB", "100 GiB"]);
+        assert_eq!(
+            labels(&axis),
+            ["0 GiB", "20 GiB", "40 GiB", "60 GiB", "80 GiB", "100 GiB"]
+        );
     }
 
     #[test]
@@ -230,16 +299,25 @@ mod tests {
         assert_eq!(labels(&axis), ["0.1", "1", "10", "100", "1,000", "10,000"]);
         assert_eq!(axis.scale.at(0.0), None);
         let axis = Axis::of_values([GIB, 600.0 * GIB].into_iter(), "B", true, 6);
-        assert_eq!(labels(&axis), ["1 GiB", "4 GiB", "16 GiB", "64 GiB", "256 GiB", "1 TiB"]);
+        assert_eq!(
+            labels(&axis),
+            ["1 GiB", "4 GiB", "16 GiB", "64 GiB", "256 GiB", "1 TiB"]
+        );
     }
 
     #[test]
     fn time_says_whether_it_is_hours_or_minutes() {
         let (axis, form) = Axis::of_time(-600.0, 43_200.0, 8);
-        assert_eq!(labels(&axis), ["0:00", "2:00", "4:00", "6:00", "8:00", "10:00", "12:00"]);
+        assert_eq!(
+            labels(&axis),
+            ["0:00", "2:00", "4:00", "6:00", "8:00", "10:00", "12:00"]
+        );
         assert_eq!(form, "h:mm");
         let (axis, form) = Axis::of_time(0.0, 90.0, 6);
-        assert_eq!(labels(&axis), ["0:00", "0:15", "0:30", "0:45", "1:00", "1:15", "1:30"]);
+        assert_eq!(
+            labels(&axis),
+            ["0:00", "0:15", "0:30", "0:45", "1:00", "1:15", "1:30"]
+        );
         assert_eq!(form, "m:ss");
         let (axis, form) = Axis::of_time(7200.0, 7260.0, 3);
         assert_eq!(labels(&axis), ["2:00:00", "2:00:30", "2:01:00"]);
@@ -252,11 +330,17 @@ mod tests {
         let sizes = [512.0, 256.0, 640.0, 1024.0, 512.0, 8192.0];
         let axis = Axis::of_sizes(sizes.into_iter(), &[], |_| 0.01);
         assert_eq!(labels(&axis), ["256", "512", "640", "1,024", "8,192"]);
-        assert_eq!((axis.scale.at(256.0), axis.scale.at(8192.0)), (Some(0.0), Some(1.0)));
+        assert_eq!(
+            (axis.scale.at(256.0), axis.scale.at(8192.0)),
+            (Some(0.0), Some(1.0))
+        );
         let crowded = |first: &[f64]| Axis::of_sizes(sizes.into_iter(), first, |_| 0.15);
         assert_eq!(labels(&crowded(&[])), ["256", "512", "1,024", "8,192"]);
         assert_eq!(labels(&crowded(&[640.0])), ["256", "640", "8,192"]);
-        assert_eq!(labels(&Axis::of_sizes([512.0].into_iter(), &[], |_| 0.1)), ["512"]);
+        assert_eq!(
+            labels(&Axis::of_sizes([512.0].into_iter(), &[], |_| 0.1)),
+            ["512"]
+        );
         assert!(labels(&Axis::of_sizes([f64::NAN, -1.0].into_iter(), &[], |_| 0.1)).is_empty());
     }
 

@@ -9,12 +9,23 @@ use crate::report::model::{Cell, Column, Table};
 
 /// The table as CSV; ends with a line end.
 pub fn csv(table: &Table) -> String {
-    let shapes: Vec<Shape> = (0..table.columns.len()).map(|index| Shape::of(table, index)).collect();
+    let shapes: Vec<Shape> = (0..table.columns.len())
+        .map(|index| Shape::of(table, index))
+        .collect();
     let mut out = String::new();
-    let heads = table.columns.iter().zip(&shapes).flat_map(|(column, shape)| shape.heads(column));
+    let heads = table
+        .columns
+        .iter()
+        .zip(&shapes)
+        .flat_map(|(column, shape)| shape.heads(column));
     line(&mut out, heads);
     for row in &table.rows {
-        line(&mut out, row.iter().zip(&shapes).flat_map(|(cell, shape)| shape.fields(cell)));
+        line(
+            &mut out,
+            row.iter()
+                .zip(&shapes)
+                .flat_map(|(cell, shape)| shape.fields(cell)),
+        );
     }
     out
 }
@@ -35,7 +46,11 @@ impl Shape {
     }
 
     fn heads(self, column: &Column) -> Vec<String> {
-        let unit = if column.unit.is_empty() { String::new() } else { format!(" [{}]", column.unit) };
+        let unit = if column.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" [{}]", column.unit)
+        };
         let title = harmless(&column.title);
         let mut heads = vec![format!("{title}{unit}")];
         if self.estimate {
@@ -51,7 +66,9 @@ impl Shape {
         let mut fields = match cell.inner() {
             Cell::Text(text) => vec![harmless(text)],
             Cell::Number { value, .. } => vec![digits(*value)],
-            Cell::Estimate { value, low, high, .. } => vec![digits(*value), digits(*low), digits(*high)],
+            Cell::Estimate {
+                value, low, high, ..
+            } => vec![digits(*value), digits(*low), digits(*high)],
             // Nothing is in a link but what leads.
             Cell::Missing(_) | Cell::Linked { .. } => vec![String::new()],
         };
@@ -75,12 +92,22 @@ fn why_missing(cell: &Cell) -> Option<String> {
 
 /// The shortest text that reads back as the same number; nothing for what is none.
 fn digits(value: f64) -> String {
-    if value.is_finite() { value.to_string() } else { String::new() }
+    if value.is_finite() {
+        value.to_string()
+    } else {
+        String::new()
+    }
 }
 
 fn harmless(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.len() > 1 && text.parse::<f64>().is_err();
-    if formula { format!("'{text}") } else { text.to_owned() }
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+        && text.len() > 1
+        && text.parse::<f64>().is_err();
+    if formula {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    }
 }
 
 fn line(out: &mut String, fields: impl Iterator<Item = String>) {
@@ -88,7 +115,9 @@ fn line(out: &mut String, fields: impl Iterator<Item = String>) {
         if index > 0 {
             out.push(',');
         }
-        let quoted = field.contains([',', '"', '\r', '\n']) || field.starts_with(' ') || field.ends_with(' ');
+        let quoted = field.contains([',', '"', '\r', '\n'])
+            || field.starts_with(' ')
+            || field.ends_with(' ');
         if quoted {
             out.push('"');
             out.push_str(&field.replace('"', "\"\""));

@@ -29,23 +29,39 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
     let looks = Looks::of(report);
     let points = data::points_a_line(report);
     let mut blocks = block::Blocks::new(report, &looks, points);
-    let sections: Vec<_> = report.sections.iter().map(|section| blocks.section(section)).collect();
+    let sections: Vec<_> = report
+        .sections
+        .iter()
+        .map(|section| blocks.section(section))
+        .collect();
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment.add_template("report.html", TEMPLATE).context("the page's template")?;
-    let template = environment.get_template("report.html").context("the page's template")?;
+    environment
+        .add_template("report.html", TEMPLATE)
+        .context("the page's template")?;
+    let template = environment
+        .get_template("report.html")
+        .context("the page's template")?;
     let view = PageView {
         title: clean(&report.title),
         subtitle: clean(&report.subtitle),
         standing: words::standing(report),
         standing_key: words::standing_key(report),
         headline: clean(&report.verdict.headline),
-        points: report.verdict.points.iter().map(|point| clean(point)).collect(),
+        points: report
+            .verdict
+            .points
+            .iter()
+            .map(|point| clean(point))
+            .collect(),
         caveats: caveats(report),
         choice: report.runs.len() > 1,
         arms: arms(report, &looks),
-        common: common_facts(&report.runs).into_iter().map(Fact::of).collect(),
+        common: common_facts(&report.runs)
+            .into_iter()
+            .map(Fact::of)
+            .collect(),
         sections,
         cards: words::cards(report),
         made_by: clean(&report.made_by),
@@ -55,7 +71,9 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         script: SCRIPT,
         data: data::script(report, &looks, points)?,
     };
-    template.render(Value::from(Serde(view))).context("the page's template")
+    template
+        .render(Value::from(Serde(view)))
+        .context("the page's template")
 }
 
 /// All that the template shows.
@@ -109,7 +127,10 @@ struct Fact {
 
 impl Fact {
     fn of((name, value): &(String, String)) -> Self {
-        Self { name: clean(name), value: clean(value) }
+        Self {
+            name: clean(name),
+            value: clean(value),
+        }
     }
 }
 
@@ -137,7 +158,10 @@ struct CaveatView {
 }
 
 fn caveats(report: &Report) -> Vec<CaveatView> {
-    let view = |one: &crate::report::model::Caveat| CaveatView { what: clean(&one.what), remedy: clean(&one.remedy) };
+    let view = |one: &crate::report::model::Caveat| CaveatView {
+        what: clean(&one.what),
+        remedy: clean(&one.remedy),
+    };
     report.caveats.iter().map(view).collect()
 }
 
@@ -147,24 +171,44 @@ fn arms(report: &Report, looks: &Looks) -> Vec<ArmView> {
         id: run.id.clone(),
         name: clean(&run.name),
         look: looks.run(&run.id).unwrap_or(Look::NEUTRAL).into(),
-        facts: run.facts.iter().filter(|fact| !shared.contains(fact)).map(Fact::of).collect(),
+        facts: run
+            .facts
+            .iter()
+            .filter(|fact| !shared.contains(fact))
+            .map(Fact::of)
+            .collect(),
     };
     let arm = |(index, arm): (usize, &String)| ArmView {
         key: clean(arm),
-        name: if arm.is_empty() { "all runs".to_owned() } else { clean(arm) },
+        name: if arm.is_empty() {
+            "all runs".to_owned()
+        } else {
+            clean(arm)
+        },
         look: Look::nth(index).into(),
-        runs: report.runs.iter().filter(|run| run.arm == *arm).map(card).collect(),
+        runs: report
+            .runs
+            .iter()
+            .filter(|run| run.arm == *arm)
+            .map(card)
+            .collect(),
     };
     looks.arms().iter().enumerate().map(arm).collect()
 }
 
 /// Facts that all runs share word by word: said once rather than on each card.
 fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
-    let Some((first, others)) = runs.split_first() else { return Vec::new() };
+    let Some((first, others)) = runs.split_first() else {
+        return Vec::new();
+    };
     if others.is_empty() {
         return Vec::new();
     }
-    first.facts.iter().filter(|fact| others.iter().all(|run| run.facts.contains(fact))).collect()
+    first
+        .facts
+        .iter()
+        .filter(|fact| others.iter().all(|run| run.facts.contains(fact)))
+        .collect()
 }
 
 /// A CSV as an address that needs no server.
@@ -172,10 +216,15 @@ fn csv_address(table: &crate::report::model::Table) -> String {
     let mut address = "data:text/csv;charset=utf-8,".to_owned();
     for byte in csv::csv(table).bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => address.push(char::from(byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                address.push(char::from(byte))
+            }
             _ => {
                 address.push('%');
-                address.extend([byte >> 4, byte & 15].map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])));
+                address.extend(
+                    [byte >> 4, byte & 15]
+                        .map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])),
+                );
             }
         }
     }
@@ -184,5 +233,9 @@ fn csv_address(table: &crate::report::model::Table) -> String {
 
 /// Names of runs by id.
 fn run_names(report: &Report) -> BTreeMap<&str, String> {
-    report.runs.iter().map(|run| (run.id.as_str(), clean(&run.name))).collect()
+    report
+        .runs
+        .iter()
+        .map(|run| (run.id.as_str(), clean(&run.name)))
+        .collect()
 }

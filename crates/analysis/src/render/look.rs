@@ -47,16 +47,25 @@ pub(crate) struct Look {
 
 impl Look {
     /// The neutral one.
-    pub(crate) const NEUTRAL: Self = Self { colour: None, dash: 4, weight: 1 };
+    pub(crate) const NEUTRAL: Self = Self {
+        colour: None,
+        dash: 4,
+        weight: 1,
+    };
 
     /// The n-th of things that only have to differ.
     pub(crate) const fn nth(index: usize) -> Self {
-        Self { colour: Some(index % COLOURS), dash: index % DASHES.len(), weight: 0 }
+        Self {
+            colour: Some(index % COLOURS),
+            dash: index % DASHES.len(),
+            weight: 0,
+        }
     }
 
     /// The class that gives it its colour.
     pub(crate) fn class(self) -> String {
-        self.colour.map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
+        self.colour
+            .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
     /// The dashes of its line.
@@ -87,24 +96,40 @@ impl Looks {
         let mut looks = Self::default();
         let mut sizes: Vec<usize> = Vec::new();
         for run in &report.runs {
-            let arm = looks.arms.iter().position(|arm| *arm == run.arm).unwrap_or_else(|| {
-                looks.arms.push(run.arm.clone());
-                sizes.push(0);
-                looks.arms.len() - 1
-            });
-            let look = Look { weight: sizes[arm].min(WEIGHTS.len() - 1), ..Look::nth(arm) };
+            let arm = looks
+                .arms
+                .iter()
+                .position(|arm| *arm == run.arm)
+                .unwrap_or_else(|| {
+                    looks.arms.push(run.arm.clone());
+                    sizes.push(0);
+                    looks.arms.len() - 1
+                });
+            let look = Look {
+                weight: sizes[arm].min(WEIGHTS.len() - 1),
+                ..Look::nth(arm)
+            };
             sizes[arm] += 1;
             looks.runs.insert(run.id.clone(), look);
-            looks.names.insert(run.name.clone(), (look, of_run(&run.id)));
+            looks
+                .names
+                .insert(run.name.clone(), (look, of_run(&run.id)));
         }
         for (index, arm) in looks.arms.iter().enumerate() {
-            looks.names.insert(arm.clone(), (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))));
+            looks.names.insert(
+                arm.clone(),
+                (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))),
+            );
         }
         for block in report.sections.iter().flat_map(|section| &section.blocks) {
             if let Block::Figure(figure) = block
                 && let Chart::Timeline(timeline) = &figure.chart
             {
-                timeline.bands.iter().filter(|band| band.name != "gap").for_each(|band| looks.tint(&band.name));
+                timeline
+                    .bands
+                    .iter()
+                    .filter(|band| band.name != "gap")
+                    .for_each(|band| looks.tint(&band.name));
             }
         }
         looks
@@ -115,11 +140,21 @@ impl Looks {
         if self.phases.contains_key(name) {
             return;
         }
-        let known = if name.contains("the end") { "gone" } else { name };
-        let usual = PHASES.into_iter().find(|(part, _)| known.contains(part)).map_or(1, |(_, tint)| tint);
+        let known = if name.contains("the end") {
+            "gone"
+        } else {
+            name
+        };
+        let usual = PHASES
+            .into_iter()
+            .find(|(part, _)| known.contains(part))
+            .map_or(1, |(_, tint)| tint);
         let others = PHASES.into_iter().rev().map(|(_, tint)| tint);
         let free = |tint: &usize| self.phases.values().all(|taken| taken != tint);
-        let tint = std::iter::once(usual).chain(others).find(free).unwrap_or(self.phases.len() % TINTS);
+        let tint = std::iter::once(usual)
+            .chain(others)
+            .find(free)
+            .unwrap_or(self.phases.len() % TINTS);
         self.phases.insert(name.to_owned(), tint);
     }
 
@@ -149,7 +184,9 @@ impl Looks {
         series
             .enumerate()
             .map(|(index, (name, run))| {
-                self.run(run).or_else(|| Some(self.names.get(name)?.0)).unwrap_or_else(|| Look::nth(index))
+                self.run(run)
+                    .or_else(|| Some(self.names.get(name)?.0))
+                    .unwrap_or_else(|| Look::nth(index))
             })
             .collect()
     }
@@ -166,9 +203,17 @@ impl Looks {
 
     /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
     pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> Look {
-        let mut runs = timeline.series.iter().map(|line| &line.run).filter(|run| !run.is_empty());
+        let mut runs = timeline
+            .series
+            .iter()
+            .map(|line| &line.run)
+            .filter(|run| !run.is_empty());
         let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
-        if single { Look::NEUTRAL } else { self.run(run).unwrap_or(Look::NEUTRAL) }
+        if single {
+            Look::NEUTRAL
+        } else {
+            self.run(run).unwrap_or(Look::NEUTRAL)
+        }
     }
 
     /// Of the lines of one timeline. Where each run has one line the runs' looks; where a single run has several, one
@@ -176,7 +221,10 @@ impl Looks {
     pub(crate) fn lines(&self, lines: &[Line]) -> Vec<Look> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         let several = !each_run_once(lines);
-        let mut runs = lines.iter().map(|line| &line.run).filter(|run| !run.is_empty());
+        let mut runs = lines
+            .iter()
+            .map(|line| &line.run)
+            .filter(|run| !run.is_empty());
         let of_runs = runs.clone().next().is_some();
         let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
         let mut nth = 0;
@@ -191,7 +239,10 @@ impl Looks {
                 nth += 1;
                 match self.run(&line.run) {
                     Some(look) if !several => look,
-                    Some(look) if !single => Look { dash: (*place - 1) % DASHES.len(), ..look },
+                    Some(look) if !single => Look {
+                        dash: (*place - 1) % DASHES.len(),
+                        ..look
+                    },
                     _ => Look::nth(nth - 1),
                 }
             })
@@ -201,12 +252,20 @@ impl Looks {
 
 /// The attribute by which the page hides what belongs to a run; with its leading space, empty without a run.
 pub(crate) fn of_run(run: &str) -> String {
-    if run.is_empty() { String::new() } else { format!(r#" data-run="{}""#, escaped(run)) }
+    if run.is_empty() {
+        String::new()
+    } else {
+        format!(r#" data-run="{}""#, escaped(run))
+    }
 }
 
 /// Whether no run has two of these lines.
 pub(crate) fn each_run_once(lines: &[Line]) -> bool {
-    let mut runs: Vec<&str> = lines.iter().map(|line| line.run.as_str()).filter(|run| !run.is_empty()).collect();
+    let mut runs: Vec<&str> = lines
+        .iter()
+        .map(|line| line.run.as_str())
+        .filter(|run| !run.is_empty())
+        .collect();
     let count = runs.len();
     runs.sort_unstable();
     runs.dedup();

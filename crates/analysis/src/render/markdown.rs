@@ -4,17 +4,30 @@ use std::fmt::Write as _;
 
 use super::text::clean;
 use super::words;
-use crate::report::model::{Block, Caveat, Cell, Chart, Column, Mark, Report, RunCard, Section, Table};
+use crate::report::model::{
+    Block, Caveat, Cell, Chart, Column, Mark, Report, RunCard, Section, Table,
+};
 
 /// The whole report; figures are links to `figures/ID.svg`.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", escaped(&report.title));
     paragraph(&mut out, &escaped(&report.subtitle));
-    paragraph(&mut out, &format!("**{}.** {}", words::standing(report), escaped(&report.verdict.headline)));
-    list(&mut out, report.verdict.points.iter().map(|point| escaped(point)));
+    paragraph(
+        &mut out,
+        &format!(
+            "**{}.** {}",
+            words::standing(report),
+            escaped(&report.verdict.headline)
+        ),
+    );
+    list(
+        &mut out,
+        report.verdict.points.iter().map(|point| escaped(point)),
+    );
     if !report.caveats.is_empty() {
         out.push_str("## Read this first\n\n");
-        let caveat = |one: &Caveat| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy));
+        let caveat =
+            |one: &Caveat| format!("{} *Remedy: {}*", escaped(&one.what), escaped(&one.remedy));
         list(&mut out, report.caveats.iter().map(caveat));
     }
     if !report.runs.is_empty() {
@@ -22,7 +35,10 @@ pub fn markdown(report: &Report) -> String {
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
     let mut listed = Vec::new();
-    report.sections.iter().for_each(|section| chapter(&mut out, section, &mut listed));
+    report
+        .sections
+        .iter()
+        .for_each(|section| chapter(&mut out, section, &mut listed));
     if !report.made_by.is_empty() {
         out.push_str("---\n\n");
         paragraph(&mut out, &escaped(&report.made_by));
@@ -35,9 +51,14 @@ pub fn markdown(report: &Report) -> String {
 
 fn card(out: &mut String, run: &RunCard) {
     writeln!(out, "### {}\n", escaped(&run.name)).unwrap_or_default();
-    let arm = [("arm".to_owned(), run.arm.clone())].into_iter().filter(|(_, arm)| !arm.is_empty());
+    let arm = [("arm".to_owned(), run.arm.clone())]
+        .into_iter()
+        .filter(|(_, arm)| !arm.is_empty());
     let facts = arm.chain(run.facts.iter().cloned());
-    list(out, facts.map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))));
+    list(
+        out,
+        facts.map(|(name, value)| format!("{}: {}", escaped(&name), escaped(&value))),
+    );
 }
 
 /// Events are listed below the first of the figures that have the same.
@@ -60,7 +81,11 @@ fn chapter<'a>(out: &mut String, section: &'a Section, listed: &mut Vec<&'a [Mar
                     && !listed.contains(&timeline.marks.as_slice())
                 {
                     listed.push(&timeline.marks);
-                    list(out, words::events(timeline).map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))));
+                    list(
+                        out,
+                        words::events(timeline)
+                            .map(|(at, mark)| format!("{at}: {}", escaped(&mark.name))),
+                    );
                 }
             }
         }
@@ -79,9 +104,16 @@ pub fn table(table: &Table) -> String {
         let mut cells = table.rows.iter().filter_map(|row| row.get(index));
         cells.clone().any(words::is_number) && cells.all(|cell| !matches!(cell, Cell::Text(_)))
     };
-    row(&mut out, (0..table.columns.len()).map(|index| if numeric(index) { "---:" } else { "---" }.to_owned()));
+    row(
+        &mut out,
+        (0..table.columns.len())
+            .map(|index| if numeric(index) { "---:" } else { "---" }.to_owned()),
+    );
     for cells in &table.rows {
-        row(&mut out, cells.iter().map(|cell| escaped(&words::cell(cell))));
+        row(
+            &mut out,
+            cells.iter().map(|cell| escaped(&words::cell(cell))),
+        );
     }
     out
 }
@@ -120,14 +152,21 @@ fn escaped(text: &str) -> String {
             '\\' | '`' | '*' | '[' | ']' | '|' | '~' | '$' | '!' => true,
             // Within a word GitHub leaves these alone, and addresses stay readable.
             '_' => {
-                let (before, after) = (text[..index].chars().next_back(), text[index + 1..].chars().next());
-                !(before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric))
+                let (before, after) = (
+                    text[..index].chars().next_back(),
+                    text[index + 1..].chars().next(),
+                );
+                !(before.is_some_and(char::is_alphanumeric)
+                    && after.is_some_and(char::is_alphanumeric))
             }
             '#' | '+' | '-' | '=' => text[..index].trim().is_empty(),
             // A number at the beginning would start a list.
             '.' | ')' => {
                 let before = text[..index].trim_start();
-                let ends = text[index + 1..].chars().next().is_none_or(|next| next == ' ');
+                let ends = text[index + 1..]
+                    .chars()
+                    .next()
+                    .is_none_or(|next| next == ' ');
                 ends && !before.is_empty() && before.bytes().all(|byte| byte.is_ascii_digit())
             }
             _ => false,

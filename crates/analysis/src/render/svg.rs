@@ -38,10 +38,17 @@ pub fn draw(figure: &Figure, looks: &Looks, place: Surface) -> String {
         Surface::File | Surface::Wide => 800.0,
         Surface::Narrow => 400.0,
     };
-    let mut sheet = Sheet { body: String::new(), width, y: 0.0 };
+    let mut sheet = Sheet {
+        body: String::new(),
+        width,
+        y: 0.0,
+    };
     if place == Surface::File {
         let title = fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08);
-        sheet.add(format_args!(r#"<text class="h" x="8" y="24">{}</text>"#, escaped(&title)));
+        sheet.add(format_args!(
+            r#"<text class="h" x="8" y="24">{}</text>"#,
+            escaped(&title)
+        ));
         sheet.y = 34.0;
     }
     match &figure.chart {
@@ -72,12 +79,16 @@ impl Sheet {
     /// A line of text in 12 px; `anchor` is `start`, `middle` or `end`.
     pub(super) fn text(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (N(x), N(y), escaped(text));
-        self.add(format_args!(r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#));
+        self.add(format_args!(
+            r#"<text class="{class}" x="{x}" y="{y}" text-anchor="{anchor}">{text}</text>"#
+        ));
     }
 
     pub(super) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         let (x1, y1, x2, y2) = (N(x1), N(y1), N(x2), N(y2));
-        self.add(format_args!(r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#));
+        self.add(format_args!(
+            r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#
+        ));
     }
 
     fn finish(self, title: &str, place: Surface) -> String {
@@ -96,9 +107,15 @@ impl Sheet {
                 "{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
                  <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
             ),
-            Surface::Wide => write!(out, "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"),
+            Surface::Wide => write!(
+                out,
+                "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"
+            ),
             Surface::Narrow => {
-                write!(out, "{open} class=\"narrow\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n")
+                write!(
+                    out,
+                    "{open} class=\"narrow\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"
+                )
             }
         }
         .unwrap_or_default();

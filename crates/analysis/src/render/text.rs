@@ -14,22 +14,45 @@ pub(crate) struct Shown {
 /// Bytes as KiB to TiB, seconds down to µs, large counts in M and G. The page's script has the same rules.
 pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
     let steps: &[(f64, &'static str)] = match unit {
-        "B" => &[(1_099_511_627_776.0, "TiB"), (1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")],
-        "B/s" => {
-            &[(1_099_511_627_776.0, "TiB/s"), (1_073_741_824.0, "GiB/s"), (1_048_576.0, "MiB/s"), (1024.0, "KiB/s")]
-        }
+        "B" => &[
+            (1_099_511_627_776.0, "TiB"),
+            (1_073_741_824.0, "GiB"),
+            (1_048_576.0, "MiB"),
+            (1024.0, "KiB"),
+        ],
+        "B/s" => &[
+            (1_099_511_627_776.0, "TiB/s"),
+            (1_073_741_824.0, "GiB/s"),
+            (1_048_576.0, "MiB/s"),
+            (1024.0, "KiB/s"),
+        ],
         "s" if largest < 1e-3 => &[(0.0, "µs")],
         "s" if largest < 1.0 => &[(0.0, "ms")],
         "s" => &[(0.0, "s")],
         _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M")],
     };
     match steps.iter().find(|(one, _)| largest >= *one) {
-        Some((_, "µs")) => Shown { one: 1e-6, suffix: "µs" },
-        Some((_, "ms")) => Shown { one: 1e-3, suffix: "ms" },
-        Some((_, "s")) => Shown { one: 1.0, suffix: "s" },
+        Some((_, "µs")) => Shown {
+            one: 1e-6,
+            suffix: "µs",
+        },
+        Some((_, "ms")) => Shown {
+            one: 1e-3,
+            suffix: "ms",
+        },
+        Some((_, "s")) => Shown {
+            one: 1.0,
+            suffix: "s",
+        },
         Some(&(one, suffix)) => Shown { one, suffix },
-        None if unit == "B" || unit == "B/s" => Shown { one: 1.0, suffix: if unit == "B" { "B" } else { "B/s" } },
-        None => Shown { one: 1.0, suffix: "" },
+        None if unit == "B" || unit == "B/s" => Shown {
+            one: 1.0,
+            suffix: if unit == "B" { "B" } else { "B/s" },
+        },
+        None => Shown {
+            one: 1.0,
+            suffix: "",
+        },
     }
 }
 
@@ -58,8 +81,16 @@ impl Clock {
 /// Seconds on a clock: `1:05`, `65:30`, `1:05:30`.
 pub(crate) fn duration(seconds: f64, clock: Clock) -> String {
     let whole = seconds.abs().round();
-    let sign = if seconds < 0.0 && whole > 0.0 { "\u{2212}" } else { "" };
-    let (hours, minutes, rest) = ((whole / 3600.0).floor(), (whole / 60.0).floor(), whole % 60.0);
+    let sign = if seconds < 0.0 && whole > 0.0 {
+        "\u{2212}"
+    } else {
+        ""
+    };
+    let (hours, minutes, rest) = (
+        (whole / 3600.0).floor(),
+        (whole / 60.0).floor(),
+        whole % 60.0,
+    );
     match clock {
         Clock::Hours => format!("{sign}{hours}:{:02}", minutes % 60.0),
         Clock::Minutes => format!("{sign}{minutes}:{rest:02}"),
@@ -118,8 +149,20 @@ mod tests {
         assert_eq!(shown("B", 100.0).suffix, "B");
         assert_eq!(shown("s", 0.0004).suffix, "µs");
         assert_eq!(shown("s", 0.4).suffix, "ms");
-        assert_eq!(shown("/s", 2.5e6), Shown { one: 1e6, suffix: "M" });
-        assert_eq!(shown("", 90_000.0), Shown { one: 1.0, suffix: "" });
+        assert_eq!(
+            shown("/s", 2.5e6),
+            Shown {
+                one: 1e6,
+                suffix: "M"
+            }
+        );
+        assert_eq!(
+            shown("", 90_000.0),
+            Shown {
+                one: 1.0,
+                suffix: ""
+            }
+        );
     }
 
     #[test]

@@ -7,12 +7,24 @@ pub(crate) type Piece = Vec<(f64, f64)>;
 /// of time the first, the smallest, the largest and the last value. A missing value breaks the line. Whether anything
 /// was left out is the second.
 pub(crate) fn thin(x: &[f64], y: &[Option<f64>], buckets: usize) -> (Vec<Piece>, bool) {
-    let points = x.iter().copied().zip(y.iter().map(|y| y.filter(|y| y.is_finite()))).filter(|(x, _)| x.is_finite());
+    let points = x
+        .iter()
+        .copied()
+        .zip(y.iter().map(|y| y.filter(|y| y.is_finite())))
+        .filter(|(x, _)| x.is_finite());
     let points: Vec<(f64, Option<f64>)> = points.collect();
-    let (Some(first), Some(last)) = (points.first(), points.last()) else { return (Vec::new(), false) };
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return (Vec::new(), false);
+    };
     let all = points.len() <= buckets.saturating_mul(4);
     let size = (last.0 - first.0) / buckets_as_f64(buckets);
-    let bucket = |x: f64| if size > 0.0 { ((x - first.0) / size).floor() } else { 0.0 };
+    let bucket = |x: f64| {
+        if size > 0.0 {
+            ((x - first.0) / size).floor()
+        } else {
+            0.0
+        }
+    };
     let mut thinned = Thinned::default();
     for &(x, y) in &points {
         match y {
@@ -53,7 +65,13 @@ impl Thinned {
             open.last = point;
         } else {
             self.end_bucket();
-            self.open = Some(Bucket { number, first: point, smallest: point, largest: point, last: point });
+            self.open = Some(Bucket {
+                number,
+                first: point,
+                smallest: point,
+                largest: point,
+                last: point,
+            });
         }
     }
 
@@ -92,10 +110,25 @@ mod tests {
 
     #[test]
     fn a_short_line_is_left_as_it_is_and_broken_where_values_are_missing() {
-        let y = [Some(1.0), None, Some(3.0), Some(f64::NAN), None, Some(4.0), Some(5.0)];
+        let y = [
+            Some(1.0),
+            None,
+            Some(3.0),
+            Some(f64::NAN),
+            None,
+            Some(4.0),
+            Some(5.0),
+        ];
         let x: Vec<f64> = (0..7).map(f64::from).collect();
         let (pieces, thinned) = thin(&x, &y, 10);
-        assert_eq!(pieces, [vec![(0.0, 1.0)], vec![(2.0, 3.0)], vec![(5.0, 4.0), (6.0, 5.0)]]);
+        assert_eq!(
+            pieces,
+            [
+                vec![(0.0, 1.0)],
+                vec![(2.0, 3.0)],
+                vec![(5.0, 4.0), (6.0, 5.0)]
+            ]
+        );
         assert!(!thinned);
     }
 

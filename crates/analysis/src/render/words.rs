@@ -25,18 +25,32 @@ pub(crate) fn standing_key(report: &Report) -> &'static str {
 
 /// What the cards are, as a heading.
 pub(crate) fn cards(report: &Report) -> String {
-    if report.cards.is_empty() { "Runs".to_owned() } else { clean(&report.cards) }
+    if report.cards.is_empty() {
+        "Runs".to_owned()
+    } else {
+        clean(&report.cards)
+    }
 }
 
 /// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
     match cell {
-        Cell::Linked { cell: inside, mark, .. } if mark.is_empty() => self::cell(inside),
-        Cell::Linked { cell: inside, mark, .. } => format!("{} ({})", self::cell(inside), clean(mark)),
+        Cell::Linked {
+            cell: inside, mark, ..
+        } if mark.is_empty() => self::cell(inside),
+        Cell::Linked {
+            cell: inside, mark, ..
+        } => format!("{} ({})", self::cell(inside), clean(mark)),
         Cell::Text(text) => clean(text),
         Cell::Number { value, decimals } => number(*value, usize::from(*decimals)),
-        Cell::Estimate { value, decimals, .. } => {
-            format!("{} {}", number(*value, usize::from(*decimals)), interval(cell).unwrap_or_default())
+        Cell::Estimate {
+            value, decimals, ..
+        } => {
+            format!(
+                "{} {}",
+                number(*value, usize::from(*decimals)),
+                interval(cell).unwrap_or_default()
+            )
         }
         Cell::Missing(why) if why.is_empty() => "–".to_owned(),
         Cell::Missing(why) => format!("– ({})", clean(why)),
@@ -45,8 +59,20 @@ pub(crate) fn cell(cell: &Cell) -> String {
 
 /// `[low, high]` of an estimate.
 pub(crate) fn interval(cell: &Cell) -> Option<String> {
-    let Cell::Estimate { low, high, decimals, .. } = cell.inner() else { return None };
-    Some(format!("[{}, {}]", number(*low, usize::from(*decimals)), number(*high, usize::from(*decimals))))
+    let Cell::Estimate {
+        low,
+        high,
+        decimals,
+        ..
+    } = cell.inner()
+    else {
+        return None;
+    };
+    Some(format!(
+        "[{}, {}]",
+        number(*low, usize::from(*decimals)),
+        number(*high, usize::from(*decimals))
+    ))
 }
 
 /// Whether a cell holds a number.
@@ -56,7 +82,13 @@ pub(crate) fn is_number(cell: &Cell) -> bool {
 
 /// The events of a timeline in order of time, with the time as words.
 pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
-    let mut marks: Vec<_> = timeline.marks.iter().filter(|mark| mark.at.is_finite()).collect();
+    let mut marks: Vec<_> = timeline
+        .marks
+        .iter()
+        .filter(|mark| mark.at.is_finite())
+        .collect();
     marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    marks.into_iter().map(|mark| (duration(mark.at, Clock::Full), mark))
+    marks
+        .into_iter()
+        .map(|mark| (duration(mark.at, Clock::Full), mark))
 }

@@ -24,7 +24,12 @@ pub(crate) const fn quantity(
     decimals: u8,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 ) -> Quantity {
-    Quantity { title, unit, decimals, of }
+    Quantity {
+        title,
+        unit,
+        decimals,
+        of,
+    }
 }
 
 /// What a table of quantities is called and says.
@@ -42,8 +47,16 @@ pub(crate) struct Head<'h> {
 }
 
 /// A row a run; and, where arms have several runs, a second table with a row an arm.
-pub(crate) fn tables(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Vec<Block> {
-    if subjects.all.iter().all(|subject| head.part.of(subject).is_none()) {
+pub(crate) fn tables(
+    subjects: &Subjects<'_>,
+    head: &Head<'_>,
+    quantities: &[Quantity],
+) -> Vec<Block> {
+    if subjects
+        .all
+        .iter()
+        .all(|subject| head.part.of(subject).is_none())
+    {
         return Vec::new();
     }
     let mut blocks = vec![Block::Table(by_run(subjects, head, quantities))];
@@ -54,42 +67,77 @@ pub(crate) fn tables(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Qua
 }
 
 fn by_run(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Table {
-    let columns: Vec<(&str, &str)> =
-        std::iter::once(("Run", "")).chain(quantities.iter().map(|q| (q.title, q.unit))).collect();
-    let mut table = table(head.id, head.title, &columns, &format!("{} {}", head.part.words(), head.note));
+    let columns: Vec<(&str, &str)> = std::iter::once(("Run", ""))
+        .chain(quantities.iter().map(|q| (q.title, q.unit)))
+        .collect();
+    let mut table = table(
+        head.id,
+        head.title,
+        &columns,
+        &format!("{} {}", head.part.words(), head.note),
+    );
     for subject in &subjects.all {
         let numbers = head.part.of(subject);
         let cells = quantities.iter().map(|quantity| match numbers {
-            Some(numbers) => number((quantity.of)(subject, numbers), quantity.decimals, (head.why)(subject)),
+            Some(numbers) => number(
+                (quantity.of)(subject, numbers),
+                quantity.decimals,
+                (head.why)(subject),
+            ),
             None => Cell::Missing("never at the tip".to_owned()),
         });
-        table.rows.push(std::iter::once(Cell::Text(subject.name.clone())).chain(cells).collect());
+        table.rows.push(
+            std::iter::once(Cell::Text(subject.name.clone()))
+                .chain(cells)
+                .collect(),
+        );
     }
     table
 }
 
 fn by_arm(subjects: &Subjects<'_>, head: &Head<'_>, quantities: &[Quantity]) -> Table {
     let heads = [("Arm", ""), ("Runs", "")].into_iter();
-    let columns: Vec<(&str, &str)> = heads.chain(quantities.iter().map(|q| (q.title, q.unit))).collect();
+    let columns: Vec<(&str, &str)> = heads
+        .chain(quantities.iter().map(|q| (q.title, q.unit)))
+        .collect();
     let note = format!(
         "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
         head.part.words()
     );
-    let mut table = table(&format!("{}-by-arm", head.id), &format!("{}, by arm", head.title), &columns, &note);
+    let mut table = table(
+        &format!("{}-by-arm", head.id),
+        &format!("{}, by arm", head.title),
+        &columns,
+        &note,
+    );
     for arm in &subjects.arms {
-        let runs: Vec<&Subject<'_>> = subjects.of(arm).filter(|subject| subjects.counts(subject)).collect();
+        let runs: Vec<&Subject<'_>> = subjects
+            .of(arm)
+            .filter(|subject| subjects.counts(subject))
+            .collect();
         let cells = quantities.iter().map(|quantity| {
             let value = |subject: &&Subject<'_>| {
                 (quantity.of)(subject, head.part.of(subject)?).filter(|value| value.is_finite())
             };
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
             match values.filter(|values| !values.is_empty()) {
-                Some(values) => number(Some(values.iter().sum::<f64>() / values.len() as f64), quantity.decimals, ""),
-                None if runs.is_empty() => Cell::Missing("no run of the arm executed anything".to_owned()),
+                Some(values) => number(
+                    Some(values.iter().sum::<f64>() / values.len() as f64),
+                    quantity.decimals,
+                    "",
+                ),
+                None if runs.is_empty() => {
+                    Cell::Missing("no run of the arm executed anything".to_owned())
+                }
                 None => Cell::Missing("not known of every run of the arm".to_owned()),
             }
         });
-        table.rows.push([Cell::Text(arm.clone()), count(runs.len())].into_iter().chain(cells).collect());
+        table.rows.push(
+            [Cell::Text(arm.clone()), count(runs.len())]
+                .into_iter()
+                .chain(cells)
+                .collect(),
+        );
     }
     table
 }

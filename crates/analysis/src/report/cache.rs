@@ -13,7 +13,9 @@ use faultline_stats::summary::Summary;
 
 macro_rules! summed {
     ($title:literal, $unit:literal, $decimals:literal, $which:ident, sum) => {
-        quantity($title, $unit, $decimals, |_, n| (n.cache.$which.n > 0).then_some(n.cache.$which.sum))
+        quantity($title, $unit, $decimals, |_, n| {
+            (n.cache.$which.n > 0).then_some(n.cache.$which.sum)
+        })
     };
     ($title:literal, $unit:literal, $decimals:literal, $which:ident, $what:ident) => {
         quantity($title, $unit, $decimals, |_, n| n.cache.$which.$what)
@@ -29,7 +31,9 @@ const COUNTS: &[Quantity] = &[
     summed!("Evictions (max)", "", 0, evictions, max),
     summed!("Reloads (sum)", "", 0, reloads, sum),
     summed!("Insertions (sum)", "", 0, insertions, sum),
-    quantity("Batches", "", 0, |_, n| Some((n.cache.misses.n + n.cache.misses.missing) as f64)),
+    quantity("Batches", "", 0, |_, n| {
+        Some((n.cache.misses.n + n.cache.misses.missing) as f64)
+    }),
 ];
 
 const TIMES: &[Quantity] = &[
@@ -38,7 +42,9 @@ const TIMES: &[Quantity] = &[
     summed!("Time (max)", "µs", 0, time, max),
     summed!("Loading (sum)", "µs", 0, loading, sum),
     summed!("Loading (mean)", "µs", 2, loading, mean),
-    quantity("Batches", "", 0, |_, n| Some((n.cache.time.n + n.cache.time.missing) as f64)),
+    quantity("Batches", "", 0, |_, n| {
+        Some((n.cache.time.n + n.cache.time.missing) as f64)
+    }),
     quantity("By recorded time", "ms/s", 3, |_, n| {
         let seconds = n.window.seconds();
         (n.cache.time.n > 0 && seconds > 0.0).then(|| n.cache.time.sum / 1e3 / seconds)
@@ -49,18 +55,26 @@ const PRUNE: &[Quantity] = &[
     summed!("elapsed_ms (sum)", "ms", 0, set_root, sum),
     summed!("elapsed_ms (mean)", "ms", 3, set_root, mean),
     summed!("elapsed_ms (max)", "ms", 0, set_root, max),
-    quantity("Roots", "", 0, |_, n| Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)),
+    quantity("Roots", "", 0, |_, n| {
+        Some((n.cache.set_root.n + n.cache.set_root.missing) as f64)
+    }),
 ];
 
 const TIMED: &[Quantity] = &[
     summed!("Prune (sum)", "ms", 1, prune, sum),
     summed!("Prune (mean)", "ms", 4, prune, mean),
     summed!("Prune (max)", "ms", 3, prune, max),
-    quantity("Roots", "", 0, |_, n| (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)),
+    quantity("Roots", "", 0, |_, n| {
+        (n.cache.prune.n > 0).then_some(n.cache.prune.n as f64)
+    }),
     summed!("Eviction (sum)", "ms", 1, evict, sum),
     summed!("Passes", "", 0, evict_passes, sum),
-    quantity("Eviction per pass", "ms", 4, |_, n| per_pass(n, &n.cache.evict)),
-    quantity("Entries examined per pass", "", 1, |_, n| per_pass(n, &n.cache.evict_examined)),
+    quantity("Eviction per pass", "ms", 4, |_, n| {
+        per_pass(n, &n.cache.evict)
+    }),
+    quantity("Entries examined per pass", "", 1, |_, n| {
+        per_pass(n, &n.cache.evict_examined)
+    }),
 ];
 
 fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
@@ -69,35 +83,70 @@ fn per_pass(numbers: &Numbers, what: &Summary) -> Option<f64> {
 }
 
 const CAPACITY: &[Quantity] = &[
-    quantity("Configured", "entries", 0, |s, _| capacity(s.run, Signal::CapacityConfigured)),
-    quantity("Observed", "entries", 0, |s, _| capacity(s.run, Signal::CapacityObserved)),
-    quantity("Most loaded at a pass", "entries", 0, |s, _| most_loaded(s.run).map(|level| level as f64)),
+    quantity("Configured", "entries", 0, |s, _| {
+        capacity(s.run, Signal::CapacityConfigured)
+    }),
+    quantity("Observed", "entries", 0, |s, _| {
+        capacity(s.run, Signal::CapacityObserved)
+    }),
+    quantity("Most loaded at a pass", "entries", 0, |s, _| {
+        most_loaded(s.run).map(|level| level as f64)
+    }),
 ];
 
 /// The chapter.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
-    let head = |id, title, part, note| Head { id, title, note, part, why };
+    let head = |id, title, part, note| Head {
+        id,
+        title,
+        note,
+        part,
+        why,
+    };
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
-    let mut blocks = tables(subjects, &head("cache", "Program cache: misses and evictions", Part::Usual, note), COUNTS);
+    let mut blocks = tables(
+        subjects,
+        &head(
+            "cache",
+            "Program cache: misses and evictions",
+            Part::Usual,
+            note,
+        ),
+        COUNTS,
+    );
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", with_filter(subjects));
-    blocks.extend(tables(subjects, &head("cache-time", "Program cache: time", Part::Usual, &note), TIMES));
     blocks.extend(tables(
         subjects,
-        &head("cache-at-tip", "Program cache at the tip: misses and evictions", Part::Steady, ""),
+        &head("cache-time", "Program cache: time", Part::Usual, &note),
+        TIMES,
+    ));
+    blocks.extend(tables(
+        subjects,
+        &head(
+            "cache-at-tip",
+            "Program cache at the tip: misses and evictions",
+            Part::Steady,
+            "",
+        ),
         COUNTS,
     ));
     blocks.extend(tables(
         subjects,
-        &head("cache-time-at-tip", "Program cache at the tip: time", Part::Steady, ""),
+        &head(
+            "cache-time-at-tip",
+            "Program cache at the tip: time",
+            Part::Steady,
+            "",
+        ),
         TIMES,
     ));
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
@@ -105,26 +154,54 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
     blocks.extend(tables(
         subjects,
-        &head("prune-study", "Prune time as the study defines it", Part::Usual, note),
+        &head(
+            "prune-study",
+            "Prune time as the study defines it",
+            Part::Usual,
+            note,
+        ),
         PRUNE,
     ));
-    if subjects.all.iter().any(|subject| !subject.run.points.cache_times.is_empty()) {
+    if subjects
+        .all
+        .iter()
+        .any(|subject| !subject.run.points.cache_times.is_empty())
+    {
         let note = "From program-cache-times, which builds by scripts/install-agave --instrumented report at each root: the time \
                     within the prune (a root without one does not count), and within all eviction passes since the root before, also those that evicted nothing; \
                     neither has the wait for the cache's lock.";
-        blocks.extend(tables(subjects, &head("prune", "Prune and eviction time", Part::Usual, note), TIMED));
+        blocks.extend(tables(
+            subjects,
+            &head("prune", "Prune and eviction time", Part::Usual, note),
+            TIMED,
+        ));
     }
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    blocks.extend(tables(subjects, &head("cache-capacity", "Capacity", Part::All, note), CAPACITY));
+    blocks.extend(tables(
+        subjects,
+        &head("cache-capacity", "Capacity", Part::All, note),
+        CAPACITY,
+    ));
     blocks.extend(bars(subjects));
     blocks.extend(histograms(subjects));
-    Section { id: "cache".to_owned(), title: "Program cache".to_owned(), blocks }
+    Section {
+        id: "cache".to_owned(),
+        title: "Program cache".to_owned(),
+        blocks,
+    }
 }
 
 fn with_filter(subjects: &Subjects<'_>) -> &'static str {
-    let mixed = |with| subjects.all.iter().any(|s| s.usual.cache.time.n > 0 && s.usual.cache.with_filter == with);
+    let mixed = |with| {
+        subjects
+            .all
+            .iter()
+            .any(|s| s.usual.cache.time.n > 0 && s.usual.cache.with_filter == with)
+    };
     match (mixed(true), mixed(false)) {
-        (true, true) => " Some runs are of 2.0, whose time includes the filtering of executables, and others are not.",
+        (true, true) => {
+            " Some runs are of 2.0, whose time includes the filtering of executables, and others are not."
+        }
         (true, false) => " The time includes the filtering of executables, as 2.0 counts it.",
         _ => "",
     }
@@ -137,7 +214,12 @@ pub(crate) fn capacity(run: &Run, signal: Signal) -> Option<f64> {
 
 /// The highest level at which an eviction pass began.
 pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
-    run.points.cache.iter().filter_map(|point| point.water_level).filter(|level| *level > 0).max()
+    run.points
+        .cache
+        .iter()
+        .filter_map(|point| point.water_level)
+        .filter(|level| *level > 0)
+        .max()
 }
 
 /// A series of bars: its name and what it shows.
@@ -147,16 +229,42 @@ type Counted = (&'static str, fn(&Numbers) -> &Summary);
 fn bars(subjects: &Subjects<'_>) -> Vec<Block> {
     let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
     let draw = |id: &str, title: &str, label: &str, parts: &[Counted], scale: f64| {
-        let series: Vec<BarSeries> = parts.iter().map(|(name, of)| bar(subjects, name, *of, scale)).collect();
-        let any = series.iter().flat_map(|one| &one.values).any(Option::is_some);
-        let chart = Bars { y_label: label.to_owned(), categories: subjects.arms.clone(), series, log: false };
+        let series: Vec<BarSeries> = parts
+            .iter()
+            .map(|(name, of)| bar(subjects, name, *of, scale))
+            .collect();
+        let any = series
+            .iter()
+            .flat_map(|one| &one.values)
+            .any(Option::is_some);
+        let chart = Bars {
+            y_label: label.to_owned(),
+            categories: subjects.arms.clone(),
+            series,
+            log: false,
+        };
         any.then(|| figure(id, title, caption, Chart::Bars(chart)))
     };
-    let counts: [Counted; 2] = [("misses", |n| &n.cache.misses), ("evictions", |n| &n.cache.evictions)];
+    let counts: [Counted; 2] = [
+        ("misses", |n| &n.cache.misses),
+        ("evictions", |n| &n.cache.evictions),
+    ];
     let time: [Counted; 1] = [("time in the program cache", |n| &n.cache.time)];
     [
-        draw("cache-per-batch", "Misses and evictions per batch", "Per batch", &counts, 1.0),
-        draw("cache-time-per-batch", "Program cache time per batch", "Time (ms)", &time, 1e-3),
+        draw(
+            "cache-per-batch",
+            "Misses and evictions per batch",
+            "Per batch",
+            &counts,
+            1.0,
+        ),
+        draw(
+            "cache-time-per-batch",
+            "Program cache time per batch",
+            "Time (ms)",
+            &time,
+            1e-3,
+        ),
     ]
     .into_iter()
     .flatten()
@@ -170,43 +278,97 @@ fn bar(subjects: &Subjects<'_>, name: &str, of: fn(&Numbers) -> &Summary, scale:
         let means = means.filter(|means| !means.is_empty())?;
         Some((scale * means.iter().sum::<f64>() / means.len() as f64, None))
     };
-    BarSeries { name: name.to_owned(), values: subjects.arms.iter().map(value).collect() }
+    BarSeries {
+        name: name.to_owned(),
+        values: subjects.arms.iter().map(value).collect(),
+    }
 }
 
 fn points(subject: &Subject<'_>, of: fn(&ProgramCachePoint) -> Option<u64>) -> Vec<Option<f64>> {
     let window = subject.usual.window;
-    let within = subject.run.points.cache.iter().filter(|point| window.holds(subject.run.at(point.time_unix_ns)));
-    within.map(|point| of(point).map(|count| count as f64)).collect()
+    let within = subject
+        .run
+        .points
+        .cache
+        .iter()
+        .filter(|point| window.holds(subject.run.at(point.time_unix_ns)));
+    within
+        .map(|point| of(point).map(|count| count as f64))
+        .collect()
 }
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
-    let draw = |id: &str, title: &str, label: &str, y: &str, values: &dyn Fn(&Subject<'_>) -> Vec<Option<f64>>| {
-        Some(figure(id, title, caption, histogram(subjects, label, y, 0.995, values)?))
+    let draw = |id: &str,
+                title: &str,
+                label: &str,
+                y: &str,
+                values: &dyn Fn(&Subject<'_>) -> Vec<Option<f64>>| {
+        Some(figure(
+            id,
+            title,
+            caption,
+            histogram(subjects, label, y, 0.995, values)?,
+        ))
     };
     let root = |subject: &Subject<'_>| -> Vec<Option<f64>> {
         let (run, window) = (subject.run, subject.usual.window);
-        let within = run.points.roots.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within.map(|point| point.elapsed_ms.map(|ms| ms as f64)).collect()
+        let within = run
+            .points
+            .roots
+            .iter()
+            .filter(|point| window.holds(run.at(point.time_unix_ns)));
+        within
+            .map(|point| point.elapsed_ms.map(|ms| ms as f64))
+            .collect()
     };
     let prune = |subject: &Subject<'_>| -> Vec<Option<f64>> {
         let (run, window) = (subject.run, subject.usual.window);
-        let within = run.points.cache_times.iter().filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within.map(|point| prune_us(point).map(|us| us as f64 / 1e3)).collect()
+        let within = run
+            .points
+            .cache_times
+            .iter()
+            .filter(|point| window.holds(run.at(point.time_unix_ns)));
+        within
+            .map(|point| prune_us(point).map(|us| us as f64 / 1e3))
+            .collect()
     };
     [
-        draw("prune-histogram", "Time of pruning the program cache", "Time (ms)", "Roots", &prune),
-        draw("misses-histogram", "Misses per batch", "Misses", "Batches", &|subject| {
-            points(subject, |point| point.misses)
-        }),
-        draw("evictions-histogram", "Evictions per batch", "Evictions", "Batches", &|subject| {
-            points(subject, |point| point.evictions)
-        }),
-        draw("cache-time-histogram", "Program cache time per batch", "Time (ms)", "Replayed slots", &|subject| {
-            cache_times(subject.run, subject.usual.window).into_iter().map(|us| us.map(|us| us / 1e3)).collect()
-        }),
+        draw(
+            "prune-histogram",
+            "Time of pruning the program cache",
+            "Time (ms)",
+            "Roots",
+            &prune,
+        ),
+        draw(
+            "misses-histogram",
+            "Misses per batch",
+            "Misses",
+            "Batches",
+            &|subject| points(subject, |point| point.misses),
+        ),
+        draw(
+            "evictions-histogram",
+            "Evictions per batch",
+            "Evictions",
+            "Batches",
+            &|subject| points(subject, |point| point.evictions),
+        ),
+        draw(
+            "cache-time-histogram",
+            "Program cache time per batch",
+            "Time (ms)",
+            "Replayed slots",
+            &|subject| {
+                cache_times(subject.run, subject.usual.window)
+                    .into_iter()
+                    .map(|us| us.map(|us| us / 1e3))
+                    .collect()
+            },
+        ),
         draw(
             "prune-study-histogram",
             "Time of moving the root, the study's prune time",

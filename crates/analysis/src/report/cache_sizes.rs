@@ -27,23 +27,40 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     for subject in with_cache.iter().filter(known) {
         match &subject.run.cache_sizes {
             Some(Ok(said)) => predicted.push((subject, said)),
-            Some(Err(why)) => blocks.push(Block::Text(format!("{}: nothing is predicted: {why}.", subject.name))),
+            Some(Err(why)) => blocks.push(Block::Text(format!(
+                "{}: nothing is predicted: {why}.",
+                subject.name
+            ))),
             None => {}
         }
     }
     if !predicted.is_empty() {
         blocks.push(self_test(&predicted));
-        blocks.extend(predicted.iter().flat_map(|one| in_words(one, predicted.len() > 1)).map(Block::Text));
+        blocks.extend(
+            predicted
+                .iter()
+                .flat_map(|one| in_words(one, predicted.len() > 1))
+                .map(Block::Text),
+        );
     }
-    let passed: Vec<Predicted<'_>> = predicted.into_iter().filter(|(_, said)| !said.sizes.is_empty()).collect();
+    let passed: Vec<Predicted<'_>> = predicted
+        .into_iter()
+        .filter(|(_, said)| !said.sizes.is_empty())
+        .collect();
     if !passed.is_empty() {
         blocks.push(sizes(&passed));
         blocks.extend(figures(&passed));
     }
-    let without: Vec<&str> =
-        with_cache.iter().filter(|subject| !known(subject)).map(|subject| subject.run.file.as_str()).collect();
+    let without: Vec<&str> = with_cache
+        .iter()
+        .filter(|subject| !known(subject))
+        .map(|subject| subject.run.file.as_str())
+        .collect();
     blocks.extend(no_trace(&without).map(Block::Text));
-    let (id, title) = ("cache-sizes".to_owned(), "Program cache at other sizes".to_owned());
+    let (id, title) = (
+        "cache-sizes".to_owned(),
+        "Program cache at other sizes".to_owned(),
+    );
     (!blocks.is_empty()).then_some(Section { id, title, blocks })
 }
 
@@ -63,8 +80,20 @@ fn no_trace(files: &[&str]) -> Option<String> {
 fn self_test(predicted: &[Predicted<'_>]) -> Block {
     let note = "The recorded size, simulated over the lookups of public blocks: what is predicted of it against what was recorded. If \
                 a counter is off by more than 10 % (by more than 10 where fewer than 100 were recorded), no other size is predicted.";
-    let columns = [("Run", ""), ("Counter", ""), ("Entries", ""), ("Recorded", ""), ("Predicted", ""), ("Off by", "%")];
-    let mut table = table("cache-self-test", "The recorded size, predicted", &columns, note);
+    let columns = [
+        ("Run", ""),
+        ("Counter", ""),
+        ("Entries", ""),
+        ("Recorded", ""),
+        ("Predicted", ""),
+        ("Off by", "%"),
+    ];
+    let mut table = table(
+        "cache-self-test",
+        "The recorded size, predicted",
+        &columns,
+        note,
+    );
     for (subject, said) in predicted {
         let row = |counter: &Counter| {
             vec![
@@ -86,7 +115,11 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
     let mut words = Vec::new();
     let reasons = said.reasons.join("; ");
     if !said.self_test_passed {
-        let visible = if reasons.is_empty() { "none in the recording and the trace".to_owned() } else { reasons };
+        let visible = if reasons.is_empty() {
+            "none in the recording and the trace".to_owned()
+        } else {
+            reasons
+        };
         words.push(format!(
             "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: {visible}."
         ));
@@ -96,7 +129,10 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
     if said.self_test_passed {
         words.push(match said.enough_entries {
             Some(entries) => {
-                format!("From {} entries on, more saves less than 1 % of the time of replay.", count(entries))
+                format!(
+                    "From {} entries on, more saves less than 1 % of the time of replay.",
+                    count(entries)
+                )
             }
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
@@ -108,14 +144,24 @@ fn in_words((subject, said): &Predicted<'_>, several: bool) -> Vec<String> {
             sizes.join(", ")
         ));
     }
-    let name = |words: String| if several { format!("{}: {words}", subject.name) } else { words };
+    let name = |words: String| {
+        if several {
+            format!("{}: {words}", subject.name)
+        } else {
+            words
+        }
+    };
     words.into_iter().map(name).collect()
 }
 
 fn sizes(passed: &[Predicted<'_>]) -> Block {
     let seeds: Vec<String> = passed.iter().map(|(_, said)| count(said.seeds)).collect();
     let same = seeds.windows(2).all(|pair| pair.first() == pair.last());
-    let seeds = if same { seeds.into_iter().take(1).collect() } else { seeds };
+    let seeds = if same {
+        seeds.into_iter().take(1).collect()
+    } else {
+        seeds
+    };
     let note = format!(
         "Means of {} simulated runs; one real run is within the interval with 95 %, if the load is the same. Cache time is \
          program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in the cache at \
@@ -132,13 +178,25 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         ("Cache time", "s"),
         ("Code in it", "MiB"),
     ];
-    let mut table = table("cache-sizes", "The program cache at other sizes", &columns, &note);
+    let mut table = table(
+        "cache-sizes",
+        "The program cache at other sizes",
+        &columns,
+        &note,
+    );
     for (subject, said) in passed {
         let row = |size: &Size| {
             vec![
                 text(Some(&subject.name), ""),
                 number(Some(size.entries as f64), 0, ""),
-                text(Some(if size.entries == said.recorded_entries { "yes" } else { "no" }), ""),
+                text(
+                    Some(if size.entries == said.recorded_entries {
+                        "yes"
+                    } else {
+                        "no"
+                    }),
+                    "",
+                ),
                 estimate(Some(size.misses), 1.0, 0, ""),
                 estimate(Some(size.reloads), 1.0, 0, ""),
                 estimate(Some(size.evictions), 1.0, 0, ""),
@@ -155,7 +213,12 @@ fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
     match range {
         Some(range) => {
             let [value, low, high] = [range.mean, range.low, range.high].map(|value| value * scale);
-            Cell::Estimate { value, low, high, decimals }
+            Cell::Estimate {
+                value,
+                low,
+                high,
+                decimals,
+            }
         }
         None => Cell::Missing(why.to_owned()),
     }
@@ -174,29 +237,61 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let draw = |(id, title, label, unit): (&str, &str, &str, &str),
                 of: &dyn Fn(&Size) -> Option<Range>,
                 recorded: &dyn Fn(&Prediction) -> Option<f64>| {
-        let series: Vec<Curve> = passed.iter().filter_map(|one| curve(one, passed.len() > 1, of, recorded)).collect();
+        let series: Vec<Curve> = passed
+            .iter()
+            .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
+            .collect();
         let (x_label, y_label) = ("Entries of the program cache".to_owned(), label.to_owned());
-        let chart = Curves { x_label, y_label, unit: unit.to_owned(), series, ..Curves::default() };
+        let chart = Curves {
+            x_label,
+            y_label,
+            unit: unit.to_owned(),
+            series,
+            ..Curves::default()
+        };
         (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
     };
     let all = [
-        draw(("cache-sizes-misses", "Misses by size", "Misses", ""), &|size| Some(size.misses), &recorded("misses")),
+        draw(
+            ("cache-sizes-misses", "Misses by size", "Misses", ""),
+            &|size| Some(size.misses),
+            &recorded("misses"),
+        ),
         draw(
             ("cache-sizes-reloads", "Reloads by size", "Reloads", ""),
             &|size| Some(size.reloads),
             &recorded("reloads"),
         ),
         draw(
-            ("cache-sizes-evictions", "Evictions by size", "Evictions", ""),
+            (
+                "cache-sizes-evictions",
+                "Evictions by size",
+                "Evictions",
+                "",
+            ),
             &|size| Some(size.evictions),
             &recorded("evictions"),
         ),
-        draw(("cache-sizes-time", "Program cache time by size", "Time (s)", ""), &|size| size.seconds, &|said| {
-            said.recorded_seconds
-        }),
-        draw(("cache-sizes-code", "Code in the program cache by size", "Code", "B"), &|size| size.code_bytes, &|_| {
-            None
-        }),
+        draw(
+            (
+                "cache-sizes-time",
+                "Program cache time by size",
+                "Time (s)",
+                "",
+            ),
+            &|size| size.seconds,
+            &|said| said.recorded_seconds,
+        ),
+        draw(
+            (
+                "cache-sizes-code",
+                "Code in the program cache by size",
+                "Code",
+                "B",
+            ),
+            &|size| size.code_bytes,
+            &|_| None,
+        ),
     ];
     all.into_iter().flatten().collect()
 }
@@ -207,12 +302,25 @@ fn curve(
     of: &dyn Fn(&Size) -> Option<Range>,
     recorded: &dyn Fn(&Prediction) -> Option<f64>,
 ) -> Option<Curve> {
-    let point =
-        |size: &Size| Some((size.entries as f64, of(size).map(|range| (range.mean, Some((range.low, range.high))))?));
+    let point = |size: &Size| {
+        Some((
+            size.entries as f64,
+            of(size).map(|range| (range.mean, Some((range.low, range.high))))?,
+        ))
+    };
     let points: Vec<_> = said.sizes.iter().filter_map(point).collect();
-    let name = if several { subject.name.clone() } else { "predicted".to_owned() };
+    let name = if several {
+        subject.name.clone()
+    } else {
+        "predicted".to_owned()
+    };
     let recorded = recorded(said).map(|value| (said.recorded_entries as f64, value));
-    (!points.is_empty()).then(|| Curve { name, run: subject.id.clone(), points, recorded })
+    (!points.is_empty()).then(|| Curve {
+        name,
+        run: subject.id.clone(),
+        points,
+        recorded,
+    })
 }
 
 #[cfg(test)]
@@ -222,7 +330,11 @@ mod tests {
     use faultline_stats::block::Plan;
 
     fn range(mean: f64) -> Range {
-        Range { mean, low: mean * 0.9, high: mean * 1.1 }
+        Range {
+            mean,
+            low: mean * 0.9,
+            high: mean * 1.1,
+        }
     }
 
     fn prediction() -> Prediction {
@@ -235,7 +347,12 @@ mod tests {
             seconds: None,
             code_bytes: Some(range(entries as f64 * MIB)),
         };
-        let counter = Counter { name: "misses", recorded: 2_000, predicted: 1_950.0, bias_percent: Some(-2.5) };
+        let counter = Counter {
+            name: "misses",
+            recorded: 2_000,
+            predicted: 1_950.0,
+            bias_percent: Some(-2.5),
+        };
         Prediction {
             version: "2.1.14".to_owned(),
             recorded_entries: 512,
@@ -253,8 +370,16 @@ mod tests {
 
     fn chapter(
         said: Result<Prediction, String>,
-    ) -> (Vec<String>, Vec<(String, Chart)>, Vec<super::super::model::Table>) {
-        let run = Run { file: "run.fltl".to_owned(), cache_sizes: Some(said), ..Run::default() };
+    ) -> (
+        Vec<String>,
+        Vec<(String, Chart)>,
+        Vec<super::super::model::Table>,
+    ) {
+        let run = Run {
+            file: "run.fltl".to_owned(),
+            cache_sizes: Some(said),
+            ..Run::default()
+        };
         let subjects = Subjects::new(std::slice::from_ref(&run), &Plan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for block in section(&subjects).unwrap().blocks {
@@ -271,29 +396,78 @@ mod tests {
     fn memory_is_drawn_where_sizes_are_known_and_what_is_not_known_is_said() {
         let (texts, charts, tables) = chapter(Ok(prediction()));
         let texts = texts.join("\n");
-        assert!(texts.contains("Known to weaken predictions: it began in the middle."), "{texts}");
-        assert!(texts.contains("Nothing can be said of 1,024, 2,048 entries"), "{texts}");
-        assert!(texts.contains("Which size is enough is not known"), "{texts}");
+        assert!(
+            texts.contains("Known to weaken predictions: it began in the middle."),
+            "{texts}"
+        );
+        assert!(
+            texts.contains("Nothing can be said of 1,024, 2,048 entries"),
+            "{texts}"
+        );
+        assert!(
+            texts.contains("Which size is enough is not known"),
+            "{texts}"
+        );
         let ids: Vec<&str> = charts.iter().map(|(id, _)| id.as_str()).collect();
         // Without times no figure of them.
-        assert_eq!(ids, ["cache-sizes-misses", "cache-sizes-reloads", "cache-sizes-evictions", "cache-sizes-code"]);
-        let Some((_, Chart::Curves(code))) = charts.last() else { panic!("{charts:?}") };
+        assert_eq!(
+            ids,
+            [
+                "cache-sizes-misses",
+                "cache-sizes-reloads",
+                "cache-sizes-evictions",
+                "cache-sizes-code"
+            ]
+        );
+        let Some((_, Chart::Curves(code))) = charts.last() else {
+            panic!("{charts:?}")
+        };
         assert_eq!((code.unit.as_str(), code.series.len()), ("B", 1));
-        assert_eq!(code.series[0].points[1], (512.0, (512.0 * MIB, Some((512.0 * MIB * 0.9, 512.0 * MIB * 1.1)))));
-        let Some((_, Chart::Curves(misses))) = charts.first() else { panic!("{charts:?}") };
+        assert_eq!(
+            code.series[0].points[1],
+            (
+                512.0,
+                (512.0 * MIB, Some((512.0 * MIB * 0.9, 512.0 * MIB * 1.1)))
+            )
+        );
+        let Some((_, Chart::Curves(misses))) = charts.first() else {
+            panic!("{charts:?}")
+        };
         assert_eq!(misses.series[0].recorded, Some((512.0, 2_000.0)));
-        let [_, sizes] = tables.as_slice() else { panic!("{tables:?}") };
-        let titles: Vec<&str> = sizes.columns.iter().map(|column| column.title.as_str()).collect();
-        assert!(titles.contains(&"Code in it") && !titles.contains(&"Cache time"), "{titles:?}");
-        assert!(sizes.note.contains("Means of 8 simulated runs") && sizes.note.contains(NO_TIMES), "{}", sizes.note);
+        let [_, sizes] = tables.as_slice() else {
+            panic!("{tables:?}")
+        };
+        let titles: Vec<&str> = sizes
+            .columns
+            .iter()
+            .map(|column| column.title.as_str())
+            .collect();
+        assert!(
+            titles.contains(&"Code in it") && !titles.contains(&"Cache time"),
+            "{titles:?}"
+        );
+        assert!(
+            sizes.note.contains("Means of 8 simulated runs") && sizes.note.contains(NO_TIMES),
+            "{}",
+            sizes.note
+        );
     }
 
     #[test]
     fn a_failed_self_test_leaves_its_table_and_its_reasons() {
-        let failed = Prediction { self_test_passed: false, sizes: Vec::new(), unknown: Vec::new(), ..prediction() };
+        let failed = Prediction {
+            self_test_passed: false,
+            sizes: Vec::new(),
+            unknown: Vec::new(),
+            ..prediction()
+        };
         let (texts, charts, tables) = chapter(Ok(failed));
         assert!(charts.is_empty() && tables.len() == 1);
-        assert!(texts[0].contains("no other size is predicted. Visible reasons: it began in the middle."), "{texts:?}");
+        assert!(
+            texts[0]
+                .contains("no other size is predicted. Visible reasons: it began in the middle."),
+            "{texts:?}"
+        );
         let (texts, charts, tables) = chapter(Err("the trace is damaged".to_owned()));
         assert!(charts.is_empty() && tables.is_empty());
         assert_eq!(texts, ["run: nothing is predicted: the trace is damaged."]);

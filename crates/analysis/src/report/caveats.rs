@@ -15,17 +15,51 @@ use faultline_text::moment;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
-    let said = |caveat: Caveat| model::Caveat { what: caveat.what(), remedy: caveat.remedy().to_owned() };
+    let said = |caveat: Caveat| model::Caveat {
+        what: caveat.what(),
+        remedy: caveat.remedy().to_owned(),
+    };
     let (several, all) = (subjects.arms.len() > 1, subjects.all.len());
     let mut caveats = together(subjects.all.iter().filter_map(of_recording).collect(), all);
-    caveats.extend(together(subjects.all.iter().filter_map(clock_set).collect(), all));
-    caveats.extend(if several { of_arms(subjects, same_slots) } else { Vec::new() }.into_iter().map(said));
+    caveats.extend(together(
+        subjects.all.iter().filter_map(clock_set).collect(),
+        all,
+    ));
+    caveats.extend(
+        if several {
+            of_arms(subjects, same_slots)
+        } else {
+            Vec::new()
+        }
+        .into_iter()
+        .map(said),
+    );
     let part = several.then(|| subjects.compared());
-    let of_runs = |subject| of_run(subject, part).into_iter().map(|one| Single::of(subject, one));
-    caveats.extend(together(subjects.all.iter().flat_map(of_runs).collect(), all));
-    caveats.extend(together(subjects.all.iter().filter_map(shortly).collect(), all));
-    caveats.extend(together(subjects.all.iter().filter_map(few_slots).collect(), all));
-    caveats.extend(together(subjects.all.iter().filter_map(|subject| idle(subjects, subject)).collect(), all));
+    let of_runs = |subject| {
+        of_run(subject, part)
+            .into_iter()
+            .map(|one| Single::of(subject, one))
+    };
+    caveats.extend(together(
+        subjects.all.iter().flat_map(of_runs).collect(),
+        all,
+    ));
+    caveats.extend(together(
+        subjects.all.iter().filter_map(shortly).collect(),
+        all,
+    ));
+    caveats.extend(together(
+        subjects.all.iter().filter_map(few_slots).collect(),
+        all,
+    ));
+    caveats.extend(together(
+        subjects
+            .all
+            .iter()
+            .filter_map(|subject| idle(subjects, subject))
+            .collect(),
+        all,
+    ));
     caveats.extend(unreliable(subjects));
     caveats
 }
@@ -41,8 +75,14 @@ struct Single {
 impl Single {
     fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> Single {
         let whole = caveat.what();
-        let what = whole.strip_prefix(&format!("{}: ", subject.name)).unwrap_or(&whole);
-        Single { run: subject.name.clone(), what: what.trim_end_matches('.').to_owned(), remedy }
+        let what = whole
+            .strip_prefix(&format!("{}: ", subject.name))
+            .unwrap_or(&whole);
+        Single {
+            run: subject.name.clone(),
+            what: what.trim_end_matches('.').to_owned(),
+            remedy,
+        }
     }
 }
 
@@ -56,10 +96,13 @@ type Said = (String, Vec<String>);
 fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
     let mut kinds: Vec<(&'static str, Vec<Said>)> = Vec::new();
     for Single { run, what, remedy } in singles {
-        let at = kinds.iter().position(|(known, _)| *known == remedy).unwrap_or_else(|| {
-            kinds.push((remedy, Vec::new()));
-            kinds.len() - 1
-        });
+        let at = kinds
+            .iter()
+            .position(|(known, _)| *known == remedy)
+            .unwrap_or_else(|| {
+                kinds.push((remedy, Vec::new()));
+                kinds.len() - 1
+            });
         let said = &mut kinds[at].1;
         match said.iter_mut().find(|(known, _)| *known == what) {
             Some((_, runs)) => runs.push(run),
@@ -72,7 +115,10 @@ fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
         if said.len() > NAMED {
             parts.push(format!("and {} more runs likewise", said.len() - NAMED));
         }
-        model::Caveat { what: format!("{}.", parts.join("; ")), remedy: remedy.to_owned() }
+        model::Caveat {
+            what: format!("{}.", parts.join("; ")),
+            remedy: remedy.to_owned(),
+        }
     };
     kinds.into_iter().map(caveat).collect()
 }
@@ -83,14 +129,23 @@ fn listed(runs: &[String], all: usize) -> String {
         return "Every run".to_owned();
     }
     if runs.len() > NAMED {
-        return format!("{} and {} more runs", runs[..NAMED].join("; "), runs.len() - NAMED);
+        return format!(
+            "{} and {} more runs",
+            runs[..NAMED].join("; "),
+            runs.len() - NAMED
+        );
     }
     runs.join("; ")
 }
 
 fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     let with = |runs: usize| -> Vec<String> {
-        subjects.arms.iter().filter(|arm| subjects.of(arm).count() == runs).cloned().collect()
+        subjects
+            .arms
+            .iter()
+            .filter(|arm| subjects.of(arm).count() == runs)
+            .cloned()
+            .collect()
     };
     let mut found = Vec::new();
     let (one, two) = (with(1), with(2));
@@ -98,23 +153,43 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
         found.push(Caveat::OneRunPerArm { arms: one });
     }
     if !two.is_empty() {
-        found.push(Caveat::TooFewRuns { arms: two, needed: RUNS_FOR_A_TEST });
+        found.push(Caveat::TooFewRuns {
+            arms: two,
+            needed: RUNS_FOR_A_TEST,
+        });
     }
     if !same_slots {
         found.push(load(subjects));
     }
-    let versions = distinct(subjects.all.iter().flat_map(|subject| subject.run.facts.versions.iter().cloned()));
+    let versions = distinct(
+        subjects
+            .all
+            .iter()
+            .flat_map(|subject| subject.run.facts.versions.iter().cloned()),
+    );
     if versions.len() > 1 {
-        found.push(Caveat::DifferentVersions { versions: versions.clone() });
+        found.push(Caveat::DifferentVersions {
+            versions: versions.clone(),
+        });
     }
-    let before: Vec<String> =
-        versions.into_iter().filter(|version| counts_hits_as_before_4_4(version) == Some(true)).collect();
+    let before: Vec<String> = versions
+        .into_iter()
+        .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
+        .collect();
     if !before.is_empty() {
         found.push(Caveat::HitsNotComparable { versions: before });
     }
     found.extend(machines(subjects));
-    let begun: Vec<(f64, &str)> =
-        subjects.all.iter().map(|subject| (subject.run.origin_unix_ns as f64 / 1e9, subject.arm.as_str())).collect();
+    let begun: Vec<(f64, &str)> = subjects
+        .all
+        .iter()
+        .map(|subject| {
+            (
+                subject.run.origin_unix_ns as f64 / 1e9,
+                subject.arm.as_str(),
+            )
+        })
+        .collect();
     found.extend(not_interleaved(&begun));
     found
 }
@@ -123,8 +198,10 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
 fn load(subjects: &Subjects<'_>) -> Caveat {
     let means: Vec<f64> = (subjects.arms.iter())
         .filter_map(|arm| {
-            let tps: Vec<f64> =
-                subjects.of(arm).filter_map(|subject| subject.usual.tps.usual.map(|tps| tps.mean_of_all)).collect();
+            let tps: Vec<f64> = subjects
+                .of(arm)
+                .filter_map(|subject| subject.usual.tps.usual.map(|tps| tps.mean_of_all))
+                .collect();
             (!tps.is_empty()).then(|| tps.iter().sum::<f64>() / tps.len() as f64)
         })
         .collect();
@@ -138,10 +215,18 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let facts = || subjects.all.iter().map(|subject| &subject.run.facts);
     let kernels = distinct(facts().filter_map(|facts| facts.kernel.clone()));
     let processors = distinct(facts().filter_map(|facts| facts.cpu.clone()));
-    let memory = distinct(facts().filter_map(|facts| facts.memory).map(|bytes| super::cells::bytes(bytes as f64)));
-    let differs = |what: &str, all: &[String]| (all.len() > 1).then(|| format!("{what}: {}", all.join(" against ")));
-    let differences: Vec<String> =
-        [differs("CPU", &processors), differs("memory", &memory)].into_iter().flatten().collect();
+    let memory = distinct(
+        facts()
+            .filter_map(|facts| facts.memory)
+            .map(|bytes| super::cells::bytes(bytes as f64)),
+    );
+    let differs = |what: &str, all: &[String]| {
+        (all.len() > 1).then(|| format!("{what}: {}", all.join(" against ")))
+    };
+    let differences: Vec<String> = [differs("CPU", &processors), differs("memory", &memory)]
+        .into_iter()
+        .flatten()
+        .collect();
     let mut found = Vec::new();
     if !differences.is_empty() {
         found.push(Caveat::DifferentHardware { differences });
@@ -169,21 +254,37 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
     let mut found = Vec::new();
     let gaps: Vec<f64> = course.gaps_of_the_run().map(|gap| gap.seconds()).collect();
     if !gaps.is_empty() {
-        found.push(Caveat::DaemonGaps { run: run.clone(), gaps: gaps.len(), seconds: gaps.iter().sum() });
+        found.push(Caveat::DaemonGaps {
+            run: run.clone(),
+            gaps: gaps.len(),
+            seconds: gaps.iter().sum(),
+        });
     }
     if course.restarts > 0 {
-        found.push(Caveat::Restarts { run: run.clone(), restarts: course.restarts });
+        found.push(Caveat::Restarts {
+            run: run.clone(),
+            restarts: course.restarts,
+        });
     }
     found.extend(not_at_tip(subject));
     if let Some(unknown) = subject.usual.tps.unknown.filter(|unknown| *unknown > 0) {
-        found.push(Caveat::UnknownSeconds { run: run.clone(), unknown, of: unknown + subject.usual.tps.known });
+        found.push(Caveat::UnknownSeconds {
+            run: run.clone(),
+            unknown,
+            of: unknown + subject.usual.tps.known,
+        });
     }
-    let sizes = [Signal::CapacityConfigured, Signal::CapacityObserved].map(|signal| capacity(subject.run, signal));
+    let sizes = [Signal::CapacityConfigured, Signal::CapacityObserved]
+        .map(|signal| capacity(subject.run, signal));
     if let [Some(configured), Some(observed)] = sizes
         && observed > configured
     {
         let (configured, observed) = (configured as u64, observed as u64);
-        found.push(Caveat::CacheSizeObserved { run: run.clone(), configured, observed });
+        found.push(Caveat::CacheSizeObserved {
+            run: run.clone(),
+            configured,
+            observed,
+        });
     }
     // Where the time at the tip is compared already, that is no remedy.
     let remedy = |caveat: &Caveat| match caveat {
@@ -227,7 +328,11 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
         what: format!(
             "Intervals within runs that cannot be fully trusted: {}.{}",
             metrics.join(", "),
-            if subjects.arms.len() > 1 { " The comparison of arms does not use them." } else { "" }
+            if subjects.arms.len() > 1 {
+                " The comparison of arms does not use them."
+            } else {
+                ""
+            }
         ),
         remedy: "Record longer; the table below the intervals says why for each.".to_owned(),
     })
@@ -235,18 +340,29 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
 
 /// A run that kept up for so short a time that this says little.
 fn shortly(subject: &Subject<'_>) -> Option<Single> {
-    subject.measured.course.kept_up.answer.filter(|kept_up| *kept_up)?;
+    subject
+        .measured
+        .course
+        .kept_up
+        .answer
+        .filter(|kept_up| *kept_up)?;
     let seconds = subject.measured.windows.steady?.seconds();
     (seconds < LONG_ENOUGH).then(|| Single {
         run: subject.name.clone(),
-        what: format!("it was at the tip for only {}, so that it kept up says little", duration(seconds)),
+        what: format!(
+            "it was at the tip for only {}, so that it kept up says little",
+            duration(seconds)
+        ),
         remedy: "Record at least ten minutes at the tip.",
     })
 }
 
 /// A run of which a quantile of replay times is asked and too few slots were replayed for it.
 fn few_slots(subject: &Subject<'_>) -> Option<Single> {
-    let (slots, needed) = (subject.usual.replay.iter().flatten().count(), fewest_for(0.95));
+    let (slots, needed) = (
+        subject.usual.replay.iter().flatten().count(),
+        fewest_for(0.95),
+    );
     (slots > 0 && slots < needed).then(|| Single {
         run: subject.name.clone(),
         what: format!(
@@ -275,7 +391,11 @@ fn clock_set(subject: &Subject<'_>) -> Option<Single> {
     };
     let all: Vec<String> = run.clock_steps.iter().take(NAMED).map(said).collect();
     let more = run.clock_steps.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} times more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" and {more} times more")
+    } else {
+        String::new()
+    };
     (!all.is_empty()).then(|| Single {
         run: subject.name.clone(),
         what: format!(
@@ -289,11 +409,20 @@ fn clock_set(subject: &Subject<'_>) -> Option<Single> {
 
 fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     let window = subject.measured.windows.executing?;
-    if subject.measured.course.kept_up.share.is_some_and(|share| share >= KEPT_UP) {
+    if subject
+        .measured
+        .course
+        .kept_up
+        .share
+        .is_some_and(|share| share >= KEPT_UP)
+    {
         return None;
     }
     let told = subject.run.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = subject.measured.course.time_in(subject.run, "at_tip", window);
+    let seconds = subject
+        .measured
+        .course
+        .time_in(subject.run, "at_tip", window);
     Some(Caveat::NotAtTip {
         run: subject.name.clone(),
         seconds_at_tip: told.then_some(seconds),
@@ -302,13 +431,26 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
 }
 
 fn of_recording(subject: &Subject<'_>) -> Option<Single> {
-    let caveat = |what: &str, remedy| Some(Single { run: subject.name.clone(), what: what.to_owned(), remedy });
+    let caveat = |what: &str, remedy| {
+        Some(Single {
+            run: subject.name.clone(),
+            what: what.to_owned(),
+            remedy,
+        })
+    };
     if subject.run.facts.demo {
-        return caveat("recorded from the daemon's demonstration; the numbers mean nothing", "Record a validator.");
+        return caveat(
+            "recorded from the daemon's demonstration; the numbers mean nothing",
+            "Record a validator.",
+        );
     }
     if let Some(from) = &subject.run.salvaged {
-        let what = format!("salvaged from {from}: rows are missing, and it may end before the run did");
-        return caveat(&what, "Use the whole recording if there is one, or run again.");
+        let what =
+            format!("salvaged from {from}: rows are missing, and it may end before the run did");
+        return caveat(
+            &what,
+            "Use the whole recording if there is one, or run again.",
+        );
     }
     if !subject.run.finished && !subject.run.ticks.is_empty() {
         return caveat(

@@ -11,14 +11,20 @@ pub const GIB: f64 = 1_073_741_824.0;
 pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
         // The sum of nothing is -0.
-        Some(value) => Cell::Number { value: value + 0.0, decimals },
+        Some(value) => Cell::Number {
+            value: value + 0.0,
+            decimals,
+        },
         None => Cell::Missing(why.to_owned()),
     }
 }
 
 /// A count of things of which there always is one.
 pub fn count(value: usize) -> Cell {
-    Cell::Number { value: value as f64, decimals: 0 }
+    Cell::Number {
+        value: value as f64,
+        decimals: 0,
+    }
 }
 
 /// Words; without any, why.
@@ -31,7 +37,10 @@ pub fn text(words: Option<&str>, why: &str) -> Cell {
 
 /// An empty table. `columns` are titles with their units.
 pub fn table(id: &str, title: &str, columns: &[(&str, &str)], note: &str) -> Table {
-    let column = |(title, unit): &(&str, &str)| Column { title: (*title).to_owned(), unit: (*unit).to_owned() };
+    let column = |(title, unit): &(&str, &str)| Column {
+        title: (*title).to_owned(),
+        unit: (*unit).to_owned(),
+    };
     Table {
         id: id.to_owned(),
         title: title.to_owned(),
@@ -48,12 +57,18 @@ pub fn without_missing(mut table: Table) -> Table {
             Some(Cell::Missing(why)) => Some(why.clone()),
             _ => None,
         };
-        let mut all = table.rows.iter().map(of_row).collect::<Option<Vec<String>>>()?;
+        let mut all = table
+            .rows
+            .iter()
+            .map(of_row)
+            .collect::<Option<Vec<String>>>()?;
         all.sort();
         all.dedup();
         (!all.is_empty()).then(|| all.join("; "))
     };
-    let reasons: Vec<Option<String>> = (0..table.columns.len()).map(|index| why(index).filter(|_| index > 0)).collect();
+    let reasons: Vec<Option<String>> = (0..table.columns.len())
+        .map(|index| why(index).filter(|_| index > 0))
+        .collect();
     let mut left_out: Vec<(&str, Vec<&str>)> = Vec::new();
     for (column, why) in table.columns.iter().zip(&reasons) {
         let Some(why) = why else { continue };
@@ -63,7 +78,10 @@ pub fn without_missing(mut table: Table) -> Table {
         }
     }
     for (why, columns) in left_out {
-        table.note.push_str(&format!(" Columns left out ({why}): {}.", columns.join(", ")));
+        table.note.push_str(&format!(
+            " Columns left out ({why}): {}.",
+            columns.join(", ")
+        ));
     }
     let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
     let mut index = 0..;
@@ -77,7 +95,12 @@ pub fn without_missing(mut table: Table) -> Table {
 
 /// A figure as a block.
 pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) -> Block {
-    Block::Figure(Figure { id: id.to_owned(), title: title.to_owned(), caption: caption.to_owned(), chart })
+    Block::Figure(Figure {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        chart,
+    })
 }
 
 /// Small letters, digits and single dashes; never empty.
@@ -91,7 +114,11 @@ pub fn slug(name: &str) -> String {
         }
     }
     let slug = slug.trim_end_matches('-');
-    if slug.is_empty() { "run".to_owned() } else { slug.chars().take(60).collect() }
+    if slug.is_empty() {
+        "run".to_owned()
+    } else {
+        slug.chars().take(60).collect()
+    }
 }
 
 /// `1 h 02 min`, `3 min 20 s`, `12.5 s`.
@@ -107,9 +134,18 @@ pub fn duration(seconds: f64) -> String {
 
 /// `set forward by 1 h`, `set back by 12.5 s`.
 pub fn clock_step(step: &ClockStep) -> String {
-    let way = if step.seconds < 0.0 { "back" } else { "forward" };
+    let way = if step.seconds < 0.0 {
+        "back"
+    } else {
+        "forward"
+    };
     let long = duration(step.seconds.abs());
-    format!("set {way} by {}", long.strip_suffix(" 00 min").or_else(|| long.strip_suffix(" 00 s")).unwrap_or(&long))
+    format!(
+        "set {way} by {}",
+        long.strip_suffix(" 00 min")
+            .or_else(|| long.strip_suffix(" 00 s"))
+            .unwrap_or(&long)
+    )
 }
 
 /// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.
@@ -138,7 +174,11 @@ mod tests {
         let set = |seconds| clock_step(&ClockStep { at: 0.0, seconds });
         assert_eq!(
             [set(3600.0), set(-120.0), set(-12.5)],
-            ["set forward by 1 h", "set back by 2 min", "set back by 12.5 s"]
+            [
+                "set forward by 1 h",
+                "set back by 2 min",
+                "set back by 12.5 s"
+            ]
         );
     }
 

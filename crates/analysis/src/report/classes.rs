@@ -21,20 +21,37 @@ pub(crate) fn histogram(
         .map(|subject| (subject, values(subject)))
         .filter(|(_, set)| set.iter().any(Option::is_some))
         .collect();
-    let pooled: Vec<Option<f64>> = sets.iter().flat_map(|(_, set)| set.iter().copied()).collect();
+    let pooled: Vec<Option<f64>> = sets
+        .iter()
+        .flat_map(|(_, set)| set.iter().copied())
+        .collect();
     let edges = edges(&pooled, upto);
-    let series: Vec<Counts> = sets.iter().map(|(subject, set)| counts(subject, set, &edges)).collect();
+    let series: Vec<Counts> = sets
+        .iter()
+        .map(|(subject, set)| counts(subject, set, &edges))
+        .collect();
     let log = spread(&series);
-    let chart = Histogram { x_label: x_label.to_owned(), y_label: y_label.to_owned(), edges, series, log };
+    let chart = Histogram {
+        x_label: x_label.to_owned(),
+        y_label: y_label.to_owned(),
+        edges,
+        series,
+        log,
+    };
     (!chart.series.is_empty() && chart.edges.len() > 1).then_some(Chart::Histogram(chart))
 }
 
 /// Small whole numbers get a class each, since a class of 1.3 of them means nothing.
 fn edges(values: &[Option<f64>], upto: f64) -> Vec<f64> {
     let top = faultline_stats::summary::quantile(values, upto).unwrap_or(0.0);
-    let whole = values.iter().flatten().all(|value| value.fract() == 0.0 && *value >= 0.0);
+    let whole = values
+        .iter()
+        .flatten()
+        .all(|value| value.fract() == 0.0 && *value >= 0.0);
     if whole && top < MOST_CLASSES as f64 {
-        return (0..=top.ceil() as i64 + 1).map(|edge| edge as f64 - 0.5).collect();
+        return (0..=top.ceil() as i64 + 1)
+            .map(|edge| edge as f64 - 0.5)
+            .collect();
     }
     classes::freedman_diaconis(values, upto, MOST_CLASSES)
 }
@@ -51,7 +68,12 @@ fn counts(subject: &Subject<'_>, values: &[Option<f64>], edges: &[f64]) -> Count
 
 /// Whether the small counts would vanish beside the large ones.
 fn spread(series: &[Counts]) -> bool {
-    let counts = || series.iter().flat_map(|one| one.counts.iter().copied()).filter(|count| *count > 0.0);
+    let counts = || {
+        series
+            .iter()
+            .flat_map(|one| one.counts.iter().copied())
+            .filter(|count| *count > 0.0)
+    };
     let largest = counts().fold(0.0, f64::max);
     let small = counts().filter(|count| *count * 200.0 < largest).count();
     small * 2 > counts().count()

@@ -22,7 +22,10 @@ pub(crate) struct Pair {
 }
 
 /// The arm that all others are compared with, and those; `None` without arms.
-pub(crate) fn reference<'a>(subjects: &'a Subjects<'_>, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
+pub(crate) fn reference<'a>(
+    subjects: &'a Subjects<'_>,
+    primary: &Scalar,
+) -> Option<(&'a str, Vec<&'a str>)> {
     let part = subjects.compared();
     subjects.against(|arm| !values(subjects, arm, primary, part).is_empty())
 }
@@ -30,12 +33,25 @@ pub(crate) fn reference<'a>(subjects: &'a Subjects<'_>, primary: &Scalar) -> Opt
 /// In percent, without a fraction where there is none.
 pub(crate) fn margin(settings: &Settings) -> String {
     let percent = 100.0 * settings.margin;
-    grouped(percent, if (percent - percent.round()).abs() < 0.005 { 0 } else { 2 })
+    grouped(
+        percent,
+        if (percent - percent.round()).abs() < 0.005 {
+            0
+        } else {
+            2
+        },
+    )
 }
 
 /// Every arm against the first that has values of the primary metric.
-pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings: &Settings) -> Vec<Pair> {
-    let Some((reference, others)) = reference(subjects, primary) else { return Vec::new() };
+pub(crate) fn pairs(
+    subjects: &Subjects<'_>,
+    primary: &'static Scalar,
+    settings: &Settings,
+) -> Vec<Pair> {
+    let Some((reference, others)) = reference(subjects, primary) else {
+        return Vec::new();
+    };
     let part = subjects.compared();
     let mut pairs: Vec<Pair> = others
         .iter()
@@ -65,8 +81,10 @@ pub(crate) fn pairs(subjects: &Subjects<'_>, primary: &'static Scalar, settings:
 fn adjust(pairs: &mut [Pair], settings: &Settings) {
     let mut primary: Vec<Comparison> = pairs.iter().map(|pair| pair.primary.clone()).collect();
     arms::conclude_family(&mut primary, settings);
-    let mut family: Vec<Comparison> =
-        pairs.iter().flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone())).collect();
+    let mut family: Vec<Comparison> = pairs
+        .iter()
+        .flat_map(|pair| pair.others.iter().map(|(_, comparison)| comparison.clone()))
+        .collect();
     arms::conclude_family(&mut family, settings);
     let mut family = family.into_iter();
     for (pair, primary) in pairs.iter_mut().zip(primary) {
@@ -81,16 +99,27 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
     let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
-    counted.filter_map(|subject| scalar.value(subject, part.of(subject)?)).collect()
+    counted
+        .filter_map(|subject| scalar.value(subject, part.of(subject)?))
+        .collect()
 }
 
 /// Why it is not the first arm that the others are compared with; nothing where it is.
 fn without_values(subjects: &Subjects<'_>, reference: &str, primary: &Scalar) -> String {
-    let before: Vec<&str> = subjects.arms.iter().map(String::as_str).take_while(|arm| *arm != reference).collect();
+    let before: Vec<&str> = subjects
+        .arms
+        .iter()
+        .map(String::as_str)
+        .take_while(|arm| *arm != reference)
+        .collect();
     if before.is_empty() {
         return String::new();
     }
-    format!(", the first that has values of {}: no run of {} has any", lower(primary.title), before.join(", "))
+    format!(
+        ", the first that has values of {}: no run of {} has any",
+        lower(primary.title),
+        before.join(", ")
+    )
 }
 
 /// The chapter; `None` if there is nothing to compare.
@@ -120,11 +149,18 @@ pub(crate) fn section(
              of its time."
         }
     );
-    let mut blocks = vec![Block::Text(text), Block::Table(primary_table(primary, pairs, settings))];
+    let mut blocks = vec![
+        Block::Text(text),
+        Block::Table(primary_table(primary, pairs, settings)),
+    ];
     blocks.push(Block::Table(others_table(pairs)));
     blocks.push(Block::Table(definitions()));
     blocks.extend(more);
-    Some(Section { id: "comparison".to_owned(), title: "Comparison of the arms".to_owned(), blocks })
+    Some(Section {
+        id: "comparison".to_owned(),
+        title: "Comparison of the arms".to_owned(),
+        blocks,
+    })
 }
 
 fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table {
@@ -162,10 +198,20 @@ fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table
         ));
     }
     if any(|one| one.runs_needed.is_some()) {
-        note.push_str(" Runs needed: in each arm, to see a difference of the margin four times in five.");
+        note.push_str(
+            " Runs needed: in each arm, to see a difference of the margin four times in five.",
+        );
     }
-    let mut listed = table("primary", &format!("Primary metric: {}", lower(primary.title)), &columns, &note);
-    listed.rows = pairs.iter().map(|pair| primary_row(primary, pair)).collect();
+    let mut listed = table(
+        "primary",
+        &format!("Primary metric: {}", lower(primary.title)),
+        &columns,
+        &note,
+    );
+    listed.rows = pairs
+        .iter()
+        .map(|pair| primary_row(primary, pair))
+        .collect();
     without_missing(listed)
 }
 
@@ -188,7 +234,11 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
         number(comparison.welch.map(|welch| welch.p), 4, untested),
         number(comparison.mann_whitney.map(|test| test.p), 4, untested),
         number(comparison.equivalence.map(|test| test.p), 4, untested),
-        number(comparison.runs_needed.map(|runs| runs as f64), 0, "no spread between runs is known"),
+        number(
+            comparison.runs_needed.map(|runs| runs as f64),
+            0,
+            "no spread between runs is known",
+        ),
     ]
 }
 
@@ -203,7 +253,10 @@ fn others_table(pairs: &[Pair]) -> Table {
         ("Reference mean", ""),
         ("Other mean", ""),
     ];
-    let tested = pairs.iter().flat_map(|pair| &pair.others).any(|(_, comparison)| comparison.welch.is_some());
+    let tested = pairs
+        .iter()
+        .flat_map(|pair| &pair.others)
+        .any(|(_, comparison)| comparison.welch.is_some());
     let note = if tested {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
@@ -211,10 +264,14 @@ fn others_table(pairs: &[Pair]) -> Table {
         "Means over runs, each in the metric's unit. Nothing here is tested: these metrics are exploratory."
     };
     let mut listed = table("other-metrics", "All other metrics", &columns, note);
-    let Some(first) = pairs.first() else { return listed };
+    let Some(first) = pairs.first() else {
+        return listed;
+    };
     for (place, (scalar, _)) in first.others.iter().enumerate() {
         for pair in pairs {
-            let Some((_, comparison)) = pair.others.get(place) else { continue };
+            let Some((_, comparison)) = pair.others.get(place) else {
+                continue;
+            };
             let none = "not known of any run of the arm";
             let few = if comparison.reference.runs.min(comparison.other.runs) == 0 {
                 none
@@ -237,11 +294,23 @@ fn others_table(pairs: &[Pair]) -> Table {
 }
 
 fn definitions() -> Table {
-    let columns = [("Metric", ""), ("Name for --primary", ""), ("Unit", ""), ("Definition", "")];
-    let mut listed = table("metrics", "What the metrics are", &columns, "One number a run each.");
+    let columns = [
+        ("Metric", ""),
+        ("Name for --primary", ""),
+        ("Unit", ""),
+        ("Definition", ""),
+    ];
+    let mut listed = table(
+        "metrics",
+        "What the metrics are",
+        &columns,
+        "One number a run each.",
+    );
     listed.rows = (SCALARS.iter())
         .map(|scalar| {
-            [scalar.title, scalar.id, scalar.unit, scalar.definition].map(|words| Cell::Text(words.to_owned())).to_vec()
+            [scalar.title, scalar.id, scalar.unit, scalar.definition]
+                .map(|words| Cell::Text(words.to_owned()))
+                .to_vec()
         })
         .collect();
     listed
@@ -249,7 +318,14 @@ fn definitions() -> Table {
 
 fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
     match interval {
-        Some(Interval { value, low, high, .. }) => Cell::Estimate { value, low, high, decimals },
+        Some(Interval {
+            value, low, high, ..
+        }) => Cell::Estimate {
+            value,
+            low,
+            high,
+            decimals,
+        },
         None => Cell::Missing(why.to_owned()),
     }
 }
@@ -258,7 +334,9 @@ fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
 pub(crate) fn lower(title: &str) -> String {
     let mut chars = title.chars();
     match (chars.next(), chars.clone().next()) {
-        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        (Some(first), Some(second)) if second.is_lowercase() => {
+            first.to_lowercase().chain(chars).collect()
+        }
         _ => title.to_owned(),
     }
 }
@@ -296,13 +374,19 @@ pub(crate) fn way(direction: Direction) -> &'static str {
 fn judged(direction: Direction, better: Better) -> &'static str {
     match (direction, better) {
         (_, Better::Neither) => "",
-        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => ", which is better",
+        (Direction::Lower, Better::Lower) | (Direction::Higher, Better::Higher) => {
+            ", which is better"
+        }
         _ => ", which is worse",
     }
 }
 
 fn p_words(p: f64) -> String {
-    if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") }
+    if p < 0.0001 {
+        "p < 0.0001".to_owned()
+    } else {
+        format!("p = {p:.4}")
+    }
 }
 
 #[cfg(test)]
@@ -312,6 +396,9 @@ mod tests {
     #[test]
     fn an_arm_with_several_runs_of_which_one_has_a_value_is_not_said_to_have_one_run() {
         let compared = arms::compare(&[1.0], &[2.0, 3.0], &Settings::default());
-        assert_eq!(words(&compared, &SCALARS[0]), "described, not tested: an arm has a value of a single run only");
+        assert_eq!(
+            words(&compared, &SCALARS[0]),
+            "described, not tested: an arm has a value of a single run only"
+        );
     }
 }

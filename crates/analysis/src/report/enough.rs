@@ -29,8 +29,13 @@ struct Enough {
 
 /// A sentence for the only run, and a table; nothing where no run was at the tip.
 pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
-    let at_tip = subjects.all.iter().filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
-    let all: Vec<(&Subject<'_>, Enough)> = at_tip.map(|(subject, steady)| (subject, enough(subject, steady))).collect();
+    let at_tip = subjects
+        .all
+        .iter()
+        .filter_map(|subject| Some((subject, subject.steady.as_ref()?)));
+    let all: Vec<(&Subject<'_>, Enough)> = at_tip
+        .map(|(subject, steady)| (subject, enough(subject, steady)))
+        .collect();
     if all.is_empty() {
         return Vec::new();
     }
@@ -51,7 +56,10 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
                 proven. Either way it holds for the load of the recorded time, without swap. Page cache: file less shmem of \
                 memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut listed = table("enough", "Memory that is proven enough", &columns, note);
-    listed.rows = all.iter().map(|(subject, enough)| row(subject, enough)).collect();
+    listed.rows = all
+        .iter()
+        .map(|(subject, enough)| row(subject, enough))
+        .collect();
     let mut blocks = Vec::new();
     if let (Some(subject), [(_, enough)]) = (subjects.single(), all.as_slice()) {
         blocks.push(Block::Text(sentence(enough, subject.run.facts.memory)));
@@ -68,11 +76,19 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     if !from_start {
         not.push("what its start needs: the recording does not cover it".to_owned());
     }
-    let window = if from_start { measured.windows.all } else { steady.window };
+    let window = if from_start {
+        measured.windows.all
+    } else {
+        steady.window
+    };
     let (unreclaimable, cache, sum) = highest(subject, window);
-    let refaults = [Signal::RefaultFile, Signal::RefaultAnon].map(|signal| total(subject, signal, steady));
+    let refaults =
+        [Signal::RefaultFile, Signal::RefaultAnon].map(|signal| total(subject, signal, steady));
     let refaults = refaults[0].map(|files| files + refaults[1].unwrap_or(0.0));
-    let swapped = within(run, run.signal(Signal::Swap), window).into_iter().flatten().any(|bytes| bytes > 0.0);
+    let swapped = within(run, run.signal(Signal::Swap), window)
+        .into_iter()
+        .flatten()
+        .any(|bytes| bytes > 0.0);
     let limits = within(run, run.signal(Signal::Limit), steady.window);
     let limits: Vec<f64> = limits.into_iter().flatten().collect();
     let limit = limits.iter().copied().reduce(f64::min);
@@ -96,7 +112,10 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
         }
         (Some(true), Some(pages)) if pages <= 0.0 => {
             if sum.is_none() {
-                not.push("how much page cache was in use: memory.stat of its group was not recorded".to_owned());
+                not.push(
+                    "how much page cache was in use: memory.stat of its group was not recorded"
+                        .to_owned(),
+                );
             }
             sum.or(limit)
         }
@@ -110,28 +129,47 @@ fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
             limit
         }
     };
-    Enough { proven, unreclaimable, cache, refaults, not }
+    Enough {
+        proven,
+        unreclaimable,
+        cache,
+        refaults,
+        not,
+    }
 }
 
 /// Whether each process was followed from its start on.
 fn from_start(subject: &Subject<'_>) -> bool {
     let all = &subject.run.processes;
-    let soon = |process: &crate::run::Process| process.started.is_some_and(|at| process.seen - at <= FROM_START);
+    let soon = |process: &crate::run::Process| {
+        process
+            .started
+            .is_some_and(|at| process.seen - at <= FROM_START)
+    };
     !all.is_empty() && all.iter().all(soon)
 }
 
 /// Highest unreclaimable memory, page cache where both together were highest, and that sum.
 fn highest(subject: &Subject<'_>, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = subject.run;
-    let cache = measure::combine(run.signal(Signal::CgroupFile), run.signal(Signal::CgroupShmem), |file, shmem| {
-        (file - shmem).max(0.0)
-    });
+    let cache = measure::combine(
+        run.signal(Signal::CgroupFile),
+        run.signal(Signal::CgroupShmem),
+        |file, shmem| (file - shmem).max(0.0),
+    );
     let unreclaimable = within(run, run.signal(Signal::Unreclaimable), window);
     let cache = within(run, &cache, window);
-    let both = unreclaimable.iter().zip(&cache).filter_map(|(held, cache)| Some(((*held)?, (*cache)?)));
+    let both = unreclaimable
+        .iter()
+        .zip(&cache)
+        .filter_map(|(held, cache)| Some(((*held)?, (*cache)?)));
     let highest = both.max_by(|a, b| (a.0 + a.1).total_cmp(&(b.0 + b.1)));
     let most = unreclaimable.into_iter().flatten().reduce(f64::max);
-    (most, highest.map(|(_, cache)| cache), highest.map(|(held, cache)| held + cache))
+    (
+        most,
+        highest.map(|(_, cache)| cache),
+        highest.map(|(held, cache)| held + cache),
+    )
 }
 
 /// What a counter rose by; `None` if it was not recorded, or too seldom.
@@ -149,14 +187,20 @@ fn sentence(enough: &Enough, installed: Option<u64>) -> String {
     let Some(proven) = enough.proven else {
         return format!("No size of memory is proven enough by this recording.{not}");
     };
-    let than = installed.map(|installed| installed as f64).map_or_else(String::new, |installed| {
-        let less = installed - proven;
-        let share = faultline_text::number(100.0 * less / installed, 0);
-        match less > 0.0 {
-            true => format!(", {} ({share} %) less than the {} that are installed", bytes(less), bytes(installed)),
-            false => format!("; {} are installed", bytes(installed)),
-        }
-    });
+    let than = installed
+        .map(|installed| installed as f64)
+        .map_or_else(String::new, |installed| {
+            let less = installed - proven;
+            let share = faultline_text::number(100.0 * less / installed, 0);
+            match less > 0.0 {
+                true => format!(
+                    ", {} ({share} %) less than the {} that are installed",
+                    bytes(less),
+                    bytes(installed)
+                ),
+                false => format!("; {} are installed", bytes(installed)),
+            }
+        });
     format!(
         "{} of memory are proven enough for what was recorded{than}. Less was not tried, and may be enough.{not}",
         bytes(proven)
@@ -166,7 +210,9 @@ fn sentence(enough: &Enough, installed: Option<u64>) -> String {
 fn row(subject: &Subject<'_>, enough: &Enough) -> Vec<Cell> {
     let gib = |bytes: Option<f64>, why: &str| number(bytes.map(|bytes| bytes / GIB), 3, why);
     let installed = subject.run.facts.memory.map(|bytes| bytes as f64);
-    let less = installed.zip(enough.proven).map(|(installed, proven)| installed - proven);
+    let less = installed
+        .zip(enough.proven)
+        .map(|(installed, proven)| installed - proven);
     vec![
         Cell::Text(subject.name.clone()),
         gib(enough.proven, "nothing is proven"),

@@ -50,18 +50,26 @@ impl Floor {
         let mut rows: Vec<Row> = Vec::new();
         for matched in &paired.matched {
             let of_row = |one: &&Matched| {
-                (one.quantity, &one.reference, &one.other) == (matched.quantity, &matched.reference, &matched.other)
+                (one.quantity, &one.reference, &one.other)
+                    == (matched.quantity, &matched.reference, &matched.other)
             };
             let known = rows.iter().any(|row| {
-                (row.place, &row.reference, &row.other) == (matched.quantity, &matched.reference, &matched.other)
+                (row.place, &row.reference, &row.other)
+                    == (matched.quantity, &matched.reference, &matched.other)
             });
             if let (false, Some(quantity)) = (known, QUANTITIES.get(matched.quantity)) {
-                rows.extend(row(quantity, &paired.matched.iter().filter(of_row).collect::<Vec<_>>()));
+                rows.extend(row(
+                    quantity,
+                    &paired.matched.iter().filter(of_row).collect::<Vec<_>>(),
+                ));
             }
         }
         // The pair comes first: it says how to read the rest.
         rows.sort_by_key(|row| (row.place, !row.twins()));
-        let floor = Floor { rows, margin: settings.margin };
+        let floor = Floor {
+            rows,
+            margin: settings.margin,
+        };
         (floor.has_twins() || floor.rows.iter().any(|row| row.turns > 1)).then_some(floor)
     }
 
@@ -71,8 +79,13 @@ impl Floor {
 
     /// The largest difference that the A/A pair leaves possible, by a quantity; `None` if it was not seen in both.
     fn floor(&self, place: usize) -> Option<f64> {
-        let twins = self.rows.iter().filter(|row| row.twins() && row.place == place);
-        twins.map(|row| row.difference.1.abs().max(row.difference.2.abs())).reduce(f64::max)
+        let twins = self
+            .rows
+            .iter()
+            .filter(|row| row.twins() && row.place == place);
+        twins
+            .map(|row| row.difference.1.abs().max(row.difference.2.abs()))
+            .reduce(f64::max)
     }
 
     /// Whether all of the interval lies beyond the floor; `None` without a floor.
@@ -92,36 +105,65 @@ impl Floor {
         for pair in pairs {
             let names = (pair.reference.clone(), pair.other.clone());
             let metrics = std::iter::once((primary, &mut pair.primary));
-            let others = pair.others.iter_mut().map(|(scalar, comparison)| (*scalar, comparison));
+            let others = pair
+                .others
+                .iter_mut()
+                .map(|(scalar, comparison)| (*scalar, comparison));
             for (scalar, comparison) in metrics.chain(others) {
-                let Conclusion::Differs { p, .. } = comparison.conclusion else { continue };
+                let Conclusion::Differs { p, .. } = comparison.conclusion else {
+                    continue;
+                };
                 let slots = self.row_of(scalar, &names).and_then(|row| self.beyond(row));
                 let runs = spread(subjects, scalar).zip(comparison.difference);
                 let runs = runs.map(|(floor, ends)| ends.low > floor || ends.high < -floor);
                 if slots == Some(false) || runs == Some(false) {
                     let equivalence_p = comparison.equivalence.map(|test| test.p);
-                    comparison.conclusion = Conclusion::Inconclusive { p: Some(p), equivalence_p };
+                    comparison.conclusion = Conclusion::Inconclusive {
+                        p: Some(p),
+                        equivalence_p,
+                    };
                 }
             }
         }
     }
 
     fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
-        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| scalar.id.starts_with(metric));
-        self.rows.iter().filter(about).find(|row| &row.reference == reference && &row.other == other)
+        let about = |row: &&Row| {
+            row.quantity
+                .metrics
+                .iter()
+                .any(|metric| scalar.id.starts_with(metric))
+        };
+        self.rows
+            .iter()
+            .filter(about)
+            .find(|row| &row.reference == reference && &row.other == other)
     }
 
     /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let about = |row: &&Row| {
+            row.quantity
+                .metrics
+                .iter()
+                .any(|metric| primary.id.starts_with(metric))
+        };
         let arms = || self.rows.iter().filter(|row| !row.twins());
         let place = arms().find(about).or_else(|| arms().next())?.place;
         let quantity = QUANTITIES.get(place)?;
         let rows: Vec<&Row> = arms().filter(|row| row.place == place).collect();
         let floor = self.floor(place)?;
         let said = rows.iter().map(|row| match self.beyond(row) {
-            Some(true) => format!("{} with {} than with {}", way(row), row.other, row.reference),
-            _ => format!("no difference beyond it is shown between {} and {}", row.other, row.reference),
+            Some(true) => format!(
+                "{} with {} than with {}",
+                way(row),
+                row.other,
+                row.reference
+            ),
+            _ => format!(
+                "no difference beyond it is shown between {} and {}",
+                row.other, row.reference
+            ),
         });
         let headline = format!(
             "{} per slot, with a bias floor of {} from the A/A pair: {}.",
@@ -141,11 +183,20 @@ impl Floor {
 
     /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
     pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| row.quantity.metrics.iter().any(|metric| primary.id.starts_with(metric));
+        let about = |row: &&Row| {
+            row.quantity
+                .metrics
+                .iter()
+                .any(|metric| primary.id.starts_with(metric))
+        };
         let twins = || self.rows.iter().filter(|row| row.twins());
         let row = twins().find(about).or_else(|| twins().next())?;
-        let headline =
-            format!("{} twice at the same time (A/A): {}, {}.", row.other, lower(row.quantity.name), self.judged(row));
+        let headline = format!(
+            "{} twice at the same time (A/A): {}, {}.",
+            row.other,
+            lower(row.quantity.name),
+            self.judged(row)
+        );
         let standing = match (row.turns >= RUNS_FOR_A_TEST, self.equivalent(row)) {
             (false, _) => VerdictKind::Described,
             (true, true) => VerdictKind::Equivalent,
@@ -156,7 +207,10 @@ impl Floor {
 
     /// A sentence each for the A/A pair and for every arm, by the quantities that are times; none without an A/A pair.
     pub(crate) fn points(&self) -> Vec<String> {
-        let times = self.rows.iter().filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
+        let times = self
+            .rows
+            .iter()
+            .filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
                 let (value, low, high) = row.difference;
@@ -170,16 +224,27 @@ impl Floor {
                 let who = if row.twins() {
                     format!("{} twice at the same time (A/A)", row.other)
                 } else {
-                    format!("{} against {}, slot by slot at the same time", row.other, row.reference)
+                    format!(
+                        "{} against {}, slot by slot at the same time",
+                        row.other, row.reference
+                    )
                 };
-                format!("{}, {who}: {ends}; {}.", row.quantity.name, self.judged(row))
+                format!(
+                    "{}, {who}: {ends}; {}.",
+                    row.quantity.name,
+                    self.judged(row)
+                )
             })
             .collect()
     }
 
     /// A sentence for every two arms, of pairs of runs that were not made at the same time; none beside an A/A pair.
     pub(crate) fn together(&self) -> Vec<String> {
-        let rows = || self.rows.iter().filter(|row| !self.has_twins() && row.turns > 1);
+        let rows = || {
+            self.rows
+                .iter()
+                .filter(|row| !self.has_twins() && row.turns > 1)
+        };
         let mut arms: Vec<(&str, &str)> = Vec::new();
         for row in rows() {
             if !arms.contains(&(row.other.as_str(), row.reference.as_str())) {
@@ -190,11 +255,17 @@ impl Floor {
             let (value, low, high) = row.difference;
             let decimals = usize::from(row.quantity.decimals);
             let ends = format!("[{}, {}]", grouped(low, decimals), grouped(high, decimals));
-            format!("{} {} {ends}", lower(row.quantity.name), amount(row.quantity, value))
+            format!(
+                "{} {} {ends}",
+                lower(row.quantity.name),
+                amount(row.quantity, value)
+            )
         };
         let of = |(other, reference): (&str, &str)| {
-            let said: Vec<String> =
-                rows().filter(|row| row.other == other && row.reference == reference).map(one).collect();
+            let said: Vec<String> = rows()
+                .filter(|row| row.other == other && row.reference == reference)
+                .map(one)
+                .collect();
             format!(
                 "On the same slots, the mean difference of {other} from {reference} over all pairs of runs: {}.",
                 said.join("; ")
@@ -205,7 +276,9 @@ impl Floor {
 
     fn judged(&self, row: &Row) -> String {
         if row.twins() {
-            let percent = grouped(100.0 * self.margin, 1).trim_end_matches(".0").to_owned();
+            let percent = grouped(100.0 * self.margin, 1)
+                .trim_end_matches(".0")
+                .to_owned();
             return match (self.equivalent(row), row.ratio_90) {
                 // Slots of the same turn are not turns: what another one would have shown is open.
                 (true, Some((ratio, low, high))) if row.turns < RUNS_FOR_A_TEST => format!(
@@ -214,22 +287,30 @@ impl Floor {
                     turns(row.turns)
                 ),
                 (true, Some((ratio, low, high))) => {
-                    format!("equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})")
+                    format!(
+                        "equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
+                    )
                 }
                 (true, None) => "no difference in any slot".to_owned(),
                 (false, Some((ratio, low, high))) => format!(
                     "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
                 ),
-                (false, None) => format!("not shown to be equivalent within {percent} %: the first has none of it"),
+                (false, None) => format!(
+                    "not shown to be equivalent within {percent} %: the first has none of it"
+                ),
             };
         }
         match (self.beyond(row), row.turns >= RUNS_FOR_A_TEST) {
             (Some(true), true) => "beyond the bias floor".to_owned(),
             (Some(true), false) => {
-                format!("beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns")
+                format!(
+                    "beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns"
+                )
             }
             (Some(false), _) => "not beyond the bias floor, so not called real".to_owned(),
-            (None, _) => "without a bias floor, since the A/A pair has no such slots in common".to_owned(),
+            (None, _) => {
+                "without a bias floor, since the A/A pair has no such slots in common".to_owned()
+            }
         }
     }
 
@@ -279,7 +360,12 @@ impl Floor {
     }
 
     fn cells(&self, row: &Row) -> Vec<Cell> {
-        let ends = |(value, low, high): Ends, decimals| Cell::Estimate { value, low, high, decimals };
+        let ends = |(value, low, high): Ends, decimals| Cell::Estimate {
+            value,
+            low,
+            high,
+            decimals,
+        };
         let arms = match row.twins() {
             true => format!("{} against itself (A/A)", row.other),
             false => format!("{} against {}", row.other, row.reference),
@@ -290,8 +376,15 @@ impl Floor {
             Cell::Text(unit(row.quantity).to_owned()),
             count(row.turns),
             ends(row.difference, row.quantity.decimals),
-            row.ratio.map_or_else(|| Cell::Missing("the reference's is 0".to_owned()), |ratio| ends(ratio, 3)),
-            number(self.floor(row.place), row.quantity.decimals, "the A/A pair has no such slots in common"),
+            row.ratio.map_or_else(
+                || Cell::Missing("the reference's is 0".to_owned()),
+                |ratio| ends(ratio, 3),
+            ),
+            number(
+                self.floor(row.place),
+                row.quantity.decimals,
+                "the A/A pair has no such slots in common",
+            ),
             Cell::Text(self.judged(row)),
         ]
     }
@@ -316,7 +409,11 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
 }
 
 /// Of one turn its own interval, of two what holds both, of more that of the turns.
-fn together(turns: &[Estimate], level: f64, over: fn(&[f64], f64) -> Option<Interval>) -> Option<Ends> {
+fn together(
+    turns: &[Estimate],
+    level: f64,
+    over: fn(&[f64], f64) -> Option<Interval>,
+) -> Option<Ends> {
     let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
     if turns.len() >= RUNS_FOR_A_TEST {
         return over(&values, level).map(|all| (all.value, all.low, all.high));
@@ -330,9 +427,14 @@ fn together(turns: &[Estimate], level: f64, over: fn(&[f64], f64) -> Option<Inte
 fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
     let part = subjects.compared();
     let value = |subject: &Subject<'_>| scalar.value(subject, part.of(subject)?);
-    let twins = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN));
+    let twins = subjects
+        .all
+        .iter()
+        .filter(|subject| subject.arm.ends_with(TWIN));
     let apart = |twin: &Subject<'_>| {
-        let first = subjects.of(twin.arm.trim_end_matches(TWIN)).find(|first| turn(first) == turn(twin))?;
+        let first = subjects
+            .of(twin.arm.trim_end_matches(TWIN))
+            .find(|first| turn(first) == turn(twin))?;
         Some((value(twin)? - value(first)?).abs())
     };
     twins.filter_map(apart).reduce(f64::max)
@@ -343,19 +445,35 @@ fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
 }
 
 fn way(row: &Row) -> &'static str {
-    if row.difference.0 < 0.0 { "lower" } else { "higher" }
+    if row.difference.0 < 0.0 {
+        "lower"
+    } else {
+        "higher"
+    }
 }
 
 fn turns(count: usize) -> String {
-    if count == 1 { "one turn".to_owned() } else { format!("{count} turns") }
+    if count == 1 {
+        "one turn".to_owned()
+    } else {
+        format!("{count} turns")
+    }
 }
 
 fn unit(quantity: &Quantity) -> &'static str {
-    if quantity.unit.is_empty() { "per slot" } else { quantity.unit }
+    if quantity.unit.is_empty() {
+        "per slot"
+    } else {
+        quantity.unit
+    }
 }
 
 fn amount(quantity: &Quantity, value: f64) -> String {
-    format!("{} {}", grouped(value, usize::from(quantity.decimals)), unit(quantity))
+    format!(
+        "{} {}",
+        grouped(value, usize::from(quantity.decimals)),
+        unit(quantity)
+    )
 }
 
 #[cfg(test)]

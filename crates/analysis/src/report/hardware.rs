@@ -7,10 +7,16 @@ use crate::run::{Drive, Interface, Mount, SystemFacts};
 
 /// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let facts =
-        |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| facts(subjects, id, title, note, of);
+    let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
+        facts(subjects, id, title, note, of)
+    };
     let mut blocks = vec![
-        facts("hardware", "Machine", "As the daemon found it when it began to record.", |facts| &facts.host),
+        facts(
+            "hardware",
+            "Machine",
+            "As the daemon found it when it began to record.",
+            |facts| &facts.host,
+        ),
         facts(
             "validator",
             "Validator",
@@ -21,7 +27,11 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     blocks.push(folders(subjects));
     blocks.push(drives(subjects));
     blocks.push(network(subjects));
-    Section { id: "hardware".to_owned(), title: "Hardware".to_owned(), blocks }
+    Section {
+        id: "hardware".to_owned(),
+        title: "Hardware".to_owned(),
+        blocks,
+    }
 }
 
 /// A row a fact, a column a run.
@@ -32,21 +42,41 @@ fn facts(
     note: &str,
     of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
-    let names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
-    let columns: Vec<(&str, &str)> = std::iter::once("").chain(names).map(|name| (name, "")).collect();
+    let names: Vec<&str> = subjects
+        .all
+        .iter()
+        .map(|subject| subject.name.as_str())
+        .collect();
+    let columns: Vec<(&str, &str)> = std::iter::once("")
+        .chain(names)
+        .map(|name| (name, ""))
+        .collect();
     let mut listed = table(id, title, &columns, note);
     let mut facts: Vec<&str> = Vec::new();
-    for (fact, _) in subjects.all.iter().flat_map(|subject| of(&subject.run.facts)) {
+    for (fact, _) in subjects
+        .all
+        .iter()
+        .flat_map(|subject| of(&subject.run.facts))
+    {
         if !facts.contains(fact) {
             facts.push(fact);
         }
     }
     for fact in facts {
         let of_run = |subject: &Subject<'_>| {
-            let known = of(&subject.run.facts).iter().find(|(name, _)| *name == fact);
-            text(known.map(|(_, words)| words.as_str()), "not in the manifest")
+            let known = of(&subject.run.facts)
+                .iter()
+                .find(|(name, _)| *name == fact);
+            text(
+                known.map(|(_, words)| words.as_str()),
+                "not in the manifest",
+            )
         };
-        listed.rows.push(std::iter::once(Cell::Text(fact.to_owned())).chain(subjects.all.iter().map(of_run)).collect());
+        listed.rows.push(
+            std::iter::once(Cell::Text(fact.to_owned()))
+                .chain(subjects.all.iter().map(of_run))
+                .collect(),
+        );
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has hardware.".to_owned();
@@ -71,10 +101,16 @@ fn things<T: PartialEq>(
     }
     for (runs, things) in groups {
         let all = runs.len() == subjects.all.len() && runs.len() > 1;
-        let runs = if all { "all runs".to_owned() } else { runs.join("; ") };
-        listed
-            .rows
-            .extend(things.iter().map(|thing| std::iter::once(Cell::Text(runs.clone())).chain(row(thing)).collect()));
+        let runs = if all {
+            "all runs".to_owned()
+        } else {
+            runs.join("; ")
+        };
+        listed.rows.extend(things.iter().map(|thing| {
+            std::iter::once(Cell::Text(runs.clone()))
+                .chain(row(thing))
+                .collect()
+        }));
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has any.".to_owned();
@@ -97,7 +133,12 @@ fn folders(subjects: &Subjects<'_>) -> Block {
     let note = "Where the validator keeps what, with the file system below each folder when the process was found. GiB is 2^30 bytes.";
     things(
         subjects,
-        table("folders", "Ledger, accounts and their file systems", &columns, note),
+        table(
+            "folders",
+            "Ledger, accounts and their file systems",
+            &columns,
+            note,
+        ),
         |facts| &facts.mounts,
         folder,
     )
@@ -120,9 +161,21 @@ fn folder(mount: &Mount) -> Vec<Cell> {
 }
 
 fn drives(subjects: &Subjects<'_>) -> Block {
-    let columns = [("Runs", ""), ("Disk", ""), ("Model", ""), ("Size", "GiB"), ("Kind", ""), ("Scheduler", "")];
+    let columns = [
+        ("Runs", ""),
+        ("Disk", ""),
+        ("Model", ""),
+        ("Size", "GiB"),
+        ("Kind", ""),
+        ("Scheduler", ""),
+    ];
     let note = "As the kernel lists them. IOPS and throughput of a cloud volume are not known to the machine. GiB is 2^30 bytes.";
-    things(subjects, table("drives", "Disks", &columns, note), |facts| &facts.drives, drive)
+    things(
+        subjects,
+        table("drives", "Disks", &columns, note),
+        |facts| &facts.drives,
+        drive,
+    )
 }
 
 fn drive(drive: &Drive) -> Vec<Cell> {
@@ -131,22 +184,40 @@ fn drive(drive: &Drive) -> Vec<Cell> {
         Cell::Text(drive.name.clone()),
         text(drive.model.as_deref(), "not reported by the disk"),
         number(drive.size.map(|bytes| bytes as f64 / GIB), 1, why),
-        text(drive.rotational.map(|rotates| if rotates { "rotating" } else { "solid state" }), why),
+        text(
+            drive
+                .rotational
+                .map(|rotates| if rotates { "rotating" } else { "solid state" }),
+            why,
+        ),
         text(drive.scheduler.as_deref(), why),
     ]
 }
 
 fn network(subjects: &Subjects<'_>) -> Block {
-    let columns = [("Runs", ""), ("Interface", ""), ("Speed", "Gbit/s"), ("State", "")];
-    let listed =
-        table("network", "Network interfaces", &columns, "As the kernel lists them; virtual ones report no speed.");
+    let columns = [
+        ("Runs", ""),
+        ("Interface", ""),
+        ("Speed", "Gbit/s"),
+        ("State", ""),
+    ];
+    let listed = table(
+        "network",
+        "Network interfaces",
+        &columns,
+        "As the kernel lists them; virtual ones report no speed.",
+    );
     things(subjects, listed, |facts| &facts.interfaces, interface)
 }
 
 fn interface(interface: &Interface) -> Vec<Cell> {
     vec![
         Cell::Text(interface.name.clone()),
-        number(interface.speed.map(|mbit| mbit as f64 / 1000.0), 1, "not reported by the interface"),
+        number(
+            interface.speed.map(|mbit| mbit as f64 / 1000.0),
+            1,
+            "not reported by the interface",
+        ),
         text(interface.state.as_deref(), "not in the manifest"),
     ]
 }

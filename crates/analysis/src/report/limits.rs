@@ -36,7 +36,10 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
             (None, None) => {}
             (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
                 Some(known) => known.kept_up.push(kept_up),
-                None => without.push(Without { arm: subject.arm.clone(), kept_up: vec![kept_up] }),
+                None => without.push(Without {
+                    arm: subject.arm.clone(),
+                    kept_up: vec![kept_up],
+                }),
             },
         }
     }
@@ -44,7 +47,11 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let largest = replicates.iter().map(|replicate| replicate.limit).max()?;
     let differ = largest as f64 > ONE_LIMIT * smallest as f64;
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
-    differ.then(|| Limits { bracket: bracket(&replicates), without, replays })
+    differ.then(|| Limits {
+        bracket: bracket(&replicates),
+        without,
+        replays,
+    })
 }
 
 /// What the plan gave a run, or what it was recorded with where there is no plan.
@@ -57,7 +64,11 @@ fn limit_of(subject: &Subject<'_>) -> Option<u64> {
 
 /// Whether two arms had one limit, or none: then what they differ by is something else.
 pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool {
-    let all: Vec<Option<u64>> = subjects.of(one).chain(subjects.of(other)).map(limit_of).collect();
+    let all: Vec<Option<u64>> = subjects
+        .of(one)
+        .chain(subjects.of(other))
+        .map(limit_of)
+        .collect();
     let known = || all.iter().flatten().copied();
     let none = known().next().is_none();
     none || (known().count() == all.len()
@@ -66,21 +77,43 @@ pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool
 
 impl Without {
     fn count(&self, answer: Option<bool>) -> usize {
-        self.kept_up.iter().filter(|kept_up| **kept_up == answer).count()
+        self.kept_up
+            .iter()
+            .filter(|kept_up| **kept_up == answer)
+            .count()
     }
 }
 
 /// In sentences: what was enough, what failed, and whatever there is to say beside.
-pub(crate) fn sentences(Limits { bracket, without, replays }: &Limits) -> Vec<String> {
-    let did = if *replays { "did all of its work" } else { "kept up" };
+pub(crate) fn sentences(
+    Limits {
+        bracket,
+        without,
+        replays,
+    }: &Limits,
+) -> Vec<String> {
+    let did = if *replays {
+        "did all of its work"
+    } else {
+        "kept up"
+    };
     let mut sentences = vec![match (bracket.enough, replays) {
-        (Some(enough), true) => format!("The smallest limit with which every run {did} is {}.", said(enough)),
+        (Some(enough), true) => format!(
+            "The smallest limit with which every run {did} is {}.",
+            said(enough)
+        ),
         (None, true) => format!("No limit is known with which every run {did}."),
-        (Some(enough), false) => format!("The smallest limit that {did} in every run is {}.", said(enough)),
+        (Some(enough), false) => format!(
+            "The smallest limit that {did} in every run is {}.",
+            said(enough)
+        ),
         (None, false) => format!("No limit is known to have {did} in every run."),
     }];
     sentences.push(match bracket.failed {
-        Some(failed) => format!("The largest limit that failed in any run is {}.", said(failed)),
+        Some(failed) => format!(
+            "The largest limit that failed in any run is {}.",
+            said(failed)
+        ),
         None => "No limit failed.".to_owned(),
     });
     sentences.extend(bracket.contradictions.iter().map(|contradiction| {
@@ -92,8 +125,15 @@ pub(crate) fn sentences(Limits { bracket, without, replays }: &Limits) -> Vec<St
     }));
     sentences.extend(without.iter().map(|arm| {
         let (runs, kept_up) = (arm.kept_up.len(), arm.count(Some(true)));
-        let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-        format!("Without a limit, and so not among these: {}, of which {kept_up} of {runs} {did}.", arm.arm)
+        let runs = if runs == 1 {
+            "1 run".to_owned()
+        } else {
+            format!("{runs} runs")
+        };
+        format!(
+            "Without a limit, and so not among these: {}, of which {kept_up} of {runs} {did}.",
+            arm.arm
+        )
     }));
     sentences
 }
@@ -111,10 +151,21 @@ fn said(limit: u64) -> String {
 pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
     let mut listed: Table = table(
         "limits",
-        if limits.replays { "With which memory limit the work was done" } else { "Which memory limit kept up" },
+        if limits.replays {
+            "With which memory limit the work was done"
+        } else {
+            "Which memory limit kept up"
+        },
         &[
             ("Limit", "GiB"),
-            (if limits.replays { "Did all of its work" } else { "Kept up" }, "runs"),
+            (
+                if limits.replays {
+                    "Did all of its work"
+                } else {
+                    "Kept up"
+                },
+                "runs",
+            ),
             ("Failed", "runs"),
             ("Not known", "runs"),
         ],
@@ -133,8 +184,17 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
         })
         .collect();
     listed.rows.extend(limits.without.iter().map(|arm| {
-        let [kept_up, failed, unknown] = [Some(true), Some(false), None].map(|answer| count(arm.count(answer)));
-        vec![Cell::Missing(format!("{} had none", arm.arm)), kept_up, failed, unknown]
+        let [kept_up, failed, unknown] =
+            [Some(true), Some(false), None].map(|answer| count(arm.count(answer)));
+        vec![
+            Cell::Missing(format!("{} had none", arm.arm)),
+            kept_up,
+            failed,
+            unknown,
+        ]
     }));
-    vec![Block::Text(sentences(limits).join(" ")), Block::Table(listed)]
+    vec![
+        Block::Text(sentences(limits).join(" ")),
+        Block::Table(listed),
+    ]
 }

@@ -13,7 +13,9 @@ use faultline_stats::correlation;
 
 macro_rules! gib {
     ($title:literal, $level:ident, $which:ident) => {
-        quantity($title, "GiB", 3, |_, n| n.levels.$level.$which.map(|bytes| bytes / GIB))
+        quantity($title, "GiB", 3, |_, n| {
+            n.levels.$level.$which.map(|bytes| bytes / GIB)
+        })
     };
 }
 
@@ -40,7 +42,9 @@ const STUDY: &[Quantity] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
-    quantity("RSS + swapped out, mean", "GiB", 3, |_, n| resident_and_swapped(&n.levels)),
+    quantity("RSS + swapped out, mean", "GiB", 3, |_, n| {
+        resident_and_swapped(&n.levels)
+    }),
 ];
 
 const HEADROOM: &[Quantity] = &[
@@ -49,7 +53,9 @@ const HEADROOM: &[Quantity] = &[
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    quantity("Smallest headroom by limit", "%", 1, |s, n| Some(100.0 * n.levels.headroom.min? / s.limit()?)),
+    quantity("Smallest headroom by limit", "%", 1, |s, n| {
+        Some(100.0 * n.levels.headroom.min? / s.limit()?)
+    }),
 ];
 
 fn resident_and_swapped(levels: &Levels) -> Option<f64> {
@@ -60,61 +66,127 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
-    let head = |id, title, part, note| Head { id, title, note, part, why };
+    let head = |id, title, part, note| Head {
+        id,
+        title,
+        note,
+        part,
+        why,
+    };
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
-    let mut blocks = tables(subjects, &head("memory", "RSS and VSZ", Part::Usual, gib), RSS_AND_VSZ);
+    let mut blocks = tables(
+        subjects,
+        &head("memory", "RSS and VSZ", Part::Usual, gib),
+        RSS_AND_VSZ,
+    );
     let note = "The study's table begins with the process, so its minima are those of a program that has just started (0.016 GB).";
     blocks.extend(tables(
         subjects,
-        &head("memory-from-start", "RSS and VSZ from the start on", Part::All, note),
+        &head(
+            "memory-from-start",
+            "RSS and VSZ from the start on",
+            Part::All,
+            note,
+        ),
         RSS_AND_VSZ,
     ));
-    blocks.extend(tables(subjects, &head("memory-at-tip", "RSS and VSZ at the tip", Part::Steady, gib), RSS_AND_VSZ));
+    blocks.extend(tables(
+        subjects,
+        &head("memory-at-tip", "RSS and VSZ at the tip", Part::Steady, gib),
+        RSS_AND_VSZ,
+    ));
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    blocks.extend(tables(subjects, &head("memory-kinds", "Anonymous against file memory", Part::Usual, note), KINDS));
+    blocks.extend(tables(
+        subjects,
+        &head(
+            "memory-kinds",
+            "Anonymous against file memory",
+            Part::Usual,
+            note,
+        ),
+        KINDS,
+    ));
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
     blocks.extend(tables(
         subjects,
-        &head("memory-study", "Swap and total as the study defines them", Part::Usual, note),
+        &head(
+            "memory-study",
+            "Swap and total as the study defines them",
+            Part::Usual,
+            note,
+        ),
         STUDY,
     ));
     let note = "Limit: the smallest memory limit over the cgroup's ancestors and the machine's memory, where it stood most of the \
                 time. Unreclaimable: anonymous, shared and kernel memory that cannot be dropped without swap, where that limit \
                 holds. Headroom: limit less unreclaimable. GiB is 2^30 bytes.";
-    blocks.extend(tables(subjects, &head("headroom", "Headroom and the limit", Part::Usual, note), HEADROOM));
+    blocks.extend(tables(
+        subjects,
+        &head("headroom", "Headroom and the limit", Part::Usual, note),
+        HEADROOM,
+    ));
     blocks.extend(enough::blocks(subjects));
     blocks.extend(timelines(subjects));
-    blocks.extend(subjects.all.iter().filter_map(|subject| matrix(subjects, subject)));
-    Section { id: "memory".to_owned(), title: "Memory".to_owned(), blocks }
+    blocks.extend(
+        subjects
+            .all
+            .iter()
+            .filter_map(|subject| matrix(subjects, subject)),
+    );
+    Section {
+        id: "memory".to_owned(),
+        title: "Memory".to_owned(),
+        blocks,
+    }
 }
 
 fn timelines(subjects: &Subjects<'_>) -> Vec<Block> {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
-    let draw = |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject<'_>) -> Vec<Trace>| {
-        let chart = timeline(subjects, "Memory (GiB)", "B", traces)?;
-        Some(figure(id, title, &format!("{caption} {levels}"), chart))
+    let draw =
+        |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject<'_>) -> Vec<Trace>| {
+            let chart = timeline(subjects, "Memory (GiB)", "B", traces)?;
+            Some(figure(id, title, &format!("{caption} {levels}"), chart))
+        };
+    let signal = |subject: &Subject<'_>, name, signal| {
+        Trace::ticks(subject, name, subject.run.signal(signal))
     };
-    let signal = |subject: &Subject<'_>, name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
     [
-        draw("rss-over-time", "Resident memory over time", "RSS.", &|subject| {
-            vec![Trace::ticks(subject, "", &subject.measured.series.rss)]
-        }),
-        draw("vsz-over-time", "Virtual memory over time", "VSZ: address space.", &|subject| {
-            vec![signal(subject, "", Signal::Virtual)]
-        }),
-        draw("anon-and-file", "Anonymous against file memory over time", "RssAnon and RssFile.", &|subject| {
-            vec![signal(subject, "anonymous", Signal::RssAnon), signal(subject, "file", Signal::RssFile)]
-        }),
+        draw(
+            "rss-over-time",
+            "Resident memory over time",
+            "RSS.",
+            &|subject| vec![Trace::ticks(subject, "", &subject.measured.series.rss)],
+        ),
+        draw(
+            "vsz-over-time",
+            "Virtual memory over time",
+            "VSZ: address space.",
+            &|subject| vec![signal(subject, "", Signal::Virtual)],
+        ),
+        draw(
+            "anon-and-file",
+            "Anonymous against file memory over time",
+            "RssAnon and RssFile.",
+            &|subject| {
+                vec![
+                    signal(subject, "anonymous", Signal::RssAnon),
+                    signal(subject, "file", Signal::RssFile),
+                ]
+            },
+        ),
         draw(
             "headroom-over-time",
             "What cannot be reclaimed, and the limit",
             "When the first reaches the second, the kernel must swap or kill.",
             &|subject| {
-                vec![signal(subject, "unreclaimable", Signal::Unreclaimable), signal(subject, "limit", Signal::Limit)]
+                vec![
+                    signal(subject, "unreclaimable", Signal::Unreclaimable),
+                    signal(subject, "limit", Signal::Limit),
+                ]
             },
         ),
     ]
@@ -129,7 +201,12 @@ pub(crate) const CORRELATED: [&str; 4] = ["RSS", "VSZ", "Major faults", "Minor f
 /// Pearson's correlations of a run's ticks.
 pub(crate) fn correlations(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Vec<Option<f64>>> {
     let series = &subject.measured.series;
-    let values = [series.rss.as_slice(), subject.run.signal(Signal::Virtual), &series.major, &series.minor];
+    let values = [
+        series.rss.as_slice(),
+        subject.run.signal(Signal::Virtual),
+        &series.major,
+        &series.minor,
+    ];
     let values = values.map(|values| within(subject.run, values, numbers.window));
     correlation::matrix(&values.each_ref().map(Vec::as_slice))
 }
@@ -140,13 +217,24 @@ fn matrix(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Block> {
         return None;
     }
     let single = subjects.single().is_some();
-    let id = if single { "correlation".to_owned() } else { format!("correlation-{}", subject.id) };
-    let title = if single { String::new() } else { format!(": {}", subject.name) };
+    let id = if single {
+        "correlation".to_owned()
+    } else {
+        format!("correlation-{}", subject.id)
+    };
+    let title = if single {
+        String::new()
+    } else {
+        format!(": {}", subject.name)
+    };
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title}"),
         "Pearson's correlation over ticks from the first execution on; faults as rates per second. Where one of two is constant \
          there is none. Levels that grow over a run correlate with everything that grows: no cause follows from this.",
-        Chart::Matrix(Matrix { names: CORRELATED.map(str::to_owned).to_vec(), values }),
+        Chart::Matrix(Matrix {
+            names: CORRELATED.map(str::to_owned).to_vec(),
+            values,
+        }),
     ))
 }

@@ -55,10 +55,18 @@ pub(crate) static QUANTITIES: [Quantity; 6] = [
         metrics: &["cache-time"],
         of: |subject| cache_slots(subject.run, subject.usual.window),
     },
-    logged("Cache misses", &["cache-misses"], |subject| logged_counts(subject, |slot| slot.misses)),
-    logged("Cache reloads", &["cache-reloads"], |subject| logged_counts(subject, |slot| slot.reloads)),
-    logged("Cache evictions", &["cache-evictions"], |subject| logged_counts(subject, |slot| slot.evictions)),
-    logged("Cache insertions", &[], |subject| logged_counts(subject, |slot| slot.insertions)),
+    logged("Cache misses", &["cache-misses"], |subject| {
+        logged_counts(subject, |slot| slot.misses)
+    }),
+    logged("Cache reloads", &["cache-reloads"], |subject| {
+        logged_counts(subject, |slot| slot.reloads)
+    }),
+    logged("Cache evictions", &["cache-evictions"], |subject| {
+        logged_counts(subject, |slot| slot.evictions)
+    }),
+    logged("Cache insertions", &[], |subject| {
+        logged_counts(subject, |slot| slot.insertions)
+    }),
 ];
 
 /// A count that only the log of a replay tells slot by slot.
@@ -67,11 +75,23 @@ const fn logged(
     metrics: &'static [&'static str],
     of: fn(&Subject<'_>) -> Vec<(u64, f64)>,
 ) -> Quantity {
-    Quantity { name, unit: "", decimals: 3, metrics, of }
+    Quantity {
+        name,
+        unit: "",
+        decimals: 3,
+        metrics,
+        of,
+    }
 }
 
 fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
-    subject.run.replayed.slots.iter().filter_map(|slot| Some((slot.slot, of(slot)? as f64))).collect()
+    subject
+        .run
+        .replayed
+        .slots
+        .iter()
+        .filter_map(|slot| Some((slot.slot, of(slot)? as f64)))
+        .collect()
 }
 
 /// What a pair of runs says of a quantity.
@@ -103,7 +123,11 @@ pub(crate) struct Paired {
 impl Paired {
     /// The tables; nothing if no runs could be paired.
     pub(crate) fn blocks(self) -> Vec<Block> {
-        [self.times, self.counts].into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table).collect()
+        [self.times, self.counts]
+            .into_iter()
+            .filter(|table| !table.rows.is_empty())
+            .map(Block::Table)
+            .collect()
     }
 
     fn add(&mut self, partner: &Subject<'_>, other: &Subject<'_>, plan: &Plan) {
@@ -111,12 +135,27 @@ impl Paired {
         let twin = other.arm.ends_with(TWIN);
         for (place, quantity) in QUANTITIES.iter().enumerate() {
             let pairs = join((quantity.of)(partner), (quantity.of)(other));
-            let Some(effect) = pairs.effect(plan) else { continue };
-            let table = if quantity.unit.is_empty() { &mut self.counts } else { &mut self.times };
+            let Some(effect) = pairs.effect(plan) else {
+                continue;
+            };
+            let table = if quantity.unit.is_empty() {
+                &mut self.counts
+            } else {
+                &mut self.times
+            };
             if table.rows.len() < MOST {
-                table.rows.push(row(&names, quantity, &pairs, &effect, plan));
+                table
+                    .rows
+                    .push(row(&names, quantity, &pairs, &effect, plan));
             }
-            let ratio_90 = || pairs.effect(&Plan { level: 0.90, ..*plan })?.ratio_of_sums;
+            let ratio_90 = || {
+                pairs
+                    .effect(&Plan {
+                        level: 0.90,
+                        ..*plan
+                    })?
+                    .ratio_of_sums
+            };
             self.matched.push(Matched {
                 quantity: place,
                 reference: partner.arm.clone(),
@@ -133,8 +172,14 @@ impl Paired {
 /// common, and among equals the one at the same place. The second run of an A/A pair is paired with the first.
 pub(crate) fn paired(subjects: &Subjects<'_>, primary: &Scalar, plan: &Plan) -> Paired {
     let mut paired = empty();
-    let Some((reference, others)) = reference(subjects, primary) else { return paired };
-    let twins: Vec<&Subject<'_>> = subjects.all.iter().filter(|subject| subject.arm.ends_with(TWIN)).collect();
+    let Some((reference, others)) = reference(subjects, primary) else {
+        return paired;
+    };
+    let twins: Vec<&Subject<'_>> = subjects
+        .all
+        .iter()
+        .filter(|subject| subject.arm.ends_with(TWIN))
+        .collect();
     let mut pairs = 0;
     for twin in &twins {
         let first = with_contents(subjects, twin.arm.trim_end_matches(TWIN));
@@ -186,32 +231,51 @@ fn empty() -> Paired {
         complete: false,
         matched: Vec::new(),
         times: table("paired", "The same slots in two runs", &columns("ms"), note),
-        counts: table("paired-counts", "The same slots in two runs: counts of the program cache", &columns(""), note),
+        counts: table(
+            "paired-counts",
+            "The same slots in two runs: counts of the program cache",
+            &columns(""),
+            note,
+        ),
     }
 }
 
 type Candidate<'s, 'r> = (&'s Subject<'r>, Contents);
 
 fn with_contents<'s, 'r>(subjects: &'s Subjects<'r>, arm: &'s str) -> Vec<Candidate<'s, 'r>> {
-    subjects.of(arm).map(|subject| (subject, contents(subject.run, subject.usual.window))).collect()
+    subjects
+        .of(arm)
+        .map(|subject| (subject, contents(subject.run, subject.usual.window)))
+        .collect()
 }
 
 /// What runs that belong together have in common: the turn, or of a replay the replicate. `None` where nothing says so.
 fn belongs<'s>(subject: &'s Subject<'_>) -> Option<(Option<&'s str>, &'s str)> {
     let label = |key| subject.run.label(key).filter(|value| !value.is_empty());
-    let key = if subject.run.replayed.slots.is_empty() { "turn" } else { "run" };
+    let key = if subject.run.replayed.slots.is_empty() {
+        "turn"
+    } else {
+        "run"
+    };
     Some((label("experiment"), label(key)?))
 }
 
 /// The run of the reference with the same slots, if there is one.
-fn partner<'s, 'r>(references: &'s [Candidate<'s, 'r>], other: &Subject<'_>, place: usize) -> Option<&'s Subject<'r>> {
+fn partner<'s, 'r>(
+    references: &'s [Candidate<'s, 'r>],
+    other: &Subject<'_>,
+    place: usize,
+) -> Option<&'s Subject<'r>> {
     let own = contents(other.run, other.usual.window);
     let together = belongs(other);
     let same_turn = |subject: &Subject<'_>| together.is_some() && belongs(subject) == together;
     let known = references.iter().any(|(subject, _)| same_turn(subject));
     let fewest = if known { FEWEST_KNOWN } else { FEWEST };
     let common = |theirs: &Contents| {
-        let both: Vec<bool> = own.iter().filter_map(|(slot, what)| Some(theirs.get(slot)? == what)).collect();
+        let both: Vec<bool> = own
+            .iter()
+            .filter_map(|(slot, what)| Some(theirs.get(slot)? == what))
+            .collect();
         let same = both.iter().filter(|same| **same).count();
         (both.len() >= fewest && same as f64 >= SAME * both.len() as f64).then_some(same)
     };
@@ -220,13 +284,20 @@ fn partner<'s, 'r>(references: &'s [Candidate<'s, 'r>], other: &Subject<'_>, pla
         .enumerate()
         .filter(|(_, (subject, _))| !known || same_turn(subject))
         .filter_map(|(at, (subject, theirs))| Some((common(theirs)?, at == place, *subject)));
-    candidates.max_by_key(|(same, here, _)| (*same, *here)).map(|(.., subject)| subject)
+    candidates
+        .max_by_key(|(same, here, _)| (*same, *here))
+        .map(|(.., subject)| subject)
 }
 
 fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &Plan) -> Vec<Cell> {
     let quantile = pairs.quantile_difference(0.95, plan);
     let share = effect.share_lower;
-    let share = Estimate { value: 100.0 * share.value, low: 100.0 * share.low, high: 100.0 * share.high, ..share };
+    let share = Estimate {
+        value: 100.0 * share.value,
+        low: 100.0 * share.low,
+        high: 100.0 * share.high,
+        ..share
+    };
     vec![
         Cell::Text(names.to_owned()),
         Cell::Text(quantity.name.to_owned()),
@@ -243,7 +314,14 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
-        Some(Estimate { value, low, high, .. }) => Cell::Estimate { value, low, high, decimals },
+        Some(Estimate {
+            value, low, high, ..
+        }) => Cell::Estimate {
+            value,
+            low,
+            high,
+            decimals,
+        },
         None => Cell::Missing("the reference's is 0".to_owned()),
     }
 }

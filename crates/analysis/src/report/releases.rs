@@ -26,7 +26,12 @@ pub const LEAST_RAM: &str = "least-ram";
 
 /// The metrics by which releases are compared, in the order of the table.
 pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
-    METRICS.iter().filter_map(|id| SCALARS.iter().chain(OF_RELEASES).find(|scalar| scalar.id == *id))
+    METRICS.iter().filter_map(|id| {
+        SCALARS
+            .iter()
+            .chain(OF_RELEASES)
+            .find(|scalar| scalar.id == *id)
+    })
 }
 
 /// The [`metrics`] of each of these runs, which are compared with one another: all are taken from the same part of a run, that
@@ -36,7 +41,10 @@ pub fn values(runs: &[Run]) -> Vec<Vec<Option<f64>>> {
     let part = subjects.compared();
     runs.iter()
         .map(|run| {
-            let subject = subjects.all.iter().find(|subject| std::ptr::eq(subject.run, run));
+            let subject = subjects
+                .all
+                .iter()
+                .find(|subject| std::ptr::eq(subject.run, run));
             let of = |scalar: &Scalar| {
                 let subject = subject?;
                 scalar.value(subject, part.of(subject)?)
@@ -53,6 +61,10 @@ mod tests {
     #[test]
     fn every_metric_is_known_and_a_run_without_anything_has_none() {
         assert_eq!(metrics().count(), METRICS.len());
-        assert!(values(&[Run::default(), Run::default()]).iter().all(|run| run.iter().all(Option::is_none)));
+        assert!(
+            values(&[Run::default(), Run::default()])
+                .iter()
+                .all(|run| run.iter().all(Option::is_none))
+        );
     }
 }

@@ -106,7 +106,14 @@ mod tests {
     fn names_are_unique_and_the_default_is_one_of_them() {
         assert!(scalar(DEFAULT).is_some());
         for (index, one) in SCALARS.iter().enumerate() {
-            assert!(SCALARS.iter().skip(index + 1).all(|other| other.id != one.id), "{}", one.id);
+            assert!(
+                SCALARS
+                    .iter()
+                    .skip(index + 1)
+                    .all(|other| other.id != one.id),
+                "{}",
+                one.id
+            );
         }
     }
 }

@@ -24,50 +24,110 @@ const REPLAY: &[Quantity] = &[
 ];
 
 const BEHIND: &[Quantity] = &[
-    quantity("Median", "slots", 0, |_, n| summary::quantile(&n.behind, 0.5)),
-    quantity("p95", "slots", 0, |_, n| summary::quantile_of_enough(&n.behind, 0.95)),
+    quantity("Median", "slots", 0, |_, n| {
+        summary::quantile(&n.behind, 0.5)
+    }),
+    quantity("p95", "slots", 0, |_, n| {
+        summary::quantile_of_enough(&n.behind, 0.95)
+    }),
     quantity("Max", "slots", 0, |_, n| summary::quantile(&n.behind, 1.0)),
-    quantity("Known at", "ticks", 0, |_, n| Some(n.behind.iter().flatten().count() as f64)),
+    quantity("Known at", "ticks", 0, |_, n| {
+        Some(n.behind.iter().flatten().count() as f64)
+    }),
 ];
 
 /// The chapter.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_quantile();
-    let head = |id, title, part, note, why| Head { id, title, note, part, why };
+    let head = |id, title, part, note, why| Head {
+        id,
+        title,
+        note,
+        part,
+        why,
+    };
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
                 the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
                 needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
-    let mut blocks = tables(subjects, &head("replay", "Replay time per slot", Part::Usual, note, why), REPLAY);
+    let mut blocks = tables(
+        subjects,
+        &head("replay", "Replay time per slot", Part::Usual, note, why),
+        REPLAY,
+    );
     blocks.extend(tables(
         subjects,
-        &head("replay-at-tip", "Replay time per slot at the tip", Part::Steady, note, why),
+        &head(
+            "replay-at-tip",
+            "Replay time per slot at the tip",
+            Part::Steady,
+            note,
+            why,
+        ),
         REPLAY,
     ));
     blocks.push(Block::Table(within_run(subjects)));
     blocks.extend(unreliable(subjects).map(Block::Table));
-    let unknown: fn(&Subject<'_>) -> &'static str = |_| "the distance to the tip was known at too few ticks";
-    let note =
-        "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
-    blocks.extend(tables(subjects, &head("behind", "Slots behind the tip", Part::Usual, note, unknown), BEHIND));
+    let unknown: fn(&Subject<'_>) -> &'static str =
+        |_| "the distance to the tip was known at too few ticks";
+    let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
+    blocks.extend(tables(
+        subjects,
+        &head("behind", "Slots behind the tip", Part::Usual, note, unknown),
+        BEHIND,
+    ));
     let chart = timeline(subjects, "Slots behind the tip", "", |subject| {
-        vec![Trace::ticks(subject, "", subject.run.signal(Signal::Behind))]
+        vec![Trace::ticks(
+            subject,
+            "",
+            subject.run.signal(Signal::Behind),
+        )]
     });
     let caption = "At each tick at which it was known. The start shows the catching up.";
-    blocks.extend(chart.map(|chart| figure("behind-over-time", "Slots behind the tip over time", caption, chart)));
+    blocks.extend(chart.map(|chart| {
+        figure(
+            "behind-over-time",
+            "Slots behind the tip over time",
+            caption,
+            chart,
+        )
+    }));
     let chart = timeline(subjects, "Replay time (ms)", "ms", |subject| {
         let points = replayed(subject.run, subject.measured.windows.all);
-        let times = points
-            .map(|point| (subject.run.at(point.time_unix_ns), point.replay_total_elapsed_us.map(|us| us as f64 / 1e3)));
+        let times = points.map(|point| {
+            (
+                subject.run.at(point.time_unix_ns),
+                point.replay_total_elapsed_us.map(|us| us as f64 / 1e3),
+            )
+        });
         vec![Trace::moments(subject, "", times)]
     });
-    let caption =
-        "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
-    blocks.extend(chart.map(|chart| figure("replay-over-time", "Replay time per slot over time", caption, chart)));
-    let chart = histogram(subjects, "Replay time (ms)", "Slots", 0.995, |subject| subject.usual.replay.clone());
+    let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
+    blocks.extend(chart.map(|chart| {
+        figure(
+            "replay-over-time",
+            "Replay time per slot over time",
+            caption,
+            chart,
+        )
+    }));
+    let chart = histogram(subjects, "Replay time (ms)", "Slots", 0.995, |subject| {
+        subject.usual.replay.clone()
+    });
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
-    blocks.extend(chart.map(|chart| figure("replay-histogram", "How often each replay time occurred", caption, chart)));
-    Section { id: "slots".to_owned(), title: "Replay and the distance to the tip".to_owned(), blocks }
+    blocks.extend(chart.map(|chart| {
+        figure(
+            "replay-histogram",
+            "How often each replay time occurred",
+            caption,
+            chart,
+        )
+    }));
+    Section {
+        id: "slots".to_owned(),
+        title: "Replay and the distance to the tip".to_owned(),
+        blocks,
+    }
 }
 
 /// Intervals of single runs that do not keep their promise.
@@ -93,22 +153,48 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
 
 fn within_run(subjects: &Subjects<'_>) -> Table {
     let [replay, tps, misses, time] = ESTIMATED;
-    let columns = [("Run", ""), (replay, "ms"), (tps, "/s"), (misses, ""), (time, "µs")];
+    let columns = [
+        ("Run", ""),
+        (replay, "ms"),
+        (tps, "/s"),
+        (misses, ""),
+        (time, "µs"),
+    ];
     let note = "95 % intervals by block bootstrap: what this one run, going on like this, would have come to. They know nothing of how \
                 runs differ, so they compare no arms. No interval of TPS, misses or time reaches below 0: where the bootstrap's \
                 would, the standard error is taken to grow with the root of the amount (Wilson's score), which moves both ends up. \
                 Where an interval does not keep its promise, the next table says why.";
-    let mut listed = table("within-run", "How sure each run is of its own numbers", &columns, note);
+    let mut listed = table(
+        "within-run",
+        "How sure each run is of its own numbers",
+        &columns,
+        note,
+    );
     for subject in &subjects.all {
-        let why = [subject.no_quantile(), subject.no_points(), subject.no_points(), subject.no_points()];
-        let cells =
-            subject.estimates.iter().zip([1, 1, 4, 1]).zip(why).map(|((estimate, decimals), why)| match estimate {
-                Some(Estimate { value, low, high, .. }) => {
-                    Cell::Estimate { value: *value, low: *low, high: *high, decimals }
-                }
+        let why = [
+            subject.no_quantile(),
+            subject.no_points(),
+            subject.no_points(),
+            subject.no_points(),
+        ];
+        let cells = subject.estimates.iter().zip([1, 1, 4, 1]).zip(why).map(
+            |((estimate, decimals), why)| match estimate {
+                Some(Estimate {
+                    value, low, high, ..
+                }) => Cell::Estimate {
+                    value: *value,
+                    low: *low,
+                    high: *high,
+                    decimals,
+                },
                 None => Cell::Missing(why.to_owned()),
-            });
-        listed.rows.push(std::iter::once(Cell::Text(subject.name.clone())).chain(cells).collect());
+            },
+        );
+        listed.rows.push(
+            std::iter::once(Cell::Text(subject.name.clone()))
+                .chain(cells)
+                .collect(),
+        );
     }
     listed
 }

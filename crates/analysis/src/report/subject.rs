@@ -31,8 +31,12 @@ pub(crate) struct Subject<'a> {
 }
 
 /// Numbers of a run that have an interval of their own.
-pub(crate) const ESTIMATED: [&str; 4] =
-    ["Replay time per slot, p95", "TPS", "Misses per batch", "Program cache time per batch"];
+pub(crate) const ESTIMATED: [&str; 4] = [
+    "Replay time per slot, p95",
+    "TPS",
+    "Misses per batch",
+    "Program cache time per batch",
+];
 
 /// A part of a run at the tip that is at least this long stands for the run, in seconds.
 pub(crate) const LONG_ENOUGH: f64 = 600.0;
@@ -61,26 +65,54 @@ impl<'a> Subjects<'a> {
                 let name = name(run, arm, place, of_arm.len());
                 let times = taken.entry(slug(&name)).or_default();
                 *times += 1;
-                let id = if *times > 1 { format!("{}-{times}", slug(&name)) } else { slug(&name) };
-                let name = if *times > 1 { format!("{name} ({times})") } else { name };
-                all.push(Subject { id, name, arm: arm.clone(), ..subject(run, plan) });
+                let id = if *times > 1 {
+                    format!("{}-{times}", slug(&name))
+                } else {
+                    slug(&name)
+                };
+                let name = if *times > 1 {
+                    format!("{name} ({times})")
+                } else {
+                    name
+                };
+                all.push(Subject {
+                    id,
+                    name,
+                    arm: arm.clone(),
+                    ..subject(run, plan)
+                });
             }
         }
-        let once: Vec<String> = arms.iter().filter(|arm| !arm.ends_with(TWIN)).cloned().collect();
-        Subjects { all, arms: if once.is_empty() { arms } else { once } }
+        let once: Vec<String> = arms
+            .iter()
+            .filter(|arm| !arm.ends_with(TWIN))
+            .cloned()
+            .collect();
+        Subjects {
+            all,
+            arms: if once.is_empty() { arms } else { once },
+        }
     }
 
     /// The arm that the others are compared with, and those: the first that has what is compared, so that one which has
     /// nothing hides no comparison of the others; the first of all if none has. `None` without arms.
     pub(crate) fn against(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
-        let reference = self.arms.iter().find(|arm| has(arm)).or(self.arms.first())?;
+        let reference = self
+            .arms
+            .iter()
+            .find(|arm| has(arm))
+            .or(self.arms.first())?;
         let others = self.arms.iter().filter(|arm| *arm != reference);
         Some((reference, others.map(String::as_str).collect()))
     }
 
     /// The only run; `None` if there are none or several.
     pub(crate) fn single(&self) -> Option<&Subject<'a>> {
-        if let [one] = self.all.as_slice() { Some(one) } else { None }
+        if let [one] = self.all.as_slice() {
+            Some(one)
+        } else {
+            None
+        }
     }
 
     /// Whether a run is in averages and comparisons: one that never executed anything is not, where others did.
@@ -92,11 +124,18 @@ impl<'a> Subjects<'a> {
     /// its time; else the time from the first execution on.
     pub(crate) fn compared(&self) -> Part {
         let long = |subject: &Subject<'_>| {
-            let (all, steady) = (subject.usual.window.seconds(), subject.measured.windows.steady);
+            let (all, steady) = (
+                subject.usual.window.seconds(),
+                subject.measured.windows.steady,
+            );
             steady.is_some_and(|steady| steady.seconds() >= LONG_ENOUGH.min(all / 2.0))
         };
         let mut counted = self.all.iter().filter(|subject| self.counts(subject));
-        if !self.all.is_empty() && counted.all(long) { Part::Steady } else { Part::Usual }
+        if !self.all.is_empty() && counted.all(long) {
+            Part::Steady
+        } else {
+            Part::Usual
+        }
     }
 
     /// The runs of an arm.
@@ -109,16 +148,40 @@ impl<'a> Subjects<'a> {
 fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
     let measured = measure::measure(run);
     let numbers = |window| measure::numbers(run, &measured, window);
-    let (all, usual) = (numbers(measured.windows.all), numbers(measured.windows.usual()));
+    let (all, usual) = (
+        numbers(measured.windows.all),
+        numbers(measured.windows.usual()),
+    );
     let steady = measured.windows.steady.map(numbers);
     let estimates = estimates(run, &measured, &usual, plan);
-    Subject { run, measured, all, usual, steady, estimates, id: String::new(), name: String::new(), arm: String::new() }
+    Subject {
+        run,
+        measured,
+        all,
+        usual,
+        steady,
+        estimates,
+        id: String::new(),
+        name: String::new(),
+        arm: String::new(),
+    }
 }
 
 /// How sure a run is of its own numbers, in the order of [`ESTIMATED`].
-fn estimates(run: &Run, measured: &Measured, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
-    let seconds = measured.tps.seconds.iter().filter(|second| numbers.window.holds(second.at));
-    let tps: Vec<Option<f64>> = seconds.map(|second| second.count.map(|count| count as f64)).collect();
+fn estimates(
+    run: &Run,
+    measured: &Measured,
+    numbers: &Numbers,
+    plan: &Plan,
+) -> [Option<Estimate>; 4] {
+    let seconds = measured
+        .tps
+        .seconds
+        .iter()
+        .filter(|second| numbers.window.holds(second.at));
+    let tps: Vec<Option<f64>> = seconds
+        .map(|second| second.count.map(|count| count as f64))
+        .collect();
     let misses: Vec<Option<f64>> = (run.points.cache.iter())
         .filter(|point| numbers.window.holds(run.at(point.time_unix_ns)))
         .map(|point| point.misses.map(|count| count as f64))
@@ -165,9 +228,15 @@ impl Subject<'_> {
     /// Why there is no number from the validator's points.
     pub(crate) fn no_points(&self) -> &'static str {
         let points = &self.run.points;
-        let none =
-            points.cache.is_empty() && points.replay.is_empty() && points.costs.is_empty() && points.roots.is_empty();
-        if none { "no datapoints were recorded" } else { "no such datapoint in this part of the run" }
+        let none = points.cache.is_empty()
+            && points.replay.is_empty()
+            && points.costs.is_empty()
+            && points.roots.is_empty();
+        if none {
+            "no datapoints were recorded"
+        } else {
+            "no such datapoint in this part of the run"
+        }
     }
 
     /// Why there is no number from the kernel.
@@ -185,24 +254,39 @@ impl Subject<'_> {
             return Some(limit as f64);
         }
         let mut seen = BTreeMap::<u64, usize>::new();
-        for limit in
-            measure::within(self.run, self.run.signal(Signal::Limit), self.measured.windows.all).iter().flatten()
+        for limit in measure::within(
+            self.run,
+            self.run.signal(Signal::Limit),
+            self.measured.windows.all,
+        )
+        .iter()
+        .flatten()
         {
             *seen.entry(*limit as u64).or_default() += 1;
         }
-        seen.into_iter().max_by_key(|(_, ticks)| *ticks).map(|(limit, _)| limit as f64)
+        seen.into_iter()
+            .max_by_key(|(_, ticks)| *ticks)
+            .map(|(limit, _)| limit as f64)
     }
 }
 
 /// The label `arm`, else the file.
 fn arm_of(run: &Run) -> String {
-    let arm = run.label("arm").filter(|arm| !arm.is_empty()).unwrap_or_else(|| stem(&run.file));
-    let twin = if run.label("second") == Some("1") { TWIN } else { "" };
+    let arm = run
+        .label("arm")
+        .filter(|arm| !arm.is_empty())
+        .unwrap_or_else(|| stem(&run.file));
+    let twin = if run.label("second") == Some("1") {
+        TWIN
+    } else {
+        ""
+    };
     format!("{arm}{twin}")
 }
 
 fn stem(file: &str) -> &str {
-    file.rsplit_once('.').map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
+    file.rsplit_once('.')
+        .map_or(file, |(stem, _)| if stem.is_empty() { file } else { stem })
 }
 
 /// In this order, if there is one. Else by number, smallest first, where all are one name with different numbers (`512 GB`,
@@ -215,14 +299,25 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
         }
     }
     if !order.is_empty() {
-        let place =
-            |arm: &String| order.iter().position(|one| *one == arm.trim_end_matches(TWIN)).unwrap_or(order.len());
+        let place = |arm: &String| {
+            order
+                .iter()
+                .position(|one| *one == arm.trim_end_matches(TWIN))
+                .unwrap_or(order.len())
+        };
         arms.sort_by_key(|arm| (place(arm), arm.ends_with(TWIN)));
         return arms;
     }
     let numbers: Option<Vec<(&str, f64)>> = arms.iter().map(|arm| numbered(arm)).collect();
-    let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0)) else { return arms };
-    let mut order: Vec<(f64, String)> = numbers.iter().map(|(_, number)| *number).zip(arms.iter().cloned()).collect();
+    let Some(numbers) = numbers.filter(|all| all.windows(2).all(|pair| pair[0].0 == pair[1].0))
+    else {
+        return arms;
+    };
+    let mut order: Vec<(f64, String)> = numbers
+        .iter()
+        .map(|(_, number)| *number)
+        .zip(arms.iter().cloned())
+        .collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
     order.into_iter().map(|(_, arm)| arm).collect()
 }
@@ -230,7 +325,9 @@ fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
 /// What stands before the first number of a name, and that number by its unit: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
 fn numbered(arm: &str) -> Option<(&str, f64)> {
     let (before, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')
+        .unwrap_or(rest.len());
     let (number, unit) = rest.split_at(end);
     let number: f64 = number.replace(',', "").trim_end_matches('.').parse().ok()?;
     let scale = match unit.trim_start().chars().next() {
@@ -273,7 +370,9 @@ impl Part {
     /// In words, for a note.
     pub(crate) fn words(self) -> &'static str {
         match self {
-            Part::All => "Over the whole run to the end of its process, the start of the validator included.",
+            Part::All => {
+                "Over the whole run to the end of its process, the start of the validator included."
+            }
             Part::Usual => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }
@@ -289,30 +388,56 @@ mod tests {
     use super::*;
 
     fn run(file: &str, labels: &[(&str, &str)]) -> Run {
-        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Run { file: file.to_owned(), labels, ..Run::default() }
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Run {
+            file: file.to_owned(),
+            labels,
+            ..Run::default()
+        }
     }
 
     #[test]
     fn arms_that_are_numbers_come_smallest_first_whatever_the_order_of_files() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["512 GB", "1 TB", "1.5 TB"]);
+        assert_eq!(
+            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            ["512 GB", "1 TB", "1.5 TB"]
+        );
         let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["cache-512", "cache-1,024"]);
+        assert_eq!(
+            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            ["cache-512", "cache-1,024"]
+        );
         let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b-2", "a-1"]);
+        assert_eq!(
+            Subjects::new(&runs, &Plan::default(), &[]).arms,
+            ["b-2", "a-1"]
+        );
         let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(Subjects::new(&runs, &Plan::default(), &[]).arms, ["b", "a"]);
     }
 
     #[test]
     fn arms_of_a_plan_come_as_it_has_them_whichever_ran_first() {
-        let mut runs = ["oom", "big", "small", "512"].map(|arm| run("x.fltl", &[("arm", arm)])).to_vec();
+        let mut runs = ["oom", "big", "small", "512"]
+            .map(|arm| run("x.fltl", &[("arm", arm)]))
+            .to_vec();
         runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
         let subjects = Subjects::new(&runs, &Plan::default(), &order);
         assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
-        assert_eq!(subjects.all.iter().map(|subject| &subject.arm).nth(1).unwrap(), "small (A/A)");
+        assert_eq!(
+            subjects
+                .all
+                .iter()
+                .map(|subject| &subject.arm)
+                .nth(1)
+                .unwrap(),
+            "small (A/A)"
+        );
         let (reference, others) = subjects.against(|_| true).unwrap();
         assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
         let (reference, others) = subjects.against(|arm| arm.starts_with(['b', 'o'])).unwrap();
@@ -322,10 +447,22 @@ mod tests {
 
     #[test]
     fn names_and_anchors_are_unique_whatever_the_labels_say() {
-        let runs = [run("a.fltl", &[]), run("a.fltl", &[("arm", "a"), ("run", "")]), run("a!", &[])];
+        let runs = [
+            run("a.fltl", &[]),
+            run("a.fltl", &[("arm", "a"), ("run", "")]),
+            run("a!", &[]),
+        ];
         let subjects = Subjects::new(&runs, &Plan::default(), &[]);
-        let mut ids: Vec<&str> = subjects.all.iter().map(|subject| subject.id.as_str()).collect();
-        let mut names: Vec<&str> = subjects.all.iter().map(|subject| subject.name.as_str()).collect();
+        let mut ids: Vec<&str> = subjects
+            .all
+            .iter()
+            .map(|subject| subject.id.as_str())
+            .collect();
+        let mut names: Vec<&str> = subjects
+            .all
+            .iter()
+            .map(|subject| subject.name.as_str())
+            .collect();
         ids.sort_unstable();
         names.sort_unstable();
         ids.dedup();

@@ -47,9 +47,17 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// One value a tick.
-    pub(crate) fn ticks(subject: &Subject<'_>, name: &'static str, values: &[Option<f64>]) -> Trace {
+    pub(crate) fn ticks(
+        subject: &Subject<'_>,
+        name: &'static str,
+        values: &[Option<f64>],
+    ) -> Trace {
         let ticks = &subject.run.ticks;
-        let mut trace = Trace { name, x: Vec::with_capacity(ticks.len()), y: Vec::with_capacity(ticks.len()) };
+        let mut trace = Trace {
+            name,
+            x: Vec::with_capacity(ticks.len()),
+            y: Vec::with_capacity(ticks.len()),
+        };
         for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
             let before = index.checked_sub(1).and_then(|before| ticks.get(before));
             if let Some(before) = before.filter(|before| broken(subject.run, before, tick)) {
@@ -67,7 +75,11 @@ impl Trace {
         moments: impl IntoIterator<Item = (f64, Option<f64>)>,
     ) -> Trace {
         let mut away = away(subject.run).into_iter().peekable();
-        let mut trace = Trace { name, x: Vec::new(), y: Vec::new() };
+        let mut trace = Trace {
+            name,
+            x: Vec::new(),
+            y: Vec::new(),
+        };
         for (at, value) in moments {
             if let Some(before) = trace.x.last().copied() {
                 while away.next_if(|span| span.to <= before).is_some() {}
@@ -93,12 +105,18 @@ fn away(run: &Run) -> Vec<Span> {
     let pairs = run.ticks.iter().zip(run.ticks.iter().skip(1));
     let mut away: Vec<Span> = Vec::new();
     for (before, after) in pairs {
-        if before.process.is_some() && after.process == before.process && !broken(run, before, after) {
+        if before.process.is_some()
+            && after.process == before.process
+            && !broken(run, before, after)
+        {
             continue;
         }
         match away.last_mut().filter(|last| last.to >= before.at) {
             Some(last) => last.to = after.at,
-            None => away.push(Span { from: before.at, to: after.at }),
+            None => away.push(Span {
+                from: before.at,
+                to: after.at,
+            }),
         }
     }
     away
@@ -112,8 +130,16 @@ pub(crate) fn timeline(
     traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
 ) -> Option<Chart> {
     let single = subjects.single().is_some();
-    let most = if single { POINTS } else { (2 * POINTS / subjects.all.len().max(1)).clamp(FEWEST, POINTS) };
-    let mut chart = Timeline { y_label: y_label.to_owned(), unit: unit.to_owned(), ..Timeline::default() };
+    let most = if single {
+        POINTS
+    } else {
+        (2 * POINTS / subjects.all.len().max(1)).clamp(FEWEST, POINTS)
+    };
+    let mut chart = Timeline {
+        y_label: y_label.to_owned(),
+        unit: unit.to_owned(),
+        ..Timeline::default()
+    };
     for subject in &subjects.all {
         let origin = origin(subject, single);
         for trace in traces(subject) {
@@ -121,7 +147,12 @@ pub(crate) fn timeline(
             let (x, y) = thin(&trace.x[from..], &trace.y[from..], most);
             if y.iter().any(Option::is_some) {
                 let x = x.into_iter().map(|x| round(x - origin, 2)).collect();
-                chart.series.push(Line { name: full(subject, trace.name, single), run: subject.id.clone(), x, y });
+                chart.series.push(Line {
+                    name: full(subject, trace.name, single),
+                    run: subject.id.clone(),
+                    x,
+                    y,
+                });
             }
         }
         chart.bands.extend(bands(subject, origin, single));
@@ -133,12 +164,20 @@ pub(crate) fn timeline(
 
 /// What the horizontal axis counts.
 fn x_label(single: bool) -> &'static str {
-    if single { "Time since the first tick" } else { "Time since the run's first execution" }
+    if single {
+        "Time since the first tick"
+    } else {
+        "Time since the run's first execution"
+    }
 }
 
 /// Where the horizontal axis of a run begins, on the run's own.
 fn origin(subject: &Subject<'_>, single: bool) -> f64 {
-    if single { 0.0 } else { subject.measured.windows.usual().from }
+    if single {
+        0.0
+    } else {
+        subject.measured.windows.usual().from
+    }
 }
 
 fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
@@ -155,11 +194,17 @@ fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>
     let mut kept: Vec<usize> = (0..y.len()).collect();
     if y.len() > most {
         let size = y.len().div_ceil((most / 2).max(1));
-        kept = (0..y.len()).step_by(size).flat_map(|from| bucket(y, from, (from + size).min(y.len()))).collect();
+        kept = (0..y.len())
+            .step_by(size)
+            .flat_map(|from| bucket(y, from, (from + size).min(y.len())))
+            .collect();
     }
     // A break needs one point, not a row of them.
     kept.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
-    (kept.iter().map(|&i| x[i]).collect(), kept.iter().map(|&i| y[i].map(significant)).collect())
+    (
+        kept.iter().map(|&i| x[i]).collect(),
+        kept.iter().map(|&i| y[i].map(significant)).collect(),
+    )
 }
 
 fn bucket(y: &[Option<f64>], from: usize, to: usize) -> Vec<usize> {
@@ -184,19 +229,44 @@ fn significant(value: f64) -> f64 {
         return value;
     }
     let digits = 6 - value.abs().log10().floor() as i32;
-    if digits > 300 { value } else { round(value, digits) }
+    if digits > 300 {
+        value
+    } else {
+        round(value, digits)
+    }
 }
 
 /// Phases and gaps.
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     let course = &subject.measured.course;
-    let over = course.ended.map(|from| (Span { from, to: subject.run.end() }, AFTER_THE_END));
-    let of_run = |phase: &&Phase| phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended);
-    let phases = course.phases.iter().filter(of_run).map(|phase| (phase.span, phase.name.as_str())).chain(over);
+    let over = course.ended.map(|from| {
+        (
+            Span {
+                from,
+                to: subject.run.end(),
+            },
+            AFTER_THE_END,
+        )
+    });
+    let of_run = |phase: &&Phase| {
+        phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended)
+    };
+    let phases = course
+        .phases
+        .iter()
+        .filter(of_run)
+        .map(|phase| (phase.span, phase.name.as_str()))
+        .chain(over);
     let gaps = course.gaps.iter().map(|gap| (*gap, "gap"));
-    let shown = phases.chain(gaps).filter(|(span, _)| span.to > span.from && (single || span.to > origin));
+    let shown = phases
+        .chain(gaps)
+        .filter(|(span, _)| span.to > span.from && (single || span.to > origin));
     let band = |(span, name): (Span, &str)| Band {
-        from: if single { span.from } else { (span.from - origin).max(0.0) },
+        from: if single {
+            span.from
+        } else {
+            (span.from - origin).max(0.0)
+        },
         to: span.to - origin,
         name: name.replace('_', " "),
         run: subject.id.clone(),
@@ -206,24 +276,59 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
 
 /// Events, and the first execution.
 fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
-    let mark = |at: f64, name: String| Mark { at: round(at - origin, 2), name, run: subject.id.clone() };
+    let mark = |at: f64, name: String| Mark {
+        at: round(at - origin, 2),
+        name,
+        run: subject.id.clone(),
+    };
     // Where the axis begins there, a mark says nothing.
     let executing = subject.measured.windows.executing.filter(|_| single);
     let first = executing.map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall that the slots show is drawn where it began, 15 s before the daemon knew.
     let seen = |event: &crate::run::Event| {
-        event.kind == "stall" && subject.measured.course.stalls.iter().any(|stall| stall.span.holds(event.at))
+        event.kind == "stall"
+            && subject
+                .measured
+                .course
+                .stalls
+                .iter()
+                .any(|stall| stall.span.holds(event.at))
     };
     let named = |event: &crate::run::Event| {
-        let name = DRAWN.iter().find(|(kind, _)| *kind == event.kind).map(|(_, name)| *name)?;
-        Some(if name == "mark" { mark_name(&event.detail) } else { name.to_owned() })
+        let name = DRAWN
+            .iter()
+            .find(|(kind, _)| *kind == event.kind)
+            .map(|(_, name)| *name)?;
+        Some(if name == "mark" {
+            mark_name(&event.detail)
+        } else {
+            name.to_owned()
+        })
     };
-    let events =
-        subject.run.events.iter().filter(|event| !seen(event)).filter_map(|event| Some(mark(event.at, named(event)?)));
-    let stalls = subject.measured.course.stalls.iter().map(|stall| mark(stall.span.from, STALL.to_owned()));
-    let steps = subject.run.clock_steps.iter().map(|step| mark(step.at, format!("clock {}", clock_step(step))));
-    let mut marks: Vec<Mark> =
-        first.into_iter().chain(events).chain(stalls).chain(steps).filter(|mark| single || mark.at >= 0.0).collect();
+    let events = subject
+        .run
+        .events
+        .iter()
+        .filter(|event| !seen(event))
+        .filter_map(|event| Some(mark(event.at, named(event)?)));
+    let stalls = subject
+        .measured
+        .course
+        .stalls
+        .iter()
+        .map(|stall| mark(stall.span.from, STALL.to_owned()));
+    let steps = subject
+        .run
+        .clock_steps
+        .iter()
+        .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
+    let mut marks: Vec<Mark> = first
+        .into_iter()
+        .chain(events)
+        .chain(stalls)
+        .chain(steps)
+        .filter(|mark| single || mark.at >= 0.0)
+        .collect();
     marks.truncate(MOST_MARKS);
     marks
 }
@@ -231,9 +336,16 @@ fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
 /// A mark set by hand says what it is: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &str) -> String {
     let told = serde_json::from_str::<serde_json::Value>(detail).ok();
-    let name = told.as_ref().and_then(|detail| detail.get("name")?.as_str()).unwrap_or(detail);
+    let name = told
+        .as_ref()
+        .and_then(|detail| detail.get("name")?.as_str())
+        .unwrap_or(detail);
     let short: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
-    if short.is_empty() { "mark".to_owned() } else { short }
+    if short.is_empty() {
+        "mark".to_owned()
+    } else {
+        short
+    }
 }
 
 #[cfg(test)]

@@ -17,22 +17,46 @@ const SMOOTHED: usize = 10;
 const STRETCHES: usize = 720;
 
 const QUANTITIES: &[Quantity] = &[
-    quantity("Avg TPS (3x rule)", "/s", 2, |_, n| n.tps.usual.map(|tps| tps.mean)),
-    quantity("Avg TPS (all)", "/s", 2, |_, n| n.tps.usual.map(|tps| tps.mean_of_all)),
-    quantity("Avg TPS (3x rule, zeros left out)", "/s", 2, |_, n| n.tps.active.map(|tps| tps.mean)),
-    quantity("0 TPS time", "s", 0, |_, n| n.tps.zero.map(|zero| zero as f64)),
-    quantity("Unknown", "s", 0, |_, n| n.tps.unknown.map(|unknown| unknown as f64)),
+    quantity("Avg TPS (3x rule)", "/s", 2, |_, n| {
+        n.tps.usual.map(|tps| tps.mean)
+    }),
+    quantity("Avg TPS (all)", "/s", 2, |_, n| {
+        n.tps.usual.map(|tps| tps.mean_of_all)
+    }),
+    quantity("Avg TPS (3x rule, zeros left out)", "/s", 2, |_, n| {
+        n.tps.active.map(|tps| tps.mean)
+    }),
+    quantity("0 TPS time", "s", 0, |_, n| {
+        n.tps.zero.map(|zero| zero as f64)
+    }),
+    quantity("Unknown", "s", 0, |_, n| {
+        n.tps.unknown.map(|unknown| unknown as f64)
+    }),
     quantity("Max TPS", "/s", 0, |_, n| n.tps.usual.map(|tps| tps.max)),
-    quantity("Left out by the 3x rule", "s", 0, |_, n| n.tps.usual.map(|tps| tps.left_out as f64)),
+    quantity("Left out by the 3x rule", "s", 0, |_, n| {
+        n.tps.usual.map(|tps| tps.left_out as f64)
+    }),
     quantity("Seconds known", "s", 0, |_, n| Some(n.tps.known as f64)),
 ];
 
 const STUDY: &[Quantity] = &[
-    quantity("Avg (3x rule)", "/s", 2, |_, n| n.tps.by_thread_time.map(|tps| tps.mean)),
-    quantity("Avg (all)", "/s", 2, |_, n| n.tps.by_thread_time.map(|tps| tps.mean_of_all)),
-    quantity("Max", "/s", 2, |_, n| n.tps.by_thread_time.map(|tps| tps.max)),
-    quantity("Slots", "", 0, |_, n| n.tps.by_thread_time.map(|tps| (tps.n + tps.left_out) as f64)),
-    quantity("Avg TPS of the table above (all)", "/s", 2, |_, n| n.tps.usual.map(|tps| tps.mean_of_all)),
+    quantity("Avg (3x rule)", "/s", 2, |_, n| {
+        n.tps.by_thread_time.map(|tps| tps.mean)
+    }),
+    quantity("Avg (all)", "/s", 2, |_, n| {
+        n.tps.by_thread_time.map(|tps| tps.mean_of_all)
+    }),
+    quantity("Max", "/s", 2, |_, n| {
+        n.tps.by_thread_time.map(|tps| tps.max)
+    }),
+    quantity("Slots", "", 0, |_, n| {
+        n.tps
+            .by_thread_time
+            .map(|tps| (tps.n + tps.left_out) as f64)
+    }),
+    quantity("Avg TPS of the table above (all)", "/s", 2, |_, n| {
+        n.tps.usual.map(|tps| tps.mean_of_all)
+    }),
 ];
 
 /// The chapter.
@@ -42,21 +66,49 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
-    let head = |id, title, part, note| Head { id, title, note, part, why };
+    let head = |id, title, part, note| Head {
+        id,
+        title,
+        note,
+        part,
+        why,
+    };
     let mut blocks = replay_only(subjects);
-    blocks.extend(tables(subjects, &head("tps", "Transactions per second", Part::Usual, note), QUANTITIES));
     blocks.extend(tables(
         subjects,
-        &head("tps-at-tip", "Transactions per second at the tip", Part::Steady, note),
+        &head("tps", "Transactions per second", Part::Usual, note),
+        QUANTITIES,
+    ));
+    blocks.extend(tables(
+        subjects,
+        &head(
+            "tps-at-tip",
+            "Transactions per second at the tip",
+            Part::Steady,
+            note,
+        ),
         QUANTITIES,
     ));
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    blocks.extend(tables(subjects, &head("tps-study", "TPS as the study defines it", Part::Usual, note), STUDY));
+    blocks.extend(tables(
+        subjects,
+        &head(
+            "tps-study",
+            "TPS as the study defines it",
+            Part::Usual,
+            note,
+        ),
+        STUDY,
+    ));
     blocks.extend(distribution(subjects));
     blocks.extend(over_time(subjects));
-    Section { id: "tps".to_owned(), title: "Transactions per second".to_owned(), blocks }
+    Section {
+        id: "tps".to_owned(),
+        title: "Transactions per second".to_owned(),
+        blocks,
+    }
 }
 
 fn why(subject: &Subject<'_>) -> &'static str {
@@ -70,7 +122,12 @@ fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
     let without = |subject: &&Subject<'_>| {
         subject.measured.tps.counted == Counted::Replay && !subject.measured.tps.seconds.is_empty()
     };
-    let names: Vec<&str> = subjects.all.iter().filter(without).map(|subject| subject.name.as_str()).collect();
+    let names: Vec<&str> = subjects
+        .all
+        .iter()
+        .filter(without)
+        .map(|subject| subject.name.as_str())
+        .collect();
     if names.is_empty() {
         return Vec::new();
     }
@@ -81,12 +138,21 @@ fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
 }
 
 fn samples(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Option<f64>> {
-    let seconds = subject.measured.tps.seconds.iter().filter(|second| numbers.window.holds(second.at));
-    seconds.map(|second| second.count.map(|count| count as f64)).collect()
+    let seconds = subject
+        .measured
+        .tps
+        .seconds
+        .iter()
+        .filter(|second| numbers.window.holds(second.at));
+    seconds
+        .map(|second| second.count.map(|count| count as f64))
+        .collect()
 }
 
 fn distribution(subjects: &Subjects<'_>) -> Option<Block> {
-    let chart = histogram(subjects, "TPS (/s)", "Seconds", 0.999, |subject| samples(subject, &subject.usual))?;
+    let chart = histogram(subjects, "TPS (/s)", "Seconds", 0.999, |subject| {
+        samples(subject, &subject.usual)
+    })?;
     Some(figure(
         "tps-distribution",
         "How often each TPS occurred",
@@ -100,15 +166,26 @@ fn distribution(subjects: &Subjects<'_>) -> Option<Block> {
 fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
     let average = |stretch: &[Second]| {
-        let counts: Vec<Option<f64>> = stretch.iter().map(|second| second.count.map(|count| count as f64)).collect();
+        let counts: Vec<Option<f64>> = stretch
+            .iter()
+            .map(|second| second.count.map(|count| count as f64))
+            .collect();
         let average = moving_average(&counts, Window::Centred(size));
-        stretch.iter().map(|second| second.at).zip(average).collect::<Vec<_>>()
+        stretch
+            .iter()
+            .map(|second| second.at)
+            .zip(average)
+            .collect::<Vec<_>>()
     };
     stretches.flat_map(average).collect()
 }
 
 fn over_time(subjects: &Subjects<'_>) -> Option<Block> {
-    let longest = subjects.all.iter().map(|subject| subject.measured.tps.seconds.len()).max()?;
+    let longest = subjects
+        .all
+        .iter()
+        .map(|subject| subject.measured.tps.seconds.len())
+        .max()?;
     let size = (longest / STRETCHES).max(SMOOTHED);
     let chart = timeline(subjects, "TPS (/s)", "/s", |subject| {
         let seconds = &subject.measured.tps.seconds;
@@ -117,5 +194,10 @@ fn over_time(subjects: &Subjects<'_>) -> Option<Block> {
     let caption = format!(
         "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."
     );
-    Some(figure("tps-over-time", "Transactions per second over time", &caption, chart))
+    Some(figure(
+        "tps-over-time",
+        "Transactions per second over time",
+        &caption,
+        chart,
+    ))
 }

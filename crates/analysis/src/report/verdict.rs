@@ -29,7 +29,10 @@ pub(crate) fn verdict(
     settings: &Settings,
 ) -> Verdict {
     match (subjects.all.as_slice(), pairs) {
-        ([], _) => Verdict { headline: "There is no run to report.".to_owned(), ..Verdict::default() },
+        ([], _) => Verdict {
+            headline: "There is no run to report.".to_owned(),
+            ..Verdict::default()
+        },
         ([one], _) => single(one),
         (several, []) => replicates(several, primary, answers),
         (_, pairs) => compared(subjects, primary, pairs, answers, settings),
@@ -41,19 +44,35 @@ fn single(subject: &Subject<'_>) -> Verdict {
     let headline = match subject.measured.course.kept_up.answer {
         Some(true) if replay => format!("{} did all of its work.", subject.name),
         Some(false) if replay => {
-            format!("{} did not do all of its work: {}.", subject.name, subject.measured.course.kept_up.why)
+            format!(
+                "{} did not do all of its work: {}.",
+                subject.name, subject.measured.course.kept_up.why
+            )
         }
         _ if !subject.measured.course.validator && !subject.run.processes.is_empty() => {
-            format!("{} shows nothing of a validator: the process itself is described.", subject.name)
+            format!(
+                "{} shows nothing of a validator: the process itself is described.",
+                subject.name
+            )
         }
         Some(true) => format!("{} kept up with the tip.", subject.name),
-        Some(false) => format!("{} did not keep up: {}.", subject.name, subject.measured.course.kept_up.why),
-        None => format!("Whether {} kept up is not known: {}.", subject.name, subject.measured.course.kept_up.why),
+        Some(false) => format!(
+            "{} did not keep up: {}.",
+            subject.name, subject.measured.course.kept_up.why
+        ),
+        None => format!(
+            "Whether {} kept up is not known: {}.",
+            subject.name, subject.measured.course.kept_up.why
+        ),
     };
     let mut points = vec![story(subject)];
     points.extend(told(subject));
     points.push("This is one run: it is described, and nothing is tested.".to_owned());
-    Verdict { headline, points, standing: VerdictKind::Described }
+    Verdict {
+        headline,
+        points,
+        standing: VerdictKind::Described,
+    }
 }
 
 /// What a run's numbers say, a sentence each.
@@ -64,29 +83,54 @@ fn told(subject: &Subject<'_>) -> Vec<String> {
     match n.replay_quantile(0.95) {
         Some(p95) => {
             let slots = grouped(n.replay.len() as f64, 0);
-            said.push(format!("Replay took at most {} ms in 95 % of {slots} slots.", grouped(p95, 1)));
+            said.push(format!(
+                "Replay took at most {} ms in 95 % of {slots} slots.",
+                grouped(p95, 1)
+            ));
         }
-        None if slots > 0 => said.push(format!("It replayed {slots} slots, too few for a p95 of their times.")),
+        None if slots > 0 => said.push(format!(
+            "It replayed {slots} slots, too few for a p95 of their times."
+        )),
         None => {}
     }
     if let Some(tps) = n.tps.usual {
-        let zero = n.tps.zero.map_or_else(String::new, |zero| format!(", {} seconds at zero", grouped(zero as f64, 0)));
-        said.push(format!("It executed {} transactions per second on average{zero}.", grouped(tps.mean_of_all, 0)));
+        let zero = n.tps.zero.map_or_else(String::new, |zero| {
+            format!(", {} seconds at zero", grouped(zero as f64, 0))
+        });
+        said.push(format!(
+            "It executed {} transactions per second on average{zero}.",
+            grouped(tps.mean_of_all, 0)
+        ));
     }
     if let (Some(mean), Some(sum)) = (n.cache.misses.mean, Some(n.cache.misses.sum)) {
-        said.push(format!("The program cache missed {} times, {} per batch.", grouped(sum, 0), grouped(mean, 3)));
+        said.push(format!(
+            "The program cache missed {} times, {} per batch.",
+            grouped(sum, 0),
+            grouped(mean, 3)
+        ));
     }
     if let Some(rss) = n.levels.rss.max {
         let headroom = n.levels.headroom.min;
-        let headroom = headroom.map_or_else(String::new, |room| format!("; the smallest headroom was {}", bytes(room)));
+        let headroom = headroom.map_or_else(String::new, |room| {
+            format!("; the smallest headroom was {}", bytes(room))
+        });
         said.push(format!("RSS was at most {}{headroom}.", bytes(rss)));
     }
     said
 }
 
 fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) -> Verdict {
-    let kept = |answer| several.iter().filter(|subject| subject.measured.course.kept_up.answer == answer).count();
-    let did = if several.iter().all(|subject| subject.run.is_replay()) { "did all of their work" } else { "kept up" };
+    let kept = |answer| {
+        several
+            .iter()
+            .filter(|subject| subject.measured.course.kept_up.answer == answer)
+            .count()
+    };
+    let did = if several.iter().all(|subject| subject.run.is_replay()) {
+        "did all of their work"
+    } else {
+        "kept up"
+    };
     let headline = format!(
         "{} runs of one arm, {}: {} {did}, {} did not, of {} it is not known.",
         several.len(),
@@ -98,11 +142,21 @@ fn replicates(several: &[Subject<'_>], primary: &Scalar, answers: &Answers<'_>) 
     if let Some((answer, standing)) = answers.floor.and_then(|floor| floor.alone(primary)) {
         let mut points = answers.floor.map(Floor::points).unwrap_or_default();
         points.push(headline);
-        return Verdict { headline: answer, points, standing };
+        return Verdict {
+            headline: answer,
+            points,
+            standing,
+        };
     }
-    let points =
-        vec!["There is no other arm to compare with: the runs are described, and nothing is tested.".to_owned()];
-    Verdict { headline, points, standing: VerdictKind::Described }
+    let points = vec![
+        "There is no other arm to compare with: the runs are described, and nothing is tested."
+            .to_owned(),
+    ];
+    Verdict {
+        headline,
+        points,
+        standing: VerdictKind::Described,
+    }
 }
 
 fn compared(
@@ -121,7 +175,12 @@ fn compared(
             let mut sentences = limits::sentences(limits);
             points.splice(0..0, sentences.split_off(2.min(sentences.len())));
             let alike = |pair: &&Pair| limits::are_alike(subjects, &pair.reference, &pair.other);
-            let tested: Vec<Pair> = pairs.iter().filter(alike).filter(|pair| is_tested(pair)).cloned().collect();
+            let tested: Vec<Pair> = pairs
+                .iter()
+                .filter(alike)
+                .filter(|pair| is_tested(pair))
+                .cloned()
+                .collect();
             match tested.is_empty() {
                 true => (sentences.join(" "), VerdictKind::Described),
                 // Another question than the limit's, and it has an answer.
@@ -137,12 +196,19 @@ fn compared(
     points.extend(outcomes(subjects));
     points.extend(described(pairs));
     points.extend(differing(pairs));
-    Verdict { headline, points, standing }
+    Verdict {
+        headline,
+        points,
+        standing,
+    }
 }
 
 fn is_tested(pair: &Pair) -> bool {
     use Conclusion::{Differs, Equivalent, Inconclusive};
-    matches!(pair.primary.conclusion, Differs { .. } | Equivalent { .. } | Inconclusive { .. })
+    matches!(
+        pair.primary.conclusion,
+        Differs { .. } | Equivalent { .. } | Inconclusive { .. }
+    )
 }
 
 fn headline(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
@@ -158,16 +224,24 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
     match pair.primary.conclusion {
         Conclusion::Differs { direction, .. } => {
             let comma = if title.contains(',') { "," } else { "" };
-            format!("{title}{comma} is {} with {other} than with {reference}.", way(direction))
+            format!(
+                "{title}{comma} is {} with {other} than with {reference}.",
+                way(direction)
+            )
         }
         Conclusion::Equivalent { .. } => {
-            format!("By {what}, {other} and {reference} are equivalent within {} %.", margin(settings))
+            format!(
+                "By {what}, {other} and {reference} are equivalent within {} %.",
+                margin(settings)
+            )
         }
         Conclusion::Inconclusive { p: None, .. } => {
             format!("{title}, {}", without_spread(pair, primary))
         }
         Conclusion::Inconclusive { .. } => {
-            format!("By {what}, neither a difference between {other} and {reference} nor their equivalence is shown.")
+            format!(
+                "By {what}, neither a difference between {other} and {reference} nor their equivalence is shown."
+            )
         }
         Conclusion::Described | Conclusion::TooFewRuns { .. } => {
             format!(
@@ -175,7 +249,9 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
             )
         }
         Conclusion::NoValues => {
-            format!("{other} and {reference} cannot be compared by {what}: it was not recorded in both.")
+            format!(
+                "{other} and {reference} cannot be compared by {what}: it was not recorded in both."
+            )
         }
     }
 }
@@ -199,7 +275,13 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
 }
 
 fn with_unit(value: f64, scalar: &Scalar) -> String {
-    format!("{} {}", grouped(value, usize::from(scalar.decimals)), scalar.unit).trim_end().to_owned()
+    format!(
+        "{} {}",
+        grouped(value, usize::from(scalar.decimals)),
+        scalar.unit
+    )
+    .trim_end()
+    .to_owned()
 }
 
 fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
@@ -209,8 +291,9 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         let arms: Vec<&str> = these.map(|pair| pair.other.as_str()).collect();
         (!arms.is_empty()).then(|| and(&arms))
     };
-    let differ =
-        |way: Direction| named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way));
+    let differ = |way: Direction| {
+        named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way))
+    };
     let parts = [
         differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
         differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
@@ -229,7 +312,11 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         named(&|one| matches!(one, Conclusion::NoValues))
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
     ];
-    format!("{}: {}.", primary.title, parts.into_iter().flatten().collect::<Vec<_>>().join("; "))
+    format!(
+        "{}: {}.",
+        primary.title,
+        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+    )
 }
 
 /// `A`, `A and B`, `A, B and C`.
@@ -243,7 +330,11 @@ fn and(names: &[&str]) -> String {
 
 fn standing(pairs: &[Pair]) -> VerdictKind {
     // What has no values takes nothing from what is known of the others.
-    let pairs = || pairs.iter().filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues));
+    let pairs = || {
+        pairs
+            .iter()
+            .filter(|pair| !matches!(pair.primary.conclusion, Conclusion::NoValues))
+    };
     let any = |which: fn(&Conclusion) -> bool| pairs().any(|pair| which(&pair.primary.conclusion));
     if any(|conclusion| matches!(conclusion, Conclusion::Differs { .. })) {
         VerdictKind::Differs
@@ -261,7 +352,13 @@ fn standing(pairs: &[Pair]) -> VerdictKind {
 /// The effect with its interval first, then what may be said.
 fn sentence(pair: &Pair, primary: &Scalar) -> String {
     let said = words(&pair.primary, primary);
-    format!("{}, {} against {}: {}; {said}.", primary.title, pair.other, pair.reference, effect(&pair.primary, primary))
+    format!(
+        "{}, {} against {}: {}; {said}.",
+        primary.title,
+        pair.other,
+        pair.reference,
+        effect(&pair.primary, primary)
+    )
 }
 
 fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
@@ -274,53 +371,101 @@ fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
     match (comparison.difference, comparison.ratio) {
         (Some(difference), ratio) => {
             let ratio = ratio.map_or_else(String::new, |ratio| {
-                format!(", ratio {:.3} [{:.3}, {:.3}]", ratio.value, ratio.low, ratio.high)
+                format!(
+                    ", ratio {:.3} [{:.3}, {:.3}]",
+                    ratio.value, ratio.low, ratio.high
+                )
             });
-            let (low, high) = (grouped(difference.low, decimals), grouped(difference.high, decimals));
-            format!("difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}", unit(difference.value))
+            let (low, high) = (
+                grouped(difference.low, decimals),
+                grouped(difference.high, decimals),
+            );
+            format!(
+                "difference {} [{low}, {high}]{ratio} with 95 % intervals; {means}",
+                unit(difference.value)
+            )
         }
-        (None, _) if reference > 0.0 => format!("{means}, ratio {:.3}, without an interval", other / reference),
+        (None, _) if reference > 0.0 => format!(
+            "{means}, ratio {:.3}, without an interval",
+            other / reference
+        ),
         (None, _) => format!("{means}, without an interval"),
     }
 }
 
 fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for subject in subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(false)) {
+    for subject in subjects
+        .all
+        .iter()
+        .filter(|subject| subject.measured.course.kept_up.answer == Some(false))
+    {
         let why = subject.measured.course.kept_up.why.as_str();
         match reasons.iter_mut().find(|(known, _)| *known == why) {
             Some((_, runs)) => runs.push(&subject.name),
             None => reasons.push((why, vec![&subject.name])),
         }
     }
-    let kept = subjects.all.iter().filter(|subject| subject.measured.course.kept_up.answer == Some(true)).count();
+    let kept = subjects
+        .all
+        .iter()
+        .filter(|subject| subject.measured.course.kept_up.answer == Some(true))
+        .count();
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     let (what, not) = match replays {
         true => ("did their work to the end", "Did not do all of it"),
         false => ("are known to have kept up with the tip", "Did not keep up"),
     };
     let mut said = vec![format!("{kept} of {} runs {what}.", subjects.all.len())];
-    said.extend(reasons.iter().map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))));
+    said.extend(
+        reasons
+            .iter()
+            .map(|(why, runs)| format!("{not} ({why}): {}.", runs.join("; "))),
+    );
     said
 }
 
 /// What is told of arms that are described only: numbers that a reader looks for first.
-const TOLD: [&str; 5] = ["cache-misses", "cache-time", "tps", "rss-mean", "major-faults"];
+const TOLD: [&str; 5] = [
+    "cache-misses",
+    "cache-time",
+    "tps",
+    "rss-mean",
+    "major-faults",
+];
 
 fn described(pairs: &[Pair]) -> Vec<String> {
-    let untested =
-        |pair: &&Pair| matches!(pair.primary.conclusion, Conclusion::Described | Conclusion::TooFewRuns { .. });
+    let untested = |pair: &&Pair| {
+        matches!(
+            pair.primary.conclusion,
+            Conclusion::Described | Conclusion::TooFewRuns { .. }
+        )
+    };
     let one = |pair: &Pair| {
-        let shown = pair.others.iter().filter(|(scalar, _)| TOLD.contains(&scalar.id));
+        let shown = pair
+            .others
+            .iter()
+            .filter(|(scalar, _)| TOLD.contains(&scalar.id));
         let told: Vec<String> = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
                 let said = |value| with_unit(value, scalar);
-                Some(format!("{} {} against {}", lower(scalar.title), said(other), said(reference)))
+                Some(format!(
+                    "{} {} against {}",
+                    lower(scalar.title),
+                    said(other),
+                    said(reference)
+                ))
             })
             .collect();
-        (!told.is_empty())
-            .then(|| format!("As described, {} against {}: {}.", pair.other, pair.reference, told.join("; ")))
+        (!told.is_empty()).then(|| {
+            format!(
+                "As described, {} against {}: {}.",
+                pair.other,
+                pair.reference,
+                told.join("; ")
+            )
+        })
     };
     pairs.iter().filter(untested).filter_map(one).collect()
 }
@@ -328,10 +473,15 @@ fn described(pairs: &[Pair]) -> Vec<String> {
 /// Other metrics of which a difference is shown.
 fn differing(pairs: &[Pair]) -> Vec<String> {
     let shown = |pair: &Pair| {
-        let differ = pair.others.iter().filter_map(|(scalar, comparison)| match comparison.conclusion {
-            Conclusion::Differs { direction, .. } => Some(format!("{} ({})", lower(scalar.title), way(direction))),
-            _ => None,
-        });
+        let differ =
+            pair.others
+                .iter()
+                .filter_map(|(scalar, comparison)| match comparison.conclusion {
+                    Conclusion::Differs { direction, .. } => {
+                        Some(format!("{} ({})", lower(scalar.title), way(direction)))
+                    }
+                    _ => None,
+                });
         let differ: Vec<String> = differ.collect();
         (!differ.is_empty()).then(|| {
             format!(

@@ -25,8 +25,17 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     }
     blocks.push(Block::Table(outcome(subjects)));
     blocks.push(Block::Table(phases(subjects)));
-    blocks.extend([stalls(subjects), events(subjects), gaps(subjects)].into_iter().flatten().map(Block::Table));
-    Section { id: "what-happened".to_owned(), title: "What happened, phase by phase".to_owned(), blocks }
+    blocks.extend(
+        [stalls(subjects), events(subjects), gaps(subjects)]
+            .into_iter()
+            .flatten()
+            .map(Block::Table),
+    );
+    Section {
+        id: "what-happened".to_owned(),
+        title: "What happened, phase by phase".to_owned(),
+        blocks,
+    }
 }
 
 /// One run in sentences.
@@ -36,11 +45,19 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         [] => "No process was followed.".to_owned(),
         [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
         [first, rest @ ..] => {
-            format!("Process {} was found {}, and {} after it.", first.pid, after(first.seen), times(rest.len()))
+            format!(
+                "Process {} was found {}, and {} after it.",
+                first.pid,
+                after(first.seen),
+                times(rest.len())
+            )
         }
     };
     if !course.validator && !subject.run.processes.is_empty() {
-        said.push_str(&format!(" Nothing of a validator was seen. {}", the_end(subject)));
+        said.push_str(&format!(
+            " Nothing of a validator was seen. {}",
+            the_end(subject)
+        ));
         return said;
     }
     if subject.run.is_replay() {
@@ -49,7 +66,11 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
             Some(false) => "It did not do all of its work",
             None => "Whether it did all of its work is not known",
         };
-        said.push_str(&format!(" {verdict}: {}. {}", course.kept_up.why, the_end(subject)));
+        said.push_str(&format!(
+            " {verdict}: {}. {}",
+            course.kept_up.why,
+            the_end(subject)
+        ));
         return said;
     }
     said.push_str(&match subject.measured.windows.executing {
@@ -58,7 +79,11 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
     });
     said.push_str(&match (course.at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
-            format!(" It was at the tip {}, {} after the first execution.", after(at), duration(catch_up))
+            format!(
+                " It was at the tip {}, {} after the first execution.",
+                after(at),
+                duration(catch_up)
+            )
         }
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
@@ -68,27 +93,46 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         Some(false) => "It did not keep up",
         None => "Whether it kept up is not known",
     };
-    said.push_str(&format!(" {verdict}: {}. {}", course.kept_up.why, the_end(subject)));
+    said.push_str(&format!(
+        " {verdict}: {}. {}",
+        course.kept_up.why,
+        the_end(subject)
+    ));
     said
 }
 
 /// When and how it ended, and what was recorded after it.
 fn the_end(subject: &Subject<'_>) -> String {
     let course = &subject.measured.course;
-    let mut said = format!("In the end, after {}: {}.", duration(course.ended.unwrap_or(course.until)), course.end.how);
+    let mut said = format!(
+        "In the end, after {}: {}.",
+        duration(course.ended.unwrap_or(course.until)),
+        course.end.how
+    );
     let more = subject.run.end() - course.until;
     if course.ended.is_some() && more > 2.0 * subject.run.interval() {
-        said.push_str(&format!(" The recording continued for {}; that time is drawn but not counted.", duration(more)));
+        said.push_str(&format!(
+            " The recording continued for {}; that time is drawn but not counted.",
+            duration(more)
+        ));
     }
     said
 }
 
 fn after(seconds: f64) -> String {
-    if seconds <= 0.0 { "at the first tick".to_owned() } else { format!("{} after the first tick", duration(seconds)) }
+    if seconds <= 0.0 {
+        "at the first tick".to_owned()
+    } else {
+        format!("{} after the first tick", duration(seconds))
+    }
 }
 
 fn times(n: usize) -> String {
-    if n == 1 { "another one".to_owned() } else { format!("{n} others") }
+    if n == 1 {
+        "another one".to_owned()
+    } else {
+        format!("{n} others")
+    }
 }
 
 fn outcome(subjects: &Subjects<'_>) -> Table {
@@ -137,12 +181,32 @@ fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
         },
         number(Some(subject.run.end()), 0, ""),
         number(course.ended, 0, "no end was recorded"),
-        number(subject.measured.windows.executing.map(|window| window.from.max(0.0)), 0, "no transaction was recorded"),
-        number(subject.catch_up(), 0, "never seen both executing and at the tip"),
+        number(
+            subject
+                .measured
+                .windows
+                .executing
+                .map(|window| window.from.max(0.0)),
+            0,
+            "no transaction was recorded",
+        ),
+        number(
+            subject.catch_up(),
+            0,
+            "never seen both executing and at the tip",
+        ),
         kept_up,
-        number(course.kept_up.share.map(|share| 100.0 * share), 2, "never at the tip"),
+        number(
+            course.kept_up.share.map(|share| 100.0 * share),
+            2,
+            "never at the tip",
+        ),
         count(course.restarts),
-        number(Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()), 0, ""),
+        number(
+            Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()),
+            0,
+            "",
+        ),
         Cell::Text(course.end.how.clone()),
         text(Some(&course.end.evidence), "no event recorded"),
     ]
@@ -174,12 +238,21 @@ fn phases(subjects: &Subjects<'_>) -> Table {
     for subject in &subjects.all {
         let course = &subject.measured.course;
         // The tick that found nobody any more is no phase.
-        let of_time =
-            |phase: &&Phase| phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended);
+        let of_time = |phase: &&Phase| {
+            phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended)
+        };
         let all: Vec<&Phase> = course.phases.iter().filter(of_time).collect();
-        phases.rows.extend(all.iter().take(MOST_PHASES).map(|phase| phase_row(subject, phase)));
+        phases.rows.extend(
+            all.iter()
+                .take(MOST_PHASES)
+                .map(|phase| phase_row(subject, phase)),
+        );
         if all.len() > MOST_PHASES {
-            phases.note.push_str(&format!(" {}: {} more are left out.", subject.name, all.len() - MOST_PHASES));
+            phases.note.push_str(&format!(
+                " {}: {} more are left out.",
+                subject.name,
+                all.len() - MOST_PHASES
+            ));
         }
     }
     phases
@@ -187,22 +260,48 @@ fn phases(subjects: &Subjects<'_>) -> Table {
 
 fn phase_row(subject: &Subject<'_>, phase: &Phase) -> Vec<Cell> {
     let course = &subject.measured.course;
-    let (all, over) = (course.until, course.ended.is_some_and(|ended| phase.span.from >= ended));
-    let rss = summary(subject.measured.series.rss.get(phase.ticks.clone()).unwrap_or_default());
+    let (all, over) = (
+        course.until,
+        course.ended.is_some_and(|ended| phase.span.from >= ended),
+    );
+    let rss = summary(
+        subject
+            .measured
+            .series
+            .rss
+            .get(phase.ticks.clone())
+            .unwrap_or_default(),
+    );
     let faults = |signal| growth(subject.run, signal, phase.span).mean();
-    let seconds =
-        subject.measured.tps.seconds.iter().filter(|second| second.at >= phase.span.from && second.at < phase.span.to);
-    let tps = summary(&seconds.map(|second| second.count.map(|count| count as f64)).collect::<Vec<_>>());
+    let seconds = subject
+        .measured
+        .tps
+        .seconds
+        .iter()
+        .filter(|second| second.at >= phase.span.from && second.at < phase.span.to);
+    let tps = summary(
+        &seconds
+            .map(|second| second.count.map(|count| count as f64))
+            .collect::<Vec<_>>(),
+    );
     let why = subject.no_samples();
     vec![
         Cell::Text(subject.name.clone()),
-        Cell::Text(if over { AFTER_THE_END.to_owned() } else { phase.name.replace('_', " ") }),
+        Cell::Text(if over {
+            AFTER_THE_END.to_owned()
+        } else {
+            phase.name.replace('_', " ")
+        }),
         number(Some(phase.span.from), 1, ""),
         number(Some(phase.span.to), 1, ""),
         number(Some(phase.span.seconds()), 1, ""),
         match over {
             true => Cell::Missing("it is no part of the run".to_owned()),
-            false => number((all > 0.0).then(|| 100.0 * phase.span.seconds() / all), 1, "there is one tick"),
+            false => number(
+                (all > 0.0).then(|| 100.0 * phase.span.seconds() / all),
+                1,
+                "there is one tick",
+            ),
         },
         number(tps.mean, 1, "nothing was executed yet"),
         number(rss.mean.map(|bytes| bytes / GIB), 3, why),
@@ -216,7 +315,14 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
-        &[("Run", ""), ("From", "s"), ("To", "s"), ("Duration", "s"), ("Began", "UTC"), ("Counts as", "")],
+        &[
+            ("Run", ""),
+            ("From", "s"),
+            ("To", "s"),
+            ("Duration", "s"),
+            ("Began", "UTC"),
+            ("Counts as", ""),
+        ],
         "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
          validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
          more than 32 slots behind, or not at the tip, when it was heard of again, and counts as behind until it is near the tip \
@@ -224,24 +330,53 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
     );
     for subject in &subjects.all {
         let run = subject.run;
-        stalls.rows.extend(subject.measured.course.stalls.iter().take(MOST_EVENTS).map(|stall| {
-            let seconds = [stall.span.from, stall.span.to, stall.span.seconds()];
-            let mut row = vec![Cell::Text(subject.name.clone())];
-            row.extend(seconds.map(|seconds| number(Some(seconds), 1, "")));
-            row.push(Cell::Text(moment(run.origin_unix_ns.saturating_add((stall.span.from * 1e9) as i64))));
-            row.push(Cell::Text(if stall.was == Was::Behind { "behind" } else { "unknown" }.to_owned()));
-            row
-        }));
+        stalls.rows.extend(
+            subject
+                .measured
+                .course
+                .stalls
+                .iter()
+                .take(MOST_EVENTS)
+                .map(|stall| {
+                    let seconds = [stall.span.from, stall.span.to, stall.span.seconds()];
+                    let mut row = vec![Cell::Text(subject.name.clone())];
+                    row.extend(seconds.map(|seconds| number(Some(seconds), 1, "")));
+                    row.push(Cell::Text(moment(
+                        run.origin_unix_ns
+                            .saturating_add((stall.span.from * 1e9) as i64),
+                    )));
+                    row.push(Cell::Text(
+                        if stall.was == Was::Behind {
+                            "behind"
+                        } else {
+                            "unknown"
+                        }
+                        .to_owned(),
+                    ));
+                    row
+                }),
+        );
     }
     (!stalls.rows.is_empty()).then_some(stalls)
 }
 
 fn events(subjects: &Subjects<'_>) -> Option<Table> {
-    let mut events = table("events", "Events", &[("Run", ""), ("At", "s"), ("Event", ""), ("Detail", "")], "");
+    let mut events = table(
+        "events",
+        "Events",
+        &[("Run", ""), ("At", "s"), ("Event", ""), ("Detail", "")],
+        "",
+    );
     let mut left_out = BTreeMap::<&str, usize>::new();
     for subject in &subjects.all {
         // Changes of phase have a table of their own.
-        for (index, event) in subject.run.events.iter().filter(|event| event.kind != "phase").enumerate() {
+        for (index, event) in subject
+            .run
+            .events
+            .iter()
+            .filter(|event| event.kind != "phase")
+            .enumerate()
+        {
             if index >= MOST_EVENTS {
                 *left_out.entry(&subject.name).or_default() += 1;
                 continue;
@@ -256,7 +391,9 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
     }
     events.note = "As recorded; changes of phase are in the table of phases.".to_owned();
     for (run, n) in left_out {
-        events.note.push_str(&format!(" {run}: {n} more are left out."));
+        events
+            .note
+            .push_str(&format!(" {run}: {n} more are left out."));
     }
     (!events.rows.is_empty()).then_some(events)
 }
@@ -269,10 +406,21 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        gaps.rows.extend(subject.measured.course.gaps.iter().take(MOST_EVENTS).map(|gap| {
-            let seconds = [gap.from, gap.to, gap.seconds()].map(|seconds| number(Some(seconds), 1, ""));
-            std::iter::once(Cell::Text(subject.name.clone())).chain(seconds).collect()
-        }));
+        gaps.rows.extend(
+            subject
+                .measured
+                .course
+                .gaps
+                .iter()
+                .take(MOST_EVENTS)
+                .map(|gap| {
+                    let seconds = [gap.from, gap.to, gap.seconds()]
+                        .map(|seconds| number(Some(seconds), 1, ""));
+                    std::iter::once(Cell::Text(subject.name.clone()))
+                        .chain(seconds)
+                        .collect()
+                }),
+        );
     }
     (!gaps.rows.is_empty()).then_some(gaps)
 }

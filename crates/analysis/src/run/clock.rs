@@ -37,22 +37,42 @@ struct Stretch {
 impl Clock {
     pub(super) fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
         let started = sessions.first().map(|session| nanoseconds(session.started));
-        let origin = ticks.first().map(|tick| tick.unix_ns).or(started).unwrap_or(0);
-        let mut clock = Clock { origin, offsets: BTreeMap::new(), stretches: Vec::new() };
+        let origin = ticks
+            .first()
+            .map(|tick| tick.unix_ns)
+            .or(started)
+            .unwrap_or(0);
+        let mut clock = Clock {
+            origin,
+            offsets: BTreeMap::new(),
+            stretches: Vec::new(),
+        };
         for (place, tick) in ticks.iter().enumerate() {
             let ahead = clock.stretches.last().map_or(0, |stretch| stretch.ahead);
             let offset = tick.unix_ns.saturating_sub(tick.uptime_ns);
-            let base = *clock.offsets.entry(tick.session).or_insert(offset.saturating_sub(ahead));
+            let base = *clock
+                .offsets
+                .entry(tick.session)
+                .or_insert(offset.saturating_sub(ahead));
             let at = base.saturating_add(tick.uptime_ns).saturating_sub(origin);
             let (now, after) = (offset.saturating_sub(base), ticks.get(place + 1));
             // A single tick that is off was read while the daemon was held up.
             let lasts = after.is_none_or(|after| {
-                let later = after.unix_ns.saturating_sub(after.uptime_ns).saturating_sub(offset);
+                let later = after
+                    .unix_ns
+                    .saturating_sub(after.uptime_ns)
+                    .saturating_sub(offset);
                 after.session != tick.session || later.abs() < LEAST
             });
             match clock.stretches.last_mut() {
-                Some(last) if now.saturating_sub(last.ahead).abs() < LEAST || !lasts => last.to = at,
-                _ => clock.stretches.push(Stretch { from: at, to: at, ahead: now }),
+                Some(last) if now.saturating_sub(last.ahead).abs() < LEAST || !lasts => {
+                    last.to = at
+                }
+                _ => clock.stretches.push(Stretch {
+                    from: at,
+                    to: at,
+                    ahead: now,
+                }),
             }
         }
         clock
@@ -60,14 +80,18 @@ impl Clock {
 
     /// When something of this uptime happened, in seconds of the axis; by the wall clock in a session without ticks.
     pub(super) fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
-        let unix = self.offsets.get(&session).map_or(unix_ns, |offset| offset.saturating_add(uptime_ns));
+        let unix = self
+            .offsets
+            .get(&session)
+            .map_or(unix_ns, |offset| offset.saturating_add(uptime_ns));
         unix.saturating_sub(self.origin) as f64 / 1e9
     }
 
     /// When a tick was, in nanoseconds of the axis.
     pub(super) fn on_axis(&self, tick: &TickRow) -> i64 {
         let base = self.offsets.get(&tick.session).copied().unwrap_or_default();
-        base.saturating_add(tick.uptime_ns).saturating_sub(self.origin)
+        base.saturating_add(tick.uptime_ns)
+            .saturating_sub(self.origin)
     }
 
     /// When the wall clock was set, and by how much.
@@ -88,12 +112,22 @@ impl Clock {
     /// A time of the wall clock, by the clock before its first step. `seen` is when it was written down, in nanoseconds of the
     /// axis: after a clock was set back the same wall-clock time comes twice.
     pub(super) fn settled(&self, unix_ns: i64, seen: Option<i64>) -> i64 {
-        let on_axis = |stretch: &Stretch| unix_ns.saturating_sub(stretch.ahead).saturating_sub(self.origin);
+        let on_axis = |stretch: &Stretch| {
+            unix_ns
+                .saturating_sub(stretch.ahead)
+                .saturating_sub(self.origin)
+        };
         let away = |stretch: &Stretch| {
             let at = on_axis(stretch);
-            let outside =
-                stretch.from.saturating_sub(at).max(at.saturating_sub(stretch.to)).saturating_sub(LATE).max(0);
-            let late = seen.map_or(0, |seen| at.saturating_sub(seen).max(seen.saturating_sub(at)));
+            let outside = stretch
+                .from
+                .saturating_sub(at)
+                .max(at.saturating_sub(stretch.to))
+                .saturating_sub(LATE)
+                .max(0);
+            let late = seen.map_or(0, |seen| {
+                at.saturating_sub(seen).max(seen.saturating_sub(at))
+            });
             (outside, late)
         };
         let best = self.stretches.iter().min_by_key(|stretch| away(stretch));

@@ -1,7 +1,9 @@
 //! From a recording to a [`Run`].
 
 use super::clock::{Clock, nanoseconds};
-use super::{ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick};
+use super::{
+    ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick,
+};
 use faultline_recording::schema::column_of;
 use faultline_recording::{Cell, Error, EventRow, ProcessRow, Recording, SessionRow, TickRow};
 use serde_json::Value;
@@ -25,11 +27,20 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     let processes = recording.processes()?;
     let same = same(&processes);
     let ticks = ticks(&rows, &clock, &same);
-    let place: HashMap<i64, usize> = rows.iter().enumerate().map(|(index, row)| (row.id, index)).collect();
+    let place: HashMap<i64, usize> = rows
+        .iter()
+        .enumerate()
+        .map(|(index, row)| (row.id, index))
+        .collect();
     let mut run = Run {
-        file: path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        file: path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
         labels: recording.labels().to_vec(),
-        finished: sessions.last().is_some_and(|session| session.ended.is_some()),
+        finished: sessions
+            .last()
+            .is_some_and(|session| session.ended.is_some()),
         salvaged: recording.info()?.meta.remove("salvaged_from"),
         origin_unix_ns: clock.origin,
         facts: SystemFacts::of(&sessions, &processes),
@@ -47,11 +58,17 @@ pub fn load(path: &Path) -> Result<Run, Error> {
             id: row.id,
             pid: i64::from(row.pid),
             seen: seen(row, &run),
-            started: row.started.map(|started| run.at(i64::try_from(started.as_nanos()).unwrap_or(i64::MAX))),
+            started: row
+                .started
+                .map(|started| run.at(i64::try_from(started.as_nanos()).unwrap_or(i64::MAX))),
             version: super::manifest::version(&row.manifest),
         })
         .collect();
-    run.events = recording.events()?.iter().map(|row| event(row, &clock)).collect();
+    run.events = recording
+        .events()?
+        .iter()
+        .map(|row| event(row, &clock))
+        .collect();
     run.clock_steps = clock_steps(&clock, &run.events);
     Ok(run)
 }
@@ -69,9 +86,14 @@ fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = clock.steps();
     for event in events.iter().filter(|event| event.kind == "clock_step") {
         let detail = serde_json::from_str::<Value>(&event.detail).ok();
-        let Some(seconds) = detail.and_then(|detail| detail.get("seconds")?.as_f64()) else { continue };
+        let Some(seconds) = detail.and_then(|detail| detail.get("seconds")?.as_f64()) else {
+            continue;
+        };
         if !steps.iter().any(|step| (step.at - event.at).abs() < NEAR) {
-            steps.push(ClockStep { at: event.at, seconds });
+            steps.push(ClockStep {
+                at: event.at,
+                seconds,
+            });
         }
     }
     steps.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -90,7 +112,10 @@ fn points(recording: &Recording, clock: &Clock, ticks: &[TickRow]) -> Result<Poi
     if !clock.was_set() {
         return Ok(points);
     }
-    let written: HashMap<i64, i64> = ticks.iter().map(|row| (row.id, clock.on_axis(row))).collect();
+    let written: HashMap<i64, i64> = ticks
+        .iter()
+        .map(|row| (row.id, clock.on_axis(row)))
+        .collect();
     macro_rules! settle {
         ($points:expr, $table:literal) => {
             let seen = written_at(recording, $table, &written)?;
@@ -119,7 +144,9 @@ fn written_at(
     let mut rows: Vec<(i64, Option<i64>)> = Vec::new();
     recording.rows(table, CHUNK, |chunk| {
         rows.extend(chunk.iter().filter_map(|row| match row.as_slice() {
-            [_, Cell::Integer(tick), Cell::Integer(time), ..] => Some((*time, ticks.get(tick).copied())),
+            [_, Cell::Integer(tick), Cell::Integer(time), ..] => {
+                Some((*time, ticks.get(tick).copied()))
+            }
             [_, _, Cell::Integer(time), ..] => Some((*time, None)),
             _ => None,
         }));
@@ -140,7 +167,15 @@ fn same(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     };
     processes
         .iter()
-        .map(|row| (row.id, processes.iter().find(|first| one(first, row)).map_or(row.id, |first| first.id)))
+        .map(|row| {
+            (
+                row.id,
+                processes
+                    .iter()
+                    .find(|first| one(first, row))
+                    .map_or(row.id, |first| first.id),
+            )
+        })
         .collect()
 }
 
@@ -150,8 +185,15 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
         let at = clock.at(row.session, row.uptime_ns, row.unix_ns);
         // A wall clock set back between two sessions would let time run backwards.
         let at = ticks.last().map_or(at, |last| at.max(last.at));
-        let process = row.process.map(|process| same.get(&process).copied().unwrap_or(process));
-        ticks.push(Tick { at, session: row.session, process, phase: row.phase.clone() });
+        let process = row
+            .process
+            .map(|process| same.get(&process).copied().unwrap_or(process));
+        ticks.push(Tick {
+            at,
+            session: row.session,
+            process,
+            phase: row.phase.clone(),
+        });
     }
     ticks
 }
@@ -172,7 +214,11 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
         value => value.to_string(),
     };
     let at = clock.at(row.session, nanoseconds(row.uptime), nanoseconds(row.unix));
-    Event { at, kind: row.kind.name().to_owned(), detail }
+    Event {
+        at,
+        kind: row.kind.name().to_owned(),
+        detail,
+    }
 }
 
 /// One value a tick; a tick without a row in the table has none.
@@ -182,7 +228,9 @@ fn signals(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Vec<Option<f6
         let wanted: Vec<(usize, &str)> = (Signal::ALL.iter().enumerate())
             .filter_map(|(index, signal)| {
                 let (metric, labels) = signal.metric();
-                column_of(metric, labels).filter(|(of, _)| *of == table).map(|(_, column)| (index, column.name))
+                column_of(metric, labels)
+                    .filter(|(of, _)| *of == table)
+                    .map(|(_, column)| (index, column.name))
             })
             .collect();
         if wanted.is_empty() {
@@ -218,14 +266,25 @@ fn places(ticks: &[TickRow], rows: &[i64]) -> Vec<Option<usize>> {
 fn pools(recording: &Recording, place: &HashMap<i64, usize>) -> Result<Vec<Pool>, Error> {
     let mut pools: BTreeMap<Arc<str>, Vec<PoolRow>> = BTreeMap::new();
     for row in recording.pools()? {
-        let Some(&tick) = place.get(&row.tick) else { continue };
+        let Some(&tick) = place.get(&row.tick) else {
+            continue;
+        };
         pools.entry(row.pool).or_default().push(PoolRow {
             tick,
             threads: row.threads.map(|count| count as f64),
             major: row.major_faults.map(|count| count as f64),
             minor: row.minor_faults.map(|count| count as f64),
-            cpu: row.cpu_user.zip(row.cpu_system).map(|(user, system)| user + system),
+            cpu: row
+                .cpu_user
+                .zip(row.cpu_system)
+                .map(|(user, system)| user + system),
         });
     }
-    Ok(pools.into_iter().map(|(name, rows)| Pool { name: name.to_string(), rows }).collect())
+    Ok(pools
+        .into_iter()
+        .map(|(name, rows)| Pool {
+            name: name.to_string(),
+            rows,
+        })
+        .collect())
 }

@@ -79,15 +79,24 @@ impl SystemFacts {
     /// Reads them.
     pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> SystemFacts {
         let nothing = Value::Null;
-        let session = sessions.first().map_or(&nothing, |session| &session.manifest);
+        let session = sessions
+            .first()
+            .map_or(&nothing, |session| &session.manifest);
         // A wrapped command is seen before it becomes the validator.
-        let told = processes.iter().find(|process| process.manifest["validator"].is_object()).or(processes.last());
+        let told = processes
+            .iter()
+            .find(|process| process.manifest["validator"].is_object())
+            .or(processes.last());
         let process = told.map_or(&nothing, |process| &process.manifest);
         let host = &session["host"];
-        let mut versions: Vec<String> = processes.iter().filter_map(|process| version(&process.manifest)).collect();
+        let mut versions: Vec<String> = processes
+            .iter()
+            .filter_map(|process| version(&process.manifest))
+            .collect();
         versions.dedup();
         SystemFacts {
-            demo: session["demo"] == Value::Bool(true) || session["daemon"]["demo"] == Value::Bool(true),
+            demo: session["demo"] == Value::Bool(true)
+                || session["daemon"]["demo"] == Value::Bool(true),
             host: host_facts(session),
             validator: validator_facts(process),
             cpu: words(&host["cpu"]["model"]),
@@ -137,35 +146,64 @@ fn host_facts(session: &Value) -> Vec<(&'static str, String)> {
         ("Highest clock", mhz(&cpu["max_mhz"])),
         ("Governor", words(&cpu["governor"])),
         ("Memory", bytes(&memory["total_bytes"])),
-        ("NUMA nodes", memory["numa"].as_array().map(|nodes| nodes.len().to_string())),
+        (
+            "NUMA nodes",
+            memory["numa"]
+                .as_array()
+                .map(|nodes| nodes.len().to_string()),
+        ),
         ("Swap", bytes(&memory["swap_total_bytes"])),
         ("Swappiness", words(&memory["swappiness"])),
-        ("Transparent huge pages", words(&memory["transparent_hugepages"])),
+        (
+            "Transparent huge pages",
+            words(&memory["transparent_hugepages"]),
+        ),
         ("Most mappings", words(&memory["max_map_count"])),
         ("Cgroup version", words(&kernel["cgroup"])),
         ("Pressure information", words(&kernel["pressure"])),
         ("Clock source", words(&session["clock"]["source"])),
-        ("Clock synchronised", words(&session["clock"]["synchronised"])),
+        (
+            "Clock synchronised",
+            words(&session["clock"]["synchronised"]),
+        ),
     ];
-    facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
+    facts
+        .into_iter()
+        .filter_map(|(name, fact)| Some((name, fact?)))
+        .collect()
 }
 
 fn validator_facts(process: &Value) -> Vec<(&'static str, String)> {
     let validator = &process["validator"];
-    let arguments = list(&process["arguments"]).filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    let arguments = list(&process["arguments"])
+        .filter_map(Value::as_str)
+        .collect::<Vec<_>>()
+        .join(" ");
     let environment = &process["environment"]["values"];
     let facts = [
-        ("Program", words(&process["exe"]).or_else(|| words(&process["comm"]))),
+        (
+            "Program",
+            words(&process["exe"]).or_else(|| words(&process["comm"])),
+        ),
         ("Version", words(&validator["version"])),
         ("Client", words(&validator["client"])),
         ("Identity", words(&validator["identity"])),
-        ("SHA-256 of the program", words(&process["binary"]["sha256"])),
+        (
+            "SHA-256 of the program",
+            words(&process["binary"]["sha256"]),
+        ),
         ("Arguments", (!arguments.is_empty()).then_some(arguments)),
         ("RUST_LOG", words(&environment["RUST_LOG"])),
-        ("AGAVE_PROGRAM_CACHE_ENTRIES", words(&environment["AGAVE_PROGRAM_CACHE_ENTRIES"])),
+        (
+            "AGAVE_PROGRAM_CACHE_ENTRIES",
+            words(&environment["AGAVE_PROGRAM_CACHE_ENTRIES"]),
+        ),
         ("Cgroup", words(&process["cgroup"])),
     ];
-    facts.into_iter().filter_map(|(name, fact)| Some((name, fact?))).collect()
+    facts
+        .into_iter()
+        .filter_map(|(name, fact)| Some((name, fact?)))
+        .collect()
 }
 
 fn drive(disk: &Value) -> Drive {
@@ -180,7 +218,10 @@ fn drive(disk: &Value) -> Drive {
 
 fn mount(folder: &Value) -> Mount {
     let mount = &folder["mount"];
-    let options = [words(&mount["options"]), words(&mount["file_system_options"])];
+    let options = [
+        words(&mount["options"]),
+        words(&mount["file_system_options"]),
+    ];
     let options = options.into_iter().flatten().collect::<Vec<_>>().join(",");
     Mount {
         what: words(&folder["what"]).unwrap_or_default(),

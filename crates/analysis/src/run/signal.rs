@@ -144,7 +144,11 @@ mod tests {
     fn every_signal_is_a_column_of_recordings() {
         for signal in Signal::ALL {
             let (metric, labels) = signal.metric();
-            assert!(faultline_recording::schema::column_of(metric, labels).is_some(), "{} {labels:?}", metric.name);
+            assert!(
+                faultline_recording::schema::column_of(metric, labels).is_some(),
+                "{} {labels:?}",
+                metric.name
+            );
         }
     }
 

@@ -135,7 +135,11 @@ fn parse_codec(name: &str) -> Result<String, String> {
 
 /// Up to ten seconds.
 fn parse_latency(text: &str) -> Result<Duration, String> {
-    let time = if text.trim() == "0" { Duration::ZERO } else { parse_time(text)? };
+    let time = if text.trim() == "0" {
+        Duration::ZERO
+    } else {
+        parse_time(text)?
+    };
     if time > Duration::from_secs(10) {
         return Err(format!("{text:?}: at most 10s"));
     }

@@ -37,17 +37,25 @@ pub(crate) fn row(
         let some: Vec<&[u8]> = places.iter().map(|place| records[*place]).collect();
         let blob = blob(&some);
         packed.coder.compress(&blob, &mut bytes).context("a blob")?;
-        packed.coder.decompress(&bytes, blob.len(), &mut restored).context("a blob")?;
+        packed
+            .coder
+            .decompress(&bytes, blob.len(), &mut restored)
+            .context("a blob")?;
         anyhow::ensure!(restored == blob, "another blob came back");
         ubytes.push(some.iter().map(|record| record.len()).sum::<usize>() as f64);
         cbytes.push(bytes.len() as f64);
-        alone +=
-            places.iter().map(|place| packed.sizes[*place].min(records[*place].len()) as f64 + message).sum::<f64>();
+        alone += places
+            .iter()
+            .map(|place| packed.sizes[*place].min(records[*place].len()) as f64 + message)
+            .sum::<f64>();
     }
     let n = ubytes.len().max(1) as f64;
     let sum = |values: &[f64]| values.iter().sum::<f64>();
     let sent: Vec<Option<f64>> = cbytes.iter().map(|bytes| Some(bytes + message)).collect();
-    let without: Vec<Option<f64>> = ubytes.iter().map(|bytes| Some(bytes + message * count as f64)).collect();
+    let without: Vec<Option<f64>> = ubytes
+        .iter()
+        .map(|bytes| Some(bytes + message * count as f64))
+        .collect();
     let of_all = sum(&ubytes) + message * count as f64 * ubytes.len() as f64;
     let row = BundleRow {
         codec: packed.codec.name(),
@@ -60,7 +68,10 @@ pub(crate) fn row(
         saved: block::ratio_of_sums(&sent, &without, &plan()).map(|left| Interval::saved(&left)),
         saved_alone: 100.0 * (1.0 - alone / of_all.max(1.0)),
     };
-    Ok((row, middle(&ubytes, &cbytes).map(|(u, c)| (count as u64, u as u64, c as u64))))
+    Ok((
+        row,
+        middle(&ubytes, &cbytes).map(|(u, c)| (count as u64, u as u64, c as u64)),
+    ))
 }
 
 /// The blob that compressed like no fewer and no more of them.
@@ -85,7 +96,10 @@ mod tests {
         let codec = Codec::named("zstd").unwrap();
         let mut packed = packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap();
         let places: Vec<usize> = (0..105).collect();
-        let overhead = Overhead { header: 24, ack: 52 };
+        let overhead = Overhead {
+            header: 24,
+            ack: 52,
+        };
         let (row, shown) = row(&mut packed, &records, (&places, 10), overhead).unwrap();
         assert_eq!((row.blobs, row.ubytes, row.overhead), (10, 1500.0, 684.0));
         assert!(row.cbytes < 200.0 && row.cmp_ratio > 85.0, "{row:?}");

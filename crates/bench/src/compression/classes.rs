@@ -7,7 +7,10 @@ pub(crate) struct Classes(Vec<usize>);
 impl Classes {
     /// By the sizes at which one class ends and the next begins.
     pub(crate) fn new(limits: &[u64]) -> Option<Classes> {
-        let limits: Vec<usize> = limits.iter().map(|limit| usize::try_from(*limit).unwrap_or(usize::MAX)).collect();
+        let limits: Vec<usize> = limits
+            .iter()
+            .map(|limit| usize::try_from(*limit).unwrap_or(usize::MAX))
+            .collect();
         let grows = limits.windows(2).all(|pair| pair[0] < pair[1]) && limits.first() != Some(&0);
         grows.then_some(Classes(limits))
     }
@@ -16,10 +19,16 @@ impl Classes {
     pub(crate) fn of(&self, records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
         let mut classes = Vec::new();
         for class in 0..=self.0.len() {
-            let from = class.checked_sub(1).and_then(|before| self.0.get(before)).copied().unwrap_or(0);
+            let from = class
+                .checked_sub(1)
+                .and_then(|before| self.0.get(before))
+                .copied()
+                .unwrap_or(0);
             let to = self.0.get(class).copied();
             let within = |size: usize| size >= from && to.is_none_or(|to| size < to);
-            let places: Vec<usize> = (0..records.len()).filter(|place| within(records[*place].len())).collect();
+            let places: Vec<usize> = (0..records.len())
+                .filter(|place| within(records[*place].len()))
+                .collect();
             if !places.is_empty() {
                 classes.push((range(from, to), places));
             }
@@ -30,14 +39,18 @@ impl Classes {
 
 /// `250-500b`, `900-1KB`, `1KB-10KB`, as in the study, where KB are 1,000 bytes.
 fn range(from: usize, to: Option<usize>) -> String {
-    let Some(to) = to else { return format!("{}+", short(from)) };
+    let Some(to) = to else {
+        return format!("{}+", short(from));
+    };
     let unit = if to < 1000 { "b" } else { "" };
     format!("{}-{}{unit}", short(from), short(to))
 }
 
 fn short(bytes: usize) -> String {
     match bytes {
-        _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => format!("{}MB", bytes / 1_000_000),
+        _ if bytes >= 1_000_000 && bytes.is_multiple_of(1_000_000) => {
+            format!("{}MB", bytes / 1_000_000)
+        }
         _ if bytes >= 1000 && bytes.is_multiple_of(1000) => format!("{}KB", bytes / 1000),
         _ => bytes.to_string(),
     }
@@ -50,15 +63,31 @@ mod tests {
     #[test]
     fn classes_are_named_as_in_the_study_and_every_record_is_in_one() {
         let usual = "250,500,600,700,800,900,1000,10000,100000,1000000,10000000";
-        let limits: Vec<u64> = usual.split(',').map(|limit| limit.parse().unwrap()).collect();
+        let limits: Vec<u64> = usual
+            .split(',')
+            .map(|limit| limit.parse().unwrap())
+            .collect();
         let classes = Classes::new(&limits).unwrap();
         let sizes = [0, 249, 250, 999, 1000, 20_000, 20_000_000];
         let records: Vec<Vec<u8>> = sizes.iter().map(|size| vec![0; *size]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let found = classes.of(&records);
         let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["0-250b", "250-500b", "900-1KB", "1KB-10KB", "10KB-100KB", "10MB+"]);
-        assert_eq!(found.iter().map(|(_, places)| places.len()).sum::<usize>(), sizes.len());
+        assert_eq!(
+            names,
+            [
+                "0-250b",
+                "250-500b",
+                "900-1KB",
+                "1KB-10KB",
+                "10KB-100KB",
+                "10MB+"
+            ]
+        );
+        assert_eq!(
+            found.iter().map(|(_, places)| places.len()).sum::<usize>(),
+            sizes.len()
+        );
         assert_eq!((Classes::new(&[5, 5]), Classes::new(&[0, 5])), (None, None));
     }
 }

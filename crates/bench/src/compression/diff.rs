@@ -9,16 +9,26 @@ use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
 /// What is compared, and whether more of it is better.
-const COMPARED: [(&str, bool); 3] = [("bytes left, %", false), ("compress, MB/s", true), ("restore, MB/s", true)];
+const COMPARED: [(&str, bool); 3] = [
+    ("bytes left, %", false),
+    ("compress, MB/s", true),
+    ("restore, MB/s", true),
+];
 
 /// The changes in words, and whether anything is worse by more than the margin in percent, or cannot be compared.
 ///
 /// # Errors
 /// The runs have nothing in common.
-pub(crate) fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow::Result<(String, bool)> {
+pub(crate) fn changes(
+    before: &Outcome,
+    after: &Outcome,
+    margin: f64,
+) -> anyhow::Result<(String, bool)> {
     let (mut rows, mut worse, mut unlike) = (Vec::new(), false, Vec::new());
     for row in &before.classes {
-        let Some(other) = of(after, row) else { continue };
+        let Some(other) = of(after, row) else {
+            continue;
+        };
         for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
             let (a, b) = match (value(row, place), value(other, place)) {
                 (Some(a), Some(b)) => (a, b),
@@ -37,29 +47,55 @@ pub(crate) fn changes(before: &Outcome, after: &Outcome, margin: f64) -> anyhow:
             rows.push(line);
         }
     }
-    ensure!(!rows.is_empty(), "the two runs have no codec with the same size class in common");
+    ensure!(
+        !rows.is_empty(),
+        "the two runs have no codec with the same size class in common"
+    );
     let mut out = format!(
         "WORSE and better are by more than {margin} %, the whole interval; the times to fetch are not compared\n"
     );
-    out += &table(&["codec", "range", "what", "before", "after", "change", "interval", "verdict"], rows);
+    out += &table(
+        &[
+            "codec", "range", "what", "before", "after", "change", "interval", "verdict",
+        ],
+        rows,
+    );
     unlike.extend(one_sided(before, after, "after"));
     unlike.extend(one_sided(after, before, "before"));
     unlike.extend(settings(before, after));
     unlike.iter().for_each(|line| out += &format!("{line}\n"));
-    after.problems.iter().for_each(|problem| out += &format!("After: {problem}\n"));
+    after
+        .problems
+        .iter()
+        .for_each(|problem| out += &format!("After: {problem}\n"));
     if before.source != after.source {
-        let _ = writeln!(out, "Other records: {} before, {} after", before.source, after.source);
+        let _ = writeln!(
+            out,
+            "Other records: {} before, {} after",
+            before.source, after.source
+        );
     }
-    Ok((out, worse || !unlike.is_empty() || !after.problems.is_empty()))
+    Ok((
+        out,
+        worse || !unlike.is_empty() || !after.problems.is_empty(),
+    ))
 }
 
 fn of<'a>(outcome: &'a Outcome, row: &ClassRow) -> Option<&'a ClassRow> {
-    outcome.classes.iter().find(|other| other.codec == row.codec && other.range == row.range)
+    outcome
+        .classes
+        .iter()
+        .find(|other| other.codec == row.codec && other.range == row.range)
 }
 
 /// A number of [`COMPARED`]. What is saved may be near 0; what is left is not, and has a share that it can change by.
 fn value(row: &ClassRow, place: usize) -> Option<Interval> {
-    let left = |of: Interval| Interval { value: 100.0 - of.value, low: 100.0 - of.high, high: 100.0 - of.low, ..of };
+    let left = |of: Interval| Interval {
+        value: 100.0 - of.value,
+        low: 100.0 - of.high,
+        high: 100.0 - of.low,
+        ..of
+    };
     match place {
         0 => row.interval.map(left),
         1 => row.compress,
@@ -104,14 +140,30 @@ fn line(
 /// What only one of the runs has.
 fn one_sided(run: &Outcome, other: &Outcome, missing: &str) -> Vec<String> {
     let alone = run.classes.iter().filter(|row| of(other, row).is_none());
-    alone.map(|row| format!("NOT COMPARED: {} at {} is not in {missing}", row.codec, row.range)).collect()
+    alone
+        .map(|row| {
+            format!(
+                "NOT COMPARED: {} at {} is not in {missing}",
+                row.codec, row.range
+            )
+        })
+        .collect()
 }
 
 fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
-    let trained = |of: &Outcome| of.dictionary.map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)));
+    let trained = |of: &Outcome| {
+        of.dictionary
+            .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
+    };
     // Of what files have, nothing is known.
-    let kinds = before.kind.clone().zip(after.kind.clone()).map(|(a, b)| ("records", a, b));
-    let all = [("dictionary", trained(before), trained(after))].into_iter().chain(kinds);
+    let kinds = before
+        .kind
+        .clone()
+        .zip(after.kind.clone())
+        .map(|(a, b)| ("records", a, b));
+    let all = [("dictionary", trained(before), trained(after))]
+        .into_iter()
+        .chain(kinds);
     all.filter(|(_, a, b)| a != b)
         .map(|(name, a, b)| format!("OTHER SETTINGS: {name}: {a} before, {b} after"))
         .collect()
@@ -123,7 +175,14 @@ mod tests {
     use super::*;
 
     fn outcome(saved: f64, speed: f64) -> Outcome {
-        let about = |value: f64| Some(Interval { value, low: value - 1.0, high: value + 1.0, reliable: true });
+        let about = |value: f64| {
+            Some(Interval {
+                value,
+                low: value - 1.0,
+                high: value + 1.0,
+                reliable: true,
+            })
+        };
         let row = |range: &str| ClassRow {
             codec: "zlib-6".to_owned(),
             range: range.to_owned(),
@@ -145,7 +204,10 @@ mod tests {
             records: 100,
             tested: 100,
             dictionary: None,
-            overhead: Overhead { header: 24, ack: 52 },
+            overhead: Overhead {
+                header: 24,
+                ack: 52,
+            },
             bundle_below: 500,
             classes: vec![row("0-250b"), row("all")],
             bundles: Vec::new(),
@@ -161,12 +223,21 @@ mod tests {
         let base = outcome(30.0, 100.0);
         assert!(!verdict(&base, &base).1);
         let (out, worse) = verdict(&base, &outcome(20.0, 100.0));
-        assert!(worse && out.contains("bytes left, %") && out.contains("14.3 %") && out.contains("WORSE"), "{out}");
+        assert!(
+            worse
+                && out.contains("bytes left, %")
+                && out.contains("14.3 %")
+                && out.contains("WORSE"),
+            "{out}"
+        );
         let (out, worse) = verdict(&base, &outcome(30.0, 80.0));
         assert!(worse && out.contains("−20.0 %"), "{out}");
         let (out, worse) = verdict(&outcome(20.0, 80.0), &base);
         assert!(!worse && out.contains("better"), "{out}");
-        assert!(!changes(&base, &outcome(20.0, 80.0), 50.0).unwrap().1, "within the margin");
+        assert!(
+            !changes(&base, &outcome(20.0, 80.0), 50.0).unwrap().1,
+            "within the margin"
+        );
     }
 
     #[test]
@@ -174,23 +245,36 @@ mod tests {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
         (other.kind, other.source) = (None, "records of monday.b64".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(!worse && out.contains("Other records: blocks of http://node before"), "{out}");
+        assert!(
+            !worse && out.contains("Other records: blocks of http://node before"),
+            "{out}"
+        );
         other.kind = Some("accounts".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(worse && out.contains("records: blocks before, accounts after"), "{out}");
+        assert!(
+            worse && out.contains("records: blocks before, accounts after"),
+            "{out}"
+        );
     }
 
     #[test]
     fn an_interval_that_one_run_lacks_is_named_and_one_of_too_few_shows_nothing() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 80.0));
-        for interval in other.classes.iter_mut().filter_map(|row| row.compress.as_mut()) {
+        for interval in other
+            .classes
+            .iter_mut()
+            .filter_map(|row| row.compress.as_mut())
+        {
             interval.reliable = false;
         }
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(!worse && out.contains("not shown (too few)"), "{out}");
         other.classes[0].compress = None;
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(worse && out.contains("zlib-6 at 0-250b: compress, MB/s has no interval in after"), "{out}");
+        assert!(
+            worse && out.contains("zlib-6 at 0-250b: compress, MB/s has no interval in after"),
+            "{out}"
+        );
     }
 
     #[test]

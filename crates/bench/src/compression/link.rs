@@ -44,9 +44,14 @@ struct Fetched {
 /// # Errors
 /// A connection of this machine to itself fails, or another record comes back.
 pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchTable> {
-    let mut order: Vec<(usize, bool)> =
-        (0..plan.latencies.len()).flat_map(|latency| [(latency, false), (latency, true)]).collect();
-    let mut runs: Vec<[Vec<Fetched>; 2]> = plan.latencies.iter().map(|_| [Vec::new(), Vec::new()]).collect();
+    let mut order: Vec<(usize, bool)> = (0..plan.latencies.len())
+        .flat_map(|latency| [(latency, false), (latency, true)])
+        .collect();
+    let mut runs: Vec<[Vec<Fetched>; 2]> = plan
+        .latencies
+        .iter()
+        .map(|_| [Vec::new(), Vec::new()])
+        .collect();
     let mut random = fastrand::Rng::with_seed(plan.seed);
     for _ in 0..plan.repeats {
         random.shuffle(&mut order);
@@ -56,8 +61,14 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
         }
     }
     let every = records.len().div_ceil(STEPS).max(1);
-    let steps: Vec<usize> = (1..=records.len()).filter(|n| n.is_multiple_of(every) || *n == records.len()).collect();
-    let columns = plan.latencies.iter().zip(&runs).map(|(latency, runs)| column(*latency, runs, &steps));
+    let steps: Vec<usize> = (1..=records.len())
+        .filter(|n| n.is_multiple_of(every) || *n == records.len())
+        .collect();
+    let columns = plan
+        .latencies
+        .iter()
+        .zip(&runs)
+        .map(|(latency, runs)| column(*latency, runs, &steps));
     Ok(FetchTable {
         codec: plan.codec.name(),
         records: records.len() as u64,
@@ -71,34 +82,61 @@ pub(crate) fn table(plan: &LinkPlan, records: &[&[u8]]) -> anyhow::Result<FetchT
 
 fn column(latency: Duration, [uncmp, cmp]: &[Vec<Fetched>; 2], steps: &[usize]) -> FetchColumn {
     let mean = |runs: &[Fetched]| -> Vec<f64> {
-        let at = |place: usize| runs.iter().filter_map(|run| run.at.get(place)).map(Duration::as_secs_f64).sum::<f64>();
-        (0..runs.first().map_or(0, |run| run.at.len())).map(|place| at(place) / runs.len().max(1) as f64).collect()
+        let at = |place: usize| {
+            runs.iter()
+                .filter_map(|run| run.at.get(place))
+                .map(Duration::as_secs_f64)
+                .sum::<f64>()
+        };
+        (0..runs.first().map_or(0, |run| run.at.len()))
+            .map(|place| at(place) / runs.len().max(1) as f64)
+            .collect()
     };
     let (without, with) = (mean(uncmp), mean(cmp));
     let each = |at: &[f64]| -> Vec<f64> {
-        at.iter().scan(0.0, |before, at| Some(at - std::mem::replace(before, *at))).collect()
+        at.iter()
+            .scan(0.0, |before, at| Some(at - std::mem::replace(before, *at)))
+            .collect()
     };
-    let differences: Vec<Option<f64>> =
-        each(&with).iter().zip(each(&without)).map(|(with, without)| Some(with - without)).collect();
+    let differences: Vec<Option<f64>> = each(&with)
+        .iter()
+        .zip(each(&without))
+        .map(|(with, without)| Some(with - without))
+        .collect();
     let n = differences.len() as f64;
-    let at_steps =
-        |at: &[f64]| -> Vec<f64> { steps.iter().filter_map(|step| at.get(step.checked_sub(1)?).copied()).collect() };
+    let at_steps = |at: &[f64]| -> Vec<f64> {
+        steps
+            .iter()
+            .filter_map(|step| at.get(step.checked_sub(1)?).copied())
+            .collect()
+    };
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
         uncmp: at_steps(&without),
         cmp: at_steps(&with),
         uncmp_bytes: uncmp.first().map_or(0, |run| run.bytes),
         cmp_bytes: cmp.first().map_or(0, |run| run.bytes),
-        difference: block::mean(&differences, &plan()).map(|mean| Interval::of(&mean, |mean| mean * n)),
+        difference: block::mean(&differences, &plan())
+            .map(|mean| Interval::of(&mean, |mean| mean * n)),
     }
 }
 
 /// One pass over all records.
-fn fetch(plan: &LinkPlan, records: &[&[u8]], latency: Duration, compressed: bool) -> anyhow::Result<Fetched> {
-    let coder = || compressed.then(|| Coder::new(plan.codec, plan.dictionary.as_deref())).transpose();
+fn fetch(
+    plan: &LinkPlan,
+    records: &[&[u8]],
+    latency: Duration,
+    compressed: bool,
+) -> anyhow::Result<Fetched> {
+    let coder = || {
+        compressed
+            .then(|| Coder::new(plan.codec, plan.dictionary.as_deref()))
+            .transpose()
+    };
     let (serving, asking) = (coder()?, coder()?);
     let listener = TcpListener::bind("127.0.0.1:0").context("a port of this machine")?;
-    let client = TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
+    let client =
+        TcpStream::connect(listener.local_addr()?).context("a connection to this machine")?;
     let (server, _) = listener.accept()?;
     for stream in [&client, &server] {
         stream.set_nodelay(true)?;
@@ -137,7 +175,9 @@ fn serve(
     let mut packed = Vec::new();
     for _ in records {
         reader.read_exact(&mut number)?;
-        let record = records.get(u32::from_le_bytes(number) as usize).context("no such record")?;
+        let record = records
+            .get(u32::from_le_bytes(number) as usize)
+            .context("no such record")?;
         let body = match &mut coder {
             None => *record,
             Some(coder) => {
@@ -159,7 +199,11 @@ fn send(mut stream: TcpStream, due: &Receiver<Due>, bandwidth: Option<u64>) -> a
     let mut free = Duration::ZERO;
     for (at, answer) in due {
         free = free.max(at);
-        for chunk in answer.chunks(if bandwidth.is_some() { CHUNK } else { usize::MAX }) {
+        for chunk in answer.chunks(if bandwidth.is_some() {
+            CHUNK
+        } else {
+            usize::MAX
+        }) {
             if let Some(bandwidth) = bandwidth {
                 free += Duration::from_secs_f64(chunk.len() as f64 / bandwidth.max(1) as f64);
             }
@@ -170,7 +214,12 @@ fn send(mut stream: TcpStream, due: &Receiver<Due>, bandwidth: Option<u64>) -> a
     Ok(())
 }
 
-fn ask(stream: &TcpStream, records: &[&[u8]], mut coder: Option<Coder>, in_flight: usize) -> anyhow::Result<Fetched> {
+fn ask(
+    stream: &TcpStream,
+    records: &[&[u8]],
+    mut coder: Option<Coder>,
+    in_flight: usize,
+) -> anyhow::Result<Fetched> {
     let mut writer = stream;
     let mut request = |place: usize| writer.write_all(&(place as u32).to_le_bytes());
     let mut reader = BufReader::with_capacity(1 << 16, stream);
@@ -182,7 +231,9 @@ fn ask(stream: &TcpStream, records: &[&[u8]], mut coder: Option<Coder>, in_fligh
     let mut at = Vec::with_capacity(records.len());
     for (place, record) in records.iter().enumerate() {
         let mut length = [0; 4];
-        reader.read_exact(&mut length).context("the serving side ended")?;
+        reader
+            .read_exact(&mut length)
+            .context("the serving side ended")?;
         body.resize(u32::from_le_bytes(length) as usize, 0);
         reader.read_exact(&mut body)?;
         if place + in_flight < records.len() {
@@ -210,7 +261,10 @@ mod tests {
         LinkPlan {
             codec: Codec::named("zlib").unwrap(),
             dictionary: None,
-            latencies: latencies.iter().map(|ms| Duration::from_millis(*ms)).collect(),
+            latencies: latencies
+                .iter()
+                .map(|ms| Duration::from_millis(*ms))
+                .collect(),
             in_flight: 4,
             bandwidth,
             repeats: 2,
@@ -223,12 +277,20 @@ mod tests {
         let records: Vec<Vec<u8>> = (0..40_u8).map(|fill| vec![fill; 3000]).collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let table = table(&plan(&[0, 20], None), &records).unwrap();
-        assert_eq!((table.steps.len(), table.steps.first(), table.steps.last()), (20, Some(&2), Some(&40)));
-        let [none, some] = table.columns.as_slice() else { panic!("two latencies") };
+        assert_eq!(
+            (table.steps.len(), table.steps.first(), table.steps.last()),
+            (20, Some(&2), Some(&40))
+        );
+        let [none, some] = table.columns.as_slice() else {
+            panic!("two latencies")
+        };
         assert_eq!(none.uncmp_bytes, 120_000);
         assert!(none.cmp_bytes < 4000 && some.cmp_bytes == none.cmp_bytes);
         // Ten windows of four, 20 ms each; less cannot be.
-        assert!(some.uncmp.last().unwrap() >= &0.2 && some.cmp.last().unwrap() >= &0.2, "{some:?}");
+        assert!(
+            some.uncmp.last().unwrap() >= &0.2 && some.cmp.last().unwrap() >= &0.2,
+            "{some:?}"
+        );
         assert!(some.uncmp.windows(2).all(|pair| pair[0] <= pair[1]));
     }
 
@@ -239,14 +301,27 @@ mod tests {
         let table = table(&plan(&[0], Some(2_000_000)), &records).unwrap();
         let column = &table.columns[0];
         // 600,000 bytes at two million a second.
-        assert!(*column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10, "{column:?}");
+        assert!(
+            *column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10,
+            "{column:?}"
+        );
         // By such times: 10 ms a record without compression, and 1 or 2 with it.
         let run = |each: fn(u64) -> u64| {
-            let at = (1..=30).map(|record| Duration::from_millis((1..=record).map(each).sum())).collect();
+            let at = (1..=30)
+                .map(|record| Duration::from_millis((1..=record).map(each).sum()))
+                .collect();
             vec![Fetched { at, bytes: 0 }]
         };
-        let difference =
-            super::column(Duration::ZERO, &[run(|_| 10), run(|place| 1 + place % 2)], &[30]).difference.unwrap();
-        assert!(difference.low < -0.25 && difference.high < -0.25 && difference.low > -0.27, "{difference:?}");
+        let difference = super::column(
+            Duration::ZERO,
+            &[run(|_| 10), run(|place| 1 + place % 2)],
+            &[30],
+        )
+        .difference
+        .unwrap();
+        assert!(
+            difference.low < -0.25 && difference.high < -0.25 && difference.low > -0.27,
+            "{difference:?}"
+        );
     }
 }

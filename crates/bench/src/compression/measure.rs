@@ -35,11 +35,17 @@ pub(crate) fn packed(codec: Codec, mut coder: Coder, records: &[&[u8]]) -> anyho
     for (place, record) in records.iter().enumerate() {
         let named = || format!("record {place} of {} bytes", record.len());
         coder.compress(record, &mut bytes).with_context(named)?;
-        coder.decompress(&bytes, record.len(), &mut restored).with_context(named)?;
+        coder
+            .decompress(&bytes, record.len(), &mut restored)
+            .with_context(named)?;
         anyhow::ensure!(restored == *record, "{}: another record came back", named());
         sizes.push(bytes.len());
     }
-    Ok(Packed { codec, coder, sizes })
+    Ok(Packed {
+        codec,
+        coder,
+        sizes,
+    })
 }
 
 /// The rows of all codecs over the records of one class.
@@ -49,7 +55,10 @@ pub(crate) fn rows(
     (range, places): (&str, &[usize]),
     seed: u64,
 ) -> Vec<ClassRow> {
-    let mut rows: Vec<ClassRow> = all.iter().map(|packed| sizes(packed, records, (range, places))).collect();
+    let mut rows: Vec<ClassRow> = all
+        .iter()
+        .map(|packed| sizes(packed, records, (range, places)))
+        .collect();
     let mut speeds: Vec<Speeds> = all.iter().map(|_| Speeds::default()).collect();
     let mut order: Vec<usize> = (0..all.len()).collect();
     let mut random = fastrand::Rng::with_seed(seed);
@@ -69,11 +78,18 @@ pub(crate) fn rows(
 }
 
 /// The rows of every class that has records, and of all of them.
-pub(crate) fn classes(all: &mut [Packed], records: &[&[u8]], classes: &Classes, seed: u64) -> Vec<ClassRow> {
+pub(crate) fn classes(
+    all: &mut [Packed],
+    records: &[&[u8]],
+    classes: &Classes,
+    seed: u64,
+) -> Vec<ClassRow> {
     let mut found = classes.of(records);
     found.push(("all".to_owned(), (0..records.len()).collect()));
-    let mut out: Vec<ClassRow> =
-        found.iter().flat_map(|(range, places)| rows(all, records, (range, places), seed)).collect();
+    let mut out: Vec<ClassRow> = found
+        .iter()
+        .flat_map(|(range, places)| rows(all, records, (range, places), seed))
+        .collect();
     // By codec, and by size within.
     let codecs: Vec<String> = all.iter().map(|packed| packed.codec.name()).collect();
     out.sort_by_key(|row| codecs.iter().position(|codec| *codec == row.codec));
@@ -82,7 +98,10 @@ pub(crate) fn classes(all: &mut [Packed], records: &[&[u8]], classes: &Classes, 
 
 fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) -> ClassRow {
     let of = |value: fn(&Packed, &[&[u8]], usize) -> usize| -> Vec<Option<f64>> {
-        places.iter().map(|place| Some(value(packed, records, *place) as f64)).collect()
+        places
+            .iter()
+            .map(|place| Some(value(packed, records, *place) as f64))
+            .collect()
     };
     let below = of(|_, records, place| records[place].len());
     let above = of(|packed, _, place| packed.sizes[place]);
@@ -95,7 +114,11 @@ fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) 
         datapoints: places.len() as u64,
         ubytes: ubytes / n,
         cbytes: cbytes / n,
-        cmp_ratio: if ubytes > 0.0 { 100.0 * (1.0 - cbytes / ubytes) } else { 0.0 },
+        cmp_ratio: if ubytes > 0.0 {
+            100.0 * (1.0 - cbytes / ubytes)
+        } else {
+            0.0
+        },
         interval: block::ratio_of_sums(&above, &below, &plan()).map(|left| Interval::saved(&left)),
         compress: None,
         decompress: None,
@@ -123,17 +146,25 @@ impl Speeds {
             bytes += records[**place].len();
             first || bytes <= PASS_BYTES
         };
-        let records: Vec<&[u8]> = places.iter().take_while(some).map(|place| records[*place]).collect();
+        let records: Vec<&[u8]> = places
+            .iter()
+            .take_while(some)
+            .map(|place| records[*place])
+            .collect();
         let mut stored: Vec<Vec<u8>> = records.iter().map(|_| Vec::new()).collect();
         let coder = &mut packed.coder;
         let compress = repeated(&records, || {
             // Every record came back before, so none is refused now.
-            records.iter().zip(&mut stored).all(|(record, out)| coder.compress(record, out).is_ok())
+            records
+                .iter()
+                .zip(&mut stored)
+                .all(|(record, out)| coder.compress(record, out).is_ok())
         });
         let mut restored = Vec::new();
         let decompress = repeated(&records, || {
             let mut pairs = records.iter().zip(&stored);
-            pairs.all(|(record, bytes)| coder.decompress(bytes, record.len(), &mut restored).is_ok())
+            pairs
+                .all(|(record, bytes)| coder.decompress(bytes, record.len(), &mut restored).is_ok())
         });
         self.compress.push(compress);
         self.decompress.push(decompress);
@@ -156,7 +187,8 @@ fn repeated(records: &[&[u8]], mut once: impl FnMut() -> bool) -> Option<f64> {
             break spent;
         }
     };
-    (bytes > 0 && !spent.is_zero()).then(|| f64::from(times) * bytes as f64 / spent.as_secs_f64() / 1e6)
+    (bytes > 0 && !spent.is_zero())
+        .then(|| f64::from(times) * bytes as f64 / spent.as_secs_f64() / 1e6)
 }
 
 fn speed(passes: &[Option<f64>]) -> Option<Interval> {
@@ -169,7 +201,9 @@ mod tests {
 
     #[test]
     fn sizes_and_ratio_are_those_of_the_sums_and_speeds_are_there() {
-        let records: Vec<Vec<u8>> = (0..60_usize).map(|place| vec![7; 100 + place * 20]).collect();
+        let records: Vec<Vec<u8>> = (0..60_usize)
+            .map(|place| vec![7; 100 + place * 20])
+            .collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let names = ["zlib-6", "lz4", "snappy"];
         let mut all: Vec<Packed> = Vec::new();
@@ -178,19 +212,38 @@ mod tests {
             all.push(packed(codec, Coder::new(codec, None).unwrap(), &records).unwrap());
         }
         let rows = classes(&mut all, &records, &Classes::new(&[500, 1000]).unwrap(), 1);
-        let kept: Vec<(&str, &str)> = rows.iter().map(|row| (row.codec.as_str(), row.range.as_str())).collect();
+        let kept: Vec<(&str, &str)> = rows
+            .iter()
+            .map(|row| (row.codec.as_str(), row.range.as_str()))
+            .collect();
         assert_eq!(
             kept[..5],
-            [("zlib-6", "0-500b"), ("zlib-6", "500-1KB"), ("zlib-6", "1KB+"), ("zlib-6", "all"), ("lz4", "0-500b")]
+            [
+                ("zlib-6", "0-500b"),
+                ("zlib-6", "500-1KB"),
+                ("zlib-6", "1KB+"),
+                ("zlib-6", "all"),
+                ("lz4", "0-500b")
+            ]
         );
-        let all_of = |codec: &str| rows.iter().find(|row| row.codec == codec && row.range == "all").unwrap();
+        let all_of = |codec: &str| {
+            rows.iter()
+                .find(|row| row.codec == codec && row.range == "all")
+                .unwrap()
+        };
         for (name, packed) in names.iter().zip(&all) {
             let row = all_of(name);
-            let (u, c) = (records.iter().map(|r| r.len()).sum::<usize>(), packed.sizes.iter().sum::<usize>());
+            let (u, c) = (
+                records.iter().map(|r| r.len()).sum::<usize>(),
+                packed.sizes.iter().sum::<usize>(),
+            );
             assert!((row.cmp_ratio - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
             assert!((row.ubytes - u as f64 / 60.0).abs() < 1e-9 && row.datapoints == 60);
             let interval = row.interval.unwrap();
-            assert!(interval.low < row.cmp_ratio && row.cmp_ratio < interval.high, "{interval:?}");
+            assert!(
+                interval.low < row.cmp_ratio && row.cmp_ratio < interval.high,
+                "{interval:?}"
+            );
             assert!(row.compress.unwrap().value > 0.1 && row.decompress.unwrap().value > 0.1);
         }
     }

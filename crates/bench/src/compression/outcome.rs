@@ -18,7 +18,12 @@ impl Interval {
     pub(crate) fn of(estimate: &Estimate, through: impl Fn(f64) -> f64) -> Interval {
         let (one, other) = (through(estimate.low), through(estimate.high));
         let value = through(estimate.value);
-        Interval { value, low: one.min(other), high: one.max(other), reliable: estimate.reliable.is_reliable() }
+        Interval {
+            value,
+            low: one.min(other),
+            high: one.max(other),
+            reliable: estimate.reliable.is_reliable(),
+        }
     }
 
     /// Percent that is saved, of a ratio of what is left.
@@ -29,7 +34,10 @@ impl Interval {
 
 /// How intervals are made. Records are many, and so are codecs and classes.
 pub(crate) fn plan() -> Plan {
-    Plan { resamples: 2_000, ..Plan::default() }
+    Plan {
+        resamples: 2_000,
+        ..Plan::default()
+    }
 }
 
 /// One codec over the records of one size class.

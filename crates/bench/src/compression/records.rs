@@ -21,7 +21,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// About a minute of waits in all.
-const TRIES: Tries = Tries { most: 8, first_wait: Duration::from_millis(500), patience: Duration::from_secs(30) };
+const TRIES: Tries = Tries {
+    most: 8,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(30),
+};
 /// Slots that are asked for at once, where their blocks are.
 const SLOTS: u64 = 500;
 /// JSON-RPC codes for a block that was cleaned up, is not available, or whose slot was skipped (in the ledger, in the archive).
@@ -53,9 +57,16 @@ pub(crate) struct Records {
 /// # Errors
 /// A node or file that does not give any, in words.
 pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
-    let mut node = args.url.as_ref().map(|url| Node::new(url, args)).transpose()?;
+    let mut node = args
+        .url
+        .as_ref()
+        .map(|url| Node::new(url, args))
+        .transpose()?;
     let mut records = match &mut node {
-        None => from_files(&args.files, args.records.map_or(usize::MAX, |most| most as usize))?,
+        None => from_files(
+            &args.files,
+            args.records.map_or(usize::MAX, |most| most as usize),
+        )?,
         Some(node) => node.records(args)?,
     };
     records.all.retain(|record| !record.is_empty());
@@ -72,7 +83,9 @@ pub(crate) fn records(args: &CompressionArgs) -> anyhow::Result<Records> {
 
 /// What would be asked.
 pub(crate) fn dry_run(args: &CompressionArgs) -> String {
-    let Some(url) = &args.url else { return format!("no request; records from {}\n", shown(&args.files)) };
+    let Some(url) = &args.url else {
+        return format!("no request; records from {}\n", shown(&args.files));
+    };
     let node = Endpoint::read(url).map_or_else(|wrong| wrong, |node| node.shown());
     let method = match args.kind {
         Kind::Accounts if !args.accounts.is_empty() => {
@@ -81,7 +94,10 @@ pub(crate) fn dry_run(args: &CompressionArgs) -> String {
         kind => json!({"method": "getBlock", "params": ["SLOT", how(kind)]}),
     };
     let pace = faultline_text::time(args.pace);
-    format!("{node}: one at a time, {pace} apart, until there are {} records\n{method}\n", most(args))
+    format!(
+        "{node}: one at a time, {pace} apart, until there are {} records\n{method}\n",
+        most(args)
+    )
 }
 
 /// Keeps records as a file for `--files`.
@@ -97,7 +113,11 @@ pub(crate) fn save(path: &Path, records: &[Vec<u8>]) -> anyhow::Result<()> {
     }
     out.flush().with_context(named)?;
     drop(out);
-    ensure!(path.symlink_metadata().is_err(), "{}: exists already", named());
+    ensure!(
+        path.symlink_metadata().is_err(),
+        "{}: exists already",
+        named()
+    );
     part.finish(path).with_context(named)
 }
 
@@ -111,7 +131,11 @@ fn most(args: &CompressionArgs) -> usize {
 }
 
 fn shown(files: &[PathBuf]) -> String {
-    files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    files
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
@@ -120,7 +144,11 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
         let named = || path.display().to_string();
         if path.is_dir() {
             let entries: Result<Vec<_>, _> = fs::read_dir(path).with_context(named)?.collect();
-            let mut files: Vec<PathBuf> = entries.with_context(named)?.iter().map(fs::DirEntry::path).collect();
+            let mut files: Vec<PathBuf> = entries
+                .with_context(named)?
+                .iter()
+                .map(fs::DirEntry::path)
+                .collect();
             files.retain(|file| file.is_file());
             files.sort();
             for file in files.iter().take(most.saturating_sub(all.len())) {
@@ -128,9 +156,15 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
             }
         } else if path.extension().is_some_and(|extension| extension == "b64") {
             let text = fs::read_to_string(path).with_context(named)?;
-            for (number, line) in text.lines().enumerate().take(most.saturating_sub(all.len())) {
+            for (number, line) in text
+                .lines()
+                .enumerate()
+                .take(most.saturating_sub(all.len()))
+            {
                 let record = STANDARD.decode(line.trim());
-                all.push(record.with_context(|| format!("{}: line {} is no base64", path.display(), number + 1))?);
+                all.push(record.with_context(|| {
+                    format!("{}: line {} is no base64", path.display(), number + 1)
+                })?);
             }
         } else {
             all.push(fs::read(path).with_context(named)?);
@@ -140,7 +174,11 @@ fn from_files(paths: &[PathBuf], most: usize) -> anyhow::Result<Records> {
             "more than 1 GiB of records: take fewer with --records"
         );
     }
-    Ok(Records { all, source: shown(paths), ..Records::default() })
+    Ok(Records {
+        all,
+        source: shown(paths),
+        ..Records::default()
+    })
 }
 
 /// Options of the method that gives records of a kind.
@@ -241,9 +279,20 @@ impl Node {
             (Err(error), None) if all.is_empty() => return Err(error),
             (Err(error), None) => Some(format!(": {error:#}")),
         };
-        ensure!(!all.is_empty() || ended_by.is_some(), "{} has no {what} in its finalized blocks", self.shown);
+        ensure!(
+            !all.is_empty() || ended_by.is_some(),
+            "{} has no {what} in its finalized blocks",
+            self.shown
+        );
         let source = format!("{what} of {}", self.shown);
-        Ok(Records { all, source, kind: Some(what), notes, ended_by, unsaved: None })
+        Ok(Records {
+            all,
+            source,
+            kind: Some(what),
+            notes,
+            ended_by,
+            unsaved: None,
+        })
     }
 
     /// Newest blocks first, until there are enough records.
@@ -262,20 +311,28 @@ impl Node {
                 Some(block) => {
                     blocks += 1;
                     range = Some((slot, range.map_or(slot, |(_, newest)| newest)));
-                    let mut some = records_of(kind, &block).with_context(|| format!("block {slot}"))?;
+                    let mut some =
+                        records_of(kind, &block).with_context(|| format!("block {slot}"))?;
                     node.keeps(&some)?;
                     some.reverse();
                     newest_first.extend(some);
                 }
             }
-            progress.at((newest_first.len() as u64).min(most as u64), &format!(", slot {slot}"));
+            progress.at(
+                (newest_first.len() as u64).min(most as u64),
+                &format!(", slot {slot}"),
+            );
             Ok(newest_first.len() < most)
         });
         newest_first.truncate(most);
         newest_first.reverse();
         *all = newest_first;
         if let Some((oldest, newest)) = range {
-            let but = if skipped > 0 { format!(", {skipped} others are not there") } else { String::new() };
+            let but = if skipped > 0 {
+                format!(", {skipped} others are not there")
+            } else {
+                String::new()
+            };
             notes.push(format!("{blocks} blocks, slots {oldest} to {newest}{but}"));
         }
         read
@@ -294,7 +351,13 @@ impl Node {
                 "rewards": false, "commitment": "finalized"});
             self.each_slot(|node, slot| {
                 if let Some(block) = there(node.ask::<Named>("getBlock", &json!([slot, how])))? {
-                    keys.extend(block.transactions.into_iter().flat_map(|t| t.transaction.keys).map(|key| key.pubkey));
+                    keys.extend(
+                        block
+                            .transactions
+                            .into_iter()
+                            .flat_map(|t| t.transaction.keys)
+                            .map(|key| key.pubkey),
+                    );
                 }
                 progress.at(0, &format!(", {} addresses", keys.len()));
                 // Many are empty, or programs' own.
@@ -303,11 +366,18 @@ impl Node {
         }
         let keys: Vec<String> = keys.into_iter().collect();
         for some in keys.chunks(ACCOUNTS) {
-            let answer: Option<Accounts> = self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
-            let datas = answer.context("getMultipleAccounts: the result is null")?.value;
+            let answer: Option<Accounts> =
+                self.ask("getMultipleAccounts", &json!([some, how(Kind::Accounts)]))?;
+            let datas = answer
+                .context("getMultipleAccounts: the result is null")?
+                .value;
             let mut some: Vec<Vec<u8>> = Vec::new();
             for account in datas.into_iter().flatten() {
-                some.push(STANDARD.decode(&account.data.0).context("an account's data is no base64")?);
+                some.push(
+                    STANDARD
+                        .decode(&account.data.0)
+                        .context("an account's data is no base64")?,
+                );
             }
             some.retain(|data| !data.is_empty());
             self.keeps(&some)?;
@@ -322,9 +392,14 @@ impl Node {
     }
 
     /// Calls `what` with every slot that has a block, the newest finalized first, until it says that it has enough.
-    fn each_slot(&mut self, mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>) -> anyhow::Result<()> {
+    fn each_slot(
+        &mut self,
+        mut what: impl FnMut(&mut Node, u64) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
         let finalized = json!({"commitment": "finalized"});
-        let mut to: u64 = self.ask("getSlot", &json!([finalized]))?.context("getSlot: the result is null")?;
+        let mut to: u64 = self
+            .ask("getSlot", &json!([finalized]))?
+            .context("getSlot: the result is null")?;
         let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
         while to >= first {
             let from = to.saturating_sub(SLOTS - 1).max(first);
@@ -334,15 +409,31 @@ impl Node {
                     return Ok(());
                 }
             }
-            let Some(before) = from.checked_sub(1) else { break };
+            let Some(before) = from.checked_sub(1) else {
+                break;
+            };
             to = before;
         }
         Ok(())
     }
 
-    fn ask<T: serde::de::DeserializeOwned>(&mut self, method: &str, params: &Value) -> Result<Option<T>, Trouble> {
-        let until = clock::uptime() + if self.rpc.spent().0 > 0 { self.pace } else { Duration::ZERO };
-        let Node { rpc, signals, ended_by, .. } = self;
+    fn ask<T: serde::de::DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &Value,
+    ) -> Result<Option<T>, Trouble> {
+        let until = clock::uptime()
+            + if self.rpc.spent().0 > 0 {
+                self.pace
+            } else {
+                Duration::ZERO
+            };
+        let Node {
+            rpc,
+            signals,
+            ended_by,
+            ..
+        } = self;
         let mut ended = |wait: Duration| {
             let heard = signals.wait(None, wait).unwrap_or_default();
             if let Some(to_end) = heard.into_iter().find(|heard| heard.asks_to_end()) {
@@ -387,7 +478,11 @@ fn records_of(kind: Kind, block: &RawValue) -> anyhow::Result<Vec<Vec<u8>>> {
     }
     let block: Block = serde_json::from_str(block.get())?;
     let decoded = |transaction: &Transaction| STANDARD.decode(&transaction.transaction.0);
-    Ok(block.transactions.iter().map(decoded).collect::<Result<_, _>>()?)
+    Ok(block
+        .transactions
+        .iter()
+        .map(decoded)
+        .collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]
@@ -401,15 +496,30 @@ mod tests {
         let path = folder.path().join("kept.b64");
         save(&path, &records).unwrap();
         assert!(save(&path, &records).is_err(), "nothing is overwritten");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "and nothing is left beside it");
-        assert_eq!(from_files(std::slice::from_ref(&path), usize::MAX).unwrap().all, records);
-        assert_eq!(from_files(std::slice::from_ref(&path), 1).unwrap().all, records[..1]);
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "and nothing is left beside it"
+        );
+        assert_eq!(
+            from_files(std::slice::from_ref(&path), usize::MAX)
+                .unwrap()
+                .all,
+            records
+        );
+        assert_eq!(
+            from_files(std::slice::from_ref(&path), 1).unwrap().all,
+            records[..1]
+        );
         let many = folder.path().join("many");
         fs::create_dir(&many).unwrap();
         for (name, record) in ["c", "a", "b"].iter().zip(&records) {
             fs::write(many.join(name), record).unwrap();
         }
-        assert_eq!(from_files(&[many], usize::MAX).unwrap().all, [vec![], vec![255; 300], vec![1, 2, 3]]);
+        assert_eq!(
+            from_files(&[many], usize::MAX).unwrap().all,
+            [vec![], vec![255; 300], vec![1, 2, 3]]
+        );
         fs::write(&path, "AAEC\nno base64!\n").unwrap();
         let said = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
         assert!(said.contains("kept.b64: line 2"), "{said}");
@@ -417,22 +527,40 @@ mod tests {
 
     #[test]
     fn only_blocks_that_are_not_there_are_left_out() {
-        let refused = |code| Trouble::Refused { code, message: String::new() };
+        let refused = |code| Trouble::Refused {
+            code,
+            message: String::new(),
+        };
         for code in NOT_THERE {
             assert_eq!(there::<u8>(Err(refused(code))), Ok(None));
         }
         // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
-        for trouble in [refused(-32601), refused(-32000), refused(-32602), Trouble::Failed("refused".to_owned())] {
+        for trouble in [
+            refused(-32601),
+            refused(-32000),
+            refused(-32602),
+            Trouble::Failed("refused".to_owned()),
+        ] {
             assert!(there::<u8>(Err(trouble)).is_err());
         }
-        assert_eq!((there(Ok(Some(7))), there::<u8>(Ok(None))), (Ok(Some(7)), Ok(None)));
+        assert_eq!(
+            (there(Ok(Some(7))), there::<u8>(Ok(None))),
+            (Ok(Some(7)), Ok(None))
+        );
     }
 
     #[test]
     fn a_block_gives_its_transactions_or_itself() {
-        let text = r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
+        let text =
+            r#"{"blockHeight":1, "transactions":[{"meta":{},"transaction":["AAEC","base64"]}]}"#;
         let block: Box<RawValue> = serde_json::from_str(text).unwrap();
-        assert_eq!(records_of(Kind::Transactions, &block).unwrap(), [vec![0, 1, 2]]);
-        assert_eq!(records_of(Kind::Blocks, &block).unwrap(), [text.as_bytes().to_vec()]);
+        assert_eq!(
+            records_of(Kind::Transactions, &block).unwrap(),
+            [vec![0, 1, 2]]
+        );
+        assert_eq!(
+            records_of(Kind::Blocks, &block).unwrap(),
+            [text.as_bytes().to_vec()]
+        );
     }
 }

@@ -11,8 +11,17 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
     out += &about(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
-    let heads =
-        ["codec", "range", "ubytes", "cbytes", "cmp_ratio%", "interval", "compress", "decompress", "datapoints"];
+    let heads = [
+        "codec",
+        "range",
+        "ubytes",
+        "cbytes",
+        "cmp_ratio%",
+        "interval",
+        "compress",
+        "decompress",
+        "datapoints",
+    ];
     out += &table(&heads, outcome.classes.iter().map(class).collect());
     if !outcome.bundles.is_empty() {
         let _ = writeln!(
@@ -23,11 +32,20 @@ pub(crate) fn text(outcome: &Outcome) -> String {
             outcome.overhead.header,
             outcome.overhead.ack,
         );
-        let heads =
-            ["codec", "txcount", "blobs", "ubytes", "cbytes", "cmp_ratio%", "messages", "saved%", "interval", "alone%"];
+        let heads = [
+            "codec",
+            "txcount",
+            "blobs",
+            "ubytes",
+            "cbytes",
+            "cmp_ratio%",
+            "messages",
+            "saved%",
+            "interval",
+            "alone%",
+        ];
         out += &table(&heads, outcome.bundles.iter().map(bundle).collect());
-        out +=
-            "messages: bytes of messages that are not sent; saved%: with them; alone%: each record compressed alone\n";
+        out += "messages: bytes of messages that are not sent; saved%: with them; alone%: each record compressed alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
         out += &fetched(fetch);
@@ -40,14 +58,28 @@ pub(crate) fn text(outcome: &Outcome) -> String {
 
 /// The three tables of the study, in its own form, of the first codec.
 fn study(outcome: &Outcome) -> String {
-    let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else { return String::new() };
-    let of_first = outcome.classes.iter().filter(|row| row.codec == codec && row.range != "all");
+    let Some(codec) = outcome.classes.first().map(|row| row.codec.clone()) else {
+        return String::new();
+    };
+    let of_first = outcome
+        .classes
+        .iter()
+        .filter(|row| row.codec == codec && row.range != "all");
     let row = |row: &ClassRow| {
         let means = [row.ubytes, row.cbytes].map(|mean| format!("{mean:.0}"));
         let [ubytes, cbytes] = means;
-        vec![row.range.clone(), ubytes, cbytes, format!("{:.2}", row.cmp_ratio), row.datapoints.to_string()]
+        vec![
+            row.range.clone(),
+            ubytes,
+            cbytes,
+            format!("{:.2}", row.cmp_ratio),
+            row.datapoints.to_string(),
+        ]
     };
-    let mut out = table(&["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"], of_first.map(row).collect());
+    let mut out = table(
+        &["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"],
+        of_first.map(row).collect(),
+    );
     out.push('\n');
     for (txcount, from, to) in &outcome.blobs {
         let _ = writeln!(out, "compressed blob from {from} to {to} txcount:{txcount}");
@@ -58,13 +90,20 @@ fn study(outcome: &Outcome) -> String {
     if let Some(fetch) = &outcome.fetch {
         let mut heads = vec!["num records".to_owned()];
         for column in &fetch.columns {
-            let latency = if column.latency_ms > 0.0 { format!(" {}ms", column.latency_ms) } else { String::new() };
+            let latency = if column.latency_ms > 0.0 {
+                format!(" {}ms", column.latency_ms)
+            } else {
+                String::new()
+            };
             heads.extend(["uncmp", "cmp"].map(|side| format!("{side}{latency} (secs)")));
         }
         let line = |(place, step): (usize, &u64)| {
             let mut line = vec![step.to_string()];
             for column in &fetch.columns {
-                let at = |side: &[f64]| side.get(place).map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"));
+                let at = |side: &[f64]| {
+                    side.get(place)
+                        .map_or_else(|| "-".to_owned(), |secs| format!("{secs:.3}"))
+                };
                 line.extend([at(&column.uncmp), at(&column.cmp)]);
             }
             line
@@ -93,12 +132,17 @@ fn about(outcome: &Outcome) -> String {
         );
     }
     out.push('\n');
-    outcome.notes.iter().for_each(|note| out += &format!("{note}\n"));
+    outcome
+        .notes
+        .iter()
+        .for_each(|note| out += &format!("{note}\n"));
     out
 }
 
 fn class(row: &ClassRow) -> Vec<String> {
-    let speed = |speed: &Option<Interval>| speed.map_or_else(|| "-".to_owned(), |speed| number(speed.value, 1));
+    let speed = |speed: &Option<Interval>| {
+        speed.map_or_else(|| "-".to_owned(), |speed| number(speed.value, 1))
+    };
     let (compress, decompress) = (speed(&row.compress), speed(&row.decompress));
     vec![
         row.codec.clone(),
@@ -122,20 +166,30 @@ fn bundle(row: &BundleRow) -> Vec<String> {
         number(row.cbytes, 0),
         number(row.cmp_ratio, 2),
         number(row.overhead, 0),
-        row.saved.map_or_else(|| "-".to_owned(), |saved| number(saved.value, 2)),
+        row.saved
+            .map_or_else(|| "-".to_owned(), |saved| number(saved.value, 2)),
         interval(row.saved.as_ref(), 2),
         number(row.saved_alone, 2),
     ]
 }
 
 fn interval(interval: Option<&Interval>, decimals: usize) -> String {
-    let Some(of) = interval else { return "-".to_owned() };
+    let Some(of) = interval else {
+        return "-".to_owned();
+    };
     let caveat = if of.reliable { "" } else { " (too few)" };
-    format!("{} to {}{caveat}", number(of.low, decimals), number(of.high, decimals))
+    format!(
+        "{} to {}{caveat}",
+        number(of.low, decimals),
+        number(of.high, decimals)
+    )
 }
 
 fn fetched(fetch: &FetchTable) -> String {
-    let width = fetch.bandwidth.map_or_else(|| "not limited".to_owned(), |width| format!("{} a second", bytes(width)));
+    let width = fetch.bandwidth.map_or_else(
+        || "not limited".to_owned(),
+        |width| format!("{} a second", bytes(width)),
+    );
     let mut out = format!(
         "\nFetching {} records with {}: {} requests under way, bandwidth {width}, mean of {} times in random order; latency is added to \
          each answer\n",
@@ -145,7 +199,10 @@ fn fetched(fetch: &FetchTable) -> String {
         fetch.repeats,
     );
     let row = |column: &FetchColumn| {
-        let whole = |side: &[f64]| side.last().map_or_else(|| "-".to_owned(), |secs| number(*secs, 3));
+        let whole = |side: &[f64]| {
+            side.last()
+                .map_or_else(|| "-".to_owned(), |secs| number(*secs, 3))
+        };
         let difference = column.difference.as_ref();
         vec![
             format!("{} ms", column.latency_ms),
@@ -157,7 +214,15 @@ fn fetched(fetch: &FetchTable) -> String {
             count(column.cmp_bytes),
         ]
     };
-    let heads = ["latency", "uncmp s", "cmp s", "difference", "interval", "uncmp bytes", "cmp bytes"];
+    let heads = [
+        "latency",
+        "uncmp s",
+        "cmp s",
+        "difference",
+        "interval",
+        "uncmp bytes",
+        "cmp bytes",
+    ];
     out += &table(&heads, fetch.columns.iter().map(row).collect());
     out
 }
@@ -189,17 +254,41 @@ pub(crate) fn csv(outcome: &Outcome) -> String {
 /// One row for each codec and size class; speeds in million bytes per second of CPU.
 pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
     let real = |of: &dyn Fn(&ClassRow) -> Option<f64>| Values::Real(rows.iter().map(of).collect());
-    let text = |of: &dyn Fn(&ClassRow) -> String| Values::Text(rows.iter().map(|row| Some(of(row))).collect());
+    let text = |of: &dyn Fn(&ClassRow) -> String| {
+        Values::Text(rows.iter().map(|row| Some(of(row))).collect())
+    };
     vec![
         ("codec".to_owned(), text(&|row| row.codec.clone())),
         ("range".to_owned(), text(&|row| row.range.clone())),
         ("ubytes".to_owned(), real(&|row| Some(row.ubytes))),
         ("cbytes".to_owned(), real(&|row| Some(row.cbytes))),
-        ("cmp_ratio_percent".to_owned(), real(&|row| Some(row.cmp_ratio))),
-        ("low_percent".to_owned(), real(&|row| row.interval.map(|interval| interval.low))),
-        ("high_percent".to_owned(), real(&|row| row.interval.map(|interval| interval.high))),
-        ("compress_mb_per_second".to_owned(), real(&|row| row.compress.map(|speed| speed.value))),
-        ("decompress_mb_per_second".to_owned(), real(&|row| row.decompress.map(|speed| speed.value))),
-        ("datapoints".to_owned(), Values::Integer(rows.iter().map(|row| i64::try_from(row.datapoints).ok()).collect())),
+        (
+            "cmp_ratio_percent".to_owned(),
+            real(&|row| Some(row.cmp_ratio)),
+        ),
+        (
+            "low_percent".to_owned(),
+            real(&|row| row.interval.map(|interval| interval.low)),
+        ),
+        (
+            "high_percent".to_owned(),
+            real(&|row| row.interval.map(|interval| interval.high)),
+        ),
+        (
+            "compress_mb_per_second".to_owned(),
+            real(&|row| row.compress.map(|speed| speed.value)),
+        ),
+        (
+            "decompress_mb_per_second".to_owned(),
+            real(&|row| row.decompress.map(|speed| speed.value)),
+        ),
+        (
+            "datapoints".to_owned(),
+            Values::Integer(
+                rows.iter()
+                    .map(|row| i64::try_from(row.datapoints).ok())
+                    .collect(),
+            ),
+        ),
     ]
 }

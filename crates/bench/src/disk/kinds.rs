@@ -18,8 +18,11 @@ impl Kinds {
     pub(super) fn add(&mut self, name: &str, space: Space) {
         let kind = kind(name);
         // Names without end cannot take all memory.
-        let kind =
-            if self.by_name.len() < 10_000 || self.by_name.contains_key(&kind) { kind } else { "others".to_owned() };
+        let kind = if self.by_name.len() < 10_000 || self.by_name.contains_key(&kind) {
+            kind
+        } else {
+            "others".to_owned()
+        };
         self.by_name.entry(kind).or_default().add(space);
     }
 
@@ -30,11 +33,17 @@ impl Kinds {
     }
 
     pub(super) fn largest_first(&self) -> Vec<(String, Space)> {
-        let mut all: Vec<(String, Space)> = self.by_name.iter().map(|(name, space)| (name.clone(), *space)).collect();
+        let mut all: Vec<(String, Space)> = self
+            .by_name
+            .iter()
+            .map(|(name, space)| (name.clone(), *space))
+            .collect();
         all.sort_by_key(|(_, space)| std::cmp::Reverse(space.bytes));
         if all.len() > MOST_KINDS {
             let mut others = Space::default();
-            all.split_off(MOST_KINDS - 1).into_iter().for_each(|(_, space)| others.add(space));
+            all.split_off(MOST_KINDS - 1)
+                .into_iter()
+                .for_each(|(_, space)| others.add(space));
             all.push(("others".to_owned(), others));
         }
         all
@@ -43,7 +52,9 @@ impl Kinds {
 
 /// `.sst`, `MANIFEST`, `numbered`.
 fn kind(name: &str) -> String {
-    let known = ["MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker"];
+    let known = [
+        "MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker",
+    ];
     let stem = name.split(['-', '.']).next().unwrap_or_default();
     if let Some(known) = known.into_iter().find(|known| *known == stem) {
         return known.to_owned();
@@ -51,7 +62,9 @@ fn kind(name: &str) -> String {
     match name.rsplit_once('.') {
         // Accounts of Agave, and files of the kind `17.204`.
         Some((_, end)) if end.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
-        Some((_, end)) if end.chars().count() <= LONGEST => format!(".{}", faultline_text::clean(end)),
+        Some((_, end)) if end.chars().count() <= LONGEST => {
+            format!(".{}", faultline_text::clean(end))
+        }
         None if name.bytes().all(|byte| byte.is_ascii_digit()) => "numbered".to_owned(),
         _ => "other names".to_owned(),
     }
@@ -71,20 +84,61 @@ mod tests {
 
     #[test]
     fn files_of_the_studys_two_nodes_have_their_types() {
-        let kinds =
-            ["mainnet.sqlite", "mainnet.sqlite-wal", "999203.sst", "MANIFEST-4682254", "OPTIONS-4682255"].map(kind);
-        assert_eq!(kinds, [".sqlite", ".sqlite-wal", ".sst", "MANIFEST", "OPTIONS"]);
-        let kinds = ["123", "7.12", "LOG.old.1", "CURRENT", "genesis", "x.", "a.\u{202e}b"].map(kind);
-        assert_eq!(kinds[..5], ["numbered", "numbered", "LOG", "CURRENT", "other names"]);
+        let kinds = [
+            "mainnet.sqlite",
+            "mainnet.sqlite-wal",
+            "999203.sst",
+            "MANIFEST-4682254",
+            "OPTIONS-4682255",
+        ]
+        .map(kind);
+        assert_eq!(
+            kinds,
+            [".sqlite", ".sqlite-wal", ".sst", "MANIFEST", "OPTIONS"]
+        );
+        let kinds = [
+            "123",
+            "7.12",
+            "LOG.old.1",
+            "CURRENT",
+            "genesis",
+            "x.",
+            "a.\u{202e}b",
+        ]
+        .map(kind);
+        assert_eq!(
+            kinds[..5],
+            ["numbered", "numbered", "LOG", "CURRENT", "other names"]
+        );
         assert!(!kinds[6].contains('\u{202e}'));
     }
 
     #[test]
     fn of_many_types_the_smallest_are_one() {
         let mut kinds = Kinds::default();
-        (1..100_u64).for_each(|n| kinds.add(&format!("a.x{n}"), Space { files: 1, bytes: n, allocated: 512 }));
+        (1..100_u64).for_each(|n| {
+            kinds.add(
+                &format!("a.x{n}"),
+                Space {
+                    files: 1,
+                    bytes: n,
+                    allocated: 512,
+                },
+            )
+        });
         let all = kinds.largest_first();
-        assert_eq!((all.len(), all[0].1.bytes, all[23].0.as_str(), all[23].1.files), (24, 99, "others", 76));
-        assert_eq!(all.iter().map(|(_, space)| space.bytes).sum::<u64>(), 99 * 50);
+        assert_eq!(
+            (
+                all.len(),
+                all[0].1.bytes,
+                all[23].0.as_str(),
+                all[23].1.files
+            ),
+            (24, 99, "others", 76)
+        );
+        assert_eq!(
+            all.iter().map(|(_, space)| space.bytes).sum::<u64>(),
+            99 * 50
+        );
     }
 }

@@ -17,14 +17,22 @@ const MOST_PARTS: usize = 120;
 pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
     let files = files(path, limit);
     // Of a part of the files it is not known.
-    let engine = if limit.is_over() { "unknown engine".to_owned() } else { engine(path, &files) };
+    let engine = if limit.is_over() {
+        "unknown engine".to_owned()
+    } else {
+        engine(path, &files)
+    };
     let mut problems = Vec::new();
     // A node may begin a new manifest between two looks.
-    let version = (0..2).find_map(|_| version(path, limit).ok()).map_or_else(|| version(path, limit), Ok);
+    let version = (0..2)
+        .find_map(|_| version(path, limit).ok())
+        .map_or_else(|| version(path, limit), Ok);
     let parts = match version {
         Ok(version) => {
             if version.torn {
-                problems.push("its manifest was being written: the last change is not counted".to_owned());
+                problems.push(
+                    "its manifest was being written: the last change is not counted".to_owned(),
+                );
             }
             parts(&version, &files)
         }
@@ -33,8 +41,17 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
             Vec::new()
         }
     };
-    let path = if within.is_empty() { ".".to_owned() } else { within };
-    Database { path, engine, parts, problems }
+    let path = if within.is_empty() {
+        ".".to_owned()
+    } else {
+        within
+    };
+    Database {
+        path,
+        engine,
+        parts,
+        problems,
+    }
 }
 
 /// Names and lengths of the files of a folder.
@@ -45,14 +62,25 @@ fn files(path: &Path, limit: Limit<'_>) -> BTreeMap<String, u64> {
         Some((entry.file_name().to_str()?.to_owned(), metadata.len()))
     };
     // What is left out after that is not looked at either: to read the manifest takes too long then as well.
-    entries.take_while(|_| !limit.is_over()).filter_map(file).collect()
+    entries
+        .take_while(|_| !limit.is_over())
+        .filter_map(file)
+        .collect()
 }
 
 /// By what its options say of themselves; LevelDB writes none.
 fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
-    let newest = files.keys().rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
-    let options = newest.and_then(|name| small(&path.join(name)).ok()).unwrap_or_default();
-    let of = |key: &str| options.lines().find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='));
+    let newest = files
+        .keys()
+        .rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
+    let options = newest
+        .and_then(|name| small(&path.join(name)).ok())
+        .unwrap_or_default();
+    let of = |key: &str| {
+        options
+            .lines()
+            .find_map(|line| line.trim().strip_prefix(key)?.trim().strip_prefix('='))
+    };
     match (of("rocksdb_version"), of("pebble_version")) {
         (_, Some(_)) => "Pebble".to_owned(),
         (Some(version), None) => format!("RocksDB {}", faultline_text::clean(version.trim())),
@@ -62,7 +90,11 @@ fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
 }
 
 fn small(path: &Path) -> anyhow::Result<String> {
-    ensure!(path.symlink_metadata()?.is_file(), "{}: is no file", path.display());
+    ensure!(
+        path.symlink_metadata()?.is_file(),
+        "{}: is no file",
+        path.display()
+    );
     let mut text = String::new();
     File::open(path)?.take(SMALL).read_to_string(&mut text)?;
     Ok(text)
@@ -70,19 +102,30 @@ fn small(path: &Path) -> anyhow::Result<String> {
 
 fn version(path: &Path, limit: Limit<'_>) -> anyhow::Result<Version> {
     let manifest = manifest(path, limit)?;
-    ensure!(manifest.symlink_metadata()?.is_file(), "its manifest is no file");
+    ensure!(
+        manifest.symlink_metadata()?.is_file(),
+        "its manifest is no file"
+    );
     read(File::open(manifest)?, || !limit.is_over())
 }
 
 /// The manifest in use: Pebble names it in the name of a marker, the others in a file.
 fn manifest(path: &Path, limit: Limit<'_>) -> anyhow::Result<PathBuf> {
     let files = files(path, limit);
-    let marked = files.keys().filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
+    let marked = files
+        .keys()
+        .filter_map(|name| name.strip_prefix("marker.manifest.")?.split_once('.'));
     let name = match marked.max().map(|(_, name)| name.to_owned()) {
         Some(name) => name,
-        None => small(&path.join("CURRENT")).context("CURRENT")?.trim().to_owned(),
+        None => small(&path.join("CURRENT"))
+            .context("CURRENT")?
+            .trim()
+            .to_owned(),
     };
-    ensure!(name.starts_with("MANIFEST-") && files.contains_key(&name), "it does not name its manifest");
+    ensure!(
+        name.starts_with("MANIFEST-") && files.contains_key(&name),
+        "it does not name its manifest"
+    );
     Ok(path.join(name))
 }
 
@@ -125,13 +168,27 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<Part> {
 }
 
 /// Files of tables that no level has: waiting to be deleted, or just written.
-fn in_no_level<'a>(placed: impl Iterator<Item = &'a Placed>, files: &BTreeMap<String, u64>) -> Option<Part> {
+fn in_no_level<'a>(
+    placed: impl Iterator<Item = &'a Placed>,
+    files: &BTreeMap<String, u64>,
+) -> Option<Part> {
     let known: BTreeSet<u64> = placed.map(|placed| placed.file).collect();
     let number = |name: &str| {
-        let (number, _) = name.split_once('.').filter(|(_, end)| ["sst", "ldb"].contains(end))?;
+        let (number, _) = name
+            .split_once('.')
+            .filter(|(_, end)| ["sst", "ldb"].contains(end))?;
         number.parse::<u64>().ok()
     };
-    let others = files.iter().filter(|(name, _)| number(name).is_some_and(|number| !known.contains(&number)));
-    let (tables, bytes) = others.fold((0, 0), |(tables, sum), (_, bytes)| (tables + 1, sum + bytes));
-    (tables > 0).then(|| Part { name: "in no level".to_owned(), level: None, files: Some(tables), bytes })
+    let others = files
+        .iter()
+        .filter(|(name, _)| number(name).is_some_and(|number| !known.contains(&number)));
+    let (tables, bytes) = others.fold((0, 0), |(tables, sum), (_, bytes)| {
+        (tables + 1, sum + bytes)
+    });
+    (tables > 0).then(|| Part {
+        name: "in no level".to_owned(),
+        level: None,
+        files: Some(tables),
+        bytes,
+    })
 }

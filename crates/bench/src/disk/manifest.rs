@@ -45,7 +45,10 @@ pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::R
     let (mut block, mut edit, mut edits) = (vec![0; BLOCK], Vec::new(), 0_u64);
     loop {
         let length = fill(&mut from, &mut block)?;
-        ensure!(in_time(), "its manifest could not be read in time (--data-time)");
+        ensure!(
+            in_time(),
+            "its manifest could not be read in time (--data-time)"
+        );
         let mut rest = block.get(..length).unwrap_or_default();
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let (size, kind) = (usize::from(u16::from_le_bytes([head[4], head[5]])), head[6]);
@@ -59,14 +62,22 @@ pub(super) fn read(mut from: impl Read, in_time: impl Fn() -> bool) -> anyhow::R
                 break;
             };
             rest = after;
-            ensure!((1..=4).contains(&kind), "its manifest is damaged: a record of kind {kind}");
+            ensure!(
+                (1..=4).contains(&kind),
+                "its manifest is damaged: a record of kind {kind}"
+            );
             if kind <= 2 {
                 edit.clear();
             }
             edit.extend_from_slice(part);
-            ensure!(edit.len() <= LARGEST_EDIT, "its manifest is damaged: an edit without end");
+            ensure!(
+                edit.len() <= LARGEST_EDIT,
+                "its manifest is damaged: an edit without end"
+            );
             if kind == 1 || kind == 4 {
-                version.apply(&edit).with_context(|| format!("edit {edits} of its manifest"))?;
+                version
+                    .apply(&edit)
+                    .with_context(|| format!("edit {edits} of its manifest"))?;
                 edit.clear();
                 edits += 1;
             }
@@ -95,7 +106,8 @@ fn fill(from: &mut impl Read, block: &mut [u8]) -> anyhow::Result<usize> {
 impl Version {
     fn apply(&mut self, edit: &[u8]) -> anyhow::Result<()> {
         let mut fields = Fields(edit);
-        let (mut family, mut new, mut gone, mut name, mut dropped) = (0, Vec::new(), Vec::new(), None, false);
+        let (mut family, mut new, mut gone, mut name, mut dropped) =
+            (0, Vec::new(), Vec::new(), None, false);
         while !fields.0.is_empty() {
             match fields.number()? {
                 1 => drop(fields.bytes()?),
@@ -124,8 +136,14 @@ impl Version {
         for number in gone {
             self.tables.remove(&(family, number));
         }
-        self.tables.extend(new.into_iter().map(|(number, placed)| ((family, number), placed)));
-        ensure!(self.tables.len() <= MOST_TABLES, "more than {MOST_TABLES} tables");
+        self.tables.extend(
+            new.into_iter()
+                .map(|(number, placed)| ((family, number), placed)),
+        );
+        ensure!(
+            self.tables.len() <= MOST_TABLES,
+            "more than {MOST_TABLES} tables"
+        );
         Ok(())
     }
 }
@@ -155,7 +173,10 @@ impl<'a> Fields<'a> {
 
     fn bytes(&mut self) -> anyhow::Result<&'a [u8]> {
         let length = usize::try_from(self.number()?)?;
-        let (bytes, rest) = self.0.split_at_checked(length).context("it ends too early")?;
+        let (bytes, rest) = self
+            .0
+            .split_at_checked(length)
+            .context("it ends too early")?;
         self.0 = rest;
         Ok(bytes)
     }
@@ -169,7 +190,11 @@ impl<'a> Fields<'a> {
         }
         let bytes = self.number()?;
         // Pebble's tables may have keys of points, of ranges, or both.
-        let pairs = if kind == 104 && self.byte()? & 1 == 1 { 2 } else { 1 };
+        let pairs = if kind == 104 && self.byte()? & 1 == 1 {
+            2
+        } else {
+            1
+        };
         for _ in 0..2 * pairs {
             self.bytes()?;
         }
@@ -243,7 +268,11 @@ mod tests {
     #[test]
     fn tables_come_and_go_by_level_and_column_family_over_any_block() {
         // Kind, level, number, size, two empty keys; the family comes last.
-        let mut edits = vec![edit(&[7, 0, 4, 1000, 0, 0]), edit(&[201, 3]), edit(&[7, 1, 5, 70_000, 0, 0, 200, 2])];
+        let mut edits = vec![
+            edit(&[7, 0, 4, 1000, 0, 0]),
+            edit(&[201, 3]),
+            edit(&[7, 1, 5, 70_000, 0, 0, 200, 2]),
+        ];
         edits[1].extend(b"abc");
         edits[1].extend(edit(&[200, 2]));
         // Long keys, so that edits cross blocks.
@@ -258,12 +287,43 @@ mod tests {
         edits.push(edit(&[104, 3, 7, 50, 2, 0, 0, 1, 2, 66, 900, 1]));
         edits.push(edit(&[8199, 2, 8, 9, 300, 1]));
         let version = read(log(&edits).as_slice(), || true).unwrap();
-        assert_eq!(version.tables[&(0, 4)], Placed { level: 1, bytes: 1000, file: 4 });
-        assert_eq!(version.tables[&(2, 5)], Placed { level: 1, bytes: 70_000, file: 5 });
-        assert_eq!(version.tables[&(0, 7)], Placed { level: 3, bytes: 50, file: 900 });
-        assert_eq!((version.tables.len(), version.families[&2].as_str(), version.torn), (204, "abc", false));
+        assert_eq!(
+            version.tables[&(0, 4)],
+            Placed {
+                level: 1,
+                bytes: 1000,
+                file: 4
+            }
+        );
+        assert_eq!(
+            version.tables[&(2, 5)],
+            Placed {
+                level: 1,
+                bytes: 70_000,
+                file: 5
+            }
+        );
+        assert_eq!(
+            version.tables[&(0, 7)],
+            Placed {
+                level: 3,
+                bytes: 50,
+                file: 900
+            }
+        );
+        assert_eq!(
+            (
+                version.tables.len(),
+                version.families[&2].as_str(),
+                version.torn
+            ),
+            (204, "abc", false)
+        );
         edits.push(edit(&[202, 200, 2]));
-        assert_eq!(read(log(&edits).as_slice(), || true).unwrap().tables.len(), 203);
+        assert_eq!(
+            read(log(&edits).as_slice(), || true).unwrap().tables.len(),
+            203
+        );
     }
 
     #[test]
@@ -272,7 +332,11 @@ mod tests {
         let whole = log(&edits);
         for end in HEAD + 7..whole.len() {
             let version = read(&whole[..end], || true).unwrap();
-            assert_eq!((version.tables.len(), version.torn), (1, end > HEAD + 7), "{end}");
+            assert_eq!(
+                (version.tables.len(), version.torn),
+                (1, end > HEAD + 7),
+                "{end}"
+            );
         }
         assert!(read(whole.as_slice(), || false).is_err());
         assert!(read(&whole[..5], || true).is_err());
@@ -280,8 +344,18 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_an_error_and_never_a_wrong_size() {
-        for fields in [&[999, 1][..], &[8, 1], &[7, 0, 4], &[7, 70, 4, 1, 0, 0], &[8195, 1], &[1, 9]] {
-            assert!(read(log(&[edit(fields)]).as_slice(), || true).is_err(), "{fields:?}");
+        for fields in [
+            &[999, 1][..],
+            &[8, 1],
+            &[7, 0, 4],
+            &[7, 70, 4, 1, 0, 0],
+            &[8195, 1],
+            &[1, 9],
+        ] {
+            assert!(
+                read(log(&[edit(fields)]).as_slice(), || true).is_err(),
+                "{fields:?}"
+            );
         }
         let mut random = fastrand::Rng::with_seed(4);
         for _ in 0..2000 {

@@ -12,7 +12,12 @@ pub(crate) fn text(disks: &[Disk]) -> String {
     let mut out = "=== Storage space ===\n\n".to_owned();
     for disk in disks {
         let total = disk.total.map_or("not known".to_owned(), |total| {
-            format!("{} in {} files, {} on disk", bytes(total.bytes), count(total.files), bytes(total.allocated))
+            format!(
+                "{} in {} files, {} on disk",
+                bytes(total.bytes),
+                count(total.files),
+                bytes(total.allocated)
+            )
         });
         let _ = writeln!(out, "{}: {} total {total}", disk.node, disk.folder);
     }
@@ -20,46 +25,87 @@ pub(crate) fn text(disks: &[Disk]) -> String {
     for disk in disks {
         let _ = writeln!(out, "\n{}: by type of file", disk.node);
         let row = |(name, space): &(String, super::Space)| {
-            vec![name.clone(), count(space.files), count(space.bytes), count(space.allocated)]
+            vec![
+                name.clone(),
+                count(space.files),
+                count(space.bytes),
+                count(space.allocated),
+            ]
         };
-        out += &table(&["type", "files", "bytes", "on disk"], disk.kinds.iter().map(row).collect());
-        disk.problems.iter().for_each(|problem| out += &format!("{problem}\n"));
-        disk.databases.iter().for_each(|of| out += &database(&disk.node, of));
+        out += &table(
+            &["type", "files", "bytes", "on disk"],
+            disk.kinds.iter().map(row).collect(),
+        );
+        disk.problems
+            .iter()
+            .for_each(|problem| out += &format!("{problem}\n"));
+        disk.databases
+            .iter()
+            .for_each(|of| out += &database(&disk.node, of));
     }
     out + "\n"
 }
 
 /// The study's sentence: how many times the space of the smallest the largest takes.
 fn compared(disks: &[Disk]) -> Option<String> {
-    let known: Option<Vec<(&str, u64)>> =
-        disks.iter().map(|disk| Some((disk.node.as_str(), disk.total?.bytes))).collect();
+    let known: Option<Vec<(&str, u64)>> = disks
+        .iter()
+        .map(|disk| Some((disk.node.as_str(), disk.total?.bytes)))
+        .collect();
     let known = known.filter(|known| known.len() > 1)?;
-    let (least, most) = (known.iter().min_by_key(|(_, b)| *b)?, known.iter().max_by_key(|(_, b)| *b)?);
+    let (least, most) = (
+        known.iter().min_by_key(|(_, b)| *b)?,
+        known.iter().max_by_key(|(_, b)| *b)?,
+    );
     let times = most.1 as f64 / least.1.max(1) as f64;
-    Some(format!("{} takes {} times the space of {}", most.0, number(times, 1), least.0))
+    Some(format!(
+        "{} takes {} times the space of {}",
+        most.0,
+        number(times, 1),
+        least.0
+    ))
 }
 
 fn database(node: &str, of: &Database) -> String {
     let mut out = format!("\n{node}: {} ({})\n", of.path, of.engine);
     if !of.parts.is_empty() {
-        out += &table(&["part", "level", "tables", "bytes", ""], of.parts.iter().map(part).collect());
+        out += &table(
+            &["part", "level", "tables", "bytes", ""],
+            of.parts.iter().map(part).collect(),
+        );
     }
     if of.parts.is_empty() && of.problems.is_empty() {
         out += "it has no table yet: all is in its logs\n";
     }
-    of.problems.iter().for_each(|problem| out += &format!("{problem}\n"));
+    of.problems
+        .iter()
+        .for_each(|problem| out += &format!("{problem}\n"));
     out
 }
 
 fn part(part: &Part) -> Vec<String> {
     let some = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), count);
-    let name = if part.name.is_empty() { "all".to_owned() } else { part.name.clone() };
-    vec![name, some(part.level), some(part.files), count(part.bytes), size(part.bytes)]
+    let name = if part.name.is_empty() {
+        "all".to_owned()
+    } else {
+        part.name.clone()
+    };
+    vec![
+        name,
+        some(part.level),
+        some(part.files),
+        count(part.bytes),
+        size(part.bytes),
+    ]
 }
 
 /// Node, database, engine, part, level, tables and bytes of every part of every database.
 pub(crate) fn rows(disks: &[Disk]) -> impl Iterator<Item = (&Disk, &Database, &Part)> {
     let of_disk = |disk| move |of| (disk, of);
-    let databases = disks.iter().flat_map(move |disk: &Disk| disk.databases.iter().map(of_disk(disk)));
-    databases.flat_map(|(disk, of): (&Disk, &Database)| of.parts.iter().map(move |part| (disk, of, part)))
+    let databases = disks
+        .iter()
+        .flat_map(move |disk: &Disk| disk.databases.iter().map(of_disk(disk)));
+    databases.flat_map(|(disk, of): (&Disk, &Database)| {
+        of.parts.iter().map(move |part| (disk, of, part))
+    })
 }

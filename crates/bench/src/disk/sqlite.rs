@@ -22,7 +22,10 @@ const MOST_PARTS: usize = 60;
 /// Whether it has the head of one.
 pub(super) fn is_one(path: &Path) -> bool {
     let mut head = [0; 16];
-    File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && head == *HEAD
+    File::open(path)
+        .and_then(|mut file| file.read_exact(&mut head))
+        .is_ok()
+        && head == *HEAD
 }
 
 /// Its tables and indexes, the largest first.
@@ -38,9 +41,17 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
     }
     let wal = fs::metadata(with_end(path, "-wal")).map_or(0, |wal| wal.len());
     if wal > 0 && !parts.is_empty() {
-        problems.push(format!("what is in its WAL ({}) is in no table here", faultline_text::bytes(wal)));
+        problems.push(format!(
+            "what is in its WAL ({}) is in no table here",
+            faultline_text::bytes(wal)
+        ));
     }
-    Database { path: within, engine: "SQLite".to_owned(), parts, problems }
+    Database {
+        path: within,
+        engine: "SQLite".to_owned(),
+        parts,
+        problems,
+    }
 }
 
 fn seen(path: &Path) -> Option<(u64, SystemTime)> {
@@ -59,46 +70,76 @@ fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {
         match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => address.push(char::from(*byte)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
+                address.push(char::from(*byte))
+            }
             other => write!(address, "%{other:02X}")?,
         }
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_URI
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(address + "?immutable=1", flags)?;
     let names = names(&database)?;
-    let mut statement = database.prepare("SELECT name, pgsize FROM dbstat").context("dbstat")?;
+    let mut statement = database
+        .prepare("SELECT name, pgsize FROM dbstat")
+        .context("dbstat")?;
     let mut rows = statement.query([])?;
     let (mut bytes, mut pages) = (BTreeMap::<String, u64>::new(), 0_u64);
     while let Some(row) = rows.next()? {
         pages += 1;
         let in_time = !pages.is_multiple_of(64) || !limit.is_over();
-        ensure!(in_time, "it could not be read in time (--data-time): all of its pages are");
+        ensure!(
+            in_time,
+            "it could not be read in time (--data-time): all of its pages are"
+        );
         let (name, size): (String, i64) = (row.get(0)?, row.get(1)?);
         *bytes.entry(name).or_default() += size.unsigned_abs();
     }
-    let pragma =
-        |name: &str| database.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).map(i64::unsigned_abs);
+    let pragma = |name: &str| {
+        database
+            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
+            .map(i64::unsigned_abs)
+    };
     let (size, free) = (pragma("page_size")?, pragma("freelist_count")?);
     let named = |(name, bytes): (String, u64)| {
-        let shown = names.get(&name).map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
-        Part { name: faultline_text::clean(&shown), level: None, files: None, bytes }
+        let shown = names
+            .get(&name)
+            .map_or_else(|| name.clone(), |of| format!("{name} (index of {of})"));
+        Part {
+            name: faultline_text::clean(&shown),
+            level: None,
+            files: None,
+            bytes,
+        }
     };
     let mut parts: Vec<Part> = bytes.into_iter().map(named).collect();
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
     if parts.len() > MOST_PARTS {
         let others = parts.split_off(MOST_PARTS);
         let name = format!("{} smaller ones", others.len());
-        parts.push(Part { name, level: None, files: None, bytes: others.iter().map(|part| part.bytes).sum() });
+        parts.push(Part {
+            name,
+            level: None,
+            files: None,
+            bytes: others.iter().map(|part| part.bytes).sum(),
+        });
     }
     if free > 0 {
-        parts.push(Part { name: "free pages".to_owned(), level: None, files: None, bytes: free * size });
+        parts.push(Part {
+            name: "free pages".to_owned(),
+            level: None,
+            files: None,
+            bytes: free * size,
+        });
     }
     Ok(parts)
 }
 
 /// Tables of indexes that have another name.
 fn names(database: &Connection) -> rusqlite::Result<BTreeMap<String, String>> {
-    let mut statement = database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
+    let mut statement =
+        database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
     rows.collect()
 }

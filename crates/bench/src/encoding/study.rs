@@ -8,7 +8,9 @@ use std::fmt::Write as _;
 /// Both tables for each arm next to the reference.
 pub(crate) fn tables(results: &Results) -> String {
     let mut out = String::new();
-    let Some((reference, others)) = results.header.arms.split_first() else { return out };
+    let Some((reference, others)) = results.header.arms.split_first() else {
+        return out;
+    };
     for arm in others {
         for link in results.links() {
             out += &table(results, (reference, arm), link, true);
@@ -18,13 +20,22 @@ pub(crate) fn tables(results: &Results) -> String {
     out
 }
 
-fn table(results: &Results, (reference, arm): (&str, &str), link: Option<&str>, mean: bool) -> String {
+fn table(
+    results: &Results,
+    (reference, arm): (&str, &str),
+    link: Option<&str>,
+    mean: bool,
+) -> String {
     let (a, b) = (short(reference), short(arm));
     let kind = if mean { "MEAN" } else { "P95" };
     let over = link.map_or_else(String::new, |link| format!(" over {link} "));
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     let heads = [format!("{a} (ms)"), format!("{b} (ms)")];
-    out += &line(["Size (B)", &heads[0], &heads[1], "Diff (ms)"], mean.then_some("P-value"), "Winner");
+    out += &line(
+        ["Size (B)", &heads[0], &heads[1], "Diff (ms)"],
+        mean.then_some("P-value"),
+        "Winner",
+    );
     out += &"=".repeat(80);
     out.push('\n');
     let subjects = results.subjects_over(link);
@@ -36,8 +47,11 @@ fn table(results: &Results, (reference, arm): (&str, &str), link: Option<&str>, 
             Some(size) if same > 1 => format!("{size} {subject:.8}"),
             Some(size) => size.to_string(),
         };
-        let cells = results.cell(reference, subject).zip(results.cell(arm, subject));
-        let summaries = cells.map(|(a, b)| (results.summary(a).latency, results.summary(b).latency));
+        let cells = results
+            .cell(reference, subject)
+            .zip(results.cell(arm, subject));
+        let summaries =
+            cells.map(|(a, b)| (results.summary(a).latency, results.summary(b).latency));
         let Some((Some(first), Some(second))) = summaries else {
             let _ = writeln!(out, "{size:<11}no answers to compare");
             continue;
@@ -47,7 +61,11 @@ fn table(results: &Results, (reference, arm): (&str, &str), link: Option<&str>, 
         let numbers = [first, second, (second - first).abs()].map(shown);
         let winner = if second < first { &b } else { &a };
         let p = mean.then(|| cells.map_or_else(String::new, |cells| p_value(results, cells)));
-        out += &line([&size, &numbers[0], &numbers[1], &numbers[2]], p.as_deref(), winner);
+        out += &line(
+            [&size, &numbers[0], &numbers[1], &numbers[2]],
+            p.as_deref(),
+            winner,
+        );
     }
     out + "\n"
 }
@@ -60,7 +78,11 @@ fn line(cells: [&str; 4], p: Option<&str>, winner: &str) -> String {
 
 /// Microseconds matter where latencies are below 10 ms.
 fn shown(ms: f64) -> String {
-    if ms.abs() < 10.0 { format!("{ms:.3}") } else { format!("{ms:.2}") }
+    if ms.abs() < 10.0 {
+        format!("{ms:.3}")
+    } else {
+        format!("{ms:.2}")
+    }
 }
 
 /// `Base64` and `Zstd`, as in the study.
@@ -93,7 +115,10 @@ mod tests {
         let ms = |base: u64| move |round: u64| (base + round % 7) * 1_000_000;
         let slow = ms(25);
         let fast = ms(20);
-        let out = tables(&results(50, &[("base64", 904, &fast), ("base64+zstd", 904, &slow)]));
+        let out = tables(&results(
+            50,
+            &[("base64", 904, &fast), ("base64+zstd", 904, &slow)],
+        ));
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(lines[0], "=== SUMMARY ANALYSIS (MEAN) - getAccountInfo===");
         let head = "Size (B)   Base64 (ms)  Zstd (ms)    Diff (ms)    P-value                        Winner";
@@ -101,7 +126,14 @@ mod tests {
         let row = "904        22.94        27.94        5.000        HIGHLY SIGNIFICANT (p < 0.01)  Base64";
         assert_eq!(lines[4], row);
         assert_eq!(lines[6], "=== SUMMARY ANALYSIS (P95) - getAccountInfo===");
-        assert_eq!(lines[8], "Size (B)   Base64 (ms)  Zstd (ms)    Diff (ms)    Winner");
-        assert!(lines[10].starts_with("904        26.0") && lines[10].ends_with("  Base64"), "{}", lines[10]);
+        assert_eq!(
+            lines[8],
+            "Size (B)   Base64 (ms)  Zstd (ms)    Diff (ms)    Winner"
+        );
+        assert!(
+            lines[10].starts_with("904        26.0") && lines[10].ends_with("  Base64"),
+            "{}",
+            lines[10]
+        );
     }
 }

@@ -26,7 +26,11 @@ pub(super) const CHAINS: [Chain; 3] = [
     Chain {
         name: "solana",
         methods: &[
-            ("getBlock", r#"[{random},{"encoding":"json","maxSupportedTransactionVersion":0,"rewards":false}]"#, true),
+            (
+                "getBlock",
+                r#"[{random},{"encoding":"json","maxSupportedTransactionVersion":0,"rewards":false}]"#,
+                true,
+            ),
             ("getBlockTime", "[{random}]", true),
             ("getBlocksWithLimit", "[{random},100]", true),
             ("getSlot", r#"[{"commitment":"processed"}]"#, false),
@@ -47,11 +51,19 @@ pub(super) const CHAINS: [Chain; 3] = [
         methods: &[
             ("eth_getBlockByNumber", r#"["{hex}",true]"#, true),
             ("eth_getBlockReceipts", r#"["{hex}"]"#, true),
-            ("eth_getLogs", r#"[{"fromBlock":"{hex}","toBlock":"{hex}"}]"#, true),
+            (
+                "eth_getLogs",
+                r#"[{"fromBlock":"{hex}","toBlock":"{hex}"}]"#,
+                true,
+            ),
             ("eth_blockNumber", "[]", false),
             ("eth_gasPrice", "[]", false),
         ],
-        usual: &["eth_getBlockByNumber", "eth_getBlockReceipts", "eth_blockNumber"],
+        usual: &[
+            "eth_getBlockByNumber",
+            "eth_getBlockReceipts",
+            "eth_blockNumber",
+        ],
         first: [
             Some(("eth_blockNumber", "[]")),
             Some(("eth_blockNumber", "[]")),
@@ -64,7 +76,11 @@ pub(super) const CHAINS: [Chain; 3] = [
     Chain {
         name: "starknet",
         methods: &[
-            ("starknet_getBlockWithTxs", r#"[{"block_number":{random}}]"#, true),
+            (
+                "starknet_getBlockWithTxs",
+                r#"[{"block_number":{random}}]"#,
+                true,
+            ),
             (
                 "starknet_getEvents",
                 r#"[{"from_block":{"block_number":0},"to_block":{"block_number":{random}},"chunk_size":10}]"#,
@@ -86,7 +102,11 @@ pub(super) const CHAINS: [Chain; 3] = [
 /// Further slots that are left out for a method below the newest that stays: a hundred blocks from a slot on, with those that are
 /// skipped between them, must all be finalized on every node.
 pub(super) fn reach(method: &str) -> u64 {
-    if method == "getBlocksWithLimit" { 150 } else { 0 }
+    if method == "getBlocksWithLimit" {
+        150
+    } else {
+        0
+    }
 }
 
 /// Whether a request with these parameters has a number that is drawn.
@@ -105,7 +125,9 @@ pub(super) fn height(value: &Value) -> Option<u64> {
 
 /// What a node says that it is.
 pub(super) fn version(value: &Value) -> Option<&str> {
-    value.as_str().or_else(|| value.get("solana-core")?.as_str())
+    value
+        .as_str()
+        .or_else(|| value.get("solana-core")?.as_str())
 }
 
 #[cfg(test)]
@@ -119,7 +141,10 @@ mod tests {
         let starknet = json!({"block_hash": "0x8e366ce31c3e4e34b5b5d31fd0564033966721cf93853a77b3a5741aba5188", "block_number": 451_104});
         let heights = [json!(7), json!("0x1f"), starknet].map(|value| height(&value));
         assert_eq!(heights, [Some(7), Some(31), Some(451_104)]);
-        assert_eq!([json!("31"), json!(-1), json!(null), json!("0x")].map(|value| height(&value)), [None; 4]);
+        assert_eq!(
+            [json!("31"), json!(-1), json!(null), json!("0x")].map(|value| height(&value)),
+            [None; 4]
+        );
         assert_eq!(version(&json!("Geth/v1.16.9")), Some("Geth/v1.16.9"));
         assert_eq!(version(&json!({"solana-core": "2.1.14"})), Some("2.1.14"));
     }
@@ -127,7 +152,12 @@ mod tests {
     #[test]
     fn what_is_usually_asked_is_known() {
         for chain in &CHAINS {
-            assert!(chain.usual.iter().all(|usual| chain.methods.iter().any(|(name, ..)| name == usual)));
+            assert!(
+                chain
+                    .usual
+                    .iter()
+                    .all(|usual| chain.methods.iter().any(|(name, ..)| name == usual))
+            );
         }
     }
 }

@@ -33,10 +33,16 @@ pub(crate) fn tables(results: &Results) -> String {
                 continue;
             }
             let mean = total / *requests as f64;
-            let _ = writeln!(out, "Total time for {} requests to {node}: {total:.3} seconds", count(*requests));
+            let _ = writeln!(
+                out,
+                "Total time for {} requests to {node}: {total:.3} seconds",
+                count(*requests)
+            );
             let _ = writeln!(out, "Average time per request to {node}: {mean:.6} seconds");
         }
-        load.said.iter().for_each(|said| out += &format!("{said}\n"));
+        load.said
+            .iter()
+            .for_each(|said| out += &format!("{said}\n"));
         out.push('\n');
     }
     out + &routed(results) + "\n"
@@ -45,7 +51,10 @@ pub(crate) fn tables(results: &Results) -> String {
 /// Each method alone, then all of them.
 pub(crate) fn loads(results: &Results) -> Vec<Load> {
     let methods = methods(results);
-    let mut loads: Vec<Load> = methods.iter().map(|method| load(results, method, &[method])).collect();
+    let mut loads: Vec<Load> = methods
+        .iter()
+        .map(|method| load(results, method, &[method]))
+        .collect();
     if methods.len() > 1 {
         loads.push(load(results, "the mixed load", &methods));
     }
@@ -53,54 +62,107 @@ pub(crate) fn loads(results: &Results) -> Vec<Load> {
 }
 
 fn methods(results: &Results) -> Vec<&str> {
-    results.subjects().into_iter().map(|(name, _)| name).collect()
+    results
+        .subjects()
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect()
 }
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
-    let asked =
-        |arm: &String| methods.iter().filter_map(|method| Some(asked(results, results.cell(arm, method)?))).collect();
-    let nodes: Vec<(&String, Vec<Asked>)> = results.header.arms.iter().map(|arm| (arm, asked(arm))).collect();
-    let rounds = nodes.iter().flat_map(|(_, methods)| methods.iter().map(Vec::len)).max().unwrap_or(0);
-    let whole =
-        |round: &usize| nodes.iter().all(|(_, methods)| methods.iter().all(|asked| at(asked, *round).is_some()));
+    let asked = |arm: &String| {
+        methods
+            .iter()
+            .filter_map(|method| Some(asked(results, results.cell(arm, method)?)))
+            .collect()
+    };
+    let nodes: Vec<(&String, Vec<Asked>)> = results
+        .header
+        .arms
+        .iter()
+        .map(|arm| (arm, asked(arm)))
+        .collect();
+    let rounds = nodes
+        .iter()
+        .flat_map(|(_, methods)| methods.iter().map(Vec::len))
+        .max()
+        .unwrap_or(0);
+    let whole = |round: &usize| {
+        nodes
+            .iter()
+            .all(|(_, methods)| methods.iter().all(|asked| at(asked, *round).is_some()))
+    };
     let good: Vec<usize> = (0..rounds).filter(whole).collect();
     let of_round = |methods: &[Asked], round: usize| {
-        methods.iter().filter_map(|asked| at(asked, round)).map(|(_, ms)| ms).sum::<f64>()
+        methods
+            .iter()
+            .filter_map(|asked| at(asked, round))
+            .map(|(_, ms)| ms)
+            .sum::<f64>()
     };
     let total = |(node, methods): &(&String, Vec<Asked>)| {
         let ms: f64 = good.iter().map(|round| of_round(methods, *round)).sum();
-        ((*node).clone(), (methods.len() * good.len()) as u64, ms / 1e3)
+        (
+            (*node).clone(),
+            (methods.len() * good.len()) as u64,
+            ms / 1e3,
+        )
     };
     let totals: Vec<(String, u64, f64)> = nodes.iter().map(total).collect();
     let mut said = Vec::new();
     if good.len() < rounds {
         let left_out = count((rounds - good.len()) as u64);
-        said.push(format!("{left_out} of {} rounds are left out: not every answer was good", count(rounds as u64)));
+        said.push(format!(
+            "{left_out} of {} rounds are left out: not every answer was good",
+            count(rounds as u64)
+        ));
     }
     if !good.is_empty() && nodes.len() > 1 {
         said.extend(faster(&totals));
         let first = |round: &usize| {
-            let times = nodes.iter().map(|(node, methods)| (of_round(methods, *round), *node));
-            times.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, node)| node)
+            let times = nodes
+                .iter()
+                .map(|(node, methods)| (of_round(methods, *round), *node));
+            times
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map(|(_, node)| node)
         };
         let wins: Vec<&String> = good.iter().filter_map(first).collect();
         let won = |(node, _): &(&String, Vec<Asked>)| {
-            format!("{node} in {}", count(wins.iter().filter(|winner| *winner == node).count() as u64))
+            format!(
+                "{node} in {}",
+                count(wins.iter().filter(|winner| *winner == node).count() as u64)
+            )
         };
         let all = nodes.iter().map(won).collect::<Vec<_>>().join(", ");
-        said.push(format!("The fastest of a round was {all} of {}", count(good.len() as u64)));
+        said.push(format!(
+            "The fastest of a round was {all} of {}",
+            count(good.len() as u64)
+        ));
         said.extend(orders(&nodes, &good));
     }
-    Load { title: title.to_owned(), nodes: totals, said }
+    Load {
+        title: title.to_owned(),
+        nodes: totals,
+        said,
+    }
 }
 
 /// By how much the fastest is faster than the slowest.
 fn faster(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
-    let (fast, slow) = (totals.iter().min_by(by_time)?, totals.iter().max_by(by_time)?);
+    let (fast, slow) = (
+        totals.iter().min_by(by_time)?,
+        totals.iter().max_by(by_time)?,
+    );
     let percent = (slow.2 / fast.2 - 1.0) * 100.0;
-    Some(format!("{} is {} % faster than {} by these averages", fast.0, number(percent, 1), slow.0))
+    Some(format!(
+        "{} is {} % faster than {} by these averages",
+        fast.0,
+        number(percent, 1),
+        slow.0
+    ))
 }
 
 /// Each node's average when it was the first that was asked the same in a round, and when another was asked before: what the first
@@ -112,11 +174,18 @@ fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
         for (method, asked) in methods.iter().enumerate() {
             for round in good {
                 let (number, ms) = at(asked, *round)?;
-                let others = nodes.iter().enumerate().filter(|(other, _)| *other != place);
+                let others = nodes
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, _)| *other != place);
                 let before = others
                     .filter_map(|(_, (_, methods))| at(methods.get(method)?, *round))
                     .any(|(other, _)| other < number);
-                if before { later.push(ms) } else { first.push(ms) }
+                if before {
+                    later.push(ms)
+                } else {
+                    first.push(ms)
+                }
             }
         }
         let mean = |all: &[f64]| match all.len() {
@@ -125,7 +194,10 @@ fn orders(nodes: &[(&String, Vec<Asked>)], good: &[usize]) -> Option<String> {
         };
         said.push(format!("{node} {} and {}", mean(&first), mean(&later)));
     }
-    Some(format!("Averages in both orders, asked first and after another: {}", said.join(", ")))
+    Some(format!(
+        "Averages in both orders, asked first and after another: {}",
+        said.join(", ")
+    ))
 }
 
 fn at(asked: &Asked, round: usize) -> Option<(u64, f64)> {
@@ -133,7 +205,11 @@ fn at(asked: &Asked, round: usize) -> Option<(u64, f64)> {
 }
 
 fn asked(results: &Results, cell: usize) -> Asked {
-    let mut asked: Asked = results.by_round(cell).into_iter().map(|latency| latency.map(|ms| (0, ms))).collect();
+    let mut asked: Asked = results
+        .by_round(cell)
+        .into_iter()
+        .map(|latency| latency.map(|ms| (0, ms)))
+        .collect();
     for sample in results.of(cell) {
         if let Some(Some((number, _))) = asked.get_mut(sample.round as usize) {
             *number = sample.number;
@@ -156,8 +232,12 @@ pub(crate) fn routed(results: &Results) -> String {
         let sound = sound(results, method);
         for (place, reference) in sound.iter().enumerate() {
             let others = sound.iter().skip(place + 1);
-            let pairs =
-                others.filter_map(|arm| Some((*reference, one(results, (reference, arm), (method, None), family)?)));
+            let pairs = others.filter_map(|arm| {
+                Some((
+                    *reference,
+                    one(results, (reference, arm), (method, None), family)?,
+                ))
+            });
             compared.extend(pairs);
         }
     }
@@ -172,11 +252,24 @@ pub(crate) fn routed(results: &Results) -> String {
     for method in methods {
         let sound = sound(results, method);
         let of_method = || shown.iter().filter(|(_, pair)| pair.subject == *method);
-        let _ = writeln!(out, "Send {method} to {}", sent(&sound, &of_method().copied().collect::<Vec<_>>()));
-        let left_out: Vec<&str> =
-            results.header.arms.iter().map(String::as_str).filter(|arm| !sound.contains(arm)).collect();
+        let _ = writeln!(
+            out,
+            "Send {method} to {}",
+            sent(&sound, &of_method().copied().collect::<Vec<_>>())
+        );
+        let left_out: Vec<&str> = results
+            .header
+            .arms
+            .iter()
+            .map(String::as_str)
+            .filter(|arm| !sound.contains(arm))
+            .collect();
         if !left_out.is_empty() {
-            let _ = writeln!(out, "  left out, since not every answer was good: {}", left_out.join(", "));
+            let _ = writeln!(
+                out,
+                "  left out, since not every answer was good: {}",
+                left_out.join(", ")
+            );
         }
     }
     out
@@ -185,25 +278,44 @@ pub(crate) fn routed(results: &Results) -> String {
 /// Who of these it is sent to, by the differences that are shown.
 fn sent(sound: &[&str], shown: &[(&str, &Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
-        shown.iter().find(|(reference, pair)| match pair.mean.value < 0.0 {
-            true => (pair.arm.as_str(), *reference) == (fast, slow),
-            false => (*reference, pair.arm.as_str()) == (fast, slow),
-        })
+        shown
+            .iter()
+            .find(|(reference, pair)| match pair.mean.value < 0.0 {
+                true => (pair.arm.as_str(), *reference) == (fast, slow),
+                false => (*reference, pair.arm.as_str()) == (fast, slow),
+            })
     };
     if let [] | [_] = sound {
-        return sound.first().map_or("no node: none answered every request well".to_owned(), |only| {
-            format!("{only}: there is no other to compare with")
-        });
+        return sound.first().map_or(
+            "no node: none answered every request well".to_owned(),
+            |only| format!("{only}: there is no other to compare with"),
+        );
     }
-    let others = |arm: &str| sound.iter().copied().filter(move |other| *other != arm).collect::<Vec<_>>();
-    let best = sound.iter().copied().find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
+    let others = |arm: &str| {
+        sound
+            .iter()
+            .copied()
+            .filter(move |other| *other != arm)
+            .collect::<Vec<_>>()
+    };
+    let best = sound
+        .iter()
+        .copied()
+        .find(|arm| others(arm).iter().all(|other| beats(arm, other).is_some()));
     if let Some(best) = best {
         let saved = others(best).into_iter().filter_map(|other| {
             let (_, pair) = beats(best, other)?;
             let [a, b] = [pair.mean.low.abs(), pair.mean.high.abs()];
-            Some(format!("{} to {} ms against {other}", number(a.min(b), 3), number(a.max(b), 3)))
+            Some(format!(
+                "{} to {} ms against {other}",
+                number(a.min(b), 3),
+                number(a.max(b), 3)
+            ))
         });
-        return format!("{best}, which saves {}", saved.collect::<Vec<_>>().join(", "));
+        return format!(
+            "{best}, which saves {}",
+            saved.collect::<Vec<_>>().join(", ")
+        );
     }
     let beaten = |arm: &&str| others(arm).iter().any(|other| beats(other, arm).is_some());
     let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
@@ -224,7 +336,11 @@ fn sound<'a>(results: &'a Results, method: &str) -> Vec<&'a str> {
     let good = arms.filter(|(place, arm)| {
         let answered = |cell| results.of(cell).all(|sample| sample.failure.is_none());
         results.cell(arm, method).is_some_and(answered)
-            && results.header.verdicts.get(*place).is_none_or(|verdict| verdict.different == 0)
+            && results
+                .header
+                .verdicts
+                .get(*place)
+                .is_none_or(|verdict| verdict.different == 0)
     });
     good.map(|(_, arm)| arm.as_str()).collect()
 }
@@ -238,20 +354,46 @@ mod tests {
     fn totals_averages_and_the_routing_by_method_are_those_of_the_run() {
         let around = |base: u64, step: u64| move |round: u64| (base + round * step % 5) * 1_000_000;
         let (one, two, same) = (around(10, 7919), around(20, 7817), around(30, 7919));
-        let cells: [crate::results::tests::Pretended<'_>; 4] =
-            [("one", 1, &two), ("two", 1, &one), ("one", 2, &same), ("two", 2, &same)];
+        let cells: [crate::results::tests::Pretended<'_>; 4] = [
+            ("one", 1, &two),
+            ("two", 1, &one),
+            ("one", 2, &same),
+            ("two", 2, &same),
+        ];
         let out = tables(&results(100, &cells));
-        assert!(out.contains("Total time for 100 requests to one: 2.200 seconds"), "{out}");
-        assert!(out.contains("Average time per request to two: 0.012000 seconds"), "{out}");
-        assert!(out.contains("two is 83.3 % faster than one by these averages"), "{out}");
-        assert!(out.contains("Total time for 200 requests to one: 5.400 seconds"), "{out}");
-        assert!(out.contains("Send account of 1 to two, which saves "), "{out}");
+        assert!(
+            out.contains("Total time for 100 requests to one: 2.200 seconds"),
+            "{out}"
+        );
+        assert!(
+            out.contains("Average time per request to two: 0.012000 seconds"),
+            "{out}"
+        );
+        assert!(
+            out.contains("two is 83.3 % faster than one by these averages"),
+            "{out}"
+        );
+        assert!(
+            out.contains("Total time for 200 requests to one: 5.400 seconds"),
+            "{out}"
+        );
+        assert!(
+            out.contains("Send account of 1 to two, which saves "),
+            "{out}"
+        );
         assert!(out.contains(" ms against one"), "{out}");
-        assert!(out.contains("Send account of 2 to any: no difference is shown"), "{out}");
+        assert!(
+            out.contains("Send account of 2 to any: no difference is shown"),
+            "{out}"
+        );
         let alone = out.split("=== account of 1 ===").nth(1).unwrap();
-        assert!(alone.contains("The fastest of a round was one in 0, two in 100 of 100"), "{out}");
+        assert!(
+            alone.contains("The fastest of a round was one in 0, two in 100 of 100"),
+            "{out}"
+        );
         // In these rounds one is always asked before two.
-        let both = "asked first and after another: one 22.000 ms and never, two never and 12.000 ms";
+        let both =
+            "asked first and after another: one 22.000 ms and never, two never and 12.000 ms";
         assert!(alone.contains(both), "{out}");
     }
 
@@ -267,27 +409,56 @@ mod tests {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         let mut cells: Vec<crate::results::tests::Pretended<'_>> = Vec::new();
         for size in [1, 2] {
-            cells.extend(names.iter().zip(&made).map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)));
+            cells.extend(
+                names
+                    .iter()
+                    .zip(&made)
+                    .map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)),
+            );
         }
         let out = routed(&results(60, &cells));
-        assert!(out.contains("Send account of 1 to d, which saves") && out.contains("of 2 to d, which saves"), "{out}");
+        assert!(
+            out.contains("Send account of 1 to d, which saves")
+                && out.contains("of 2 to d, which saves"),
+            "{out}"
+        );
     }
 
     #[test]
     fn a_node_that_fails_to_give_slow_answers_is_not_the_faster_one() {
         let (fast, slow) = (|_: u64| 10_000_000, |_: u64| 90_000_000);
-        let cells: [crate::results::tests::Pretended<'_>; 4] =
-            [("one", 1, &fast), ("two", 1, &fast), ("one", 2, &slow), ("two", 2, &slow)];
+        let cells: [crate::results::tests::Pretended<'_>; 4] = [
+            ("one", 1, &fast),
+            ("two", 1, &fast),
+            ("one", 2, &slow),
+            ("two", 2, &slow),
+        ];
         let mut results = results(40, &cells);
         // The second node gives none of the slow answers in half of the rounds.
-        for sample in results.samples.iter_mut().filter(|sample| sample.cell == 3 && sample.round < 20) {
+        for sample in results
+            .samples
+            .iter_mut()
+            .filter(|sample| sample.cell == 3 && sample.round < 20)
+        {
             (sample.phases, sample.failure) = (None, Some("timeout".to_owned()));
         }
         let out = tables(&results);
         let mixed = out.split("=== the mixed load ===").nth(1).unwrap();
-        assert!(mixed.contains("Total time for 40 requests to one: 2.000 seconds"), "{out}");
-        assert!(mixed.contains("Average time per request to two: 0.050000 seconds"), "{out}");
-        assert!(mixed.contains("20 of 40 rounds are left out: not every answer was good"), "{out}");
-        assert!(out.contains("left out, since not every answer was good: two"), "{out}");
+        assert!(
+            mixed.contains("Total time for 40 requests to one: 2.000 seconds"),
+            "{out}"
+        );
+        assert!(
+            mixed.contains("Average time per request to two: 0.050000 seconds"),
+            "{out}"
+        );
+        assert!(
+            mixed.contains("20 of 40 rounds are left out: not every answer was good"),
+            "{out}"
+        );
+        assert!(
+            out.contains("left out, since not every answer was good: two"),
+            "{out}"
+        );
     }
 }

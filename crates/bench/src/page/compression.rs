@@ -5,20 +5,32 @@ use super::{ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
 use faultline_analysis::report::cells::{figure, number, table};
 use faultline_analysis::report::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Cell, Chart, Curve, Curves, Report, RunCard, Section, Table, Verdict,
-    VerdictKind,
+    Bar, BarSeries, Bars, Block, Caveat, Cell, Chart, Curve, Curves, Report, RunCard, Section,
+    Table, Verdict, VerdictKind,
 };
 use faultline_text::{bytes, count, moment};
 
 /// All of it; the study's tables first.
 pub(crate) fn report(outcome: &Outcome) -> Report {
-    let section = |id: &str, title: &str, blocks| Section { id: id.to_owned(), title: title.to_owned(), blocks };
+    let section = |id: &str, title: &str, blocks| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+    };
     let mut sections = vec![
         section("study", "The study's own tables", study(outcome)),
         section("codecs", "Every codec", codecs(outcome)),
         section("bundles", "Bundles", bundles(outcome)),
-        section("fetch", "Fetching", outcome.fetch.as_ref().map(fetch).unwrap_or_default()),
-        section("how", "Where the records come from", outcome.notes.iter().cloned().map(Block::Text).collect()),
+        section(
+            "fetch",
+            "Fetching",
+            outcome.fetch.as_ref().map(fetch).unwrap_or_default(),
+        ),
+        section(
+            "how",
+            "Where the records come from",
+            outcome.notes.iter().cloned().map(Block::Text).collect(),
+        ),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Report {
@@ -45,8 +57,19 @@ fn of_all(outcome: &Outcome) -> impl Iterator<Item = &ClassRow> {
 
 fn saved(row: &ClassRow) -> String {
     let number = |percent: f64| faultline_text::number(percent, 1);
-    let interval = row.interval.map(|of| format!(", 95 % interval {} to {} %", number(of.low), number(of.high)));
-    format!("{} saves {} % of all bytes{}", row.codec, number(row.cmp_ratio), interval.unwrap_or_default())
+    let interval = row.interval.map(|of| {
+        format!(
+            ", 95 % interval {} to {} %",
+            number(of.low),
+            number(of.high)
+        )
+    });
+    format!(
+        "{} saves {} % of all bytes{}",
+        row.codec,
+        number(row.cmp_ratio),
+        interval.unwrap_or_default()
+    )
 }
 
 /// Codecs by what they save; bytes are counted and not tested.
@@ -54,21 +77,34 @@ fn verdict(outcome: &Outcome) -> Verdict {
     let mut rows: Vec<&ClassRow> = of_all(outcome).collect();
     rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
     let mut points: Vec<String> = rows.into_iter().map(saved).collect();
-    let headline = if points.is_empty() { "No codec was measured".to_owned() } else { points.remove(0) };
-    Verdict { headline: format!("{headline}."), points, standing: VerdictKind::Described }
+    let headline = if points.is_empty() {
+        "No codec was measured".to_owned()
+    } else {
+        points.remove(0)
+    };
+    Verdict {
+        headline: format!("{headline}."),
+        points,
+        standing: VerdictKind::Described,
+    }
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
     let ids = ids(of_all(outcome).map(|row| row.codec.as_str()));
     let speed = |speed: Option<Interval>| {
-        speed.map_or("not known".to_owned(), |speed| format!("{} MB/s", faultline_text::number(speed.value, 1)))
+        speed.map_or("not known".to_owned(), |speed| {
+            format!("{} MB/s", faultline_text::number(speed.value, 1))
+        })
     };
     let card = |(row, id): (&ClassRow, String)| RunCard {
         id,
         name: row.codec.clone(),
         arm: row.codec.clone(),
         facts: [
-            ("saves", format!("{} %", faultline_text::number(row.cmp_ratio, 1))),
+            (
+                "saves",
+                format!("{} %", faultline_text::number(row.cmp_ratio, 1)),
+            ),
             ("compresses", speed(row.compress)),
             ("restores", speed(row.decompress)),
         ]
@@ -79,17 +115,33 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
-    let caveat = |what: String, remedy: &str| Caveat { what, remedy: remedy.to_owned() };
-    let mut all: Vec<Caveat> =
-        outcome.problems.iter().map(|what| caveat(what.clone(), "Fix it and measure again.")).collect();
+    let caveat = |what: String, remedy: &str| Caveat {
+        what,
+        remedy: remedy.to_owned(),
+    };
+    let mut all: Vec<Caveat> = outcome
+        .problems
+        .iter()
+        .map(|what| caveat(what.clone(), "Fix it and measure again."))
+        .collect();
     if outcome.dictionary.is_some() {
-        let what = "A dictionary suits the records that it was trained on, and both sides must have it.";
-        all.push(caveat(what.to_owned(), "Measure it on records of another day (--save, --files)."));
-    }
-    let few = outcome.classes.iter().filter(|row| row.interval.is_none_or(|of| !of.reliable)).count();
-    if few > 0 {
         let what =
-            format!("{few} of {} size classes have too few records for a reliable interval.", outcome.classes.len());
+            "A dictionary suits the records that it was trained on, and both sides must have it.";
+        all.push(caveat(
+            what.to_owned(),
+            "Measure it on records of another day (--save, --files).",
+        ));
+    }
+    let few = outcome
+        .classes
+        .iter()
+        .filter(|row| row.interval.is_none_or(|of| !of.reliable))
+        .count();
+    if few > 0 {
+        let what = format!(
+            "{few} of {} size classes have too few records for a reliable interval.",
+            outcome.classes.len()
+        );
         all.push(caveat(what, "Take more records (--records)."));
     }
     all
@@ -97,41 +149,80 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
 
 /// Tables of the first codec, as the study has them.
 fn study(outcome: &Outcome) -> Vec<Block> {
-    let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else { return Vec::new() };
-    let columns = [("range", ""), ("ubytes", "bytes"), ("cbytes", "bytes"), ("cmp_ratio", "%"), ("datapoints", "")];
-    let mut classes = table("study-classes", &format!("Records by size, {codec}"), &columns, "");
-    for row in outcome.classes.iter().filter(|row| row.codec == codec && row.range != "all") {
-        let numbers = [(row.ubytes, 0), (row.cbytes, 0), (row.cmp_ratio, 2), (row.datapoints as f64, 0)];
+    let Some(codec) = outcome.classes.first().map(|row| row.codec.as_str()) else {
+        return Vec::new();
+    };
+    let columns = [
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("cmp_ratio", "%"),
+        ("datapoints", ""),
+    ];
+    let mut classes = table(
+        "study-classes",
+        &format!("Records by size, {codec}"),
+        &columns,
+        "",
+    );
+    for row in outcome
+        .classes
+        .iter()
+        .filter(|row| row.codec == codec && row.range != "all")
+    {
+        let numbers = [
+            (row.ubytes, 0),
+            (row.cbytes, 0),
+            (row.cmp_ratio, 2),
+            (row.datapoints as f64, 0),
+        ];
         let cells = numbers.map(|(value, decimals)| number(Some(value), decimals, ""));
-        classes.rows.push(std::iter::once(words(&row.range)).chain(cells).collect());
+        classes
+            .rows
+            .push(std::iter::once(words(&row.range)).chain(cells).collect());
     }
     let mut blocks = vec![Block::Table(classes)];
     let blob = |(txcount, from, to): &(u64, u64, u64)| {
-        Block::Text(format!("compressed blob from {from} to {to} txcount:{txcount}"))
+        Block::Text(format!(
+            "compressed blob from {from} to {to} txcount:{txcount}"
+        ))
     };
     blocks.extend(outcome.blobs.iter().map(blob));
-    blocks.extend(outcome.fetch.as_ref().map(|fetch| Block::Table(steps(fetch))));
+    blocks.extend(
+        outcome
+            .fetch
+            .as_ref()
+            .map(|fetch| Block::Table(steps(fetch))),
+    );
     blocks
 }
 
 /// Seconds until so many records are there.
 fn steps(fetch: &FetchTable) -> Table {
     let heads: Vec<String> = std::iter::once("records".to_owned())
-        .chain(
-            fetch
-                .columns
-                .iter()
-                .flat_map(|column| ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))),
-        )
+        .chain(fetch.columns.iter().flat_map(|column| {
+            ["uncmp", "cmp"].map(|side| format!("{side} {} ms", column.latency_ms))
+        }))
         .collect();
     let unit = |place: usize| if place == 0 { "" } else { "s" };
-    let columns: Vec<(&str, &str)> =
-        heads.iter().enumerate().map(|(place, head)| (head.as_str(), unit(place))).collect();
-    let mut out = table("study-fetch", &format!("Time to fetch, {}", fetch.codec), &columns, "");
+    let columns: Vec<(&str, &str)> = heads
+        .iter()
+        .enumerate()
+        .map(|(place, head)| (head.as_str(), unit(place)))
+        .collect();
+    let mut out = table(
+        "study-fetch",
+        &format!("Time to fetch, {}", fetch.codec),
+        &columns,
+        "",
+    );
     for (place, step) in fetch.steps.iter().enumerate() {
         let mut row = vec![number(Some(*step as f64), 0, "")];
         for column in &fetch.columns {
-            row.extend([&column.uncmp, &column.cmp].map(|side| number(side.get(place).copied(), 3, "not fetched")));
+            row.extend(
+                [&column.uncmp, &column.cmp]
+                    .map(|side| number(side.get(place).copied(), 3, "not fetched")),
+            );
         }
         out.rows.push(row);
     }
@@ -140,7 +231,12 @@ fn steps(fetch: &FetchTable) -> Table {
 
 fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
     match of {
-        Some(of) => Cell::Estimate { value: of.value, low: of.low, high: of.high, decimals },
+        Some(of) => Cell::Estimate {
+            value: of.value,
+            low: of.low,
+            high: of.high,
+            decimals,
+        },
         None => Cell::Missing("too few".to_owned()),
     }
 }
@@ -170,7 +266,10 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
             words(&row.range),
             number(Some(row.ubytes), 0, ""),
             number(Some(row.cbytes), 0, ""),
-            row.interval.as_ref().map_or_else(|| number(Some(row.cmp_ratio), 2, ""), |of| interval(Some(of), 2)),
+            row.interval.as_ref().map_or_else(
+                || number(Some(row.cmp_ratio), 2, ""),
+                |of| interval(Some(of), 2),
+            ),
             interval(row.compress.as_ref(), 1),
             interval(row.decompress.as_ref(), 1),
             number(Some(row.datapoints as f64), 0, ""),
@@ -182,22 +281,58 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
             categories.push(row.range.clone());
         }
     }
-    let of = |codec: &str, range: &str| outcome.classes.iter().find(|row| row.codec == codec && row.range == range);
+    let of = |codec: &str, range: &str| {
+        outcome
+            .classes
+            .iter()
+            .find(|row| row.codec == codec && row.range == range)
+    };
     let series = |value: &dyn Fn(&ClassRow) -> Option<Bar>| -> Vec<BarSeries> {
         let one = |row: &ClassRow| BarSeries {
             name: row.codec.clone(),
-            values: categories.iter().map(|range| value(of(&row.codec, range)?)).collect(),
+            values: categories
+                .iter()
+                .map(|range| value(of(&row.codec, range)?))
+                .collect(),
         };
         of_all(outcome).map(one).collect()
     };
     let draw = |id: &str, title: &str, label: &str, log: bool, series| {
-        let chart = Bars { y_label: label.to_owned(), categories: categories.clone(), series, log };
-        figure(id, title, "With 95 % intervals where there are records enough for one.", Chart::Bars(chart))
+        let chart = Bars {
+            y_label: label.to_owned(),
+            categories: categories.clone(),
+            series,
+            log,
+        };
+        figure(
+            id,
+            title,
+            "With 95 % intervals where there are records enough for one.",
+            Chart::Bars(chart),
+        )
     };
     vec![
-        draw("saved", "Bytes saved by size class", "Saved (%)", false, series(&|row| bar(row.interval.as_ref()))),
-        draw("speed", "Speed of compressing", "MB/s of CPU", true, series(&|row| bar(row.compress.as_ref()))),
-        draw("restore-speed", "Speed of restoring", "MB/s of CPU", true, series(&|row| bar(row.decompress.as_ref()))),
+        draw(
+            "saved",
+            "Bytes saved by size class",
+            "Saved (%)",
+            false,
+            series(&|row| bar(row.interval.as_ref())),
+        ),
+        draw(
+            "speed",
+            "Speed of compressing",
+            "MB/s of CPU",
+            true,
+            series(&|row| bar(row.compress.as_ref())),
+        ),
+        draw(
+            "restore-speed",
+            "Speed of restoring",
+            "MB/s of CPU",
+            true,
+            series(&|row| bar(row.decompress.as_ref())),
+        ),
         Block::Table(out),
     ]
 }
@@ -239,7 +374,11 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
     let curve = |all: &ClassRow| {
         let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
         let point = |row: &BundleRow| Some((row.txcount as f64, bar(row.saved.as_ref())?));
-        Curve { name: all.codec.clone(), points: rows.filter_map(point).collect(), ..Curve::default() }
+        Curve {
+            name: all.codec.clone(),
+            points: rows.filter_map(point).collect(),
+            ..Curve::default()
+        }
     };
     let chart = Curves {
         x_label: "Records in a blob".to_owned(),
@@ -248,13 +387,29 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
         ..Curves::default()
     };
     let caption = "With messages and ACKs, and 95 % intervals.";
-    vec![figure("bundles-by-size", "What bundling saves", caption, Chart::Curves(chart)), Block::Table(out)]
+    vec![
+        figure(
+            "bundles-by-size",
+            "What bundling saves",
+            caption,
+            Chart::Curves(chart),
+        ),
+        Block::Table(out),
+    ]
 }
 
 fn fetch(fetch: &FetchTable) -> Vec<Block> {
-    let columns =
-        [("latency", "ms"), ("uncmp", "s"), ("cmp", "s"), ("difference", "s"), ("uncmp bytes", ""), ("cmp bytes", "")];
-    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| format!("{} a second", bytes(width)));
+    let columns = [
+        ("latency", "ms"),
+        ("uncmp", "s"),
+        ("cmp", "s"),
+        ("difference", "s"),
+        ("uncmp bytes", ""),
+        ("cmp bytes", ""),
+    ];
+    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| {
+        format!("{} a second", bytes(width))
+    });
     let note = format!(
         "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
@@ -275,12 +430,33 @@ fn fetch(fetch: &FetchTable) -> Vec<Block> {
             number(Some(column.cmp_bytes as f64), 0, ""),
         ]);
         for (name, side) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
-            let points = fetch.steps.iter().zip(side).map(|(step, seconds)| (*step as f64, (*seconds, None)));
+            let points = fetch
+                .steps
+                .iter()
+                .zip(side)
+                .map(|(step, seconds)| (*step as f64, (*seconds, None)));
             let name = format!("{name} {} ms", column.latency_ms);
-            series.push(Curve { name, points: points.collect(), ..Curve::default() });
+            series.push(Curve {
+                name,
+                points: points.collect(),
+                ..Curve::default()
+            });
         }
     }
     let (x_label, y_label) = ("Records fetched".to_owned(), "Seconds".to_owned());
-    let chart = Chart::Curves(Curves { x_label, y_label, series, ..Curves::default() });
-    vec![figure("fetch-steps", "Time to fetch", "Cumulative, mean of the repeats.", chart), Block::Table(out)]
+    let chart = Chart::Curves(Curves {
+        x_label,
+        y_label,
+        series,
+        ..Curves::default()
+    });
+    vec![
+        figure(
+            "fetch-steps",
+            "Time to fetch",
+            "Cumulative, mean of the repeats.",
+            chart,
+        ),
+        Block::Table(out),
+    ]
 }

@@ -14,10 +14,18 @@ pub(super) fn blocks(disks: &[Disk]) -> Vec<Block> {
     let mut blocks = vec![totals(disks), kinds(disks)];
     blocks.extend(parts(disks));
     for disk in disks {
-        let of_databases =
-            disk.databases.iter().flat_map(|of| of.problems.iter().map(move |said| format!("{}: {said}", of.path)));
-        let said: Vec<String> =
-            disk.problems.iter().cloned().chain(of_databases).map(|said| format!("{}: {said}", disk.node)).collect();
+        let of_databases = disk.databases.iter().flat_map(|of| {
+            of.problems
+                .iter()
+                .map(move |said| format!("{}: {said}", of.path))
+        });
+        let said: Vec<String> = disk
+            .problems
+            .iter()
+            .cloned()
+            .chain(of_databases)
+            .map(|said| format!("{}: {said}", disk.node))
+            .collect();
         blocks.extend(paragraphs(&said.join("\n")));
     }
     blocks
@@ -28,24 +36,55 @@ fn count(number_of: Option<u64>) -> Cell {
 }
 
 fn totals(disks: &[Disk]) -> Block {
-    let columns = [("node", ""), ("folder", ""), ("files", ""), ("size", "bytes"), ("on disk", "bytes")];
+    let columns = [
+        ("node", ""),
+        ("folder", ""),
+        ("files", ""),
+        ("size", "bytes"),
+        ("on disk", "bytes"),
+    ];
     let note = "On disk is less where files have holes, more where blocks are not full.";
     let mut out = table("storage", "Storage space", &columns, note);
     for disk in disks {
         let of = |of: fn(&disk::Space) -> u64| count(disk.total.as_ref().map(of));
-        let numbers = [of(|space| space.files), of(|space| space.bytes), of(|space| space.allocated)];
-        out.rows.push([words(&disk.node), words(&disk.folder)].into_iter().chain(numbers).collect());
+        let numbers = [
+            of(|space| space.files),
+            of(|space| space.bytes),
+            of(|space| space.allocated),
+        ];
+        out.rows.push(
+            [words(&disk.node), words(&disk.folder)]
+                .into_iter()
+                .chain(numbers)
+                .collect(),
+        );
     }
     Block::Table(out)
 }
 
 fn kinds(disks: &[Disk]) -> Block {
-    let columns = [("node", ""), ("type of file", ""), ("files", ""), ("size", "bytes"), ("on disk", "bytes")];
-    let mut out = table("storage-by-type", "Storage space by type of file", &columns, "");
+    let columns = [
+        ("node", ""),
+        ("type of file", ""),
+        ("files", ""),
+        ("size", "bytes"),
+        ("on disk", "bytes"),
+    ];
+    let mut out = table(
+        "storage-by-type",
+        "Storage space by type of file",
+        &columns,
+        "",
+    );
     for disk in disks {
         for (kind, space) in &disk.kinds {
             let numbers = [space.files, space.bytes, space.allocated].map(|of| count(Some(of)));
-            out.rows.push([words(&disk.node), words(kind)].into_iter().chain(numbers).collect());
+            out.rows.push(
+                [words(&disk.node), words(kind)]
+                    .into_iter()
+                    .chain(numbers)
+                    .collect(),
+            );
         }
     }
     Block::Table(out)
@@ -63,33 +102,77 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
         ("size", "bytes"),
     ];
     let note = "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.";
-    let mut out = table("storage-by-part", "Storage space of databases", &columns, note);
-    let none = |number_of: Option<u64>| number_of.map_or_else(|| Cell::Missing(String::new()), |of| count(Some(of)));
+    let mut out = table(
+        "storage-by-part",
+        "Storage space of databases",
+        &columns,
+        note,
+    );
+    let none = |number_of: Option<u64>| {
+        number_of.map_or_else(|| Cell::Missing(String::new()), |of| count(Some(of)))
+    };
     for (disk, database, part) in disk::rows(disks) {
-        let name = if part.name.is_empty() { "all" } else { &part.name };
-        let mut row = [&database.path, &disk.node, &database.engine].map(|text| words(text)).to_vec();
-        row.extend([words(name), none(part.level), none(part.files), count(Some(part.bytes))]);
+        let name = if part.name.is_empty() {
+            "all"
+        } else {
+            &part.name
+        };
+        let mut row = [&database.path, &disk.node, &database.engine]
+            .map(|text| words(text))
+            .to_vec();
+        row.extend([
+            words(name),
+            none(part.level),
+            none(part.files),
+            count(Some(part.bytes)),
+        ]);
         out.rows.push(row);
     }
     if out.rows.is_empty() {
         return Vec::new();
     }
     let mut blocks = vec![Block::Table(out)];
-    let levels: Vec<u64> = (0..=disk::rows(disks).filter_map(|(.., part)| part.level).max().unwrap_or(0)).collect();
+    let levels: Vec<u64> = (0..=disk::rows(disks)
+        .filter_map(|(.., part)| part.level)
+        .max()
+        .unwrap_or(0))
+        .collect();
     let series = disks.iter().map(|disk| {
         let of_level = |level: &u64| {
-            let parts = disk.databases.iter().flat_map(|of| &of.parts).filter(|part| part.level == Some(*level));
+            let parts = disk
+                .databases
+                .iter()
+                .flat_map(|of| &of.parts)
+                .filter(|part| part.level == Some(*level));
             let bytes: u64 = parts.map(|part| part.bytes).sum();
             (bytes > 0).then_some((bytes as f64 / f64::from(1 << 20), None))
         };
-        BarSeries { name: disk.node.clone(), values: levels.iter().map(of_level).collect() }
+        BarSeries {
+            name: disk.node.clone(),
+            values: levels.iter().map(of_level).collect(),
+        }
     });
-    let series: Vec<BarSeries> = series.filter(|series| series.values.iter().any(Option::is_some)).collect();
+    let series: Vec<BarSeries> = series
+        .filter(|series| series.values.iter().any(Option::is_some))
+        .collect();
     if !series.is_empty() {
-        let categories = levels.iter().map(|level| format!("level {level}")).collect();
-        let chart = Chart::Bars(Bars { y_label: "MiB".to_owned(), categories, series, log: false });
+        let categories = levels
+            .iter()
+            .map(|level| format!("level {level}"))
+            .collect();
+        let chart = Chart::Bars(Bars {
+            y_label: "MiB".to_owned(),
+            categories,
+            series,
+            log: false,
+        });
         let caption = "All databases of a node together, as far as they have levels.";
-        blocks.push(figure("storage-by-level", "Storage space by level", caption, chart));
+        blocks.push(figure(
+            "storage-by-level",
+            "Storage space by level",
+            caption,
+            chart,
+        ));
     }
     blocks
 }

@@ -19,15 +19,26 @@ const MOST_POINTS: usize = 1500;
 
 /// Difference with interval over size with the crossover, where subjects have sizes; else by subject.
 pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
-    let Some(reference) = results.header.arms.first() else { return Vec::new() };
+    let Some(reference) = results.header.arms.first() else {
+        return Vec::new();
+    };
     if judged.is_empty() {
         return Vec::new();
     }
     let label = format!("Difference from {reference} (ms)");
     let mut blocks = Vec::new();
-    for (link, id) in results.links().into_iter().zip(ids(results.links().iter().map(|link| link.unwrap_or("link")))) {
-        let series: Vec<Curve> =
-            results.header.arms.iter().skip(1).filter_map(|arm| curve(results, judged, (arm, link))).collect();
+    for (link, id) in results.links().into_iter().zip(ids(results
+        .links()
+        .iter()
+        .map(|link| link.unwrap_or("link"))))
+    {
+        let series: Vec<Curve> = results
+            .header
+            .arms
+            .iter()
+            .skip(1)
+            .filter_map(|arm| curve(results, judged, (arm, link)))
+            .collect();
         if series.is_empty() {
             continue;
         }
@@ -50,7 +61,12 @@ pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
     }
     if blocks.is_empty() {
         let caption = "Mean difference with its 95 % interval; below 0 the reference is slower.";
-        blocks.push(figure("difference-by-subject", "Difference", caption, Chart::Bars(bars(results, judged, label))));
+        blocks.push(figure(
+            "difference-by-subject",
+            "Difference",
+            caption,
+            Chart::Bars(bars(results, judged, label)),
+        ));
     }
     blocks
 }
@@ -58,29 +74,57 @@ pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
 /// `None` of fewer than two sizes.
 fn curve(results: &Results, judged: &[Judged], (arm, link): (&str, Option<&str>)) -> Option<Curve> {
     let over = results.subjects_over(link);
-    let of = |(compared, _): &&Judged| compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject);
+    let of = |(compared, _): &&Judged| {
+        compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
+    };
     let point = |(compared, _): &Judged| {
         let mean = &compared.mean;
-        Some((compared.size? as f64, (mean.value, Some((mean.low, mean.high)))))
+        Some((
+            compared.size? as f64,
+            (mean.value, Some((mean.low, mean.high))),
+        ))
     };
     let mut points: Vec<_> = judged.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let found = crossing(results, arm, link).filter(|found| found.low.is_some() || found.high.is_some());
+    let found =
+        crossing(results, arm, link).filter(|found| found.low.is_some() || found.high.is_some());
     let recorded = found.and_then(|found| Some((found.at?, 0.0)));
-    (points.len() > 1).then(|| Curve { name: arm.to_owned(), run: String::new(), points, recorded })
+    (points.len() > 1).then(|| Curve {
+        name: arm.to_owned(),
+        run: String::new(),
+        points,
+        recorded,
+    })
 }
 
 fn bars(results: &Results, judged: &[Judged], y_label: String) -> Bars {
-    let subjects: Vec<&str> = results.subjects().into_iter().map(|(subject, _)| subject).collect();
+    let subjects: Vec<&str> = results
+        .subjects()
+        .into_iter()
+        .map(|(subject, _)| subject)
+        .collect();
     let series = results.header.arms.iter().skip(1).map(|arm| {
         let bar = |subject: &&str| {
-            let (compared, _) = judged.iter().find(|(one, _)| one.arm == *arm && one.subject == *subject)?;
-            Some((compared.mean.value, Some((compared.mean.low, compared.mean.high))))
+            let (compared, _) = judged
+                .iter()
+                .find(|(one, _)| one.arm == *arm && one.subject == *subject)?;
+            Some((
+                compared.mean.value,
+                Some((compared.mean.low, compared.mean.high)),
+            ))
         };
-        BarSeries { name: arm.clone(), values: subjects.iter().map(bar).collect() }
+        BarSeries {
+            name: arm.clone(),
+            values: subjects.iter().map(bar).collect(),
+        }
     });
     let series = series.collect();
-    Bars { y_label, categories: subjects.into_iter().map(str::to_owned).collect(), series, log: false }
+    Bars {
+        y_label,
+        categories: subjects.into_iter().map(str::to_owned).collect(),
+        series,
+        log: false,
+    }
 }
 
 /// Latencies of each subject by arm.
@@ -96,7 +140,10 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
             .filter_map(|arm| Some((arm, results.by_round(results.cell(arm, subject)?))))
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect();
-        let pooled: Vec<Option<f64>> = sets.iter().flat_map(|(_, set)| set.iter().copied()).collect();
+        let pooled: Vec<Option<f64>> = sets
+            .iter()
+            .flat_map(|(_, set)| set.iter().copied())
+            .collect();
         let edges = freedman_diaconis(&pooled, 0.99, MOST_CLASSES);
         if edges.len() < 2 {
             continue;
@@ -112,9 +159,20 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
         };
         let series = sets.iter().map(counts).collect();
         let (x_label, y_label) = ("Latency (ms)".to_owned(), "Answers".to_owned());
-        let chart = Chart::Histogram(Histogram { x_label, y_label, edges: edges.clone(), series, log: false });
+        let chart = Chart::Histogram(Histogram {
+            x_label,
+            y_label,
+            edges: edges.clone(),
+            series,
+            log: false,
+        });
         let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
-        blocks.push(figure(&format!("distribution-{id}"), &results.label(subject, *size), caption, chart));
+        blocks.push(figure(
+            &format!("distribution-{id}"),
+            &results.label(subject, *size),
+            caption,
+            chart,
+        ));
     }
     if subjects.len() > MOST_DISTRIBUTIONS {
         let left_out = subjects.len() - MOST_DISTRIBUTIONS;
@@ -127,13 +185,27 @@ pub(super) fn distributions(results: &Results) -> Vec<Block> {
 
 /// Mean of some rounds that follow one another, by arm, over the time of the run.
 pub(super) fn over_time(results: &Results) -> Vec<Block> {
-    let rounds = results.samples.iter().map(|sample| sample.round as usize + 1).max().unwrap_or(0);
+    let rounds = results
+        .samples
+        .iter()
+        .map(|sample| sample.round as usize + 1)
+        .max()
+        .unwrap_or(0);
     let together = rounds.div_ceil(MOST_POINTS).max(1);
-    let series: Vec<Line> = results.header.arms.iter().map(|arm| line(results, arm, (rounds, together))).collect();
+    let series: Vec<Line> = results
+        .header
+        .arms
+        .iter()
+        .map(|arm| line(results, arm, (rounds, together)))
+        .collect();
     if series.iter().all(|line| line.y.iter().all(Option::is_none)) {
         return Vec::new();
     }
-    let each = if together > 1 { format!("Each point is the mean of {together} rounds. ") } else { String::new() };
+    let each = if together > 1 {
+        format!("Each point is the mean of {together} rounds. ")
+    } else {
+        String::new()
+    };
     let caption = format!(
         "Mean over all that an arm was asked about in a round. {each}A round in which a request of the arm failed breaks its line."
     );
@@ -143,34 +215,59 @@ pub(super) fn over_time(results: &Results) -> Vec<Block> {
         series,
         ..Timeline::default()
     };
-    vec![figure("latency-over-time", "Latency over time", &caption, Chart::Timeline(chart))]
+    vec![figure(
+        "latency-over-time",
+        "Latency over time",
+        &caption,
+        Chart::Timeline(chart),
+    )]
 }
 
 fn line(results: &Results, arm: &str, (rounds, together): (usize, usize)) -> Line {
     let mut by_round: Vec<(f64, Vec<Option<f64>>)> = vec![(f64::INFINITY, Vec::new()); rounds];
-    for sample in results.samples.iter().filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm)) {
-        let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else { continue };
+    for sample in results
+        .samples
+        .iter()
+        .filter(|sample| results.cells.get(sample.cell).is_some_and(|c| c.arm == arm))
+    {
+        let Some((begun, latencies)) = by_round.get_mut(sample.round as usize) else {
+            continue;
+        };
         *begun = begun.min(sample.at_ns as f64 / 1e9);
         latencies.push(sample.latency_ns().map(ms));
     }
     // A round of a mix has one request of each arm; a last one may lack some.
-    let wanted = by_round.iter().map(|(_, latencies)| latencies.len()).max().unwrap_or(0);
+    let wanted = by_round
+        .iter()
+        .map(|(_, latencies)| latencies.len())
+        .max()
+        .unwrap_or(0);
     let id = ids(results.header.arms.iter().map(String::as_str));
     let place = results.header.arms.iter().position(|known| known == arm);
     let mut line = Line {
         name: arm.to_owned(),
-        run: place.and_then(|place| id.get(place)).cloned().unwrap_or_default(),
+        run: place
+            .and_then(|place| id.get(place))
+            .cloned()
+            .unwrap_or_default(),
         ..Line::default()
     };
     for some in by_round.chunks(together) {
-        let begun = some.iter().map(|(begun, _)| *begun).fold(f64::INFINITY, f64::min);
+        let begun = some
+            .iter()
+            .map(|(begun, _)| *begun)
+            .fold(f64::INFINITY, f64::min);
         if !begun.is_finite() {
             continue;
         }
-        let all: Vec<Option<f64>> = some.iter().flat_map(|(_, latencies)| latencies.iter().copied()).collect();
+        let all: Vec<Option<f64>> = some
+            .iter()
+            .flat_map(|(_, latencies)| latencies.iter().copied())
+            .collect();
         let whole = all.len() == wanted * some.len() && all.iter().all(Option::is_some);
         // Rounds overlap where many are asked at the same time.
-        line.x.push(line.x.last().copied().unwrap_or(0.0).max(begun));
+        line.x
+            .push(line.x.last().copied().unwrap_or(0.0).max(begun));
         line.y.push(summary::summary(&all).mean.filter(|_| whole));
     }
     line

@@ -9,7 +9,13 @@ use faultline_analysis::report::model::Block;
 
 /// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
-    let columns = [("load", ""), ("node", ""), ("requests", ""), ("total", "s"), ("average", "s")];
+    let columns = [
+        ("load", ""),
+        ("node", ""),
+        ("requests", ""),
+        ("total", "s"),
+        ("average", "s"),
+    ];
     let note = "Over the rounds in which every node answered all requests of the load well.";
     let mut out = table("study-totals", "Total and average time", &columns, note);
     let mut said = String::new();
@@ -20,11 +26,19 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
                 words(&load.title),
                 words(node),
                 number(Some(*requests as f64), 0, ""),
-                number(Some(*total).filter(|_| *requests > 0), 3, "no round was good"),
+                number(
+                    Some(*total).filter(|_| *requests > 0),
+                    3,
+                    "no round was good",
+                ),
                 number(mean, 6, "no round was good"),
             ]);
         }
-        said += &load.said.iter().map(|line| format!("{}: {line}\n", load.title)).collect::<String>();
+        said += &load
+            .said
+            .iter()
+            .map(|line| format!("{}: {line}\n", load.title))
+            .collect::<String>();
     }
     let mut blocks = super::disk::blocks(&results.header.disks);
     blocks.push(Block::Table(out));

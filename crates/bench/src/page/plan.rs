@@ -7,8 +7,17 @@ use faultline_analysis::report::model::Block;
 
 /// Latencies over all requests, and arms against the first. Nothing where there is one request only.
 pub(super) fn study(results: &Results) -> Vec<Block> {
-    let Some(all) = joined(results) else { return Vec::new() };
-    let mut blocks = vec![Block::Table(tables::percentiles(&all, ("study-latencies", "Latency of all requests")))];
-    blocks.extend(tables::differences(&all, &judged(&all), "study-differences"));
+    let Some(all) = joined(results) else {
+        return Vec::new();
+    };
+    let mut blocks = vec![Block::Table(tables::percentiles(
+        &all,
+        ("study-latencies", "Latency of all requests"),
+    ))];
+    blocks.extend(tables::differences(
+        &all,
+        &judged(&all),
+        "study-differences",
+    ));
     blocks
 }

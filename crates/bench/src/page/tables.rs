@@ -13,7 +13,12 @@ const NONE_GOOD: &str = "no good answer";
 /// A number with its interval.
 pub(super) fn estimate(of: Option<&Estimate>) -> Cell {
     match of {
-        Some(of) => Cell::Estimate { value: of.value, low: of.low, high: of.high, decimals: 3 },
+        Some(of) => Cell::Estimate {
+            value: of.value,
+            low: of.low,
+            high: of.high,
+            decimals: 3,
+        },
         None => Cell::Missing("too few rounds".to_owned()),
     }
 }
@@ -24,19 +29,33 @@ pub(super) fn words(text: &str) -> Cell {
 }
 
 fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
-    [words(&head.arm), words(&results.label(&head.subject, head.size))]
+    [
+        words(&head.arm),
+        words(&results.label(&head.subject, head.size)),
+    ]
 }
 
 /// All latencies, and where the time is spent.
 pub(super) fn latencies(results: &Results) -> Vec<Block> {
-    vec![Block::Table(percentiles(results, ("latencies", "Latency"))), Block::Table(phases(results))]
+    vec![
+        Block::Table(percentiles(results, ("latencies", "Latency"))),
+        Block::Table(phases(results)),
+    ]
 }
 
 /// Latencies of every cell.
 pub(super) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
-    let timed = ["mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9"].map(|name| (name, "ms"));
-    let columns = [&[("arm", ""), ("about", "")], timed.as_slice(), &[("good", ""), ("failed", "")]].concat();
+    let timed = [
+        "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
+    ]
+    .map(|name| (name, "ms"));
+    let columns = [
+        &[("arm", ""), ("about", "")],
+        timed.as_slice(),
+        &[("good", ""), ("failed", "")],
+    ]
+    .concat();
     let mut out = table(id, title, &columns, note);
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
@@ -54,15 +73,17 @@ pub(super) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
             l.map(|l| l.p999),
         ];
         row.extend(times.map(|time| number(time, 3, NONE_GOOD)));
-        row.extend([number(Some(summary.successes as f64), 0, ""), words(&failures(&summary))]);
+        row.extend([
+            number(Some(summary.successes as f64), 0, ""),
+            words(&failures(&summary)),
+        ]);
         out.rows.push(row);
     }
     out
 }
 
 fn phases(results: &Results) -> Table {
-    let note =
-        "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
+    let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
@@ -72,7 +93,10 @@ fn phases(results: &Results) -> Table {
         let mut row: Vec<Cell> = titled(results, head).into();
         let phase = |place: usize| summary.phases.and_then(|phases| phases.get(place).copied());
         row.extend((0..PHASES.len()).map(|place| number(phase(place), 3, NONE_GOOD)));
-        row.extend([number(summary.decode_cpu, 3, NONE_GOOD), number(summary.received, 0, NONE_GOOD)]);
+        row.extend([
+            number(summary.decode_cpu, 3, NONE_GOOD),
+            number(summary.received, 0, NONE_GOOD),
+        ]);
         out.rows.push(row);
     }
     out
@@ -80,7 +104,9 @@ fn phases(results: &Results) -> Table {
 
 /// Every arm against the reference.
 pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec<Block> {
-    let Some(reference) = results.header.arms.first().filter(|_| !judged.is_empty()) else { return Vec::new() };
+    let Some(reference) = results.header.arms.first().filter(|_| !judged.is_empty()) else {
+        return Vec::new();
+    };
     let note = "Differences round by round with 95 % intervals by resampling blocks of rounds; negative where the reference is slower. \
                 Shown: the p-value, adjusted for the number of comparisons (Holm), is below 0.05.";
     let columns = [
@@ -115,13 +141,22 @@ pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec
 fn own(results: &Results) -> Vec<(&'static str, String)> {
     let header = &results.header;
     let shown = |ns| format!("{} ms", faultline_text::number(ms(ns), 3));
-    let refused: Vec<String> = header.refusals.iter().map(|(kind, times)| format!("{times} {kind}")).collect();
+    let refused: Vec<String> = header
+        .refusals
+        .iter()
+        .map(|(kind, times)| format!("{times} {kind}"))
+        .collect();
     let refused = (!refused.is_empty()).then(|| ("refused by nodes", refused.join(", ")));
-    let cpu = header.own_cpu_ns.map(|ns| ("this tool's CPU time per request", shown(ns)));
+    let cpu = header
+        .own_cpu_ns
+        .map(|ns| ("this tool's CPU time per request", shown(ns)));
     let cost = header.own_cost.into_iter().flat_map(|own| {
         let median = "median of a request to this tool's own server on loopback";
         [
-            ("CPU time of a request to this tool's own server on loopback", shown(own.cpu_ns)),
+            (
+                "CPU time of a request to this tool's own server on loopback",
+                shown(own.cpu_ns),
+            ),
             (median, shown(own.median_ns)),
         ]
     });
@@ -132,12 +167,30 @@ fn own(results: &Results) -> Vec<(&'static str, String)> {
 pub(super) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
-    let numbers =
-        [("seed", header.seed), ("rounds", header.rounds.into()), ("rounds of warm-up", header.warm_up.into())];
-    out.rows = numbers.map(|(name, value)| vec![words(name), words(&value.to_string())]).into();
-    out.rows.extend(own(results).into_iter().map(|(name, value)| vec![words(name), words(&value)]));
-    out.rows.extend(header.settings.iter().map(|(name, value)| vec![words(name), words(value)]));
-    let mut blocks: Vec<Block> = header.notes.iter().map(|note| Block::Text(note.clone())).collect();
+    let numbers = [
+        ("seed", header.seed),
+        ("rounds", header.rounds.into()),
+        ("rounds of warm-up", header.warm_up.into()),
+    ];
+    out.rows = numbers
+        .map(|(name, value)| vec![words(name), words(&value.to_string())])
+        .into();
+    out.rows.extend(
+        own(results)
+            .into_iter()
+            .map(|(name, value)| vec![words(name), words(&value)]),
+    );
+    out.rows.extend(
+        header
+            .settings
+            .iter()
+            .map(|(name, value)| vec![words(name), words(value)]),
+    );
+    let mut blocks: Vec<Block> = header
+        .notes
+        .iter()
+        .map(|note| Block::Text(note.clone()))
+        .collect();
     blocks.push(Block::Table(out));
     blocks
 }

@@ -10,16 +10,23 @@ use faultline_analysis::report::model::{Block, Cell};
 /// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
-    let columns: Vec<(&str, &str)> =
-        std::iter::once(("", "")).chain(arms.iter().map(|arm| (arm.as_str(), "ms"))).collect();
+    let columns: Vec<(&str, &str)> = std::iter::once(("", ""))
+        .chain(arms.iter().map(|arm| (arm.as_str(), "ms")))
+        .collect();
     let mut out = table("study-means", "Mean time of each", &columns, "");
     for (subject, _) in results.subjects() {
         let mean = |arm: &String| Some(results.summary(results.cell(arm, subject)?).latency?.mean);
         let mut row: Vec<Cell> = vec![words(subject)];
-        row.extend(arms.iter().map(|arm| number(mean(arm), 3, "no good answer")));
+        row.extend(
+            arms.iter()
+                .map(|arm| number(mean(arm), 3, "no good answer")),
+        );
         out.rows.push(row);
     }
-    let said: String = sentences(results).iter().map(|(subject, said)| format!("{subject}: {said}\n")).collect();
+    let said: String = sentences(results)
+        .iter()
+        .map(|(subject, said)| format!("{subject}: {said}\n"))
+        .collect();
     let mut blocks = vec![Block::Table(out)];
     blocks.extend(paragraphs(&said));
     blocks

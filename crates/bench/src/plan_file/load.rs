@@ -9,7 +9,9 @@ use crate::preset;
 use crate::stream::Shape;
 use crate::values::{self, Of, Value};
 use crate::way::Way;
-use faultline_settings::{Mistake, Mistakes, Table, choice, number, size, text, time, whole, within};
+use faultline_settings::{
+    Mistake, Mistakes, Table, choice, number, size, text, time, whole, within,
+};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -40,13 +42,20 @@ pub(super) fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), 
         schedule(&mut top, &mut plan, m);
         let arms = arms(&mut top, m);
         let values = values(&mut top, &folder, m);
-        let requests = requests(&mut top, (&values, arms.iter().any(|arm| arm.encoding.is_some())), m);
+        let requests = requests(
+            &mut top,
+            (&values, arms.iter().any(|arm| arm.encoding.is_some())),
+            m,
+        );
         top.finish(m);
         fill(&mut plan, arms, values, requests);
         if m.is_empty() && plan.requests() > MOST_REQUESTS {
             m.push(
                 None,
-                format!("{} requests are too many: at most {MOST_REQUESTS}; set fewer rounds", plan.requests()),
+                format!(
+                    "{} requests are too many: at most {MOST_REQUESTS}; set fewer rounds",
+                    plan.requests()
+                ),
             );
         }
         (plan, authorities)
@@ -79,17 +88,29 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     top.set("seed", &mut plan.seed, m, whole);
     plan.rate = top.take("rate", m, |v| {
         let rate = number(v)?;
-        if (0.001..=1e6).contains(&rate) { Ok(rate) } else { Err(format!("{rate} is not from 0.001 to 1000000")) }
+        if (0.001..=1e6).contains(&rate) {
+            Ok(rate)
+        } else {
+            Err(format!("{rate} is not from 0.001 to 1000000"))
+        }
     });
     plan.workers = preset::workers(None, plan.rate);
-    top.set("workers", &mut plan.workers, m, |v| within(v, 1..=1024_u16).map(usize::from));
+    top.set("workers", &mut plan.workers, m, |v| {
+        within(v, 1..=1024_u16).map(usize::from)
+    });
     top.set("timeout", &mut plan.timeout, m, |v| {
         let timeout = time(v)?;
         let fits = !timeout.is_zero() && timeout <= Duration::from_secs(3600);
-        if fits { Ok(timeout) } else { Err("a time from 1ms to 1h is wanted".to_owned()) }
+        if fits {
+            Ok(timeout)
+        } else {
+            Err("a time from 1ms to 1h is wanted".to_owned())
+        }
     });
     top.set("max_answer", &mut plan.limit, m, |v| {
-        let bytes = usize::try_from(size(v)?).ok().filter(|bytes| (1024..=1 << 30).contains(bytes));
+        let bytes = usize::try_from(size(v)?)
+            .ok()
+            .filter(|bytes| (1024..=1 << 30).contains(bytes));
         bytes.ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }
@@ -97,16 +118,25 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
 fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
     let (mut arms, mut names) = (Vec::new(), Vec::new());
     if !top.has("arm") {
-        top.lacks("arm", "[[arm]] is missing: say which node is asked, with name and url");
+        top.lacks(
+            "arm",
+            "[[arm]] is missing: say which node is asked, with name and url",
+        );
     }
     top.tables("arm", m, |t, m| {
         let name = t.need("name", m, |v| {
             let name = readable(v)?;
             let is_new = !names.contains(&name);
             names.push(name.clone());
-            if is_new { Ok(name) } else { Err(format!("there are two arms {name:?}")) }
+            if is_new {
+                Ok(name)
+            } else {
+                Err(format!("there are two arms {name:?}"))
+            }
         });
-        let way = t.take("transport", m, |v| choice(v, &Way::ALL)).unwrap_or(Way::Http);
+        let way = t
+            .take("transport", m, |v| choice(v, &Way::ALL))
+            .unwrap_or(Way::Http);
         let endpoint = t.need("url", m, |v| match way {
             Way::WebSocket => Endpoint::read_websocket(&text(v)?),
             _ => Endpoint::read(&text(v)?),
@@ -116,13 +146,25 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
             let wrong = || format!("{said:?} is no link, as 30ms and 30ms@20Mbit are");
             Shape::read(&said).ok_or_else(wrong)
         });
-        let (encoding, method) = (t.take("encoding", m, readable), t.take("method", m, readable));
+        let (encoding, method) = (
+            t.take("encoding", m, readable),
+            t.take("method", m, readable),
+        );
         if arms.len() == MOST_ARMS {
             t.refuse(format!("there are more than {MOST_ARMS} arms"), m);
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
-            let link = LinkKind { endpoint, shape: shape.unwrap_or_default(), way };
-            arms.push(FileArm { name, link, encoding, method });
+            let link = LinkKind {
+                endpoint,
+                shape: shape.unwrap_or_default(),
+                way,
+            };
+            arms.push(FileArm {
+                name,
+                link,
+                encoding,
+                method,
+            });
         }
     });
     arms
@@ -134,11 +176,16 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
         let name = t.need("name", m, |v| {
             let name = text(v)?;
             if !values::is_name(&name) || name == ENCODING {
-                let wanted = "up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\"";
+                let wanted =
+                    "up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\"";
                 return Err(format!("{name:?}: a name has {wanted}"));
             }
             let is_new = values.iter().all(|value| value.name != name);
-            if is_new { Ok(name) } else { Err(format!("there are two values {name:?}")) }
+            if is_new {
+                Ok(name)
+            } else {
+                Err(format!("there are two values {name:?}"))
+            }
         });
         let range = (t.take("from", m, whole), t.take("to", m, whole));
         let hex = t.take("hex", m, faultline_settings::flag).unwrap_or(false);
@@ -182,36 +229,60 @@ fn item(value: &DeValue<'_>) -> Result<String, String> {
 /// A text as it is written between quotes in JSON.
 fn quoted(text: &str) -> String {
     let json = serde_json::Value::from(text).to_string();
-    json.strip_prefix('"').and_then(|json| json.strip_suffix('"')).unwrap_or_default().to_owned()
+    json.strip_prefix('"')
+        .and_then(|json| json.strip_suffix('"'))
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Each line of a file that has something.
 fn lines(file: &Path) -> Result<Vec<String>, String> {
     let text = super::contents(file).map_err(|what| format!("{}: {what}", file.display()))?;
-    filled(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(quoted).collect())
+    filled(
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .map(quoted)
+            .collect(),
+    )
 }
 
 fn filled(list: Vec<String>) -> Result<Vec<String>, String> {
-    if list.is_empty() { Err("has no value to draw from".to_owned()) } else { Ok(list) }
+    if list.is_empty() {
+        Err("has no value to draw from".to_owned())
+    } else {
+        Ok(list)
+    }
 }
 
 /// Every arm asks every request.
 fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<Request>) {
     if requests.iter().any(|request| request.weight.is_some()) {
-        plan.weights = requests.iter().map(|request| request.weight.unwrap_or(1)).collect();
+        plan.weights = requests
+            .iter()
+            .map(|request| request.weight.unwrap_or(1))
+            .collect();
     }
     for (subject, request) in requests.iter().enumerate() {
         for (place, arm) in arms.iter().enumerate() {
             let method = arm.method.as_ref().unwrap_or(&request.method);
-            let encoding = Value { name: ENCODING.to_owned(), of: Of::List([String::new()].into()) };
-            let written = arm.encoding.as_deref().map_or(Cow::Borrowed(""), |name| Cow::Owned(quoted(name)));
+            let encoding = Value {
+                name: ENCODING.to_owned(),
+                of: Of::List([String::new()].into()),
+            };
+            let written = arm
+                .encoding
+                .as_deref()
+                .map_or(Cow::Borrowed(""), |name| Cow::Owned(quoted(name)));
             let params = values::filled(&request.params, &[encoding], |_, _| written.clone());
             let of_arm = arm.encoding.as_deref().and_then(Encoding::named);
             let expected = match request.answer {
                 Answer::Any => Expected::Json { same: false },
                 // There is nothing to compare with.
                 Answer::Same => Expected::json(method, arms.len() > 1),
-                Answer::Account => Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64)),
+                Answer::Account => {
+                    Expected::Account(of_arm.or(request.encoding).unwrap_or(Encoding::Base64))
+                }
             };
             plan.cells.push(Cell {
                 arm: place,
@@ -223,7 +294,10 @@ fn fill(plan: &mut Plan, arms: Vec<FileArm>, values: Vec<Value>, requests: Vec<R
             });
         }
     }
-    plan.subjects = requests.into_iter().map(|request| Subject { name: request.name }).collect();
+    plan.subjects = requests
+        .into_iter()
+        .map(|request| Subject { name: request.name })
+        .collect();
     plan.values = values;
     for arm in arms {
         plan.arms.push(Arm { name: arm.name });

@@ -41,7 +41,10 @@ pub(super) fn requests(
 ) -> Vec<Request> {
     let mut requests: Vec<Request> = Vec::new();
     if !top.has("request") {
-        top.lacks("request", "[[request]] is missing: say what is asked, with method and params");
+        top.lacks(
+            "request",
+            "[[request]] is missing: say what is asked, with method and params",
+        );
     }
     // Where a value has a mistake, it is not known here.
     let sound = m.is_empty();
@@ -50,13 +53,29 @@ pub(super) fn requests(
         let name = t.take("name", m, readable).or_else(|| method.clone());
         let params = t.take("params", m, |v| {
             let params = text(v)?;
-            if sound { checked(params, values, encodings) } else { Ok(params) }
+            if sound {
+                checked(params, values, encodings)
+            } else {
+                Ok(params)
+            }
         });
         let weight = t.take("weight", m, |v| within(v, 1..=1_000_000));
-        let words = [("same", Answer::Same), ("any", Answer::Any), ("account", Answer::Account)];
-        let answer = t.take("answer", m, |v| choice(v, &words)).unwrap_or(Answer::Same);
-        if let Some(name) = name.as_ref().filter(|name| requests.iter().any(|other| other.name == **name)) {
-            t.refuse(format!("there are two requests {name:?}; give one of them another name"), m);
+        let words = [
+            ("same", Answer::Same),
+            ("any", Answer::Any),
+            ("account", Answer::Account),
+        ];
+        let answer = t
+            .take("answer", m, |v| choice(v, &words))
+            .unwrap_or(Answer::Same);
+        if let Some(name) = name
+            .as_ref()
+            .filter(|name| requests.iter().any(|other| other.name == **name))
+        {
+            t.refuse(
+                format!("there are two requests {name:?}; give one of them another name"),
+                m,
+            );
         }
         if requests.len() == MOST {
             t.refuse(format!("there are more than {MOST} requests"), m);
@@ -64,7 +83,14 @@ pub(super) fn requests(
         let params = params.unwrap_or_else(|| "[]".to_owned());
         let encoding = encoding(&params);
         let named = name.zip(method);
-        requests.extend(named.map(|(name, method)| Request { name, method, params, weight, answer, encoding }));
+        requests.extend(named.map(|(name, method)| Request {
+            name,
+            method,
+            params,
+            weight,
+            answer,
+            encoding,
+        }));
     });
     requests
 }
@@ -72,23 +98,45 @@ pub(super) fn requests(
 /// The encoding that parameters of an account name.
 fn encoding(params: &str) -> Option<Encoding> {
     let params: Json = serde_json::from_str(params).ok()?;
-    params.as_array()?.iter().find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
+    params
+        .as_array()?
+        .iter()
+        .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
 /// Parameters that are JSON whatever is drawn.
 fn checked(params: String, values: &[Value], encodings: bool) -> Result<String, String> {
-    let is_known = |name: &str| (encodings && name == ENCODING) || values.iter().any(|value| value.name == name);
+    let is_known = |name: &str| {
+        (encodings && name == ENCODING) || values.iter().any(|value| value.name == name)
+    };
     if let Some(unknown) = values::names(&params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
             return Err("{encoding} is that of an arm, and no [[arm]] has one".to_owned());
         }
-        let known: Vec<String> = values.iter().map(|value| format!("{{{}}}", value.name)).collect();
-        let known = if known.is_empty() { "there is no [[value]]".to_owned() } else { known.join(", ") };
+        let known: Vec<String> = values
+            .iter()
+            .map(|value| format!("{{{}}}", value.name))
+            .collect();
+        let known = if known.is_empty() {
+            "there is no [[value]]".to_owned()
+        } else {
+            known.join(", ")
+        };
         return Err(format!("{{{unknown}}} stands for nothing; known: {known}"));
     }
-    for (place, value) in values.iter().enumerate().filter(|(_, value)| names(&params, value)) {
+    for (place, value) in values
+        .iter()
+        .enumerate()
+        .filter(|(_, value)| names(&params, value))
+    {
         for written in value.every() {
-            let with = |at, value| if at == place { written.clone() } else { Value::first(value) };
+            let with = |at, value| {
+                if at == place {
+                    written.clone()
+                } else {
+                    Value::first(value)
+                }
+            };
             let filled = values::filled(&params, values, with);
             is_json(&filled)?;
         }
@@ -108,9 +156,11 @@ fn is_json(params: &str) -> Result<(), String> {
     let shown: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {
         Ok(Json::Array(_) | Json::Object(_)) => Ok(()),
-        Ok(_) => Err(format!("`{shown}` is neither an array nor an object of JSON")),
-        Err(error) => {
-            Err(format!("`{shown}` is no JSON: {error}; a text in braces needs its quotes, as in [\"{{account}}\"]"))
-        }
+        Ok(_) => Err(format!(
+            "`{shown}` is neither an array nor an object of JSON"
+        )),
+        Err(error) => Err(format!(
+            "`{shown}` is no JSON: {error}; a text in braces needs its quotes, as in [\"{{account}}\"]"
+        )),
     }
 }

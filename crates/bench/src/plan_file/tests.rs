@@ -15,7 +15,9 @@ fn plan(text: &str) -> Plan {
 }
 
 fn mistakes(text: &str) -> Vec<String> {
-    let told = parse(text, Path::new("plan.toml")).err().unwrap_or_default();
+    let told = parse(text, Path::new("plan.toml"))
+        .err()
+        .unwrap_or_default();
     told.iter().map(ToString::to_string).collect()
 }
 
@@ -56,8 +58,14 @@ answer = "account"
 #[test]
 fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
     let plan = plan(MIX);
-    assert_eq!((plan.cells.len(), plan.weights.as_slice(), plan.requests()), (6, &[3, 1, 1][..], 8000));
-    assert_eq!((plan.links[1].way, plan.links[0].way), (Way::WebSocket, Way::Http));
+    assert_eq!(
+        (plan.cells.len(), plan.weights.as_slice(), plan.requests()),
+        (6, &[3, 1, 1][..], 8000)
+    );
+    assert_eq!(
+        (plan.links[1].way, plan.links[0].way),
+        (Way::WebSocket, Way::Http)
+    );
     assert_eq!(plan.cells[0].expected, Expected::Json { same: true });
     assert_eq!(plan.cells[2].expected, Expected::Json { same: false });
     assert_eq!(plan.cells[4].expected, Expected::Account(Encoding::Zstd));
@@ -73,26 +81,48 @@ fn a_mix_is_drawn_by_weight_and_all_arms_get_the_same_values() {
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(json["id"], round[place].number);
             let mut params = json["params"].clone();
-            params.get_mut(1).and_then(serde_json::Value::as_object_mut).map(|options| options.remove("encoding"));
+            params
+                .get_mut(1)
+                .and_then(serde_json::Value::as_object_mut)
+                .map(|options| options.remove("encoding"));
             params
         });
         assert_eq!(a, b);
     }
-    assert!((2250..2550).contains(&asked[&0]) && asked[&1] > 700 && asked[&2] > 700, "{asked:?}");
+    assert!(
+        (2250..2550).contains(&asked[&0]) && asked[&1] > 700 && asked[&2] > 700,
+        "{asked:?}"
+    );
     let first = plan.first_requests();
     assert_eq!(first.lines().count(), 6);
-    assert!(first.contains("SEND ws://two:2 ") && first.contains("POST http://one:1 "), "{first}");
+    assert!(
+        first.contains("SEND ws://two:2 ") && first.contains("POST http://one:1 "),
+        "{first}"
+    );
     assert!(first.contains(r#""method":"other""#), "{first}");
 }
 
 #[test]
 fn without_weights_each_round_has_every_request() {
-    let plan = plan(&MIX.replace("weight = 3\n", "").replace("rounds = 4000", "rounds = 10\nrate = 50"));
-    assert_eq!((plan.requests(), plan.workers, plan.rate), (60, 64, Some(50.0)));
+    let plan = plan(
+        &MIX.replace("weight = 3\n", "")
+            .replace("rounds = 4000", "rounds = 10\nrate = 50"),
+    );
+    assert_eq!(
+        (plan.requests(), plan.workers, plan.rate),
+        (60, 64, Some(50.0))
+    );
     let mut seen = std::collections::BTreeSet::new();
     for round in 0..200 {
         let body = plan.body(&plan.cells[0], round * 6);
-        seen.insert(String::from_utf8(body.to_vec()).unwrap().split_once("params").unwrap().1.to_owned());
+        seen.insert(
+            String::from_utf8(body.to_vec())
+                .unwrap()
+                .split_once("params")
+                .unwrap()
+                .1
+                .to_owned(),
+        );
     }
     assert_eq!(seen.len(), 15, "five slots and three keys: {seen:?}");
 }
@@ -102,14 +132,20 @@ fn values_of_a_file_are_its_lines() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("keys.txt"), "one\n\n  two \n").unwrap();
     let of = |file: &str| {
-        let text = MIX.replace(r#"list = ["x", 7, "say \"y\""]"#, &format!("file = {file:?}"));
+        let text = MIX.replace(
+            r#"list = ["x", 7, "say \"y\""]"#,
+            &format!("file = {file:?}"),
+        );
         parse(&text, &folder.path().join("plan.toml"))
     };
     let (plan, _) = of("keys.txt").unwrap();
     assert_eq!(plan.values[1].every(), ["one", "two"]);
     assert!(plan.values[1].described().starts_with("2 texts of digest "));
     let told = of("none.txt").unwrap_err();
-    assert!(told.len() == 1 && told[0].line == Some(20) && told[0].what.contains("none.txt"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].line == Some(20) && told[0].what.contains("none.txt"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -149,31 +185,60 @@ weight = 0
         "plan.toml:19: request.weight:",
     ];
     for wanted in wanted {
-        assert!(told.iter().any(|line| line.contains(wanted)), "{wanted} is not in {told:#?}");
+        assert!(
+            told.iter().any(|line| line.contains(wanted)),
+            "{wanted} is not in {told:#?}"
+        );
     }
-    assert!(!told.iter().any(|line| line.contains("secret")), "{told:#?}");
+    assert!(
+        !told.iter().any(|line| line.contains("secret")),
+        "{told:#?}"
+    );
     let none = mistakes("");
-    assert!(none.len() == 2 && none[0].contains("[[arm]] is missing") && none[1].contains("[[request]]"), "{none:?}");
+    assert!(
+        none.len() == 2
+            && none[0].contains("[[arm]] is missing")
+            && none[1].contains("[[request]]"),
+        "{none:?}"
+    );
 }
 
 #[test]
 fn a_line_that_is_no_toml_is_named_and_not_repeated() {
-    for url in ["\"https://node.example/?key=secret", "https://node.example/?key=secret", "'http://a/secret' 'secret'"]
-    {
+    for url in [
+        "\"https://node.example/?key=secret",
+        "https://node.example/?key=secret",
+        "'http://a/secret' 'secret'",
+    ] {
         let told = mistakes(&format!("rounds = 5\n[[arm]]\nurl = {url}\nname = 'a'\n"));
-        assert!(told.iter().any(|line| line.starts_with("plan.toml:3: ")), "{told:#?}");
-        assert!(!told.iter().any(|line| line.contains("secret") || line.contains("node.example")), "{told:#?}");
+        assert!(
+            told.iter().any(|line| line.starts_with("plan.toml:3: ")),
+            "{told:#?}"
+        );
+        assert!(
+            !told
+                .iter()
+                .any(|line| line.contains("secret") || line.contains("node.example")),
+            "{told:#?}"
+        );
     }
 }
 
 #[test]
 fn parameters_that_are_no_json_for_some_value_are_refused() {
     let told = |params: &str| {
-        let text = MIX.replace(r#"'["{key}", {"encoding": "base64+zstd"}]'"#, &format!("'{params}'"));
+        let text = MIX.replace(
+            r#"'["{key}", {"encoding": "base64+zstd"}]'"#,
+            &format!("'{params}'"),
+        );
         mistakes(&text).join("\n")
     };
     assert_eq!(told(r#"["{key}"]"#), "");
-    assert!(told("[{key}]").contains("`[x]` is no JSON"), "{}", told("[{key}]"));
+    assert!(
+        told("[{key}]").contains("`[x]` is no JSON"),
+        "{}",
+        told("[{key}]")
+    );
     assert!(told("{key}").contains("is no JSON"));
     assert!(told("[{kez}]").contains("{kez} stands for nothing; known: {slot}, {key}"));
     assert!(told("7").contains("neither an array nor an object"));

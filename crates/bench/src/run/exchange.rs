@@ -23,13 +23,25 @@ enum Kept {
 }
 
 impl Kept {
-    async fn open(kind: &LinkKind, tls: Option<&TlsConnector>, limit: usize) -> Result<Opened<Kept>, Failure> {
+    async fn open(
+        kind: &LinkKind,
+        tls: Option<&TlsConnector>,
+        limit: usize,
+    ) -> Result<Opened<Kept>, Failure> {
         if kind.way == Way::WebSocket {
             let Opened { link, connect, tls } = Socket::open(kind, tls, limit).await?;
-            return Ok(Opened { link: Kept::Socket(Box::new(link)), connect, tls });
+            return Ok(Opened {
+                link: Kept::Socket(Box::new(link)),
+                connect,
+                tls,
+            });
         }
         let Opened { link, connect, tls } = Link::open(kind, tls).await?;
-        Ok(Opened { link: Kept::Http(link), connect, tls })
+        Ok(Opened {
+            link: Kept::Http(link),
+            connect,
+            tls,
+        })
     }
 
     async fn is_usable(&mut self) -> bool {
@@ -67,15 +79,24 @@ pub(crate) struct Exchanged {
 
 impl Connections {
     pub(crate) fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
-        Connections { links: plan.links.iter().map(|_| None).collect(), tls }
+        Connections {
+            links: plan.links.iter().map(|_| None).collect(),
+            tls,
+        }
     }
 
     /// Connects for that cell if there is no connection. One that fails is the next request's failure.
     pub(crate) async fn open(&mut self, plan: &Plan, cell: &Cell) {
         let place = cell.link;
-        let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else { return };
+        let (Some(kind), Some(kept)) = (plan.links.get(place), self.links.get_mut(place)) else {
+            return;
+        };
         if kept.is_none() && kind.way != Way::HttpNew {
-            let opened = timeout(plan.timeout, Kept::open(kind, self.tls.as_ref(), plan.limit)).await;
+            let opened = timeout(
+                plan.timeout,
+                Kept::open(kind, self.tls.as_ref(), plan.limit),
+            )
+            .await;
             *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
         }
     }
@@ -113,15 +134,33 @@ impl Connections {
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let done = clock::uptime();
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear && plan.links.get(place).is_some_and(|kind| kind.way == Way::WebSocket) {
+        if is_unclear
+            && plan
+                .links
+                .get(place)
+                .is_some_and(|kind| kind.way == Way::WebSocket)
+        {
             // What comes next may be the answer to this one.
             self.links.get_mut(place).map(Option::take);
         }
         let first_byte = raw.first_byte.saturating_sub(begun + connect + tls);
         let transfer = raw.end.saturating_sub(raw.first_byte);
-        let phases = [begun.saturating_sub(at), connect, tls, first_byte, transfer, done.saturating_sub(raw.end)];
+        let phases = [
+            begun.saturating_sub(at),
+            connect,
+            tls,
+            first_byte,
+            transfer,
+            done.saturating_sub(raw.end),
+        ];
         let decode_cpu = decode_cpu.unwrap_or_else(|| done.saturating_sub(raw.end));
-        Ok(Exchanged { phases, decoded: decoded?, decode_cpu, sent: raw.sent, received: raw.received })
+        Ok(Exchanged {
+            phases,
+            decoded: decoded?,
+            decode_cpu,
+            sent: raw.sent,
+            received: raw.received,
+        })
     }
 
     async fn ask(
@@ -131,14 +170,22 @@ impl Connections {
         cell: &Cell,
         id: u64,
     ) -> Result<(Raw, Duration, Duration), Failure> {
-        let (kind, kept) = plan.links.get(place).zip(self.links.get_mut(place)).ok_or(Failure::Connect)?;
+        let (kind, kept) = plan
+            .links
+            .get(place)
+            .zip(self.links.get_mut(place))
+            .ok_or(Failure::Connect)?;
         let usable = match kept {
             Some(link) => link.is_usable().await,
             None => false,
         };
         let (mut connect, mut tls) = (Duration::ZERO, Duration::ZERO);
         if !usable {
-            let Opened { link, connect: took, tls: shook } = Kept::open(kind, self.tls.as_ref(), plan.limit).await?;
+            let Opened {
+                link,
+                connect: took,
+                tls: shook,
+            } = Kept::open(kind, self.tls.as_ref(), plan.limit).await?;
             *kept = Some(link);
             (connect, tls) = (took, shook);
         }

@@ -1,6 +1,9 @@
 //! The engine against nodes that do what no node should, over HTTP/1.1, HTTP/2 and a WebSocket: each ends in an error of that request,
 //! and the next one is answered.
-#![expect(clippy::disallowed_methods, reason = "the witness has threads of its own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the witness has threads of its own"
+)]
 
 use super::Engine;
 use super::server::{good, http};
@@ -53,7 +56,9 @@ const DEEDS: [(Deed, &[&str]); 7] = [
 /// The body of an answer.
 fn body(deed: Deed, id: u64) -> String {
     match deed {
-        Deed::Error => format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32602,"message":"no"}},"id":{id}}}"#),
+        Deed::Error => {
+            format!(r#"{{"jsonrpc":"2.0","error":{{"code":-32602,"message":"no"}},"id":{id}}}"#)
+        }
         Deed::WrongId => good(id + 1),
         Deed::Deep => "[".repeat(15_000) + &"]".repeat(15_000),
         _ => good(id),
@@ -111,7 +116,9 @@ fn at_least(stream: &mut TcpStream, read: &mut Vec<u8>, bytes: usize) -> std::io
 }
 
 fn id_of(body: &[u8]) -> u64 {
-    serde_json::from_slice::<serde_json::Value>(body).unwrap()["id"].as_u64().unwrap()
+    serde_json::from_slice::<serde_json::Value>(body).unwrap()["id"]
+        .as_u64()
+        .unwrap()
 }
 
 /// Nothing, until the other side gives up.
@@ -124,12 +131,23 @@ fn stuck(stream: &mut TcpStream) -> std::io::Result<()> {
 fn one(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
     loop {
         let (head, mut rest) = head(stream)?;
-        let length = head.split_once("content-length:").unwrap().1.lines().next().unwrap().trim().parse().unwrap();
+        let length = head
+            .split_once("content-length:")
+            .unwrap()
+            .1
+            .lines()
+            .next()
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
         at_least(stream, &mut rest, length)?;
         let (deed, id) = (next(), id_of(&rest));
         let answer = http("200 OK", "", &body(deed, id));
         match deed {
-            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => stream.write_all(answer.as_bytes())?,
+            Deed::Good | Deed::Error | Deed::WrongId | Deed::Deep => {
+                stream.write_all(answer.as_bytes())?
+            }
             Deed::Half => return stream.write_all(&answer.as_bytes()[..answer.len() / 2]),
             Deed::Stuck => {
                 stream.write_all(&answer.as_bytes()[..answer.len() / 2])?;
@@ -204,7 +222,11 @@ fn answered_two(stream: &mut TcpStream, deed: Deed, id: u64, number: u32) -> std
         Deed::Half | Deed::Stuck => {
             let data = frame(DATA, END, number, &body);
             stream.write_all(&data[..data.len() / 2])?;
-            if deed == Deed::Stuck { stuck(stream) } else { Err(std::io::ErrorKind::Other.into()) }
+            if deed == Deed::Stuck {
+                stuck(stream)
+            } else {
+                Err(std::io::ErrorKind::Other.into())
+            }
         }
         Deed::Noise => {
             stream.write_all(&[0xff; 64])?;
@@ -232,18 +254,32 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
         more(stream, &mut read)?;
     }
     let asked = String::from_utf8(read).unwrap();
-    let key = asked.lines().find_map(|line| line.strip_prefix("sec-websocket-key: ")).unwrap();
+    let key = asked
+        .lines()
+        .find_map(|line| line.strip_prefix("sec-websocket-key: "))
+        .unwrap();
     let guid = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-    let accept = STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, format!("{key}{guid}").as_bytes()));
-    let upgrade = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+    let accept = STANDARD.encode(digest(
+        &SHA1_FOR_LEGACY_USE_ONLY,
+        format!("{key}{guid}").as_bytes(),
+    ));
+    let upgrade =
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
     stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())?;
     loop {
         let mut read = Vec::new();
         at_least(stream, &mut read, 6)?;
         let short = usize::from(read[1] & 127);
-        assert!(short < 126 && read[0] == 0x81, "one short message in one frame");
+        assert!(
+            short < 126 && read[0] == 0x81,
+            "one short message in one frame"
+        );
         at_least(stream, &mut read, 6 + short)?;
-        let asked: Vec<u8> = read[6..6 + short].iter().zip(read[2..6].iter().cycle()).map(|(a, b)| a ^ b).collect();
+        let asked: Vec<u8> = read[6..6 + short]
+            .iter()
+            .zip(read[2..6].iter().cycle())
+            .map(|(a, b)| a ^ b)
+            .collect();
         let (deed, id) = (next(), id_of(&asked));
         let answer = text(0x81, body(deed, id).as_bytes());
         match deed {
@@ -272,10 +308,21 @@ fn what_came(way: Way) {
     };
     let plan = plan_of(endpoint.unwrap(), 2 * DEEDS.len() as u32, 1, None);
     // Over HTTP/2 what is too large has to fit into the first window.
-    let mut plan = Plan { timeout: Duration::from_secs(2), limit: 40_000, ..plan.as_ref().clone() };
+    let mut plan = Plan {
+        timeout: Duration::from_secs(2),
+        limit: 40_000,
+        ..plan.as_ref().clone()
+    };
     plan.links[0].way = way;
-    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
-    let failed: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
+    let measured = Engine::new(&plan, None)
+        .unwrap()
+        .run(&Rc::new(plan))
+        .unwrap();
+    let failed: Vec<Option<&str>> = measured
+        .samples
+        .iter()
+        .map(|sample| sample.failure.as_deref())
+        .collect();
     assert_eq!(failed.len(), 2 * DEEDS.len(), "{way:?}");
     for (pair, (deed, kinds)) in failed.chunks(2).zip(DEEDS) {
         let known = pair[0].is_some_and(|kind| kinds.contains(&kind));

@@ -21,7 +21,10 @@ impl Engine {
     ///
     /// # Errors
     /// Those of `work`; a signal to end.
-    pub(crate) fn first<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    pub(crate) fn first<T>(
+        &self,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<T> {
         let pace = Pace::default();
         // It does not look at the pace: the first signal ends it.
         let ended = async {
@@ -37,7 +40,10 @@ impl Engine {
         };
         match self.with_signals(&pace, || (), either)?.flatten() {
             Some(done) => Ok(done),
-            None => bail!("ended by {} before anything was measured", pace.ended_by().unwrap_or_default()),
+            None => bail!(
+                "ended by {} before anything was measured",
+                pace.ended_by().unwrap_or_default()
+            ),
         }
     }
 
@@ -55,10 +61,17 @@ impl Engine {
         let progress = RefCell::new(Progress::new(plan.requests(), "tasks"));
         self.with_signals(&pace, || progress.borrow_mut().at(done.get(), ""), async {
             for turn in Order::new(plan) {
-                let (Some(cell), true) = (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await) else { break };
+                let (Some(cell), true) =
+                    (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await)
+                else {
+                    break;
+                };
                 let at = clock::uptime();
-                let Some(asked) =
-                    pace.asked(plan.node(cell.link), at, Repeat::All, async |_| perform(cell).await).await
+                let Some(asked) = pace
+                    .asked(plan.node(cell.link), at, Repeat::All, async |_| {
+                        perform(cell).await
+                    })
+                    .await
                 else {
                     break;
                 };
@@ -66,7 +79,9 @@ impl Engine {
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
                 begun.set(Some(first));
-                samples.borrow_mut().push(sample(&turn, round, first, Asked { at, ..asked }));
+                samples
+                    .borrow_mut()
+                    .push(sample(&turn, round, first, Asked { at, ..asked }));
                 length.set(clock::uptime().saturating_sub(first));
             }
             Ok(())

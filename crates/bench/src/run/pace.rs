@@ -81,7 +81,10 @@ impl Pace {
 
     /// Whether a request that was to be sent to that node at `at` is not: the node wants none before a later moment.
     pub(crate) fn holds_back(&self, node: usize, at: Duration) -> bool {
-        self.held_back.borrow().get(&node).is_some_and(|until| at < *until)
+        self.held_back
+            .borrow()
+            .get(&node)
+            .is_some_and(|until| at < *until)
     }
 
     /// Waits for that moment; whether a request is still to be sent then.
@@ -91,7 +94,11 @@ impl Pace {
             if left.is_zero() || self.is_over() {
                 return !self.is_over();
             }
-            if left > TIMER { sleep((left - TIMER).min(LOOK)).await } else { tokio::task::yield_now().await }
+            if left > TIMER {
+                sleep((left - TIMER).min(LOOK)).await
+            } else {
+                tokio::task::yield_now().await
+            }
         }
     }
 
@@ -115,14 +122,31 @@ impl Pace {
             if answer.as_ref().err().is_none_or(Failure::is_answer) {
                 self.troubled.borrow_mut().remove(&node);
             }
-            let Err(failure) = &answer else { return Some(Asked { answer, at, refused }) };
-            let Some(wish) = failure.refusal() else { return Some(Asked { answer, at, refused }) };
+            let Err(failure) = &answer else {
+                return Some(Asked {
+                    answer,
+                    at,
+                    refused,
+                });
+            };
+            let Some(wish) = failure.refusal() else {
+                return Some(Asked {
+                    answer,
+                    at,
+                    refused,
+                });
+            };
             if !self.is_repeated(node, failure, (repeat, refused)) {
-                return Some(Asked { answer, at, refused });
+                return Some(Asked {
+                    answer,
+                    at,
+                    refused,
+                });
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
             let wait = wish.unwrap_or_default().max(own);
-            self.resume.set(self.resume.get().max(clock::uptime() + wait));
+            self.resume
+                .set(self.resume.get().max(clock::uptime() + wait));
             refused += 1;
             if !self.resumed().await {
                 return None;
@@ -133,7 +157,11 @@ impl Pace {
 
     /// Counts a refusal, and decides whether its request is sent again after so many others.
     fn is_repeated(&self, node: usize, failure: &Failure, (repeat, before): (Repeat, u32)) -> bool {
-        *self.refusals.borrow_mut().entry(failure.to_string()).or_default() += 1;
+        *self
+            .refusals
+            .borrow_mut()
+            .entry(failure.to_string())
+            .or_default() += 1;
         let wish = failure.refusal().flatten();
         if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {
             self.end(format!("a node that wants no requests for {}", time(wish)));

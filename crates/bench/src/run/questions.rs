@@ -22,10 +22,17 @@ impl Engine {
     /// There is no memory for a decoder; a signal to end, or a node that wants no requests for long.
     pub(crate) fn probe(&self, plan: &Plan) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
         let pace = Rc::new(Pace::default());
-        let answers = self.with_signals(&pace, || (), all(Rc::new(plan.clone()), self.tls.clone(), pace.clone()))?;
+        let answers = self.with_signals(
+            &pace,
+            || (),
+            all(Rc::new(plan.clone()), self.tls.clone(), pace.clone()),
+        )?;
         match (answers, pace.ended_by()) {
             (Some(answers), None) => Ok(answers),
-            (_, by) => bail!("ended by {} before anything was measured", by.unwrap_or_default()),
+            (_, by) => bail!(
+                "ended by {} before anything was measured",
+                by.unwrap_or_default()
+            ),
         }
     }
 
@@ -34,14 +41,27 @@ impl Engine {
     /// # Errors
     /// A request that is not answered well.
     pub(crate) fn probe_json(&self, plan: &Plan) -> anyhow::Result<Vec<serde_json::Value>> {
-        let node = |cell: &PlanCell| plan.arms.get(cell.arm).map_or("a node", |arm| &arm.name).to_owned();
+        let node = |cell: &PlanCell| {
+            plan.arms
+                .get(cell.arm)
+                .map_or("a node", |arm| &arm.name)
+                .to_owned()
+        };
         let read = |(answer, cell): (Result<Vec<u8>, Failure>, &PlanCell)| {
             let bytes = answer.map_err(|failure| {
-                anyhow::anyhow!("{} gives no good answer to {}: {failure}", node(cell), cell.method)
+                anyhow::anyhow!(
+                    "{} gives no good answer to {}: {failure}",
+                    node(cell),
+                    cell.method
+                )
             })?;
             Ok(serde_json::from_slice(&bytes)?)
         };
-        self.probe(plan)?.into_iter().zip(&plan.cells).map(read).collect()
+        self.probe(plan)?
+            .into_iter()
+            .zip(&plan.cells)
+            .map(read)
+            .collect()
     }
 }
 
@@ -50,12 +70,20 @@ async fn all(
     tls: Option<TlsConnector>,
     pace: Rc<Pace>,
 ) -> anyhow::Result<Vec<Result<Vec<u8>, Failure>>> {
-    let mut connections: Vec<Option<Connections>> =
-        plan.arms.iter().map(|_| Some(Connections::new(&plan, tls.clone()))).collect();
+    let mut connections: Vec<Option<Connections>> = plan
+        .arms
+        .iter()
+        .map(|_| Some(Connections::new(&plan, tls.clone())))
+        .collect();
     let mut answers = Vec::new();
     for subject in 0..plan.subjects.len() {
         let mut asking = JoinSet::new();
-        for (place, cell) in plan.cells.iter().enumerate().filter(|(_, cell)| cell.subject == subject) {
+        for (place, cell) in plan
+            .cells
+            .iter()
+            .enumerate()
+            .filter(|(_, cell)| cell.subject == subject)
+        {
             let own = connections.get_mut(cell.arm).and_then(Option::take);
             let own = own.unwrap_or_else(|| Connections::new(&plan, tls.clone()));
             asking.spawn_local(one(plan.clone(), place, own, pace.clone()));
@@ -76,11 +104,19 @@ async fn one(
     mut own: Connections,
     pace: Rc<Pace>,
 ) -> anyhow::Result<(Option<Answered>, usize, Connections)> {
-    let cell = plan.cells.get(place).context("a question without a place")?;
+    let cell = plan
+        .cells
+        .get(place)
+        .context("a question without a place")?;
     let mut decoder = Decoder::new()?;
     own.open(&plan, cell).await;
-    let send = async |at| own.exchange(&plan, cell, place as u64, &mut decoder, at).await;
-    let asked = pace.asked(plan.node(cell.link), clock::uptime(), Repeat::Limits, send).await;
+    let send = async |at| {
+        own.exchange(&plan, cell, place as u64, &mut decoder, at)
+            .await
+    };
+    let asked = pace
+        .asked(plan.node(cell.link), clock::uptime(), Repeat::Limits, send)
+        .await;
     let answer = asked.map(|asked| (place, asked.answer.map(|_| decoder.bytes().to_vec())));
     Ok((answer, cell.arm, own))
 }
@@ -97,15 +133,29 @@ mod tests {
 
     fn asked(server: &Server, arms: usize) -> Plan {
         let known = plan(server, 1, 1, None);
-        let name = |arm: usize| Arm { name: format!("node {arm}") };
-        let cell =
-            |(arm, subject)| PlanCell { arm, subject, link: arm, expected: Expected::Text, ..known.cells[0].clone() };
-        let subjects = || ["a", "b"].map(|name| Subject { name: name.to_owned() });
+        let name = |arm: usize| Arm {
+            name: format!("node {arm}"),
+        };
+        let cell = |(arm, subject)| PlanCell {
+            arm,
+            subject,
+            link: arm,
+            expected: Expected::Text,
+            ..known.cells[0].clone()
+        };
+        let subjects = || {
+            ["a", "b"].map(|name| Subject {
+                name: name.to_owned(),
+            })
+        };
         Plan {
             arms: (0..arms).map(name).collect(),
             links: (0..arms).map(|_| known.links[0].clone()).collect(),
             subjects: subjects().into(),
-            cells: (0..2).flat_map(|subject| (0..arms).map(move |arm| (arm, subject))).map(cell).collect(),
+            cells: (0..2)
+                .flat_map(|subject| (0..arms).map(move |arm| (arm, subject)))
+                .map(cell)
+                .collect(),
             ..known.as_ref().clone()
         }
     }
@@ -113,14 +163,24 @@ mod tests {
     #[test]
     fn all_nodes_are_asked_at_the_same_moment() {
         // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
-        let (meet, answer) = (Arc::new(Barrier::new(3)), r#"{"jsonrpc":"2.0","result":7,"id":ID}"#);
+        let (meet, answer) = (
+            Arc::new(Barrier::new(3)),
+            r#"{"jsonrpc":"2.0","result":7,"id":ID}"#,
+        );
         let server = Server::start(move |_, id| {
             meet.wait();
-            Reply::Raw(http("200 OK", "Connection: close\r\n", &answer.replace("ID", &id.to_string())))
+            Reply::Raw(http(
+                "200 OK",
+                "Connection: close\r\n",
+                &answer.replace("ID", &id.to_string()),
+            ))
         });
         let plan = asked(&server, 3);
         let engine = Engine::new(&plan, None).unwrap();
-        assert_eq!(engine.probe_json(&plan).unwrap(), vec![serde_json::Value::from(7); 6]);
+        assert_eq!(
+            engine.probe_json(&plan).unwrap(),
+            vec![serde_json::Value::from(7); 6]
+        );
     }
 
     #[test]
@@ -132,16 +192,27 @@ mod tests {
         let plan = asked(&server, 1);
         let begun = clock::uptime();
         Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap();
-        assert!(clock::uptime() - begun >= Duration::from_millis(500), "not at once, whatever the node says");
+        assert!(
+            clock::uptime() - begun >= Duration::from_millis(500),
+            "not at once, whatever the node says"
+        );
     }
 
     #[test]
     fn a_node_that_wants_no_requests_for_an_hour_is_left_alone() {
         let server = Server::start(|_, _| {
-            Reply::Raw(http("429 Too Many Requests", "Retry-After: 3600\r\nConnection: close\r\n", ""))
+            Reply::Raw(http(
+                "429 Too Many Requests",
+                "Retry-After: 3600\r\nConnection: close\r\n",
+                "",
+            ))
         });
         let plan = asked(&server, 1);
-        let refused = Engine::new(&plan, None).unwrap().probe_json(&plan).unwrap_err().to_string();
+        let refused = Engine::new(&plan, None)
+            .unwrap()
+            .probe_json(&plan)
+            .unwrap_err()
+            .to_string();
         assert!(refused.contains("no requests for 1 h"), "{refused}");
     }
 }

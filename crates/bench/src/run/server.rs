@@ -1,5 +1,8 @@
 //! A node of which all is known beforehand: how long each answer takes, and what is wrong with it.
-#![expect(clippy::disallowed_methods, reason = "the witness has threads and a clock of its own")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the witness has threads and a clock of its own"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -32,12 +35,17 @@ pub(super) struct Server {
 
 /// A good answer to `getAccountInfo`.
 pub(super) fn good(id: u64) -> String {
-    format!(r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","result":{{"context":{{"slot":9}},"value":{{"data":["AAEC","base64"]}}}},"id":{id}}}"#
+    )
 }
 
 /// An answer of HTTP around a body.
 pub(super) fn http(status: &str, headers: &str, body: &str) -> String {
-    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}", body.len())
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    )
 }
 
 impl Server {
@@ -58,7 +66,11 @@ impl Server {
                 });
             }
         });
-        Server { address, took, connections }
+        Server {
+            address,
+            took,
+            connections,
+        }
     }
 }
 
@@ -87,7 +99,9 @@ fn serve(
         let mut body = vec![0; length];
         reader.read_exact(&mut body)?;
         let begun = Instant::now();
-        let id = serde_json::from_slice::<serde_json::Value>(&body).unwrap()["id"].as_u64().unwrap();
+        let id = serde_json::from_slice::<serde_json::Value>(&body).unwrap()["id"]
+            .as_u64()
+            .unwrap();
         match reply(number.fetch_add(1, Ordering::SeqCst), id) {
             Reply::After(wait) => {
                 thread::sleep(wait);

@@ -17,15 +17,33 @@ use std::time::Instant;
 type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
 pub(super) fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
-    plan_of(Endpoint::read(&format!("http://{}", server.address)).unwrap(), rounds, workers, rate)
+    plan_of(
+        Endpoint::read(&format!("http://{}", server.address)).unwrap(),
+        rounds,
+        workers,
+        rate,
+    )
 }
 
-pub(super) fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
+pub(super) fn plan_of(
+    endpoint: Endpoint,
+    rounds: u32,
+    workers: usize,
+    rate: Option<f64>,
+) -> Rc<Plan> {
     let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
-        arms: vec![Arm { name: "a".to_owned() }],
-        links: vec![LinkKind { endpoint, shape: Shape::default(), way: Way::Http }],
-        subjects: vec![Subject { name: "account of 1".to_owned() }],
+        arms: vec![Arm {
+            name: "a".to_owned(),
+        }],
+        links: vec![LinkKind {
+            endpoint,
+            shape: Shape::default(),
+            way: Way::Http,
+        }],
+        subjects: vec![Subject {
+            name: "account of 1".to_owned(),
+        }],
         cells: vec![PlanCell {
             arm: 0,
             subject: 0,
@@ -48,8 +66,14 @@ pub(super) fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Opt
 
 fn measure(plan: &Rc<Plan>) -> Results {
     let measured = Engine::new(plan, None).unwrap().run(plan).unwrap();
-    assert_eq!((measured.samples.len(), measured.stopped_by), (plan.rounds as usize, None));
-    Results { samples: measured.samples, ..results(0, &[("a", 1, &|_| 0)]) }
+    assert_eq!(
+        (measured.samples.len(), measured.stopped_by),
+        (plan.rounds as usize, None)
+    );
+    Results {
+        samples: measured.samples,
+        ..results(0, &[("a", 1, &|_| 0)])
+    }
 }
 
 fn within_a_percent(found: f64, is: f64) -> bool {
@@ -62,7 +86,9 @@ fn means_and_percentiles_are_those_of_the_server_within_a_percent() {
     // A host that is busy for a moment wakes whoever waits too late: one run of three must be exact.
     let exact = (0..3).any(|_| {
         let pairs = found_and_true();
-        let exact = pairs.iter().all(|(found, is)| within_a_percent(*found, *is));
+        let exact = pairs
+            .iter()
+            .all(|(found, is)| within_a_percent(*found, *is));
         seen.push(pairs);
         exact
     });
@@ -71,18 +97,28 @@ fn means_and_percentiles_are_those_of_the_server_within_a_percent() {
 
 /// Mean and percentiles in milliseconds, as they were measured and as the server has them.
 fn found_and_true() -> Vec<(f64, f64)> {
-    let server = Server::start(|number, _| Reply::After(Duration::from_millis(1000 + (number as u64 * 37) % 500)));
+    let server = Server::start(|number, _| {
+        Reply::After(Duration::from_millis(1000 + (number as u64 * 37) % 500))
+    });
     let measured = measure(&plan(&server, 200, 25, None));
     let latency = measured.summary(0).latency.unwrap();
-    let took: Vec<Option<f64>> =
-        server.took.lock().unwrap().iter().map(|took| Some(ms(took.as_nanos() as u64))).collect();
+    let took: Vec<Option<f64>> = server
+        .took
+        .lock()
+        .unwrap()
+        .iter()
+        .map(|took| Some(ms(took.as_nanos() as u64)))
+        .collect();
     assert_eq!(took.len(), 200);
     let is = |p| faultline_stats::summary::quantile(&took, p).unwrap();
     // Nearly all of it is the wait for the first byte, and the parts are the whole.
     let phases = measured.summary(0).phases.unwrap();
     assert!((phases.iter().sum::<f64>() - latency.mean).abs() < 1e-6);
     vec![
-        (latency.mean, faultline_stats::summary::summary(&took).mean.unwrap()),
+        (
+            latency.mean,
+            faultline_stats::summary::summary(&took).mean.unwrap(),
+        ),
         (latency.p50, is(0.5)),
         (latency.p90, is(0.9)),
         (latency.p95, is(0.95)),
@@ -93,7 +129,10 @@ fn found_and_true() -> Vec<(f64, f64)> {
 
 /// Answers at once, but for one second from the hundredth request on; and how many requests that second held up.
 fn stalling() -> (Server, Arc<AtomicUsize>) {
-    #[expect(clippy::disallowed_methods, reason = "the witness has a clock of its own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the witness has a clock of its own"
+    )]
     let now = Instant::now;
     let (stalled, held) = (OnceLock::new(), Arc::new(AtomicUsize::new(0)));
     let counted = held.clone();
@@ -102,7 +141,9 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
             0..100 => None,
             _ => Some(*stalled.get_or_init(|| now() + Duration::from_secs(1))),
         };
-        let wait = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now()));
+        let wait = until.map_or(Duration::ZERO, |until| {
+            until.saturating_duration_since(now())
+        });
         counted.fetch_add(usize::from(!wait.is_zero()), Ordering::SeqCst);
         Reply::After(wait)
     });
@@ -113,17 +154,26 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
 fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
     // How long others take is the host's: only what cannot be less is compared.
     let (server, held) = stalling();
-    let closed = measure(&plan(&server, 200, 1, None)).summary(0).latency.unwrap();
+    let closed = measure(&plan(&server, 200, 1, None))
+        .summary(0)
+        .latency
+        .unwrap();
     assert!(
         closed.max >= 990.0 && held.load(Ordering::SeqCst) == 1,
         "one request waits, the others are not sent: {closed:?}"
     );
-    let open = measure(&plan(&stalling().0, 200, 64, Some(50.0))).summary(0).latency.unwrap();
+    let open = measure(&plan(&stalling().0, 200, 64, Some(50.0)))
+        .summary(0)
+        .latency
+        .unwrap();
     // Fifty of two hundred requests were to be sent during the stall and waited half a second on average.
     assert!(open.p90 > 400.0 && open.p99 > 800.0, "{open:?}");
     // The same where one connection has to do: then the wait is for the connection.
     let queued = measure(&plan(&stalling().0, 200, 1, Some(50.0))).summary(0);
-    assert!(queued.latency.unwrap().p90 > 400.0 && queued.phases.unwrap()[0] > 50.0, "{queued:?}");
+    assert!(
+        queued.latency.unwrap().p90 > 400.0 && queued.phases.unwrap()[0] > 50.0,
+        "{queued:?}"
+    );
 }
 
 /// Says that the node closes the connection, so that no request is sent on it before that is noticed.
@@ -137,18 +187,40 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
     let half = half[..half.len() - 20].to_owned();
     let replies: Vec<(Hostile, &str)> = vec![
         (Box::new(|_| Reply::Endless), "answer too large"),
-        (Box::new(|id| Reply::Raw(http("200 OK", LAST, &good(id + 1)))), "wrong id"),
-        (Box::new(move |_| Reply::Raw(half.clone())), "connection closed"),
-        (Box::new(move |_| Reply::Raw(http("200 OK", LAST, &deep))), "malformed answer"),
-        (Box::new(|_| Reply::Raw("SSH-2.0-node\r\n\r\n".to_owned())), "malformed answer"),
-        (Box::new(|_| Reply::Raw(String::new())), "connection closed"),
-        (Box::new(|_| Reply::Raw(http("404 Not Found", LAST, ""))), "HTTP 404"),
         (
-            Box::new(|_| Reply::Raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".to_owned())),
+            Box::new(|id| Reply::Raw(http("200 OK", LAST, &good(id + 1)))),
+            "wrong id",
+        ),
+        (
+            Box::new(move |_| Reply::Raw(half.clone())),
             "connection closed",
         ),
         (
-            Box::new(|_| Reply::Raw(format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1 << 20)))),
+            Box::new(move |_| Reply::Raw(http("200 OK", LAST, &deep))),
+            "malformed answer",
+        ),
+        (
+            Box::new(|_| Reply::Raw("SSH-2.0-node\r\n\r\n".to_owned())),
+            "malformed answer",
+        ),
+        (Box::new(|_| Reply::Raw(String::new())), "connection closed"),
+        (
+            Box::new(|_| Reply::Raw(http("404 Not Found", LAST, ""))),
+            "HTTP 404",
+        ),
+        (
+            Box::new(|_| {
+                Reply::Raw("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{}".to_owned())
+            }),
+            "connection closed",
+        ),
+        (
+            Box::new(|_| {
+                Reply::Raw(format!(
+                    "HTTP/1.1 200 OK\r\nX: {}\r\n\r\n",
+                    "x".repeat(1 << 20)
+                ))
+            }),
             "malformed answer",
         ),
         (Box::new(|_| Reply::Silent), "timeout"),
@@ -159,10 +231,16 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
         1 => Reply::After(Duration::ZERO),
         _ => replies[number / 2 % replies.len()].0(id),
     });
-    let mut plan = plan(&server, 2 * kinds.len() as u32, 1, None).as_ref().clone();
+    let mut plan = plan(&server, 2 * kinds.len() as u32, 1, None)
+        .as_ref()
+        .clone();
     plan.timeout = Duration::from_secs(2);
     let measured = measure(&Rc::new(plan));
-    let failed: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
+    let failed: Vec<Option<&str>> = measured
+        .samples
+        .iter()
+        .map(|sample| sample.failure.as_deref())
+        .collect();
     for (pair, kind) in failed.chunks(2).zip(kinds) {
         assert_eq!(pair, [Some(kind), None], "all: {failed:?}");
     }
@@ -170,18 +248,29 @@ fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
 
 #[test]
 fn a_node_that_limits_requests_is_given_time_and_its_refusals_are_counted_apart() {
-    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":429,"message":"Too many requests"}}"#;
+    let refusal =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":429,"message":"Too many requests"}}"#;
     let server = Server::start(move |number, _| match number {
-        3 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 1\r\n", "slow down")),
+        3 => Reply::Raw(http(
+            "429 Too Many Requests",
+            "Retry-After: 1\r\n",
+            "slow down",
+        )),
         5 => Reply::Raw(http("200 OK", "", refusal)),
         _ => Reply::After(Duration::ZERO),
     });
     let measured = measure(&plan(&server, 10, 1, None));
     let summary = measured.summary(0);
-    assert_eq!((summary.successes, summary.refused, summary.failures.len()), (10, 2, 0));
+    assert_eq!(
+        (summary.successes, summary.refused, summary.failures.len()),
+        (10, 2, 0)
+    );
     // The wait is no latency: that counts from the last time that the request was sent.
     let after = |place: usize| measured.samples[place].at_ns - measured.samples[place - 1].at_ns;
-    assert!(after(3) >= 1_000_000_000 && after(4) >= 500_000_000, "{measured:?}");
+    assert!(
+        after(3) >= 1_000_000_000 && after(4) >= 500_000_000,
+        "{measured:?}"
+    );
 }
 
 #[test]
@@ -189,18 +278,28 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
     let server = Server::start(|_, _| Reply::Silent);
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
     // What was just given back is not listened on.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
     assert_eq!((summary.failures["no connection"], summary.refused), (1, 3));
-    assert!(clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000), "it is not asked at once again");
+    assert!(
+        clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
+        "it is not asked at once again"
+    );
 }
 
 #[test]
 fn errors_of_a_server_are_given_time_and_counted_by_kind() {
     let server = Server::start(|number, _| match number {
-        2 => Reply::Raw(http("503 Service Unavailable", "Retry-After: 1\r\nConnection: close\r\n", "")),
+        2 => Reply::Raw(http(
+            "503 Service Unavailable",
+            "Retry-After: 1\r\nConnection: close\r\n",
+            "",
+        )),
         3 | 6 => Reply::Raw(http("502 Bad Gateway", LAST, "")),
         _ => Reply::After(Duration::ZERO),
     });
@@ -208,30 +307,61 @@ fn errors_of_a_server_are_given_time_and_counted_by_kind() {
     let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
     let kinds = [("HTTP 502".to_owned(), 2), ("HTTP 503".to_owned(), 1)];
     assert_eq!(measured.refusals, BTreeMap::from(kinds));
-    let refused: Vec<u32> = measured.samples.iter().map(|sample| sample.refused).collect();
+    let refused: Vec<u32> = measured
+        .samples
+        .iter()
+        .map(|sample| sample.refused)
+        .collect();
     assert_eq!(refused, [0, 0, 2, 0, 1, 0]);
     let waited = measured.samples[2].at_ns - measured.samples[1].at_ns;
-    assert!(waited >= 2_000_000_000, "what the node asked for, then a second: {waited}");
+    assert!(
+        waited >= 2_000_000_000,
+        "what the node asked for, then a second: {waited}"
+    );
     let latency = measured.samples[2].latency_ns().unwrap();
-    assert!(latency < waited, "the wait is no part of it: {latency} of {waited}");
+    assert!(
+        latency < waited,
+        "the wait is no part of it: {latency} of {waited}"
+    );
 }
 
 #[test]
 fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it() {
     let server = Server::start(|number, _| match number {
-        10 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 1\r\nConnection: close\r\n", "")),
+        10 => Reply::Raw(http(
+            "429 Too Many Requests",
+            "Retry-After: 1\r\nConnection: close\r\n",
+            "",
+        )),
         _ => Reply::After(Duration::ZERO),
     });
     let measured = measure(&plan(&server, 200, 8, Some(100.0)));
     let summary = measured.summary(0);
     let held = summary.failures["not sent before Retry-After was over"];
-    assert_eq!((summary.failures["rate limited"], summary.successes + held), (1, 199));
+    assert_eq!(
+        (summary.failures["rate limited"], summary.successes + held),
+        (1, 199)
+    );
     // A second of a hundred a second; an answer that is late makes them fewer.
     assert!((50..=101).contains(&held), "{:?}", summary.failures);
-    assert_eq!(server.took.lock().unwrap().len() as u64, summary.successes, "the others were not sent");
-    let first = measured.samples.iter().position(|sample| sample.failure.as_deref() == Some("rate limited")).unwrap();
-    let (pause, after) = (measured.samples[first].at_ns, &measured.samples[first + 1..]);
-    let resumed = after.iter().find(|sample| sample.at_ns > pause + 1_500_000_000).unwrap();
+    assert_eq!(
+        server.took.lock().unwrap().len() as u64,
+        summary.successes,
+        "the others were not sent"
+    );
+    let first = measured
+        .samples
+        .iter()
+        .position(|sample| sample.failure.as_deref() == Some("rate limited"))
+        .unwrap();
+    let (pause, after) = (
+        measured.samples[first].at_ns,
+        &measured.samples[first + 1..],
+    );
+    let resumed = after
+        .iter()
+        .find(|sample| sample.at_ns > pause + 1_500_000_000)
+        .unwrap();
     assert!(resumed.failure.is_none(), "it goes on: {resumed:?}");
 }
 
@@ -243,37 +373,77 @@ fn a_stall_that_ends_in_an_error_without_retry_after_holds_nothing_back() {
         _ => Reply::After(Duration::ZERO),
     });
     let summary = measure(&plan(&server, 100, 1, Some(50.0))).summary(0);
-    assert_eq!(summary.failures, BTreeMap::from([("HTTP 503".to_owned(), 1)]));
-    assert!(summary.latency.unwrap().p90 > 300.0, "what was due during the stall counts its wait: {summary:?}");
+    assert_eq!(
+        summary.failures,
+        BTreeMap::from([("HTTP 503".to_owned(), 1)])
+    );
+    assert!(
+        summary.latency.unwrap().p90 > 300.0,
+        "what was due during the stall counts its wait: {summary:?}"
+    );
 }
 
 #[test]
 fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
     let server = Server::start(|number, _| match number {
-        10 => Reply::Raw(http("429 Too Many Requests", "Retry-After: 60\r\nConnection: close\r\n", "")),
+        10 => Reply::Raw(http(
+            "429 Too Many Requests",
+            "Retry-After: 60\r\nConnection: close\r\n",
+            "",
+        )),
         _ => Reply::After(Duration::ZERO),
     });
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
-    plan.arms.push(Arm { name: "b".to_owned() });
+    plan.arms.push(Arm {
+        name: "b".to_owned(),
+    });
     plan.links.push(plan.links[0].clone());
-    plan.cells.push(PlanCell { arm: 1, link: 1, ..plan.cells[0].clone() });
-    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
-    let held = |sample: &&Sample| sample.failure.as_deref() == Some("not sent before Retry-After was over");
-    assert_eq!(measured.samples.iter().filter(held).count(), 40 - 11, "none was sent, over neither link");
+    plan.cells.push(PlanCell {
+        arm: 1,
+        link: 1,
+        ..plan.cells[0].clone()
+    });
+    let measured = Engine::new(&plan, None)
+        .unwrap()
+        .run(&Rc::new(plan))
+        .unwrap();
+    let held = |sample: &&Sample| {
+        sample.failure.as_deref() == Some("not sent before Retry-After was over")
+    };
+    assert_eq!(
+        measured.samples.iter().filter(held).count(),
+        40 - 11,
+        "none was sent, over neither link"
+    );
 }
 
 #[test]
 fn a_request_whose_time_is_over_is_not_sent_and_costs_no_connection() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let plan = plan(&server, 1, 1, None);
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .unwrap();
     let (late, good) = LocalSet::new().block_on(&runtime, async {
-        let (mut connections, mut decoder) = (Connections::new(&plan, None), Decoder::new().unwrap());
+        let (mut connections, mut decoder) =
+            (Connections::new(&plan, None), Decoder::new().unwrap());
         let cell = &plan.cells[0];
         connections.open(&plan, cell).await;
-        let over = Plan { timeout: Duration::ZERO, ..plan.as_ref().clone() };
-        let late = connections.exchange(&over, cell, 0, &mut decoder, clock::uptime()).await;
-        (late, connections.exchange(&plan, cell, 1, &mut decoder, clock::uptime()).await)
+        let over = Plan {
+            timeout: Duration::ZERO,
+            ..plan.as_ref().clone()
+        };
+        let late = connections
+            .exchange(&over, cell, 0, &mut decoder, clock::uptime())
+            .await;
+        (
+            late,
+            connections
+                .exchange(&plan, cell, 1, &mut decoder, clock::uptime())
+                .await,
+        )
     });
     assert_eq!(late.unwrap_err(), crate::failure::Failure::Timeout);
     assert!(good.is_ok() && server.took.lock().unwrap().len() == 1);
@@ -288,13 +458,24 @@ fn an_open_loop_uses_few_connections_and_has_one_before_it_begins() {
     // workers sends. Each had its connection from its sending on, until its answer was there.
     let under_way = |sample: &Sample| {
         let queued = sample.phases.unwrap()[0];
-        (sample.at_ns + queued, sample.at_ns + sample.latency_ns().unwrap())
+        (
+            sample.at_ns + queued,
+            sample.at_ns + sample.latency_ns().unwrap(),
+        )
     };
     let times: Vec<(u64, u64)> = measured.samples.iter().map(under_way).collect();
-    let at = |moment: u64| times.iter().filter(|(from, to)| (*from..=*to).contains(&moment)).count();
+    let at = |moment: u64| {
+        times
+            .iter()
+            .filter(|(from, to)| (*from..=*to).contains(&moment))
+            .count()
+    };
     let most = times.iter().map(|(from, _)| at(*from)).max().unwrap();
     let made = server.connections.load(Ordering::SeqCst);
-    assert!(made <= most, "{made} connections for {most} requests at the same time");
+    assert!(
+        made <= most,
+        "{made} connections for {most} requests at the same time"
+    );
     assert_eq!(measured.samples[0].phases.unwrap()[1], 0);
 }
 
@@ -307,10 +488,24 @@ fn what_is_under_way_when_a_run_ends_early_is_waited_for_and_kept() {
     });
     let plan = plan(&server, 1000, 2, None);
     let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
-    assert_eq!(measured.stopped_by.as_deref(), Some("a node that wants no requests for 1 h 0 min"));
-    let failures: Vec<Option<&str>> = measured.samples.iter().map(|sample| sample.failure.as_deref()).collect();
-    assert_eq!(failures.len(), 2, "no further request was sent: {failures:?}");
-    assert!(failures.contains(&None) && failures.contains(&Some("rate limited")), "{failures:?}");
+    assert_eq!(
+        measured.stopped_by.as_deref(),
+        Some("a node that wants no requests for 1 h 0 min")
+    );
+    let failures: Vec<Option<&str>> = measured
+        .samples
+        .iter()
+        .map(|sample| sample.failure.as_deref())
+        .collect();
+    assert_eq!(
+        failures.len(),
+        2,
+        "no further request was sent: {failures:?}"
+    );
+    assert!(
+        failures.contains(&None) && failures.contains(&Some("rate limited")),
+        "{failures:?}"
+    );
 }
 
 #[test]
@@ -321,7 +516,10 @@ fn a_node_that_names_no_wait_is_not_asked_at_once() {
     });
     let begun = clock::uptime();
     let summary = measure(&plan(&server, 1, 1, None)).summary(0);
-    assert!((summary.successes, summary.refused) == (1, 2) && clock::uptime() - begun >= Duration::from_millis(1500));
+    assert!(
+        (summary.successes, summary.refused) == (1, 2)
+            && clock::uptime() - begun >= Duration::from_millis(1500)
+    );
 }
 
 #[test]
@@ -341,12 +539,18 @@ fn a_node_that_does_not_accept_costs_its_timeout_once_before_a_run() {
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    plan.links[0].shape = Shape { added: Duration::from_secs(60), rate: None };
+    plan.links[0].shape = Shape {
+        added: Duration::from_secs(60),
+        rate: None,
+    };
     plan.links[0].endpoint = Endpoint::read(&format!("http://{address}")).unwrap();
     plan.cells = vec![plan.cells[0].clone(); 100];
     (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
     let begun = clock::uptime();
-    let measured = Engine::new(&plan, None).unwrap().run(&Rc::new(plan)).unwrap();
+    let measured = Engine::new(&plan, None)
+        .unwrap()
+        .run(&Rc::new(plan))
+        .unwrap();
     // A hundred times would be forty seconds.
     assert!(measured.samples.is_empty() && clock::uptime() - begun < Duration::from_secs(20));
 }

@@ -33,11 +33,20 @@ pub(crate) struct Shape {
 impl Shape {
     /// Reads `30ms` or `30ms@20Mbit`. `None` if it is neither, or beyond what a link may be.
     pub(crate) fn read(text: &str) -> Option<Shape> {
-        let (added, rate) = text.split_once('@').map_or((text, None), |(added, rate)| (added, Some(rate)));
-        let added = parse_time(added).ok().filter(|added| *added <= Duration::from_secs(60))?;
-        let Some(rate) = rate else { return Some(Shape { added, rate: None }) };
+        let (added, rate) = text
+            .split_once('@')
+            .map_or((text, None), |(added, rate)| (added, Some(rate)));
+        let added = parse_time(added)
+            .ok()
+            .filter(|added| *added <= Duration::from_secs(60))?;
+        let Some(rate) = rate else {
+            return Some(Shape { added, rate: None });
+        };
         let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
-        (0.01..=1e5).contains(&megabits).then_some(Shape { added, rate: Some(megabits * 1e6) })
+        (0.01..=1e5).contains(&megabits).then_some(Shape {
+            added,
+            rate: Some(megabits * 1e6),
+        })
     }
 
     /// Whether it adds nothing.
@@ -49,7 +58,8 @@ impl Shape {
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "+{} ms", self.added.as_secs_f64() * 1e3)?;
-        self.rate.map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
+        self.rate
+            .map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
     }
 }
 
@@ -68,14 +78,24 @@ struct Way {
 impl Way {
     fn new(shape: Shape) -> Way {
         let timer = Box::pin(sleep(Duration::ZERO));
-        Way { shape, pieces: VecDeque::new(), held: 0, free: Duration::ZERO, timer }
+        Way {
+            shape,
+            pieces: VecDeque::new(),
+            held: 0,
+            free: Duration::ZERO,
+            timer,
+        }
     }
 
     fn put(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE) {
-            let takes = self.shape.rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            let takes = self
+                .shape
+                .rate
+                .map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
             self.free = self.free.max(clock::uptime()) + Duration::from_secs_f64(takes);
-            self.pieces.push_back((self.free + self.shape.added / 2, piece.to_vec()));
+            self.pieces
+                .push_back((self.free + self.shape.added / 2, piece.to_vec()));
         }
         self.held += bytes.len();
     }
@@ -83,7 +103,9 @@ impl Way {
     /// The first piece once it has arrived.
     fn poll_arrived(&mut self, cx: &mut Context<'_>) -> Poll<&mut Vec<u8>> {
         loop {
-            let Some((at, _)) = self.pieces.front() else { return Poll::Pending };
+            let Some((at, _)) = self.pieces.front() else {
+                return Poll::Pending;
+            };
             let left = at.saturating_sub(clock::uptime());
             if left.is_zero() {
                 break;
@@ -96,7 +118,9 @@ impl Way {
             self.timer.as_mut().reset(Instant::now() + left - TIMER);
             ready!(self.timer.as_mut().poll(cx));
         }
-        self.pieces.front_mut().map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
+        self.pieces
+            .front_mut()
+            .map_or(Poll::Pending, |(_, piece)| Poll::Ready(piece))
     }
 
     /// So many bytes of the first piece were passed on.
@@ -121,7 +145,12 @@ pub(crate) struct Shaped<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
     pub(crate) fn new(stream: S, shape: Shape) -> Shaped<S> {
-        Shaped { stream, from_node: Way::new(shape), to_node: Way::new(shape), ended: false }
+        Shaped {
+            stream,
+            from_node: Way::new(shape),
+            to_node: Way::new(shape),
+            ended: false,
+        }
     }
 
     /// Takes what the node has sent.
@@ -154,7 +183,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shaped<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if let Poll::Ready(given) = self.poll_give(cx) {
             given?;
         }
@@ -171,7 +204,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Shaped<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Shaped<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if self.to_node.held >= ON_THE_WAY {
             ready!(self.poll_give(cx))?;
         }
@@ -223,10 +260,24 @@ mod tests {
 
     #[test]
     fn links_are_read_as_they_are_written() {
-        let read = |text| Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()));
+        let read = |text| {
+            Shape::read(text).map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
+        };
         assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
-        assert_eq!(read("0ms@0.5Mbit"), Some((0, Some(5e5), "+0 ms 0.5 Mbit/s".to_owned())));
-        for bad in ["", "30", "30ms@", "30ms@20", "2m", "1ms@0Mbit", "1ms@NaNMbit", "@1Mbit"] {
+        assert_eq!(
+            read("0ms@0.5Mbit"),
+            Some((0, Some(5e5), "+0 ms 0.5 Mbit/s".to_owned()))
+        );
+        for bad in [
+            "",
+            "30",
+            "30ms@",
+            "30ms@20",
+            "2m",
+            "1ms@0Mbit",
+            "1ms@NaNMbit",
+            "@1Mbit",
+        ] {
             assert_eq!(Shape::read(bad), None, "{bad}");
         }
     }
@@ -234,10 +285,24 @@ mod tests {
     #[test]
     fn bytes_arrive_after_the_added_time_at_the_rate_of_the_link() {
         let ms = Duration::from_millis;
-        let within = |took: Duration, from: u64| assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}");
-        within(took(Shape { added: ms(60), rate: None }), 60);
+        let within = |took: Duration, from: u64| {
+            assert!(took >= ms(from) && took < ms(from + 3000), "{took:?}")
+        };
+        within(
+            took(Shape {
+                added: ms(60),
+                rate: None,
+            }),
+            60,
+        );
         // 800,000 bits at 4 Mbit/s are 200 ms in each direction.
-        within(took(Shape { added: ms(30), rate: Some(4e6) }), 430);
+        within(
+            took(Shape {
+                added: ms(30),
+                rate: Some(4e6),
+            }),
+            430,
+        );
         within(took(Shape::default()), 0);
     }
 }

@@ -57,7 +57,9 @@ impl Chain {
         patience: Patience,
     ) -> Result<Exchanged, Failure> {
         // A client that asks often has its connections and subscriptions.
-        timeout(patience.timeout, self.ready(talk, way)).await.map_err(|_| Failure::Timeout)??;
+        timeout(patience.timeout, self.ready(talk, way))
+            .await
+            .map_err(|_| Failure::Timeout)??;
         talk.forget_news();
         let (begun, mut meter, mut apart) = (clock::uptime(), Meter::default(), Duration::ZERO);
         for place in 0..times {
@@ -71,7 +73,9 @@ impl Chain {
                 apart += clock::uptime().saturating_sub(paused);
             }
             let work = self.once(talk, (way, act), patience, &mut meter);
-            timeout(patience.timeout, work).await.map_err(|_| Failure::Timeout)??;
+            timeout(patience.timeout, work)
+                .await
+                .map_err(|_| Failure::Timeout)??;
         }
         Ok(meter.exchanged(clock::uptime().saturating_sub(begun + apart)))
     }

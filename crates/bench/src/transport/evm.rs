@@ -55,20 +55,40 @@ pub(super) struct Evm {
 impl Evm {
     /// A chain that is only read.
     pub(super) fn read_only(id: &str) -> Evm {
-        Evm { id: id.to_owned(), contract: None, value: 0, unsure: false }
+        Evm {
+            id: id.to_owned(),
+            contract: None,
+            value: 0,
+            unsure: false,
+        }
     }
 
     /// Deploys the contract on the chain with that id; the node signs for `payer`.
     ///
     /// # Errors
     /// The node refuses, or the contract is not there in time.
-    pub(super) async fn deploy(talk: &mut Talk, (id, payer): (&str, &str), patience: Patience) -> Result<Evm, Failure> {
+    pub(super) async fn deploy(
+        talk: &mut Talk,
+        (id, payer): (&str, &str),
+        patience: Patience,
+    ) -> Result<Evm, Failure> {
         let meter = &mut Meter::default();
-        let transaction = json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
-        let hash = talk.call(Way::Http, "eth_sendTransaction", &transaction, meter).await?;
+        let transaction =
+            json!([{"from": payer, "data": format!("0x{DEPLOYMENT}{CONTRACT}"), "gas": GAS}]);
+        let hash = talk
+            .call(Way::Http, "eth_sendTransaction", &transaction, meter)
+            .await?;
         let receipt = timeout(patience.timeout, async {
             loop {
-                match talk.call(Way::Http, "eth_getTransactionReceipt", &json!([hash]), meter).await {
+                match talk
+                    .call(
+                        Way::Http,
+                        "eth_getTransactionReceipt",
+                        &json!([hash]),
+                        meter,
+                    )
+                    .await
+                {
                     // A node that indexes its transactions has no receipts until it has.
                     Err(Failure::Missing | Failure::Rpc(_)) => patience.next_poll().await,
                     other => return other,
@@ -76,9 +96,17 @@ impl Evm {
             }
         });
         let receipt = receipt.await.map_err(|_| Failure::Timeout)??;
-        let address = receipt.get("contractAddress").and_then(Value::as_str).ok_or(Failure::Wrong)?;
+        let address = receipt
+            .get("contractAddress")
+            .and_then(Value::as_str)
+            .ok_or(Failure::Wrong)?;
         let contract = Some((payer.to_owned(), address.to_owned()));
-        Ok(Evm { id: id.to_owned(), contract, value: 0, unsure: false })
+        Ok(Evm {
+            id: id.to_owned(),
+            contract,
+            value: 0,
+            unsure: false,
+        })
     }
 
     /// Whether there is something to write to.
@@ -93,24 +121,38 @@ impl Evm {
 
     pub(super) async fn ready(&mut self, talk: &mut Talk, way: Way) -> Result<(), Failure> {
         if self.unsure && self.contract.is_some() {
-            let stored = self.stored(talk, Way::HttpNew, &mut Meter::default()).await?;
-            let number = stored.as_str().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+            let stored = self
+                .stored(talk, Way::HttpNew, &mut Meter::default())
+                .await?;
+            let number = stored
+                .as_str()
+                .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
             self.value = number.ok_or(Failure::Wrong)?;
             self.unsure = false;
         }
         // A node may give a receipt a moment before its newest state is that after the write.
         let writes = self.contract.is_some();
-        while writes && self.read(talk, Way::HttpNew, &mut Meter::default()).await == Err(Failure::Wrong) {
+        while writes
+            && self.read(talk, Way::HttpNew, &mut Meter::default()).await == Err(Failure::Wrong)
+        {
             sleep(NEXT_LOOK).await;
         }
         if talk.connect(way).await? {
             // Its address is another one: before anything is written there, it must be of the same chain.
-            let id = talk.call(way, "eth_chainId", &json!([]), &mut Meter::default()).await?;
+            let id = talk
+                .call(way, "eth_chainId", &json!([]), &mut Meter::default())
+                .await?;
             if id.as_str() != Some(self.id.as_str()) {
                 return Err(Failure::OtherChain);
             }
             if self.contract.is_some() {
-                talk.call(way, "eth_subscribe", &json!(["newHeads"]), &mut Meter::default()).await?;
+                talk.call(
+                    way,
+                    "eth_subscribe",
+                    &json!(["newHeads"]),
+                    &mut Meter::default(),
+                )
+                .await?;
             }
         }
         Ok(())
@@ -129,10 +171,17 @@ impl Evm {
         let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
-        let hash = talk.call(way, "eth_sendTransaction", &transaction, meter).await?;
+        let hash = talk
+            .call(way, "eth_sendTransaction", &transaction, meter)
+            .await?;
         loop {
-            match talk.call(way, "eth_getTransactionReceipt", &json!([hash]), meter).await {
-                Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => break,
+            match talk
+                .call(way, "eth_getTransactionReceipt", &json!([hash]), meter)
+                .await
+            {
+                Ok(receipt) if receipt.get("status").and_then(Value::as_str) == Some("0x1") => {
+                    break;
+                }
                 Ok(_) => return Err(Failure::Wrong),
                 Err(Failure::Missing) if way == Way::WebSocket => {
                     if let Ok(heard) = timeout(NO_HEAD, talk.notified(meter)).await {
@@ -148,17 +197,39 @@ impl Evm {
     }
 
     /// Reads what is stored, which must be what was written; without a contract, the newest block.
-    pub(super) async fn read(&self, talk: &mut Talk, way: Way, meter: &mut Meter) -> Result<(), Failure> {
+    pub(super) async fn read(
+        &self,
+        talk: &mut Talk,
+        way: Way,
+        meter: &mut Meter,
+    ) -> Result<(), Failure> {
         let stored = self.stored(talk, way, meter).await?;
         let is = format!("0x{:064x}", self.value);
-        if self.contract.is_none() || stored.as_str() == Some(is.as_str()) { Ok(()) } else { Err(Failure::Wrong) }
+        if self.contract.is_none() || stored.as_str() == Some(is.as_str()) {
+            Ok(())
+        } else {
+            Err(Failure::Wrong)
+        }
     }
 
     async fn stored(&self, talk: &mut Talk, way: Way, meter: &mut Meter) -> Result<Value, Failure> {
         let Some((_, contract)) = &self.contract else {
-            return talk.call(way, "eth_getBlockByNumber", &json!(["latest", false]), meter).await;
+            return talk
+                .call(
+                    way,
+                    "eth_getBlockByNumber",
+                    &json!(["latest", false]),
+                    meter,
+                )
+                .await;
         };
-        talk.call(way, "eth_call", &json!([{"to": contract, "data": "0x"}, "latest"]), meter).await
+        talk.call(
+            way,
+            "eth_call",
+            &json!([{"to": contract, "data": "0x"}, "latest"]),
+            meter,
+        )
+        .await
     }
 }
 
@@ -168,9 +239,17 @@ mod tests {
 
     #[test]
     fn lengths_and_jumps_of_the_bytecode_are_those_of_its_source() {
-        let byte = |code: &str, at: usize| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).unwrap();
+        let byte =
+            |code: &str, at: usize| u8::from_str_radix(&code[2 * at..2 * at + 2], 16).unwrap();
         assert_eq!((CONTRACT.len() / 2, DEPLOYMENT.len() / 2), (0x17, 0x0c));
-        assert_eq!((byte(DEPLOYMENT, 1), byte(DEPLOYMENT, 3), byte(DEPLOYMENT, 8)), (0x17, 0x0c, 0x17));
+        assert_eq!(
+            (
+                byte(DEPLOYMENT, 1),
+                byte(DEPLOYMENT, 3),
+                byte(DEPLOYMENT, 8)
+            ),
+            (0x17, 0x0c, 0x17)
+        );
         // The jump leads to the JUMPDEST.
         assert_eq!(byte(CONTRACT, usize::from(byte(CONTRACT, 2))), 0x5b);
     }

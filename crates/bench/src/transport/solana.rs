@@ -46,7 +46,11 @@ impl Solana {
     /// The node gives no lamports, or a write is not done in time.
     pub(super) async fn funded(talk: &mut Talk, patience: Patience) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
-        let seed = || ring::rand::generate::<[u8; 32]>(&random).map(|seed| seed.expose()).map_err(|_| Failure::Wrong);
+        let seed = || {
+            ring::rand::generate::<[u8; 32]>(&random)
+                .map(|seed| seed.expose())
+                .map_err(|_| Failure::Wrong)
+        };
         let payer = Ed25519KeyPair::from_seed_unchecked(&seed()?).map_err(|_| Failure::Wrong)?;
         let (target, blockhash) = (seed()?, [0; 32]);
         let mut solana = Solana {
@@ -61,12 +65,23 @@ impl Solana {
         };
         let address = bs58::encode(solana.payer.public_key().as_ref()).into_string();
         let meter = &mut Meter::default();
-        let signature = talk.call(Way::Http, "requestAirdrop", &json!([address, AIRDROP]), meter).await?;
-        solana.polled(talk, Way::Http, (&signature, patience), meter).await?;
+        let signature = talk
+            .call(
+                Way::Http,
+                "requestAirdrop",
+                &json!([address, AIRDROP]),
+                meter,
+            )
+            .await?;
+        solana
+            .polled(talk, Way::Http, (&signature, patience), meter)
+            .await?;
         solana.ready(talk, Way::Http).await?;
         let transaction = solana.transfer(FIRST);
         let signature = send(talk, Way::Http, &transaction, meter).await?;
-        solana.polled(talk, Way::Http, (&signature, patience), meter).await?;
+        solana
+            .polled(talk, Way::Http, (&signature, patience), meter)
+            .await?;
         solana.lamports = FIRST;
         Ok(solana)
     }
@@ -81,9 +96,21 @@ impl Solana {
         let now = clock::uptime();
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
-            let latest = talk.call(Way::HttpNew, "getLatestBlockhash", &options, &mut Meter::default()).await?;
-            let text = latest.pointer("/value/blockhash").and_then(Value::as_str).ok_or(Failure::Wrong)?;
-            bs58::decode(text).onto(&mut self.blockhash).map_err(|_| Failure::Wrong)?;
+            let latest = talk
+                .call(
+                    Way::HttpNew,
+                    "getLatestBlockhash",
+                    &options,
+                    &mut Meter::default(),
+                )
+                .await?;
+            let text = latest
+                .pointer("/value/blockhash")
+                .and_then(Value::as_str)
+                .ok_or(Failure::Wrong)?;
+            bs58::decode(text)
+                .onto(&mut self.blockhash)
+                .map_err(|_| Failure::Wrong)?;
             self.blockhash_at = now;
         }
         Ok(())
@@ -93,9 +120,15 @@ impl Solana {
         self.renew(talk).await?;
         let meter = &mut Meter::default();
         if self.unsure {
-            let options = json!([bs58::encode(self.target).into_string(), {"commitment": "processed"}]);
-            let balance = talk.call(Way::HttpNew, "getBalance", &options, meter).await?;
-            self.lamports = balance.get("value").and_then(Value::as_u64).ok_or(Failure::Wrong)?;
+            let options =
+                json!([bs58::encode(self.target).into_string(), {"commitment": "processed"}]);
+            let balance = talk
+                .call(Way::HttpNew, "getBalance", &options, meter)
+                .await?;
+            self.lamports = balance
+                .get("value")
+                .and_then(Value::as_u64)
+                .ok_or(Failure::Wrong)?;
             self.unsure = false;
         }
         if way == Way::WebSocket {
@@ -124,14 +157,22 @@ impl Solana {
         let transaction = self.transfer(lamports);
         if way != Way::WebSocket {
             let signature = send(talk, way, &transaction, meter).await?;
-            self.polled(talk, way, (&signature, patience), meter).await?;
+            self.polled(talk, way, (&signature, patience), meter)
+                .await?;
         } else {
-            let signature = transaction.get(1..65).map(|bytes| bs58::encode(bytes).into_string());
+            let signature = transaction
+                .get(1..65)
+                .map(|bytes| bs58::encode(bytes).into_string());
             let options = json!([signature, {"commitment": "processed"}]);
-            let subscription = talk.call(way, "signatureSubscribe", &options, meter).await?;
+            let subscription = talk
+                .call(way, "signatureSubscribe", &options, meter)
+                .await?;
             send(talk, Way::Http, &transaction, meter).await?;
             let result = reported(talk, &subscription, meter, |_| true).await?;
-            if result.pointer("/value/err").is_some_and(|error| !error.is_null()) {
+            if result
+                .pointer("/value/err")
+                .is_some_and(|error| !error.is_null())
+            {
                 return Err(Failure::Wrong);
             }
         }
@@ -152,7 +193,9 @@ impl Solana {
         let transaction = self.transfer(lamports);
         if way == Way::WebSocket {
             send(talk, Way::Http, &transaction, meter).await?;
-            let has = |result: &Value| result.pointer("/value/lamports").and_then(Value::as_u64) == Some(after);
+            let has = |result: &Value| {
+                result.pointer("/value/lamports").and_then(Value::as_u64) == Some(after)
+            };
             reported(talk, &self.subscription, meter, has).await?;
         } else {
             send(talk, way, &transaction, meter).await?;
@@ -186,13 +229,17 @@ impl Solana {
     ) -> Result<(), Failure> {
         let begun = clock::uptime();
         loop {
-            let statuses = talk.call(way, "getSignatureStatuses", &json!([[signature]]), meter).await?;
+            let statuses = talk
+                .call(way, "getSignatureStatuses", &json!([[signature]]), meter)
+                .await?;
             match statuses.pointer("/value/0") {
                 Some(status) if status.is_object() => {
                     let failed = status.get("err").is_some_and(|error| !error.is_null());
                     return if failed { Err(Failure::Wrong) } else { Ok(()) };
                 }
-                _ if clock::uptime().saturating_sub(begun) > patience.timeout => return Err(Failure::Timeout),
+                _ if clock::uptime().saturating_sub(begun) > patience.timeout => {
+                    return Err(Failure::Timeout);
+                }
                 _ => patience.next_poll().await,
             }
         }
@@ -216,9 +263,20 @@ impl Solana {
 }
 
 /// Sends a transaction: its signature.
-async fn send(talk: &mut Talk, way: Way, transaction: &[u8], meter: &mut Meter) -> Result<Value, Failure> {
+async fn send(
+    talk: &mut Talk,
+    way: Way,
+    transaction: &[u8],
+    meter: &mut Meter,
+) -> Result<Value, Failure> {
     let options = json!({"encoding": "base64", "skipPreflight": true});
-    talk.call(way, "sendTransaction", &json!([STANDARD.encode(transaction), options]), meter).await
+    talk.call(
+        way,
+        "sendTransaction",
+        &json!([STANDARD.encode(transaction), options]),
+        meter,
+    )
+    .await
 }
 
 /// What the node reports to that subscription, once it is what is waited for.
@@ -231,7 +289,10 @@ async fn reported(
     loop {
         let news = talk.notified(meter).await?;
         let of = news.pointer("/params/subscription") == Some(subscription);
-        if let Some(result) = news.pointer("/params/result").filter(|result| of && is_it(result)) {
+        if let Some(result) = news
+            .pointer("/params/result")
+            .filter(|result| of && is_it(result))
+        {
             return Ok(result.clone());
         }
     }

@@ -53,7 +53,10 @@ impl Meter {
         let waited = took.saturating_sub(self.spent.iter().sum());
         Exchanged {
             phases: [waited, connect, tls, first_byte, transfer, decode],
-            decoded: Decoded { slot: None, bytes: false },
+            decoded: Decoded {
+                slot: None,
+                bytes: false,
+            },
             decode_cpu: self.decode_cpu,
             sent: self.sent,
             received: self.received,
@@ -61,7 +64,10 @@ impl Meter {
     }
 
     fn add(&mut self, phases: [Duration; 5]) {
-        self.spent.iter_mut().zip(phases).for_each(|(sum, phase)| *sum += phase);
+        self.spent
+            .iter_mut()
+            .zip(phases)
+            .for_each(|(sum, phase)| *sum += phase);
     }
 }
 
@@ -95,7 +101,17 @@ impl Talk {
     ) -> Talk {
         let (limit, timeout) = limits;
         let (links, news) = (BTreeMap::new(), VecDeque::new());
-        Talk { http, websocket, tls, limit, timeout, links, socket: None, news, id: 0 }
+        Talk {
+            http,
+            websocket,
+            tls,
+            limit,
+            timeout,
+            links,
+            socket: None,
+            news,
+            id: 0,
+        }
     }
 
     /// Gives up all connections: after a failure nothing is known of what is still to come on them.
@@ -111,7 +127,9 @@ impl Talk {
     /// As [`Link::open`] and [`Socket::open`], and [`Failure::Timeout`].
     pub(super) async fn connect(&mut self, way: Way) -> Result<bool, Failure> {
         let within = self.timeout;
-        timeout(within, self.connected(way)).await.map_err(|_| Failure::Timeout)?
+        timeout(within, self.connected(way))
+            .await
+            .map_err(|_| Failure::Timeout)?
     }
 
     async fn connected(&mut self, way: Way) -> Result<bool, Failure> {
@@ -131,20 +149,33 @@ impl Talk {
             Way::WebSocket if self.socket.is_some() => Ok(false),
             Way::WebSocket => {
                 self.news.clear();
-                self.socket = Some(Socket::open(&self.websocket, self.tls.as_ref(), self.limit).await?.link);
+                self.socket = Some(
+                    Socket::open(&self.websocket, self.tls.as_ref(), self.limit)
+                        .await?
+                        .link,
+                );
                 Ok(true)
             }
         }
     }
 
     async fn open(&self, way: Way) -> Result<Opened<Link>, Failure> {
-        Link::open(&LinkKind { way, ..self.http.clone() }, self.tls.as_ref()).await
+        Link::open(
+            &LinkKind {
+                way,
+                ..self.http.clone()
+            },
+            self.tls.as_ref(),
+        )
+        .await
     }
 
     /// Forgets what the node has reported on its own until now. It is read before anything is measured that has nothing to do with it.
     pub(super) fn forget_news(&mut self) {
         self.news.clear();
-        let Some(socket) = &mut self.socket else { return };
+        let Some(socket) = &mut self.socket else {
+            return;
+        };
         // What fails here fails again when it is used.
         while let Some(Ok(_)) = socket.next().now_or_never() {}
     }
@@ -161,7 +192,8 @@ impl Talk {
         meter: &mut Meter,
     ) -> Result<Value, Failure> {
         self.id += 1;
-        let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params}).to_string();
+        let body = json!({"jsonrpc": "2.0", "id": self.id, "method": method, "params": params})
+            .to_string();
         let within = self.timeout;
         let asked = async {
             match way {
@@ -172,7 +204,12 @@ impl Talk {
         timeout(within, asked).await.map_err(|_| Failure::Timeout)?
     }
 
-    async fn over_http(&mut self, way: Way, body: String, meter: &mut Meter) -> Result<Value, Failure> {
+    async fn over_http(
+        &mut self,
+        way: Way,
+        body: String,
+        meter: &mut Meter,
+    ) -> Result<Value, Failure> {
         let begun = clock::uptime();
         let (mut link, connect, tls) = match self.links.remove(&way) {
             Some(link) => (link, Duration::ZERO, Duration::ZERO),
@@ -189,8 +226,17 @@ impl Talk {
         let cpu = clock::thread_cpu();
         let value = result(&raw.body, self.id);
         meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
-        let phases = [raw.first_byte.saturating_sub(sent), raw.end.saturating_sub(raw.first_byte)];
-        meter.add([connect, tls, phases[0], phases[1], clock::uptime().saturating_sub(raw.end)]);
+        let phases = [
+            raw.first_byte.saturating_sub(sent),
+            raw.end.saturating_sub(raw.first_byte),
+        ];
+        meter.add([
+            connect,
+            tls,
+            phases[0],
+            phases[1],
+            clock::uptime().saturating_sub(raw.end),
+        ]);
         meter.sent += raw.sent;
         meter.received += raw.received;
         if way != Way::HttpNew {
@@ -201,7 +247,10 @@ impl Talk {
 
     async fn over_socket(&mut self, body: String, meter: &mut Meter) -> Result<Value, Failure> {
         let socket = self.socket.as_mut().ok_or(Failure::Closed)?;
-        let (begun, wire) = (clock::uptime(), (socket.wire.sent.get(), socket.wire.received.get()));
+        let (begun, wire) = (
+            clock::uptime(),
+            (socket.wire.sent.get(), socket.wire.received.get()),
+        );
         socket.plain.first_read.set(None);
         socket.send(body).await?;
         loop {
@@ -209,7 +258,11 @@ impl Talk {
             let first = socket.plain.first_read.replace(None).unwrap_or(heard.end);
             let cpu = clock::thread_cpu();
             let kind: Kind = serde_json::from_str(&heard.text).map_err(|_| Failure::Malformed)?;
-            let answer = if kind.method.is_some() { None } else { Some(result(heard.text.as_bytes(), self.id)) };
+            let answer = if kind.method.is_some() {
+                None
+            } else {
+                Some(result(heard.text.as_bytes(), self.id))
+            };
             meter.decode_cpu += clock::thread_cpu().saturating_sub(cpu);
             let Some(answer) = answer else {
                 let kept: usize = self.news.iter().map(|news| news.len()).sum();
@@ -261,17 +314,35 @@ mod tests {
     fn a_node_that_accepts_and_says_nothing_is_waited_for_no_longer_than_asked() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        let link = || LinkKind { endpoint: Endpoint::read(&url).unwrap(), shape: Shape::default(), way: Way::Http };
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        let link = || LinkKind {
+            endpoint: Endpoint::read(&url).unwrap(),
+            shape: Shape::default(),
+            way: Way::Http,
+        };
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .unwrap();
         let found = LocalSet::new().block_on(&runtime, async {
-            let mut talk = Talk::new((link(), link()), None, (1 << 20, Duration::from_millis(200)));
+            let mut talk = Talk::new(
+                (link(), link()),
+                None,
+                (1 << 20, Duration::from_millis(200)),
+            );
             let meter = &mut Meter::default();
             let both = async {
-                let called = talk.call(Way::Http, "eth_chainId", &json!([]), meter).await.map(drop);
+                let called = talk
+                    .call(Way::Http, "eth_chainId", &json!([]), meter)
+                    .await
+                    .map(drop);
                 (called, talk.connect(Way::WebSocket).await.map(drop))
             };
             timeout(Duration::from_secs(60), both).await
         });
-        assert_eq!(found.ok(), Some((Err(Failure::Timeout), Err(Failure::Timeout))));
+        assert_eq!(
+            found.ok(),
+            Some((Err(Failure::Timeout), Err(Failure::Timeout)))
+        );
     }
 }

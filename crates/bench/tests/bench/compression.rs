@@ -18,8 +18,25 @@ fn records_that_cannot_be_kept_are_measured_and_that_is_no_success() {
     });
     let folder = tempfile::tempdir().unwrap();
     let save = folder.path().join("none/kept.b64").display().to_string();
-    let words = ["compression", &node, "--codecs", "lz4", "--pace", "1ms", "-n", "50", "--save", &save];
+    let words = [
+        "compression",
+        &node,
+        "--codecs",
+        "lz4",
+        "--pace",
+        "1ms",
+        "-n",
+        "50",
+        "--save",
+        &save,
+    ];
     let (said, code) = bench(&words).unwrap();
-    assert!(code == 1 && said.contains("50 records, 50 measured"), "{said}");
-    assert!(said.contains("the records are not kept: --save ") && said.contains("none/kept.b64"), "{said}");
+    assert!(
+        code == 1 && said.contains("50 records, 50 measured"),
+        "{said}"
+    );
+    assert!(
+        said.contains("the records are not kept: --save ") && said.contains("none/kept.b64"),
+        "{said}"
+    );
 }

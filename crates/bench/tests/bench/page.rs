@@ -34,12 +34,20 @@ const CROWDED: &str = r##"(() => {
 
 /// Accounts by their address: so many bytes, half of them random.
 fn account(params: &Value) -> Value {
-    let address = bs58::decode(params[0].as_str().unwrap()).into_vec().unwrap();
+    let address = bs58::decode(params[0].as_str().unwrap())
+        .into_vec()
+        .unwrap();
     let mut random = fastrand::Rng::with_seed(u64::from(address[0]));
     let size = usize::from(address[0]) * 500;
-    let data: Vec<u8> = (0..size).map(|place| if place % 64 < 32 { random.u8(..) } else { 7 }).collect();
+    let data: Vec<u8> = (0..size)
+        .map(|place| if place % 64 < 32 { random.u8(..) } else { 7 })
+        .collect();
     let encoding = params[1]["encoding"].as_str().unwrap();
-    let data = if encoding == "base64" { data } else { zstd::encode_all(data.as_slice(), 3).unwrap() };
+    let data = if encoding == "base64" {
+        data
+    } else {
+        zstd::encode_all(data.as_slice(), 3).unwrap()
+    };
     json!({"context": {"slot": 9}, "value": {"data": [STANDARD.encode(data), encoding]}})
 }
 
@@ -62,14 +70,28 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
             _ => json!({"of": params}),
         })
     });
-    let accounts: Vec<String> = [2, 8, 20].map(|first| bs58::encode([first; 32]).into_string()).into();
+    let accounts: Vec<String> = [2, 8, 20]
+        .map(|first| bs58::encode([first; 32]).into_string())
+        .into();
     let accounts = accounts.join(",");
-    let evm = start(|method, _| Ok(if method == "eth_chainId" { json!("0x1") } else { json!({"number": "0x7"}) }));
+    let evm = start(|method, _| {
+        Ok(if method == "eth_chainId" {
+            json!("0x1")
+        } else {
+            json!({"number": "0x7"})
+        })
+    });
     let mut random = fastrand::Rng::with_seed(5);
     let record = |random: &mut fastrand::Rng| {
-        [vec![7; 80], (0..random.usize(60..900)).map(|_| random.u8(..)).collect()].concat()
+        [
+            vec![7; 80],
+            (0..random.usize(60..900)).map(|_| random.u8(..)).collect(),
+        ]
+        .concat()
     };
-    let records: Vec<String> = (0..300).map(|_| STANDARD.encode(record(&mut random))).collect();
+    let records: Vec<String> = (0..300)
+        .map(|_| STANDARD.encode(record(&mut random)))
+        .collect();
     let file = folder.join("records.b64").display().to_string();
     fs::write(&file, records.join("\n")).unwrap();
     let plan = folder.join("mix.toml").display().to_string();
@@ -78,13 +100,50 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
          [[request]]\nmethod = 'getSlot'\nweight = 2\n[[request]]\nmethod = 'getVersion'\n"
     );
     fs::write(&plan, mix).unwrap();
-    let few = ["--fetch", "40", "--latencies", "0,2ms", "--repeats", "1", "--dictionary", "4K"];
+    let few = [
+        "--fetch",
+        "40",
+        "--latencies",
+        "0,2ms",
+        "--repeats",
+        "1",
+        "--dictionary",
+        "4K",
+    ];
     vec![
-        words("encoding", &["encoding", &solana, "--accounts", &accounts, "--rounds", "60", "--links", "0ms,1ms"], 0),
+        words(
+            "encoding",
+            &[
+                "encoding",
+                &solana,
+                "--accounts",
+                &accounts,
+                "--rounds",
+                "60",
+                "--links",
+                "0ms,1ms",
+            ],
+            0,
+        ),
         words("nodes", &["nodes", &solana, &solana, "--rounds", "60"], 0),
         words("run", &["run", &plan], 0),
-        words("transport", &["transport", &evm, "--transports", "http,http-new", "--rounds", "20"], 0),
-        words("compression", &[["compression", "--files", &file].as_slice(), &few].concat(), 0),
+        words(
+            "transport",
+            &[
+                "transport",
+                &evm,
+                "--transports",
+                "http,http-new",
+                "--rounds",
+                "20",
+            ],
+            0,
+        ),
+        words(
+            "compression",
+            &[["compression", "--files", &file].as_slice(), &few].concat(),
+            0,
+        ),
     ]
 }
 
@@ -92,19 +151,38 @@ fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
 fn every_preset_has_a_page_that_fits_asks_for_nothing_and_begins_with_the_studys_tables() {
     let folder = tempfile::tempdir().unwrap();
     for (name, file) in results(folder.path()) {
-        let (file, page) = (file.display().to_string(), folder.path().join(format!("{name}.html")));
+        let (file, page) = (
+            file.display().to_string(),
+            folder.path().join(format!("{name}.html")),
+        );
         let words = ["report", &file, "--html", &page.display().to_string()];
         assert_eq!(bench(&words).unwrap(), (format!("{}\n", page.display()), 0));
         assert!(bench(&words).is_err(), "nothing is overwritten");
         let html = fs::read_to_string(&page).unwrap();
         assert!(!html.contains("<script>alert"), "what nodes say is text");
-        assert!(name == "compression" || html.contains("Latency over time"), "{name}");
-        assert_eq!(html.contains("getAccountInfo"), name == "encoding", "{name}");
+        assert!(
+            name == "compression" || html.contains("Latency over time"),
+            "{name}"
+        );
+        assert_eq!(
+            html.contains("getAccountInfo"),
+            name == "encoding",
+            "{name}"
+        );
         let first = html.find("class=\"chapter\"").expect("chapters");
-        assert!(html[first..].starts_with(r#"class="chapter" aria-labelledby="Head-study""#), "{name}");
+        assert!(
+            html[first..].starts_with(r#"class="chapter" aria-labelledby="Head-study""#),
+            "{name}"
+        );
         let whole = folder.path().join(name).display().to_string();
         bench(&["report", &file, "--html", &whole]).unwrap();
-        assert!(fs::read_dir(folder.path().join(name).join("tables")).unwrap().count() > 1, "{name}");
+        assert!(
+            fs::read_dir(folder.path().join(name).join("tables"))
+                .unwrap()
+                .count()
+                > 1,
+            "{name}"
+        );
         in_a_browser(name, &page);
     }
 }
@@ -122,12 +200,29 @@ fn in_a_browser(name: &str, page: &Path) {
     browser.evaluate("faultline.drawAll()").unwrap();
     for (width, dark) in [(400, true), (1280, false)] {
         browser.window(width, 900, dark).unwrap();
-        browser.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))").unwrap();
-        browser.screenshot(&pictures.join(format!("{name}-{width}.png")), true).unwrap();
-        assert_eq!(browser.evaluate(CROWDED).unwrap(), json!([]), "{name} {width}");
+        browser
+            .evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 300)))")
+            .unwrap();
+        browser
+            .screenshot(&pictures.join(format!("{name}-{width}.png")), true)
+            .unwrap();
+        assert_eq!(
+            browser.evaluate(CROWDED).unwrap(),
+            json!([]),
+            "{name} {width}"
+        );
     }
-    assert!(browser.evaluate("document.querySelectorAll('figure').length").unwrap().as_u64().unwrap() > 1);
+    assert!(
+        browser
+            .evaluate("document.querySelectorAll('figure').length")
+            .unwrap()
+            .as_u64()
+            .unwrap()
+            > 1
+    );
     assert_eq!(browser.complaints(), [""; 0]);
     assert_eq!(browser.requests().len(), 1, "{:?}", browser.requests());
-    browser.print(&pictures.join(format!("{name}.pdf"))).unwrap();
+    browser
+        .print(&pictures.join(format!("{name}.pdf")))
+        .unwrap();
 }

@@ -26,7 +26,10 @@ pub(crate) fn start(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'sta
     url
 }
 
-fn serve(stream: &TcpStream, answer: &(impl Fn(&str, &Value) -> Answer + ?Sized)) -> std::io::Result<()> {
+fn serve(
+    stream: &TcpStream,
+    answer: &(impl Fn(&str, &Value) -> Answer + ?Sized),
+) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     loop {
@@ -44,13 +47,18 @@ fn serve(stream: &TcpStream, answer: &(impl Fn(&str, &Value) -> Answer + ?Sized)
         reader.read_exact(&mut body)?;
         let asked: Value = serde_json::from_slice(&body)?;
         let mut said = json!({"jsonrpc": "2.0", "id": asked["id"]});
-        match answer(asked["method"].as_str().unwrap_or_default(), &asked["params"]) {
+        match answer(
+            asked["method"].as_str().unwrap_or_default(),
+            &asked["params"],
+        ) {
             Ok(result) => said["result"] = result,
             Err((code, message)) => said["error"] = json!({"code": code, "message": message}),
         }
         let body = said.to_string();
-        let head =
-            format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
         writer.write_all((head + &body).as_bytes())?;
     }
 }

@@ -40,7 +40,8 @@ const PATHFINDER: Software = Software {
 };
 
 fn node(software: Software) -> String {
-    let known: Value = serde_json::from_str(include_str!("../fixtures/starknet/answers.json")).unwrap();
+    let known: Value =
+        serde_json::from_str(include_str!("../fixtures/starknet/answers.json")).unwrap();
     let known = Arc::new(known);
     start(move |method, params| answer(&known, software, method, params))
 }
@@ -55,7 +56,9 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
             Ok(head)
         }
         "starknet_getBlockWithTxs" => {
-            let Some(asked) = number(&params[0]) else { return WRONG };
+            let Some(asked) = number(&params[0]) else {
+                return WRONG;
+            };
             thread::sleep(software.blocks_take);
             let mut block = known[method][asked.to_string()].clone();
             if block.is_null() {
@@ -69,12 +72,22 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
         }
         "starknet_getEvents" => {
             let filter = &params[0];
-            let (from, to, chunk) =
-                (number(&filter["from_block"]), number(&filter["to_block"]), filter["chunk_size"].as_u64());
-            let (Some(from), Some(to), Some(chunk)) = (from, to, chunk) else { return WRONG };
+            let (from, to, chunk) = (
+                number(&filter["from_block"]),
+                number(&filter["to_block"]),
+                filter["chunk_size"].as_u64(),
+            );
+            let (Some(from), Some(to), Some(chunk)) = (from, to, chunk) else {
+                return WRONG;
+            };
             thread::sleep(software.events_take);
             let within = |event: &&Value| (from..=to).contains(&number(event).unwrap());
-            let events: Vec<&Value> = known["events"].as_array().unwrap().iter().filter(within).collect();
+            let events: Vec<&Value> = known["events"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter(within)
+                .collect();
             let some: Vec<&Value> = events.iter().take(chunk as usize).copied().collect();
             let mut result = json!({"events": some});
             if some.len() < events.len() {
@@ -89,36 +102,94 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
 #[test]
 fn two_nodes_are_compared_in_the_studys_two_methods_and_each_is_sent_what_it_does_better() {
     let (juno, pathfinder) = (node(JUNO), node(PATHFINDER));
-    let words = ["nodes", &juno, &pathfinder, "--chain", "starknet", "--rounds", "60", "--warm-up", "2"];
+    let words = [
+        "nodes",
+        &juno,
+        &pathfinder,
+        "--chain",
+        "starknet",
+        "--rounds",
+        "60",
+        "--warm-up",
+        "2",
+    ];
     let (said, code) = bench(&words).unwrap();
     assert_eq!(code, 0, "{said}");
-    for method in ["starknet_getBlockWithTxs", "starknet_getEvents", "the mixed load"] {
-        let part = said.split(&format!("=== {method} ===")).nth(1).expect(method);
+    for method in [
+        "starknet_getBlockWithTxs",
+        "starknet_getEvents",
+        "the mixed load",
+    ] {
+        let part = said
+            .split(&format!("=== {method} ==="))
+            .nth(1)
+            .expect(method);
         let requests = if method == "the mixed load" { 120 } else { 60 };
-        assert!(part.contains(&format!("Total time for {requests} requests to {juno}: ")), "{said}");
+        assert!(
+            part.contains(&format!("Total time for {requests} requests to {juno}: ")),
+            "{said}"
+        );
         assert!(part.contains("Averages in both orders"), "{said}");
     }
     // Known beforehand: each is 5 ms faster at one of them.
-    assert!(said.contains(&format!("Send starknet_getBlockWithTxs to {juno}, which saves ")), "{said}");
-    assert!(said.contains(&format!("Send starknet_getEvents to {pathfinder}, which saves ")), "{said}");
-    assert!(said.contains("version 0.8.1, slot 11, 0 behind the newest"), "{said}");
+    assert!(
+        said.contains(&format!(
+            "Send starknet_getBlockWithTxs to {juno}, which saves "
+        )),
+        "{said}"
+    );
+    assert!(
+        said.contains(&format!(
+            "Send starknet_getEvents to {pathfinder}, which saves "
+        )),
+        "{said}"
+    );
+    assert!(
+        said.contains("version 0.8.1, slot 11, 0 behind the newest"),
+        "{said}"
+    );
     // They differ in what nodes may rightly fill otherwise, and in nothing else.
     assert!(
-        said.contains(&format!("Answers of {pathfinder}: equal to the reference's in all 124 comparisons")),
+        said.contains(&format!(
+            "Answers of {pathfinder}: equal to the reference's in all 124 comparisons"
+        )),
         "{said}"
     );
 }
 
 #[test]
 fn an_answer_that_differs_is_listed_with_its_request_and_field_and_a_node_far_behind_is_refused() {
-    let (juno, wrong) = (node(JUNO), node(Software { wrong: Some(4), ..PATHFINDER }));
-    let words =
-        ["nodes", &juno, &wrong, "--chain", "starknet", "--rounds", "60", "--methods", "starknet_getBlockWithTxs"];
+    let (juno, wrong) = (
+        node(JUNO),
+        node(Software {
+            wrong: Some(4),
+            ..PATHFINDER
+        }),
+    );
+    let words = [
+        "nodes",
+        &juno,
+        &wrong,
+        "--chain",
+        "starknet",
+        "--rounds",
+        "60",
+        "--methods",
+        "starknet_getBlockWithTxs",
+    ];
     let (said, code) = bench(&words).unwrap();
     assert_eq!(code, 1, "{said}");
     let listed = r#""params":[{"block_number":4}]: timestamp is 1 instead of 1700000120"#;
-    assert!(said.contains(&format!("  {wrong}, ")) && said.contains(listed), "{said}");
-    let late = node(Software { behind: 11, ..PATHFINDER });
-    let refused = bench(&["nodes", &juno, &late, "--chain", "starknet"]).unwrap_err().to_string();
+    assert!(
+        said.contains(&format!("  {wrong}, ")) && said.contains(listed),
+        "{said}"
+    );
+    let late = node(Software {
+        behind: 11,
+        ..PATHFINDER
+    });
+    let refused = bench(&["nodes", &juno, &late, "--chain", "starknet"])
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("is 11 slots behind"), "{refused}");
 }

@@ -1,9 +1,14 @@
 //! Recordings of what two real followers reported under a known load: `crates/cachesim/tests/fixtures`.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
-#![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 use faultline_catalog::{Batch, Reading, Source, Stamp, Tick, metrics::validator};
-use faultline_recording::{NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer};
+use faultline_recording::{
+    NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer,
+};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,8 +18,8 @@ use std::time::Duration;
 pub fn fixture(name: &str) -> PathBuf {
     // From `lab` and from `crates/cache`.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let places =
-        ["../crates/cachesim", "../cachesim"].map(|place| package.join(place).join("tests/fixtures").join(name));
+    let places = ["../crates/cachesim", "../cachesim"]
+        .map(|place| package.join(place).join("tests/fixtures").join(name));
     places.into_iter().find(|place| place.exists()).unwrap()
 }
 
@@ -71,22 +76,64 @@ pub fn record(path: &Path, version: &str, entries: &str, points: &[Point]) {
 }
 
 /// A recording that begins in this phase.
-pub fn record_from(phase: &'static str, path: &Path, (version, entries): (&str, &str), points: &[Point]) {
+pub fn record_from(
+    phase: &'static str,
+    path: &Path,
+    (version, entries): (&str, &str),
+    points: &[Point],
+) {
     record_at(1_800_000_000, phase, path, (version, entries), points);
 }
 
 /// A recording that begins at this time, in seconds since 1970.
-pub fn record_at(begun: u64, phase: &'static str, path: &Path, (version, entries): (&str, &str), points: &[Point]) {
-    let at = Stamp { uptime: Duration::ZERO, unix: Duration::from_secs(begun) };
-    let session =
-        NewSession { started: at, interval: Duration::from_secs(1), version: "0.1.0".to_owned(), manifest: json!({}) };
-    let mut writer = Writer::create(path, &Opening { labels: Vec::new(), session }).unwrap();
+pub fn record_at(
+    begun: u64,
+    phase: &'static str,
+    path: &Path,
+    (version, entries): (&str, &str),
+    points: &[Point],
+) {
+    let at = Stamp {
+        uptime: Duration::ZERO,
+        unix: Duration::from_secs(begun),
+    };
+    let session = NewSession {
+        started: at,
+        interval: Duration::from_secs(1),
+        version: "0.1.0".to_owned(),
+        manifest: json!({}),
+    };
+    let mut writer = Writer::create(
+        path,
+        &Opening {
+            labels: Vec::new(),
+            session,
+        },
+    )
+    .unwrap();
     let manifest = json!({"validator": {"version": version},
         "environment": {"values": {"AGAVE_PROGRAM_CACHE_ENTRIES": entries}}});
-    writer.process(&NewProcess { pid: 4711, started_unix: None, seen: at, manifest }).unwrap();
+    writer
+        .process(&NewProcess {
+            pid: 4711,
+            started_unix: None,
+            seen: at,
+            manifest,
+        })
+        .unwrap();
     let readings = vec![Reading::whole(&validator::PHASE, [phase.into()], 1)];
-    let batch = Arc::new(Batch { readings, up: true, ..Batch::empty(Source::Conclusions, at) });
-    writer.tick(&Tick { number: 1, at, batches: vec![batch] }).unwrap();
+    let batch = Arc::new(Batch {
+        readings,
+        up: true,
+        ..Batch::empty(Source::Conclusions, at)
+    });
+    writer
+        .tick(&Tick {
+            number: 1,
+            at,
+            batches: vec![batch],
+        })
+        .unwrap();
     let first = points.iter().map(slot).min().unwrap_or(0);
     for point in points {
         let (mut point, after) = (point.clone(), (slot(point) - first) * 400);
@@ -105,7 +152,12 @@ pub fn record_at(begun: u64, phase: &'static str, path: &Path, (version, entries
 pub fn runs() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let [small, large] = ["512.fltl", "1024.fltl"].map(|name| folder.path().join(name));
-    record(&small, "2.1.14 (src:3544e5d8; feat:1725507508)", "512", &points("512.lp"));
+    record(
+        &small,
+        "2.1.14 (src:3544e5d8; feat:1725507508)",
+        "512",
+        &points("512.lp"),
+    );
     record(&large, "2.1.14", "1024", &points("1024.lp"));
     fs::copy(fixture("load.trace"), folder.path().join("512.trace")).unwrap();
     (folder, small, large)

@@ -52,13 +52,26 @@ pub(crate) struct ProgramCache<'a> {
 
 impl<'a> ProgramCache<'a> {
     /// Empty.
-    pub(crate) fn new(rule: Rule, trace: &'a Trace, budget: Budget, compile_us: &'a [u64], seed: u64) -> Self {
+    pub(crate) fn new(
+        rule: Rule,
+        trace: &'a Trace,
+        budget: Budget,
+        compile_us: &'a [u64],
+        seed: u64,
+    ) -> Self {
         let programs = trace.programs().len();
         ProgramCache {
             rule,
             trace,
             rng: Rng::with_seed(seed),
-            entries: vec![Entry { uses: 0, last: 0, place: NEW }; programs],
+            entries: vec![
+                Entry {
+                    uses: 0,
+                    last: 0,
+                    place: NEW
+                };
+                programs
+            ],
             loaded: Vec::new(),
             budget,
             compile_us,
@@ -78,7 +91,11 @@ impl<'a> ProgramCache<'a> {
         for (program, uses) in most_used {
             is_full = is_full || self.weight + self.budget.of(*program) > self.budget.target;
             let entry = &mut self.entries[*program as usize];
-            *entry = Entry { uses: *uses, last: FIRST, place: UNLOADED };
+            *entry = Entry {
+                uses: *uses,
+                last: FIRST,
+                place: UNLOADED,
+            };
             if !is_full {
                 self.load(*program);
             }
@@ -93,7 +110,9 @@ impl<'a> ProgramCache<'a> {
     /// The slot as which a use counts, if that is later than the last one. A load counts as of now.
     fn seen(&self) -> u32 {
         match self.rule.eviction {
-            Eviction::Score { clamped_to_root: true } => self.now.min(self.root),
+            Eviction::Score {
+                clamped_to_root: true,
+            } => self.now.min(self.root),
             _ => self.now,
         }
     }
@@ -122,20 +141,30 @@ impl<'a> ProgramCache<'a> {
             entry.uses = entry.uses.saturating_add(1);
             return false;
         }
-        let too_old = |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
+        let too_old =
+            |last: u32| stale.is_some_and(|after| u64::from(last) + after < u64::from(self.root));
         if too_old(entry.last) {
-            *entry = Entry { uses: 0, last: 0, place: NEW };
+            *entry = Entry {
+                uses: 0,
+                last: 0,
+                place: NEW,
+            };
         }
         counts.misses += 1;
         let is_new = entry.place == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
         entry.last = self.now;
-        if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0 {
+        if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
+        {
             entry.place = TOMBSTONE;
             counts.insertions += 1;
             return true;
         }
-        *(if is_new { &mut counts.insertions } else { &mut counts.reloads }) += 1;
+        *(if is_new {
+            &mut counts.insertions
+        } else {
+            &mut counts.reloads
+        }) += 1;
         counts.load(program, self.trace, self.compile_us);
         self.load(program);
         true
@@ -167,7 +196,11 @@ impl<'a> ProgramCache<'a> {
             let entry = self.entry_at(place);
             u64::from(entry.uses) >> self.now.saturating_sub(entry.last).min(63)
         };
-        if uses(first) < uses(second) { first } else { second }
+        if uses(first) < uses(second) {
+            first
+        } else {
+            second
+        }
     }
 
     fn least_score(&mut self) -> u32 {
@@ -207,7 +240,12 @@ impl<'a> ProgramCache<'a> {
     /// Drops superseded versions of programs that were deployed before the root.
     fn prune(&mut self) {
         let root = self.root;
-        while let Some((entry, _)) = self.superseded.first().copied().filter(|(_, slot)| *slot < root) {
+        while let Some((entry, _)) = self
+            .superseded
+            .first()
+            .copied()
+            .filter(|(_, slot)| *slot < root)
+        {
             self.superseded.remove(0);
             let place = self.entries[entry as usize].place;
             if place < LOADED_BELOW {
@@ -276,7 +314,11 @@ impl Cache for ProgramCache<'_> {
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
         // To 4.2 it has no use yet. Later it is not compiled yet, and its age is what may be asked for.
-        let last = if self.rule.deploys_loaded { 0 } else { self.now };
+        let last = if self.rule.deploys_loaded {
+            0
+        } else {
+            self.now
+        };
         (entry.place, entry.last) = (UNLOADED, last);
         self.deployed[program as usize] = self.now + 1;
         counts.insertions += 1;
@@ -293,6 +335,8 @@ impl Cache for ProgramCache<'_> {
     }
 
     fn resident(&self, each: &mut dyn FnMut(u32)) {
-        self.loaded.iter().for_each(|entry| each(self.budget.program_of(*entry)));
+        self.loaded
+            .iter()
+            .for_each(|entry| each(self.budget.program_of(*entry)));
     }
 }

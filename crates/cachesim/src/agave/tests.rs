@@ -10,33 +10,75 @@ use crate::trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Sour
 type Block = (u64, Vec<Vec<u32>>, Vec<(u32, u32, ChangeKind)>);
 
 fn trace(without_code: &[u32], blocks: &[Block]) -> Trace {
-    let mut trace = Trace::new(Meta { source: Source::Plain, cluster: String::new(), version: String::new() });
+    let mut trace = Trace::new(Meta {
+        source: Source::Plain,
+        cluster: String::new(),
+        version: String::new(),
+    });
     for program in 0..10 {
         let has_code = !without_code.contains(&program);
-        trace.add_program(Program { address: None, loader: None, bytes: Some(10), has_code }).unwrap();
+        trace
+            .add_program(Program {
+                address: None,
+                loader: None,
+                bytes: Some(10),
+                has_code,
+            })
+            .unwrap();
     }
     for (slot, transactions, changes) in blocks {
-        let calls: Vec<Call> =
-            transactions.iter().map(|programs| Call::new(trace.add_set(programs).unwrap(), false).unwrap()).collect();
-        let header = Slot { slot: *slot, parent: slot - 1, transactions: calls.len() as u64, kind: SlotKind::Replayed };
+        let calls: Vec<Call> = transactions
+            .iter()
+            .map(|programs| Call::new(trace.add_set(programs).unwrap(), false).unwrap())
+            .collect();
+        let header = Slot {
+            slot: *slot,
+            parent: slot - 1,
+            transactions: calls.len() as u64,
+            kind: SlotKind::Replayed,
+        };
         trace.add_slot(header, &calls).unwrap();
         for (position, program, kind) in changes {
             let slot_index = trace.slots().len() as u32 - 1;
-            trace.add_change(Change { slot_index, position: *position, program: *program, kind: *kind }).unwrap();
+            trace
+                .add_change(Change {
+                    slot_index,
+                    position: *position,
+                    program: *program,
+                    kind: *kind,
+                })
+                .unwrap();
         }
     }
     trace
 }
 
 fn block(slot: u64, programs: &[u32]) -> Block {
-    (slot, programs.iter().map(|program| vec![*program]).collect(), Vec::new())
+    (
+        slot,
+        programs.iter().map(|program| vec![*program]).collect(),
+        Vec::new(),
+    )
 }
 
 fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Outcome {
     let rule = Rule::of(version).unwrap();
-    let setting =
-        Setting { policy: Policy::Agave(rule), limit: Limit::Entries(entries), fill: 100, fees_only: rule.fees_only };
-    Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us, seed }.run(|_, _| {}).unwrap()
+    let setting = Setting {
+        policy: Policy::Agave(rule),
+        limit: Limit::Entries(entries),
+        fill: 100,
+        fees_only: rule.fees_only,
+    };
+    Simulation {
+        trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us,
+        seed,
+    }
+    .run(|_, _| {})
+    .unwrap()
 }
 
 fn run(trace: &Trace, version: &str, entries: u64) -> Counts {
@@ -46,10 +88,22 @@ fn run(trace: &Trace, version: &str, entries: u64) -> Counts {
 /// What is loaded at the end.
 fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Vec<u32> {
     let rule = Rule::of(version).unwrap();
-    let setting = Setting { policy: Policy::Agave(rule), limit: Limit::Entries(entries), fill: 100, fees_only: true };
+    let setting = Setting {
+        policy: Policy::Agave(rule),
+        limit: Limit::Entries(entries),
+        fill: 100,
+        fees_only: true,
+    };
     let budget = Budget::new(trace, setting.limit, setting.fill).unwrap();
     let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
-    let simulation = Simulation { trace, setting, start: Start::Empty, first_slot: 0, compile_us, seed };
+    let simulation = Simulation {
+        trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us,
+        seed,
+    };
     simulation.drive(&mut cache, true, |_, _| {});
     let mut left = Vec::new();
     cache.resident(&mut |program| left.push(program));
@@ -63,22 +117,57 @@ fn versions_have_the_rules_of_their_release_and_others_are_refused() {
     for version in ["2.0.5", "2.0.15", "2.1.0"] {
         assert_eq!(capacity(version), Some(256), "{version}");
     }
-    for version in
-        ["2.0.16", "2.1.1", "2.1.14", "v2.3.9", "3.1.12", "4.0.0", "4.2.2-jito", "2.2.14 (src:1; client:Agave)"]
-    {
+    for version in [
+        "2.0.16",
+        "2.1.1",
+        "2.1.14",
+        "v2.3.9",
+        "3.1.12",
+        "4.0.0",
+        "4.2.2-jito",
+        "2.2.14 (src:1; client:Agave)",
+    ] {
         assert_eq!(capacity(version), Some(512), "{version}");
     }
-    assert_eq!((capacity("4.3.0"), capacity("4.4.1")), (Some(1_024), Some(1_024)));
+    assert_eq!(
+        (capacity("4.3.0"), capacity("4.4.1")),
+        (Some(1_024), Some(1_024))
+    );
     assert_eq!(Rule::of("4.0.9").unwrap().eviction, Eviction::TwoDraws);
-    assert_eq!(Rule::of("4.1.0").unwrap().eviction, Eviction::Score { clamped_to_root: false });
-    assert_eq!(Rule::of("4.4.0").unwrap().eviction, Eviction::Score { clamped_to_root: true });
+    assert_eq!(
+        Rule::of("4.1.0").unwrap().eviction,
+        Eviction::Score {
+            clamped_to_root: false
+        }
+    );
+    assert_eq!(
+        Rule::of("4.4.0").unwrap().eviction,
+        Eviction::Score {
+            clamped_to_root: true
+        }
+    );
     assert!(Rule::of("2.3.1").unwrap().fees_only && !Rule::of("3.0.0").unwrap().fees_only);
-    assert!(Rule::of("4.2.9").unwrap().deploys_loaded && !Rule::of("4.3.0").unwrap().deploys_loaded);
-    for version in
-        ["1.18.26", "2.4.0", "3.2.0", "4.5.0", "5.0.0", "0.503.20214", "2.1", "2.1.x", "", "2.+1.0", "99999999999.1.1"]
-    {
+    assert!(
+        Rule::of("4.2.9").unwrap().deploys_loaded && !Rule::of("4.3.0").unwrap().deploys_loaded
+    );
+    for version in [
+        "1.18.26",
+        "2.4.0",
+        "3.2.0",
+        "4.5.0",
+        "5.0.0",
+        "0.503.20214",
+        "2.1",
+        "2.1.x",
+        "",
+        "2.+1.0",
+        "99999999999.1.1",
+    ] {
         let error = Rule::of(version).unwrap_err().to_string();
-        assert!(error.contains(&format!("{version:?}")) && error.contains("2.0 to 4.4"), "{error}");
+        assert!(
+            error.contains(&format!("{version:?}")) && error.contains("2.0 to 4.4"),
+            "{error}"
+        );
     }
 }
 
@@ -88,10 +177,23 @@ fn a_full_cache_of_512_is_one_of_460() {
     let setting = Setting::agave(rule, 512);
     let text: String = (0..600).map(|program| format!("7 {program}\n")).collect();
     let trace = Trace::read_plain(text.as_bytes()).unwrap();
-    let simulation =
-        Simulation { trace: &trace, setting, start: Start::Empty, first_slot: 0, compile_us: &[], seed: 1 };
+    let simulation = Simulation {
+        trace: &trace,
+        setting,
+        start: Start::Empty,
+        first_slot: 0,
+        compile_us: &[],
+        seed: 1,
+    };
     let outcome = simulation.run(|_, _| {}).unwrap();
-    assert_eq!((outcome.counts.misses, outcome.counts.evictions, outcome.entries), (600, 140, 460));
+    assert_eq!(
+        (
+            outcome.counts.misses,
+            outcome.counts.evictions,
+            outcome.entries
+        ),
+        (600, 140, 460)
+    );
 }
 
 #[test]
@@ -99,8 +201,21 @@ fn a_cache_with_room_misses_each_program_once_in_every_version() {
     let trace = trace(&[], &[block(1, &[0, 1, 0]), block(2, &[1, 2, 2])]);
     for version in ["2.1.14", "3.1.12", "4.2.2", "4.3.0", "4.4.0"] {
         let counts = run(&trace, version, 3);
-        assert_eq!((counts.misses, counts.insertions, counts.reloads, counts.evictions), (3, 3, 0, 0), "{version}");
-        assert_eq!((counts.lookups, counts.loads, counts.transactions), (6, 3, 6), "{version}");
+        assert_eq!(
+            (
+                counts.misses,
+                counts.insertions,
+                counts.reloads,
+                counts.evictions
+            ),
+            (3, 3, 0, 0),
+            "{version}"
+        );
+        assert_eq!(
+            (counts.lookups, counts.loads, counts.transactions),
+            (6, 3, 6),
+            "{version}"
+        );
     }
 }
 
@@ -109,7 +224,15 @@ fn eviction_waits_for_the_end_of_the_transaction_that_loads() {
     let all = (1, vec![vec![0, 1, 2], vec![0, 1, 2]], Vec::new());
     let counts = run(&trace(&[], &[all]), "2.1.14", 2);
     // All three are loaded, one goes; it is missed and loaded again, and again one goes.
-    assert_eq!((counts.misses, counts.insertions, counts.reloads, counts.evictions), (4, 3, 1, 2));
+    assert_eq!(
+        (
+            counts.misses,
+            counts.insertions,
+            counts.reloads,
+            counts.evictions
+        ),
+        (4, 3, 1, 2)
+    );
 }
 
 #[test]
@@ -150,7 +273,13 @@ fn from_4_1_on_what_takes_long_to_compile_stays() {
     let compile_us = [1 << 20, 1, 1];
     // Two programs leave one place; 2 goes unless every draw finds another.
     let misses = |version: &str| -> u64 {
-        (0..200).map(|seed| run_with(&trace, version, 2, &compile_us, seed).counts.misses).sum()
+        (0..200)
+            .map(|seed| {
+                run_with(&trace, version, 2, &compile_us, seed)
+                    .counts
+                    .misses
+            })
+            .sum()
     };
     let (two_draws, score) = (misses("4.0.0"), misses("4.2.2"));
     assert!(score < two_draws, "{score} {two_draws}");
@@ -161,7 +290,10 @@ fn since_4_4_what_was_just_loaded_is_newer_than_what_was_just_used() {
     // 0 and 1 are used in slot 20, which counts as one in the root's slot, the first. 2 is loaded: it goes if both draws are 2.
     let trace = trace(&[], &[block(1, &[0, 1]), block(20, &[0, 0, 1, 1, 2])]);
     let stays = |version: &str| {
-        (0..400).filter(|seed| resident(&trace, version, 2, &[1, 1, 1], *seed).contains(&2)).count() as f64 / 400.0
+        (0..400)
+            .filter(|seed| resident(&trace, version, 2, &[1, 1, 1], *seed).contains(&2))
+            .count() as f64
+            / 400.0
     };
     let (before, since) = (stays("4.3.0"), stays("4.4.0"));
     assert!((before - 4.0 / 9.0).abs() < 0.08, "{before}");
@@ -172,8 +304,15 @@ fn since_4_4_what_was_just_loaded_is_newer_than_what_was_just_used() {
 fn fees_only_transactions_look_up_to_2_3() {
     let mut trace = trace(&[], &[block(1, &[0])]);
     let set = trace.add_set(&[5]).unwrap();
-    let slot = Slot { slot: 2, parent: 1, transactions: 1, kind: SlotKind::Replayed };
-    trace.add_slot(slot, &[Call::new(set, true).unwrap()]).unwrap();
+    let slot = Slot {
+        slot: 2,
+        parent: 1,
+        transactions: 1,
+        kind: SlotKind::Replayed,
+    };
+    trace
+        .add_slot(slot, &[Call::new(set, true).unwrap()])
+        .unwrap();
     assert_eq!(run(&trace, "2.3.0", 4).misses, 2);
     assert_eq!(run(&trace, "3.0.0", 4).misses, 1);
 }
@@ -181,21 +320,44 @@ fn fees_only_transactions_look_up_to_2_3() {
 #[test]
 fn accounts_without_code_leave_a_tombstone_to_4_3_which_takes_no_place() {
     let trace = trace(&[5], &[block(1, &[5, 0, 5, 0])]);
-    for (version, expected) in [("2.1.14", (2, 2, 1, 0)), ("4.3.0", (2, 2, 1, 0)), ("4.4.0", (1, 1, 1, 0))] {
+    for (version, expected) in [
+        ("2.1.14", (2, 2, 1, 0)),
+        ("4.3.0", (2, 2, 1, 0)),
+        ("4.4.0", (1, 1, 1, 0)),
+    ] {
         let counts = run(&trace, version, 1);
-        assert_eq!((counts.misses, counts.insertions, counts.loads, counts.evictions), expected, "{version}");
+        assert_eq!(
+            (
+                counts.misses,
+                counts.insertions,
+                counts.loads,
+                counts.evictions
+            ),
+            expected,
+            "{version}"
+        );
     }
 }
 
 #[test]
 fn a_deployed_program_is_there_in_the_next_slot_to_4_2_and_loaded_at_its_next_use_since() {
-    let deployed = (2, vec![vec![0], vec![0]], vec![(1, 0, ChangeKind::Deployed)]);
+    let deployed = (
+        2,
+        vec![vec![0], vec![0]],
+        vec![(1, 0, ChangeKind::Deployed)],
+    );
     let trace = trace(&[], &[block(1, &[0]), deployed, block(3, &[0])]);
     let counts = run(&trace, "4.2.2", 4);
-    assert_eq!((counts.misses, counts.insertions, counts.reloads), (1, 2, 0));
+    assert_eq!(
+        (counts.misses, counts.insertions, counts.reloads),
+        (1, 2, 0)
+    );
     // In its own slot it is delayed, which is no miss.
     let counts = run(&trace, "4.3.0", 4);
-    assert_eq!((counts.misses, counts.insertions, counts.reloads), (2, 2, 1));
+    assert_eq!(
+        (counts.misses, counts.insertions, counts.reloads),
+        (2, 2, 1)
+    );
 }
 
 #[test]
@@ -206,26 +368,51 @@ fn a_superseded_version_takes_a_place_until_the_root_passes_the_deployment() {
     assert_eq!((both.entries, both.counts.evictions), (2, 0));
     let entries = |last: u64| {
         let later = (3..=last).map(|slot| block(slot, &[0]));
-        run_with(&trace(&[], &[blocks.clone(), later.collect()].concat()), "2.1.14", 4, &[], 1)
+        run_with(
+            &trace(&[], &[blocks.clone(), later.collect()].concat()),
+            "2.1.14",
+            4,
+            &[],
+            1,
+        )
     };
     // The root is 32 blocks behind: in slot 34 it is the slot of the deployment.
     assert_eq!((entries(34).entries, entries(35).entries), (2, 1));
-    assert_eq!((entries(40).counts.misses, entries(40).counts.evictions), (1, 0));
+    assert_eq!(
+        (entries(40).counts.misses, entries(40).counts.evictions),
+        (1, 0)
+    );
 }
 
 #[test]
 fn what_a_transaction_deploys_is_evicted_by_a_later_one() {
     let deployed = (1, vec![vec![0], vec![]], vec![(2, 1, ChangeKind::Deployed)]);
-    let both = run_with(&trace(&[], std::slice::from_ref(&deployed)), "2.1.14", 1, &[], 1);
+    let both = run_with(
+        &trace(&[], std::slice::from_ref(&deployed)),
+        "2.1.14",
+        1,
+        &[],
+        1,
+    );
     assert_eq!((both.entries, both.counts.evictions), (2, 0));
-    let later = run_with(&trace(&[], &[deployed, block(2, &[2])]), "2.1.14", 1, &[], 1);
+    let later = run_with(
+        &trace(&[], &[deployed, block(2, &[2])]),
+        "2.1.14",
+        1,
+        &[],
+        1,
+    );
     assert_eq!((later.entries, later.counts.evictions), (1, 2));
 }
 
 #[test]
 fn a_closed_program_is_a_tombstone() {
     let closed = (2, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
-    let counts = run(&trace(&[], &[block(1, &[0]), closed, block(3, &[0, 0])]), "2.1.14", 4);
+    let counts = run(
+        &trace(&[], &[block(1, &[0]), closed, block(3, &[0, 0])]),
+        "2.1.14",
+        4,
+    );
     assert_eq!((counts.misses, counts.loads, counts.insertions), (1, 1, 2));
     // Since 4.4 nobody looks for it, however old it is.
     let closed = (2, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
@@ -252,7 +439,11 @@ fn a_seed_decides_everything() {
     let programs: Vec<u32> = (0..500).map(|at| (at * 7 + at / 3) % 10).collect();
     let trace = trace(&[], &[block(1, &programs), block(2, &programs)]);
     for version in ["2.1.14", "4.2.2", "4.4.0"] {
-        let misses = |seed| run_with(&trace, version, 5, &[3, 1, 4, 1, 5], seed).counts.misses;
+        let misses = |seed| {
+            run_with(&trace, version, 5, &[3, 1, 4, 1, 5], seed)
+                .counts
+                .misses
+        };
         assert_eq!(misses(3), misses(3), "{version}");
         assert!((0..20).any(|seed| misses(seed) != misses(3)), "{version}");
     }

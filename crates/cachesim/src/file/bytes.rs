@@ -17,7 +17,9 @@ impl<'a> Content<'a> {
     }
 
     pub(super) fn take(&mut self, length: u64) -> Result<&'a [u8], String> {
-        let split = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
+        let split = usize::try_from(length)
+            .ok()
+            .and_then(|length| self.0.split_at_checked(length));
         let (taken, rest) = split.ok_or("its content ends within a field")?;
         self.0 = rest;
         Ok(taken)
@@ -59,7 +61,11 @@ const TABLE: [u32; 256] = {
     while at < 256 {
         let (mut value, mut bit) = (at as u32, 0);
         while bit < 8 {
-            value = if value & 1 == 1 { value >> 1 ^ 0xedb8_8320 } else { value >> 1 };
+            value = if value & 1 == 1 {
+                value >> 1 ^ 0xedb8_8320
+            } else {
+                value >> 1
+            };
             bit += 1;
         }
         table[at] = value;
@@ -71,5 +77,7 @@ const TABLE: [u32; 256] = {
 /// CRC-32 as of Ethernet, of a kind and a content.
 pub(super) fn checksum(kind: u8, content: &[u8]) -> u32 {
     let step = |sum: u32, byte: u8| sum >> 8 ^ TABLE[usize::from(sum as u8 ^ byte)];
-    !content.iter().fold(step(!0, kind), |sum, byte| step(sum, *byte))
+    !content
+        .iter()
+        .fold(step(!0, kind), |sum, byte| step(sum, *byte))
 }

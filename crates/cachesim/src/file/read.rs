@@ -1,9 +1,12 @@
 use super::bytes::{Content, checksum};
 use super::{
-    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, LONGEST, MAGIC, META, PROGRAMS, SETS, SLOT,
+    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, LONGEST, MAGIC, META, PROGRAMS,
+    SETS, SLOT,
 };
 use crate::error::Error;
-use crate::trace::{Call, Change, ChangeKind, Load, Loader, Meta, Program, Slot, SlotKind, Source, Trace};
+use crate::trace::{
+    Call, Change, ChangeKind, Load, Loader, Meta, Program, Slot, SlotKind, Source, Trace,
+};
 use std::io::{BufRead, Read};
 
 /// What could be read of a file.
@@ -31,20 +34,37 @@ pub fn read(input: impl BufRead) -> Result<Trace, Error> {
 /// # Errors
 /// [`Error::Damaged`] if not even the beginning is there, [`Error::Io`].
 pub fn read_whole_records(input: impl BufRead) -> Result<Kept, Error> {
-    let mut file = File { input, at: 0, content: Vec::new() };
+    let mut file = File {
+        input,
+        at: 0,
+        content: Vec::new(),
+    };
     file.exactly(MAGIC.len() as u64)?;
     if file.content != MAGIC {
         return Err(damaged(0, "it is no trace file of this format"));
     }
     let trace = match file.record()? {
-        Some(META) => Trace::new(meta(&file.content).map_err(|what| damaged(MAGIC.len() as u64, what))?),
-        _ => return Err(damaged(MAGIC.len() as u64, "the first record is not the one of meta data")),
+        Some(META) => {
+            Trace::new(meta(&file.content).map_err(|what| damaged(MAGIC.len() as u64, what))?)
+        }
+        _ => {
+            return Err(damaged(
+                MAGIC.len() as u64,
+                "the first record is not the one of meta data",
+            ));
+        }
     };
-    let mut kept = Kept { trace, end: file.at, damage: None };
+    let mut kept = Kept {
+        trace,
+        end: file.at,
+        damage: None,
+    };
     loop {
         let result = match file.record() {
             Ok(None) => return Ok(kept),
-            Ok(Some(kind)) => take(&mut kept.trace, kind, &file.content).map_err(|what| damaged(kept.end, what)),
+            Ok(Some(kind)) => {
+                take(&mut kept.trace, kind, &file.content).map_err(|what| damaged(kept.end, what))
+            }
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error) => Err(error),
         };
@@ -57,7 +77,10 @@ pub fn read_whole_records(input: impl BufRead) -> Result<Kept, Error> {
 }
 
 fn damaged(at: u64, what: impl Into<String>) -> Error {
-    Error::Damaged { at, what: what.into() }
+    Error::Damaged {
+        at,
+        what: what.into(),
+    }
 }
 
 struct File<R> {
@@ -70,7 +93,11 @@ impl<R: BufRead> File<R> {
     /// Reads so many bytes. The memory grows as they come.
     fn exactly(&mut self, length: u64) -> Result<(), Error> {
         self.content.clear();
-        let read = self.input.by_ref().take(length).read_to_end(&mut self.content)? as u64;
+        let read = self
+            .input
+            .by_ref()
+            .take(length)
+            .read_to_end(&mut self.content)? as u64;
         self.at += read;
         if read < length {
             return Err(damaged(self.at, "it ends within a record"));
@@ -92,7 +119,10 @@ impl<R: BufRead> File<R> {
         let kind = self.content.first().copied().unwrap_or(0);
         let length = self.length().map_err(cut)?;
         if length > LONGEST {
-            return Err(damaged(begin, format!("a record of {length} bytes, more than {LONGEST}")));
+            return Err(damaged(
+                begin,
+                format!("a record of {length} bytes, more than {LONGEST}"),
+            ));
         }
         self.exactly(length + 4).map_err(cut)?;
         let sum: Vec<u8> = self.content.split_off(length as usize);
@@ -109,7 +139,9 @@ impl<R: BufRead> File<R> {
             bytes.extend_from_slice(&self.content);
             let is_last = bytes.last().is_some_and(|byte| byte & 0x80 == 0);
             if is_last || bytes.len() == 10 {
-                return Content(&bytes).number().map_err(|what| damaged(self.at, what));
+                return Content(&bytes)
+                    .number()
+                    .map_err(|what| damaged(self.at, what));
             }
         }
     }
@@ -124,7 +156,11 @@ fn meta(content: &[u8]) -> Result<Meta, String> {
         3 => Source::Plain,
         other => return Err(format!("{other} is no source of a trace")),
     };
-    Ok(Meta { source, cluster: content.text()?, version: content.text()? })
+    Ok(Meta {
+        source,
+        cluster: content.text()?,
+        version: content.text()?,
+    })
 }
 
 /// Adds a record to the trace.
@@ -141,7 +177,9 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
         SETS => {
             while !content.is_empty() {
                 let length = content.number()?.min(content.0.len() as u64 + 1);
-                let programs: Vec<u32> = (0..length).map(|_| content.small()).collect::<Result<_, _>>()?;
+                let programs: Vec<u32> = (0..length)
+                    .map(|_| content.small())
+                    .collect::<Result<_, _>>()?;
                 trace.add_set(&programs).map_err(said)?;
             }
         }
@@ -153,18 +191,37 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
                 1 => ChangeKind::Closed,
                 other => return Err(format!("{other} is no kind of a change")),
             };
-            let slot_index = trace.slots().len().checked_sub(1).ok_or("a change before the first slot")? as u32;
-            trace.add_change(Change { slot_index, position, program, kind }).map_err(said)?;
+            let slot_index = trace
+                .slots()
+                .len()
+                .checked_sub(1)
+                .ok_or("a change before the first slot")? as u32;
+            trace
+                .add_change(Change {
+                    slot_index,
+                    position,
+                    program,
+                    kind,
+                })
+                .map_err(said)?;
         }
         LOADS => {
             while !content.is_empty() {
-                let load = Load { slot: content.number()?, program: content.small()?, us: content.number()? };
+                let load = Load {
+                    slot: content.number()?,
+                    program: content.small()?,
+                    us: content.number()?,
+                };
                 trace.add_load(load).map_err(said)?;
             }
         }
         other => return Err(format!("{other} is no kind of a record")),
     }
-    if content.is_empty() { Ok(()) } else { Err("the record has more content than its kind".to_owned()) }
+    if content.is_empty() {
+        Ok(())
+    } else {
+        Err("the record has more content than its kind".to_owned())
+    }
 }
 
 fn program(content: &mut Content) -> Result<Program, String> {
@@ -177,14 +234,29 @@ fn program(content: &mut Content) -> Result<Program, String> {
         4 => Some(Loader::V4),
         other => return Err(format!("{other} is no loader")),
     };
-    let address = if flags & HAS_ADDRESS == 0 { None } else { content.take(32)?.try_into().ok() };
-    let bytes = if flags & HAS_BYTES == 0 { None } else { Some(content.number()?) };
-    Ok(Program { address, loader, bytes, has_code: flags & HAS_CODE != 0 })
+    let address = if flags & HAS_ADDRESS == 0 {
+        None
+    } else {
+        content.take(32)?.try_into().ok()
+    };
+    let bytes = if flags & HAS_BYTES == 0 {
+        None
+    } else {
+        Some(content.number()?)
+    };
+    Ok(Program {
+        address,
+        loader,
+        bytes,
+        has_code: flags & HAS_CODE != 0,
+    })
 }
 
 fn slot(trace: &mut Trace, content: &mut Content) -> Result<(), String> {
     let (slot, behind, transactions) = (content.number()?, content.number()?, content.number()?);
-    let parent = slot.checked_sub(behind).ok_or("a slot with a parent below 0")?;
+    let parent = slot
+        .checked_sub(behind)
+        .ok_or("a slot with a parent below 0")?;
     let kind = match content.byte()? {
         0 => SlotKind::Replayed,
         1 => SlotKind::Fork,
@@ -195,7 +267,20 @@ fn slot(trace: &mut Trace, content: &mut Content) -> Result<(), String> {
     while !content.is_empty() {
         let call = content.number()?;
         let set = u32::try_from(call >> 1).ok();
-        calls.push(set.and_then(|set| Call::new(set, call & 1 == 1)).ok_or("too high a number of a set")?);
+        calls.push(
+            set.and_then(|set| Call::new(set, call & 1 == 1))
+                .ok_or("too high a number of a set")?,
+        );
     }
-    trace.add_slot(Slot { slot, parent, transactions, kind }, &calls).map_err(|error| error.to_string())
+    trace
+        .add_slot(
+            Slot {
+                slot,
+                parent,
+                transactions,
+                kind,
+            },
+            &calls,
+        )
+        .map_err(|error| error.to_string())
 }

@@ -1,5 +1,8 @@
 use super::bytes::{checksum, put};
-use super::{CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, MAGIC, META, PROGRAMS, SETS, SLOT};
+use super::{
+    CHANGE, HAS_ADDRESS, HAS_BYTES, HAS_CODE, LOADER_SHIFT, LOADS, MAGIC, META, PROGRAMS, SETS,
+    SLOT,
+};
 use crate::error::Error;
 use crate::trace::{ChangeKind, Loader, Program, SlotKind, Source, Trace};
 use std::io::Write;
@@ -24,7 +27,14 @@ impl<W: Write> Writer<W> {
     /// [`Error::Io`].
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
-        let mut writer = Writer { out, programs: 0, sets: 0, slots: 0, changes: 0, loads: 0 };
+        let mut writer = Writer {
+            out,
+            programs: 0,
+            sets: 0,
+            slots: 0,
+            changes: 0,
+            loads: 0,
+        };
         let meta = trace.meta();
         let mut content = vec![source(meta.source)];
         for text in [&meta.cluster, &meta.version] {
@@ -56,7 +66,9 @@ impl<W: Write> Writer<W> {
         let mut content = Vec::new();
         for programs in trace.programs()[self.programs..].chunks(ITEMS) {
             content.clear();
-            programs.iter().for_each(|program| put_program(&mut content, program));
+            programs
+                .iter()
+                .for_each(|program| put_program(&mut content, program));
             self.record(PROGRAMS, &content)?;
         }
         self.programs = trace.programs().len();
@@ -66,7 +78,9 @@ impl<W: Write> Writer<W> {
             for set in self.sets..end {
                 let programs = trace.set(u32::try_from(set).unwrap_or(u32::MAX));
                 put(&mut content, programs.len() as u64);
-                programs.iter().for_each(|program| put(&mut content, u64::from(*program)));
+                programs
+                    .iter()
+                    .for_each(|program| put(&mut content, u64::from(*program)));
             }
             self.record(SETS, &content)?;
             self.sets = end;
@@ -83,7 +97,9 @@ impl<W: Write> Writer<W> {
         for loads in trace.loads()[self.loads..].chunks(ITEMS) {
             content.clear();
             for load in loads {
-                [load.slot, u64::from(load.program), load.us].iter().for_each(|number| put(&mut content, *number));
+                [load.slot, u64::from(load.program), load.us]
+                    .iter()
+                    .for_each(|number| put(&mut content, *number));
             }
             self.record(LOADS, &content)?;
         }
@@ -145,14 +161,19 @@ fn put_program(content: &mut Vec<u8>, program: &Program) {
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let (address, bytes) = (program.address.is_some(), program.bytes.is_some());
     content.push(
-        flag(address, HAS_ADDRESS) | flag(bytes, HAS_BYTES) | flag(program.has_code, HAS_CODE) | loader << LOADER_SHIFT,
+        flag(address, HAS_ADDRESS)
+            | flag(bytes, HAS_BYTES)
+            | flag(program.has_code, HAS_CODE)
+            | loader << LOADER_SHIFT,
     );
     content.extend(program.address.iter().flatten());
     program.bytes.iter().for_each(|bytes| put(content, *bytes));
 }
 
 fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
-    let Some(slot) = trace.slots().get(index) else { return };
+    let Some(slot) = trace.slots().get(index) else {
+        return;
+    };
     put(content, slot.slot);
     put(content, slot.slot.saturating_sub(slot.parent));
     put(content, slot.transactions);
@@ -162,6 +183,9 @@ fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
         SlotKind::Own => 2,
     });
     for call in trace.calls_of(index) {
-        put(content, u64::from(call.set()) << 1 | u64::from(call.fees_only()));
+        put(
+            content,
+            u64::from(call.set()) << 1 | u64::from(call.fees_only()),
+        );
     }
 }

@@ -17,7 +17,11 @@ pub(crate) struct Arc {
 
 impl Arc {
     pub(crate) fn new(room: Room) -> Self {
-        Arc { queues: Queues::new(room.weights), capacity: room.capacity, share: 0.0 }
+        Arc {
+            queues: Queues::new(room.weights),
+            capacity: room.capacity,
+            share: 0.0,
+        }
     }
 
     /// Makes room for a program by moving others to their ghosts.
@@ -27,15 +31,32 @@ impl Arc {
             let once = self.queues.weight(ONCE);
             let (is_above, is_at) = (once as f64 > self.share, once as f64 >= self.share);
             let is_once = once > 0 && (is_above || (was_again && is_at));
-            let from = if is_once || self.queues.back(AGAIN).is_none() { ONCE } else { AGAIN };
-            let Some(evicted) = self.queues.pop(from) else { return };
-            self.queues.push(if from == ONCE { ONCE_GHOST } else { AGAIN_GHOST }, evicted);
+            let from = if is_once || self.queues.back(AGAIN).is_none() {
+                ONCE
+            } else {
+                AGAIN
+            };
+            let Some(evicted) = self.queues.pop(from) else {
+                return;
+            };
+            self.queues.push(
+                if from == ONCE {
+                    ONCE_GHOST
+                } else {
+                    AGAIN_GHOST
+                },
+                evicted,
+            );
             *evictions += 1;
         }
     }
 
     fn seen_before(&mut self, program: u32, ghost: usize, evictions: &mut u64) {
-        let other = if ghost == ONCE_GHOST { AGAIN_GHOST } else { ONCE_GHOST };
+        let other = if ghost == ONCE_GHOST {
+            AGAIN_GHOST
+        } else {
+            ONCE_GHOST
+        };
         let ratio = self.queues.weight(other) as f64 / self.queues.weight(ghost) as f64;
         let step = ratio.max(1.0) * self.queues.weight_of(program) as f64;
         self.share = if ghost == ONCE_GHOST {
@@ -59,7 +80,9 @@ impl Arc {
             }
             *evictions += 1;
         }
-        while all(&self.queues) + weight > 2 * self.capacity && self.queues.pop(AGAIN_GHOST).is_some() {}
+        while all(&self.queues) + weight > 2 * self.capacity
+            && self.queues.pop(AGAIN_GHOST).is_some()
+        {}
         self.replace(program, false, evictions);
         self.queues.push(ONCE, program);
     }
@@ -79,6 +102,8 @@ impl Replacement for Arc {
     }
 
     fn has(&self, program: u32) -> bool {
-        self.queues.queue_of(program).is_some_and(|queue| queue <= AGAIN)
+        self.queues
+            .queue_of(program)
+            .is_some_and(|queue| queue <= AGAIN)
     }
 }

@@ -16,7 +16,15 @@ pub(crate) struct Gdsf<'a> {
 impl<'a> Gdsf<'a> {
     pub(crate) fn new(room: Room, compile_us: &'a [u64]) -> Self {
         let programs = room.weights.len();
-        Gdsf { heap: Heap::new(programs), room, compile_us, uses: vec![0; programs], weight: 0, age: 0.0, clock: 0 }
+        Gdsf {
+            heap: Heap::new(programs),
+            room,
+            compile_us,
+            uses: vec![0; programs],
+            weight: 0,
+            age: 0.0,
+            clock: 0,
+        }
     }
 
     fn renew(&mut self, program: u32) {
@@ -24,7 +32,8 @@ impl<'a> Gdsf<'a> {
         let at = program as usize;
         // Without a known time all programs cost the same.
         let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
-        let worth = self.age + f64::from(self.uses[at]) * cost as f64 / self.room.weights[at] as f64;
+        let worth =
+            self.age + f64::from(self.uses[at]) * cost as f64 / self.room.weights[at] as f64;
         // The bits of positive numbers are in the order of the numbers.
         self.heap.set(program, (worth.to_bits(), self.clock));
     }
@@ -41,7 +50,9 @@ impl Replacement for Gdsf<'_> {
         self.weight += self.room.weights[program as usize];
         self.renew(program);
         while self.weight > self.room.capacity {
-            let Some(((worth, _), evicted)) = self.heap.pop() else { break };
+            let Some(((worth, _), evicted)) = self.heap.pop() else {
+                break;
+            };
             self.weight -= self.room.weights[evicted as usize];
             self.age = f64::from_bits(worth);
             *evictions += 1;

@@ -10,7 +10,10 @@ pub(super) struct Heap {
 impl Heap {
     /// For so many programs.
     pub(super) fn new(programs: usize) -> Self {
-        Heap { items: Vec::new(), places: vec![NOWHERE; programs] }
+        Heap {
+            items: Vec::new(),
+            places: vec![NOWHERE; programs],
+        }
     }
 
     pub(super) fn has(&self, program: u32) -> bool {
@@ -18,12 +21,18 @@ impl Heap {
     }
 
     pub(super) fn key(&self, program: u32) -> Option<(u64, u64)> {
-        self.items.get(self.places[program as usize] as usize).map(|(key, _)| *key)
+        self.items
+            .get(self.places[program as usize] as usize)
+            .map(|(key, _)| *key)
     }
 
     /// Adds a program or changes its key.
     pub(super) fn set(&mut self, program: u32, key: (u64, u64)) {
-        let place = if self.has(program) { self.places[program as usize] as usize } else { self.items.len() };
+        let place = if self.has(program) {
+            self.places[program as usize] as usize
+        } else {
+            self.items.len()
+        };
         if place == self.items.len() {
             self.items.push((key, program));
             self.places[program as usize] = place as u32;
@@ -59,8 +68,12 @@ impl Heap {
 
     fn down(&mut self, mut place: usize) {
         loop {
-            let children = [2 * place + 1, 2 * place + 2].into_iter().filter(|child| *child < self.items.len());
-            let Some(least) = children.min_by_key(|child| self.items[*child].0) else { return };
+            let children = [2 * place + 1, 2 * place + 2]
+                .into_iter()
+                .filter(|child| *child < self.items.len());
+            let Some(least) = children.min_by_key(|child| self.items[*child].0) else {
+                return;
+            };
             if self.items[place].0 <= self.items[least].0 {
                 return;
             }

@@ -11,7 +11,12 @@ pub(crate) struct Lfu {
 
 impl Lfu {
     pub(crate) fn new(room: Room) -> Self {
-        Lfu { heap: Heap::new(room.weights.len()), room, weight: 0, clock: 0 }
+        Lfu {
+            heap: Heap::new(room.weights.len()),
+            room,
+            weight: 0,
+            clock: 0,
+        }
     }
 }
 
@@ -24,7 +29,9 @@ impl Replacement for Lfu {
         }
         let weight = self.room.weights[program as usize];
         while self.weight + weight > self.room.capacity {
-            let Some((_, evicted)) = self.heap.pop() else { break };
+            let Some((_, evicted)) = self.heap.pop() else {
+                break;
+            };
             self.weight -= self.room.weights[evicted as usize];
             *evictions += 1;
         }

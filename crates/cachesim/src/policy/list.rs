@@ -11,11 +11,18 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn lru(room: Room) -> Self {
-        List { queue: Queues::new(room.weights), capacity: room.capacity, renews: true }
+        List {
+            queue: Queues::new(room.weights),
+            capacity: room.capacity,
+            renews: true,
+        }
     }
 
     pub(crate) fn fifo(room: Room) -> Self {
-        List { renews: false, ..Self::lru(room) }
+        List {
+            renews: false,
+            ..Self::lru(room)
+        }
     }
 }
 
@@ -27,7 +34,9 @@ impl Replacement for List {
             }
             return true;
         }
-        while self.queue.weight(0) + self.queue.weight_of(program) > self.capacity && self.queue.pop(0).is_some() {
+        while self.queue.weight(0) + self.queue.weight_of(program) > self.capacity
+            && self.queue.pop(0).is_some()
+        {
             *evictions += 1;
         }
         self.queue.push(0, program);

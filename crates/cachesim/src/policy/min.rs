@@ -22,7 +22,13 @@ pub(crate) struct Min {
 impl Min {
     pub(crate) fn new(room: Room, trace: &Trace, fees_only: bool) -> Self {
         let next = next_uses(trace, fees_only, &room);
-        Min { heap: Heap::new(room.weights.len()), room, weight: 0, next, lookup: 0 }
+        Min {
+            heap: Heap::new(room.weights.len()),
+            room,
+            weight: 0,
+            next,
+            lookup: 0,
+        }
     }
 }
 
@@ -40,7 +46,9 @@ impl Replacement for Min {
 
     fn end_transaction(&mut self, evictions: &mut u64) {
         while self.weight > self.room.capacity {
-            let Some((_, evicted)) = self.heap.pop() else { return };
+            let Some((_, evicted)) = self.heap.pop() else {
+                return;
+            };
             self.weight -= self.room.weights[evicted as usize];
             *evictions += 1;
         }
@@ -55,9 +63,14 @@ impl Replacement for Min {
 fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
     let mut transaction = 0;
     for index in 0..trace.slots().len() {
-        for call in trace.calls_of(index).iter().filter(|call| fees_only || !call.fees_only()) {
+        for call in trace
+            .calls_of(index)
+            .iter()
+            .filter(|call| fees_only || !call.fees_only())
+        {
             let programs = trace.set(call.set()).iter();
-            let with_code = programs.filter(|program| trace.programs()[**program as usize].has_code);
+            let with_code =
+                programs.filter(|program| trace.programs()[**program as usize].has_code);
             with_code.for_each(|program| each(transaction, *program));
             transaction += 1;
         }
@@ -86,11 +99,21 @@ fn next_uses(trace: &Trace, fees_only: bool, room: &Room) -> Vec<u32> {
 ///
 /// # Errors
 /// [`Error::SizesUnknown`] if a program has no size.
-pub fn least_misses_by_bytes(trace: &Trace, bytes: u64, first_slot: u64, fees_only: bool) -> Result<u64, Error> {
+pub fn least_misses_by_bytes(
+    trace: &Trace,
+    bytes: u64,
+    first_slot: u64,
+    fees_only: bool,
+) -> Result<u64, Error> {
     let sizes = sizes(trace)?;
     let before = |index: &usize| trace.slots()[*index].slot < first_slot;
-    let calls =
-        |index: usize| trace.calls_of(index).iter().filter(|call| fees_only || !call.fees_only()).count() as u32;
+    let calls = |index: usize| {
+        trace
+            .calls_of(index)
+            .iter()
+            .filter(|call| fees_only || !call.fees_only())
+            .count() as u32
+    };
     let first: u32 = (0..trace.slots().len()).take_while(before).map(calls).sum();
     // What the cache holds behind the last transaction that does not count, it holds from there on.
     let begin = first.saturating_sub(1);
@@ -100,12 +123,16 @@ pub fn least_misses_by_bytes(trace: &Trace, bytes: u64, first_slot: u64, fees_on
     lookups(trace, fees_only, |transaction, program| {
         end = end.max(transaction);
         let size = sizes[program as usize];
-        let earlier = last[program as usize].replace(transaction).filter(|_| size <= bytes);
+        let earlier = last[program as usize]
+            .replace(transaction)
+            .filter(|_| size <= bytes);
         if transaction < first {
             return;
         }
         all += 1;
-        costs.extend(earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))));
+        costs.extend(
+            earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))),
+        );
     });
     costs.sort_unstable();
     let mut room = u128::from(bytes) * u128::from(end - begin);

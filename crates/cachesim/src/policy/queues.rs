@@ -20,9 +20,19 @@ struct Node {
 
 impl<const N: usize> Queues<N> {
     pub(super) fn new(weight_of: Vec<u64>) -> Self {
-        let node = Node { to_front: NONE, to_back: NONE, queue: 0 };
+        let node = Node {
+            to_front: NONE,
+            to_back: NONE,
+            queue: 0,
+        };
         let nodes = vec![node; weight_of.len()];
-        Queues { nodes, fronts: [NONE; N], backs: [NONE; N], weights: [0; N], weight_of }
+        Queues {
+            nodes,
+            fronts: [NONE; N],
+            backs: [NONE; N],
+            weights: [0; N],
+            weight_of,
+        }
     }
 
     /// The queue in which a program is.
@@ -51,7 +61,9 @@ impl<const N: usize> Queues<N> {
     /// Takes a program out of the queue in which it is.
     pub(super) fn remove(&mut self, program: u32) {
         let node = self.nodes[program as usize];
-        let Some(queue) = self.queue_of(program) else { return };
+        let Some(queue) = self.queue_of(program) else {
+            return;
+        };
         match self.nodes.get_mut(node.to_front as usize) {
             Some(before) => before.to_back = node.to_back,
             None => self.fronts[queue] = node.to_back,
@@ -72,7 +84,11 @@ impl<const N: usize> Queues<N> {
             Some(node) => node.to_front = program,
             None => self.backs[queue] = program,
         }
-        self.nodes[program as usize] = Node { to_front: NONE, to_back: front, queue: queue as u8 + 1 };
+        self.nodes[program as usize] = Node {
+            to_front: NONE,
+            to_back: front,
+            queue: queue as u8 + 1,
+        };
         self.fronts[queue] = program;
         self.weights[queue] += self.weight_of(program);
     }

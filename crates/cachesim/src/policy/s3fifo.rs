@@ -25,7 +25,14 @@ impl S3Fifo {
         let uses = vec![0; room.weights.len()];
         let small = (room.capacity / 10).max(1);
         let main = room.capacity - small;
-        S3Fifo { queues: Queues::new(room.weights), capacity: room.capacity, small, main, uses, was_full: false }
+        S3Fifo {
+            queues: Queues::new(room.weights),
+            capacity: room.capacity,
+            small,
+            main,
+            uses,
+            was_full: false,
+        }
     }
 
     fn resident(&self) -> u64 {
@@ -35,7 +42,11 @@ impl S3Fifo {
     fn evict(&mut self) -> u64 {
         self.was_full = true;
         let main_is_over = self.queues.weight(MAIN) > self.main;
-        if main_is_over || self.queues.back(SMALL).is_none() { self.evict_main() } else { self.evict_small() }
+        if main_is_over || self.queues.back(SMALL).is_none() {
+            self.evict_main()
+        } else {
+            self.evict_small()
+        }
     }
 
     fn evict_small(&mut self) -> u64 {
@@ -75,16 +86,27 @@ impl Replacement for S3Fifo {
         }
         let is_ghost = self.queues.queue_of(program) == Some(GHOST);
         self.queues.remove(program);
-        while self.resident() > 0 && self.resident() + self.queues.weight_of(program) > self.capacity {
+        while self.resident() > 0
+            && self.resident() + self.queues.weight_of(program) > self.capacity
+        {
             *evictions += self.evict();
         }
         self.uses[program as usize] = 0;
         let main_has_room = !self.was_full && self.queues.weight(SMALL) >= self.small;
-        self.queues.push(if is_ghost || main_has_room { MAIN } else { SMALL }, program);
+        self.queues.push(
+            if is_ghost || main_has_room {
+                MAIN
+            } else {
+                SMALL
+            },
+            program,
+        );
         false
     }
 
     fn has(&self, program: u32) -> bool {
-        self.queues.queue_of(program).is_some_and(|queue| queue != GHOST)
+        self.queues
+            .queue_of(program)
+            .is_some_and(|queue| queue != GHOST)
     }
 }

@@ -13,13 +13,24 @@ pub(crate) struct Sieve {
 impl Sieve {
     pub(crate) fn new(room: Room) -> Self {
         let visited = vec![false; room.weights.len()];
-        Sieve { queue: Queues::new(room.weights), capacity: room.capacity, visited, hand: None }
+        Sieve {
+            queue: Queues::new(room.weights),
+            capacity: room.capacity,
+            visited,
+            hand: None,
+        }
     }
 
     fn evict(&mut self) -> bool {
-        let Some(mut candidate) = self.hand.or_else(|| self.queue.back(0)) else { return false };
+        let Some(mut candidate) = self.hand.or_else(|| self.queue.back(0)) else {
+            return false;
+        };
         while std::mem::take(&mut self.visited[candidate as usize]) {
-            candidate = self.queue.toward_front(candidate).or_else(|| self.queue.back(0)).unwrap_or(candidate);
+            candidate = self
+                .queue
+                .toward_front(candidate)
+                .or_else(|| self.queue.back(0))
+                .unwrap_or(candidate);
         }
         self.hand = self.queue.toward_front(candidate);
         self.queue.remove(candidate);

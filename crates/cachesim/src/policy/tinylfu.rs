@@ -52,18 +52,28 @@ impl WTinyLfu {
     /// Admits what the window has too much of, or evicts it.
     fn shrink_window(&mut self, evictions: &mut u64) {
         while self.queues.weight(WINDOW) > self.window {
-            let Some(candidate) = self.queues.pop(WINDOW) else { return };
+            let Some(candidate) = self.queues.pop(WINDOW) else {
+                return;
+            };
             *evictions += self.admit(candidate);
         }
     }
 
     fn admit(&mut self, candidate: u32) -> u64 {
         let mut evicted = 0;
-        while self.queues.weight(PROBATION) + self.queues.weight(PROTECTED) + self.queues.weight_of(candidate)
+        while self.queues.weight(PROBATION)
+            + self.queues.weight(PROTECTED)
+            + self.queues.weight_of(candidate)
             > self.main
         {
-            let queue = if self.queues.back(PROBATION).is_some() { PROBATION } else { PROTECTED };
-            let Some(victim) = self.queues.back(queue) else { return evicted + 1 };
+            let queue = if self.queues.back(PROBATION).is_some() {
+                PROBATION
+            } else {
+                PROTECTED
+            };
+            let Some(victim) = self.queues.back(queue) else {
+                return evicted + 1;
+            };
             if self.uses[candidate as usize] <= self.uses[victim as usize] {
                 return evicted + 1;
             }
@@ -77,7 +87,9 @@ impl WTinyLfu {
     fn protect(&mut self, program: u32) {
         self.queues.push(PROTECTED, program);
         while self.queues.weight(PROTECTED) > self.protected {
-            let Some(demoted) = self.queues.pop(PROTECTED) else { return };
+            let Some(demoted) = self.queues.pop(PROTECTED) else {
+                return;
+            };
             self.queues.push(PROBATION, demoted);
         }
     }

@@ -34,7 +34,8 @@ impl Bias {
         if self.recorded < FEW {
             return (self.predicted - self.recorded as f64).abs() <= FEW_OFF;
         }
-        self.percent().is_some_and(|percent| percent.abs() <= MOST_BIAS)
+        self.percent()
+            .is_some_and(|percent| percent.abs() <= MOST_BIAS)
     }
 }
 
@@ -72,14 +73,23 @@ impl SelfTest {
 /// Those of the simulation.
 pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<SelfTest, Error> {
     let simulated = by_slot(plan, entries)?;
-    let found = |o: &Observed| simulated.slots.binary_search_by_key(&o.slot, |(slot, _)| *slot).ok();
-    let mut pairs: Vec<(&Observed, &Counts)> =
-        observed.iter().filter_map(|o| Some((o, &simulated.slots[found(o)?].1))).collect();
+    let found = |o: &Observed| {
+        simulated
+            .slots
+            .binary_search_by_key(&o.slot, |(slot, _)| *slot)
+            .ok()
+    };
+    let mut pairs: Vec<(&Observed, &Counts)> = observed
+        .iter()
+        .filter_map(|o| Some((o, &simulated.slots[found(o)?].1)))
+        .collect();
     pairs.sort_by_key(|(o, _)| o.slot);
     let runs = simulated.runs.max(1) as f64;
     let bias = |counter, recorded: fn(&Observed) -> u64, predicted: fn(&Counts) -> u64| Bias {
         counter,
-        recorded: pairs.iter().fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o))),
+        recorded: pairs
+            .iter()
+            .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o))),
         predicted: pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs,
     };
     let counters = vec![
@@ -88,13 +98,20 @@ pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<Sel
         bias("reloads", |o| o.reloads, |c| c.reloads),
         bias("insertions", |o| o.insertions, |c| c.insertions),
     ];
-    Ok(SelfTest { counters, blocks: blocks(&pairs, runs) })
+    Ok(SelfTest {
+        counters,
+        blocks: blocks(&pairs, runs),
+    })
 }
 
 fn blocks(pairs: &[(&Observed, &Counts)], runs: f64) -> Vec<Block> {
     let (mut blocks, mut current, mut transactions) = (Vec::new(), None::<Block>, 0);
     for (observed, counts) in pairs {
-        let block = current.get_or_insert(Block { slot: observed.slot, recorded: 0, predicted: 0.0 });
+        let block = current.get_or_insert(Block {
+            slot: observed.slot,
+            recorded: 0,
+            predicted: 0.0,
+        });
         block.recorded = block.recorded.saturating_add(observed.misses);
         block.predicted += counts.misses as f64 / runs;
         transactions = observed.transactions.saturating_add(transactions);

@@ -18,7 +18,11 @@ pub struct Coverage {
 impl Coverage {
     /// Of the recorded slots, each with its number of transactions, in any order.
     pub fn of(trace: &Trace, recorded: &[(u64, u64)]) -> Self {
-        let mut coverage = Coverage { covered: 0, recorded: 0, missing: Vec::new() };
+        let mut coverage = Coverage {
+            covered: 0,
+            recorded: 0,
+            missing: Vec::new(),
+        };
         for (slot, transactions) in recorded {
             coverage.recorded = coverage.recorded.saturating_add(*transactions);
             if trace.slots().binary_search_by_key(slot, |s| s.slot).is_ok() {
@@ -46,6 +50,11 @@ impl Coverage {
             return Ok(());
         }
         let first = self.missing.first().copied().unwrap_or(0);
-        Err(Error::Coverage { percent, least: LEAST_COVERAGE, missing: self.missing.len(), first })
+        Err(Error::Coverage {
+            percent,
+            least: LEAST_COVERAGE,
+            missing: self.missing.len(),
+            first,
+        })
     }
 }

@@ -27,7 +27,10 @@ impl Trace {
         Rng::with_seed(seed).shuffle(&mut blocks);
         blocks.truncate(blocks.len().div_ceil(2));
         blocks.sort_unstable();
-        let chosen: Vec<usize> = blocks.iter().flat_map(|at| at * block..((at + 1) * block).min(slots)).collect();
+        let chosen: Vec<usize> = blocks
+            .iter()
+            .flat_map(|at| at * block..((at + 1) * block).min(slots))
+            .collect();
         let mut half = Trace {
             programs: self.programs.clone(),
             set_ends: self.set_ends.clone(),
@@ -37,11 +40,28 @@ impl Trace {
         };
         let numbers = self.slots.iter().skip(slots - chosen.len());
         for ((place, slot), from) in (0..).zip(numbers).zip(chosen) {
-            let Slot { transactions, kind, .. } = self.slots[from];
-            half.add_slot(Slot { transactions, kind, ..*slot }, self.calls_of(from))?;
-            let begin = self.changes.partition_point(|change| (change.slot_index as usize) < from);
-            for change in self.changes[begin..].iter().take_while(|change| change.slot_index as usize == from) {
-                half.add_change(Change { slot_index: place, ..*change })?;
+            let Slot {
+                transactions, kind, ..
+            } = self.slots[from];
+            half.add_slot(
+                Slot {
+                    transactions,
+                    kind,
+                    ..*slot
+                },
+                self.calls_of(from),
+            )?;
+            let begin = self
+                .changes
+                .partition_point(|change| (change.slot_index as usize) < from);
+            for change in self.changes[begin..]
+                .iter()
+                .take_while(|change| change.slot_index as usize == from)
+            {
+                half.add_change(Change {
+                    slot_index: place,
+                    ..*change
+                })?;
             }
         }
         Ok(half)
@@ -55,20 +75,45 @@ mod tests {
 
     #[test]
     fn neighbours_stay_together_once_and_have_the_last_numbers() {
-        let lines: Vec<String> = (0..125_u32).map(|at| format!("{} {at}", 2 * at + 7)).collect();
+        let lines: Vec<String> = (0..125_u32)
+            .map(|at| format!("{} {at}", 2 * at + 7))
+            .collect();
         let trace = Trace::read_plain(lines.join("\n").as_bytes()).unwrap();
         let half = trace.half(1).unwrap();
         assert_eq!(half.slots(), &trace.slots()[60..]);
-        let called: Vec<u32> = (0..65).map(|at| half.set(half.calls_of(at)[0].set())[0]).collect();
-        assert!(called.chunks(5).all(|five| five[0] % 5 == 0 && five.windows(2).all(|two| two[0] + 1 == two[1])));
-        assert!(called.is_sorted() && called.windows(2).any(|two| two[0] + 1 < two[1]), "{called:?}");
+        let called: Vec<u32> = (0..65)
+            .map(|at| half.set(half.calls_of(at)[0].set())[0])
+            .collect();
+        assert!(
+            called
+                .chunks(5)
+                .all(|five| five[0] % 5 == 0 && five.windows(2).all(|two| two[0] + 1 == two[1]))
+        );
+        assert!(
+            called.is_sorted() && called.windows(2).any(|two| two[0] + 1 < two[1]),
+            "{called:?}"
+        );
         // The validator's own slots are all before those whose numbers the half has.
         let mut kinds = trace.clone();
-        kinds.slots.iter_mut().take(60).for_each(|slot| slot.kind = SlotKind::Own);
+        kinds
+            .slots
+            .iter_mut()
+            .take(60)
+            .for_each(|slot| slot.kind = SlotKind::Own);
         let own = kinds.half(1).unwrap();
-        assert!((0..65).all(|at| (own.slots()[at].kind == SlotKind::Own) == (called[at] < 60)), "{own:?}");
+        assert!(
+            (0..65).all(|at| (own.slots()[at].kind == SlotKind::Own) == (called[at] < 60)),
+            "{own:?}"
+        );
         assert_eq!(half, trace.half(1).unwrap());
         assert_ne!(half, trace.half(2).unwrap());
-        assert_eq!(Trace::new(trace.meta().clone()).half(1).unwrap().slots().len(), 0);
+        assert_eq!(
+            Trace::new(trace.meta().clone())
+                .half(1)
+                .unwrap()
+                .slots()
+                .len(),
+            0
+        );
     }
 }

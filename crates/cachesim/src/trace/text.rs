@@ -16,8 +16,16 @@ impl Trace {
     /// # Errors
     /// [`Error::Line`] where a line is nothing of the kind or slots are not in order; [`Error::Io`].
     pub fn read_plain(mut input: impl BufRead) -> Result<Self, Error> {
-        let meta = Meta { source: Source::Plain, cluster: String::new(), version: String::new() };
-        let mut reading = Reading { trace: Trace::new(meta), sets: SetNumbers::default(), current: None };
+        let meta = Meta {
+            source: Source::Plain,
+            cluster: String::new(),
+            version: String::new(),
+        };
+        let mut reading = Reading {
+            trace: Trace::new(meta),
+            sets: SetNumbers::default(),
+            current: None,
+        };
         let (mut line, mut number) = (Vec::new(), 0);
         loop {
             line.clear();
@@ -28,7 +36,11 @@ impl Trace {
             }
             let text = String::from_utf8_lossy(&line);
             reading.line(text.trim()).map_err(|cause| match cause {
-                Bad::Line(what) => Error::Line { line: number, what, text: Error::excerpt(&text) },
+                Bad::Line(what) => Error::Line {
+                    line: number,
+                    what,
+                    text: Error::excerpt(&text),
+                },
                 Bad::Other(error) => error,
             })?;
         }
@@ -55,7 +67,10 @@ struct Reading {
 impl Reading {
     fn line(&mut self, text: &str) -> Result<(), Bad> {
         let mut words = text.split_ascii_whitespace();
-        let slot: u64 = words.next().and_then(|word| word.parse().ok()).ok_or(Bad::Line("no slot"))?;
+        let slot: u64 = words
+            .next()
+            .and_then(|word| word.parse().ok())
+            .ok_or(Bad::Line("no slot"))?;
         let programs: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
         let programs = programs.ok_or(Bad::Line("not the number of a program"))?;
         let highest = programs.iter().max().ok_or(Bad::Line("no program"))?;
@@ -63,10 +78,17 @@ impl Reading {
             return Err(Bad::Line("too high a number of a program"));
         }
         while self.trace.programs().len() <= *highest as usize {
-            self.trace.add_program(Program { address: None, loader: None, bytes: None, has_code: true })?;
+            self.trace.add_program(Program {
+                address: None,
+                loader: None,
+                bytes: None,
+                has_code: true,
+            })?;
         }
         match &self.current {
-            Some((current, _)) if slot < *current => return Err(Bad::Line("an earlier slot than the line before")),
+            Some((current, _)) if slot < *current => {
+                return Err(Bad::Line("an earlier slot than the line before"));
+            }
             Some((current, _)) if slot == *current => {}
             _ => {
                 self.end_slot()?;
@@ -75,14 +97,30 @@ impl Reading {
         }
         let set = self.sets.number(&mut self.trace, &programs)?;
         let call = Call::new(set, false).ok_or(Bad::Line("too many different sets"))?;
-        self.current.iter_mut().for_each(|(_, calls)| calls.push(call));
+        self.current
+            .iter_mut()
+            .for_each(|(_, calls)| calls.push(call));
         Ok(())
     }
 
     fn end_slot(&mut self) -> Result<(), Error> {
-        let Some((slot, calls)) = self.current.take() else { return Ok(()) };
-        let parent = self.trace.slots().last().map_or(slot.saturating_sub(1), |last| last.slot);
+        let Some((slot, calls)) = self.current.take() else {
+            return Ok(());
+        };
+        let parent = self
+            .trace
+            .slots()
+            .last()
+            .map_or(slot.saturating_sub(1), |last| last.slot);
         let transactions = calls.len() as u64;
-        self.trace.add_slot(Slot { slot, parent, transactions, kind: SlotKind::Replayed }, &calls)
+        self.trace.add_slot(
+            Slot {
+                slot,
+                parent,
+                transactions,
+                kind: SlotKind::Replayed,
+            },
+            &calls,
+        )
     }
 }

@@ -1,6 +1,9 @@
 //! The captured load, and small traces.
 #![allow(dead_code, reason = "each test uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect, in its helpers too")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at what it did not expect, in its helpers too"
+)]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +15,12 @@ use faultline_cachesim::cost::Observed;
 use faultline_cachesim::{Trace, file};
 
 fn fixture(name: &str) -> Vec<u8> {
-    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
+    fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/fixtures")
+            .join(name),
+    )
+    .unwrap()
 }
 
 /// What the follower with 512 entries executed.
@@ -25,7 +33,11 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
     let mut slots: BTreeMap<u64, Observed> = BTreeMap::new();
     let mut splitter = LineSplitter::new();
     splitter.feed(&fixture(name), |line| {
-        match Known::parse(&Point::parse(line.unwrap()).unwrap()).unwrap().unwrap().known {
+        match Known::parse(&Point::parse(line.unwrap()).unwrap())
+            .unwrap()
+            .unwrap()
+            .known
+        {
             Known::ProgramCache(stats) => {
                 let slot = slots.entry(stats.slot.unwrap()).or_default();
                 slot.misses += stats.misses.unwrap();
@@ -37,14 +49,21 @@ pub(crate) fn observed(name: &str) -> Vec<Observed> {
                 let slot = slots.entry(replay.slot.unwrap()).or_default();
                 slot.transactions = replay.total_transactions.unwrap();
                 slot.cache_us = replay.program_cache_us;
-                let parts =
-                    [replay.register_syscalls_us, replay.load_elf_us, replay.verify_code_us, replay.jit_compile_us];
+                let parts = [
+                    replay.register_syscalls_us,
+                    replay.load_elf_us,
+                    replay.verify_code_us,
+                    replay.jit_compile_us,
+                ];
                 slot.compile_us = parts.into_iter().sum();
             }
             other => unreachable!("{other:?}"),
         }
     });
-    slots.into_iter().map(|(slot, observed)| Observed { slot, ..observed }).collect()
+    slots
+        .into_iter()
+        .map(|(slot, observed)| Observed { slot, ..observed })
+        .collect()
 }
 
 /// A trace of lines with a slot and programs.

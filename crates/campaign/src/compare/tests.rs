@@ -7,8 +7,13 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
         for replicate in 1..=3 {
             for of_baseline in [true, false] {
                 let drift = 1.0 + 0.1 * f64::from(replicate) + 0.3 * f64::from(round);
-                let noise = 1.0 + 0.004 * (f64::from(replicate + 2 * round + version.len() as u32) % 3.0 - 1.0);
-                let (own, same) = if of_baseline { (1.0, 1.0) } else { (times * noise, noise) };
+                let noise = 1.0
+                    + 0.004 * (f64::from(replicate + 2 * round + version.len() as u32) % 3.0 - 1.0);
+                let (own, same) = if of_baseline {
+                    (1.0, 1.0)
+                } else {
+                    (times * noise, noise)
+                };
                 rows.push(RunRow {
                     release: version.to_owned(),
                     program_digest: "aa11".to_owned(),
@@ -28,7 +33,10 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
                     recording: "experiments/x/run.fltl".to_owned(),
                     recording_digest: Some("cafe".to_owned()),
                     report: "reports/x.html".to_owned(),
-                    values: vec![("replay-p95".into(), 40.0 * drift * own), ("replay-p50".into(), 20.0 * drift * same)],
+                    values: vec![
+                        ("replay-p95".into(), 40.0 * drift * own),
+                        ("replay-p50".into(), 20.0 * drift * same),
+                    ],
                 });
             }
         }
@@ -37,7 +45,9 @@ pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
 }
 
 fn place(id: &str) -> usize {
-    releases::metrics().position(|scalar| scalar.id == id).unwrap()
+    releases::metrics()
+        .position(|scalar| scalar.id == id)
+        .unwrap()
 }
 
 fn marks(release: &Release) -> [Mark; 2] {
@@ -46,19 +56,38 @@ fn marks(release: &Release) -> [Mark; 2] {
 
 #[test]
 fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_cancels() {
-    let all = [runs("1.1.0", 1.08, 2), runs("1.2.0", 0.9, 2), runs("1.3.0", 1.08, 1), runs("1.4.0", 1.03, 2)].concat();
+    let all = [
+        runs("1.1.0", 1.08, 2),
+        runs("1.2.0", 0.9, 2),
+        runs("1.3.0", 1.08, 1),
+        runs("1.4.0", 1.03, 2),
+    ]
+    .concat();
     let groups = groups(&all, 0.05);
     assert_eq!(groups.len(), 1);
     let found: Vec<[Mark; 2]> = groups[0].releases.iter().map(marks).collect();
     let nothing = Mark::Nothing;
     assert_eq!(
         found,
-        [[Mark::Worse, nothing], [Mark::Better, nothing], [Mark::Unrepeated, nothing], [nothing, nothing]]
+        [
+            [Mark::Worse, nothing],
+            [Mark::Better, nothing],
+            [Mark::Unrepeated, nothing],
+            [nothing, nothing]
+        ]
     );
-    let one = groups[0].releases[0].judged[place("replay-p95")].as_ref().unwrap();
-    assert!((one.test.ratio.value - 1.08).abs() < 0.004 && one.test.pairs == 6, "{one:?}");
+    let one = groups[0].releases[0].judged[place("replay-p95")]
+        .as_ref()
+        .unwrap();
+    assert!(
+        (one.test.ratio.value - 1.08).abs() < 0.004 && one.test.pairs == 6,
+        "{one:?}"
+    );
     assert!(one.holm.unwrap() > one.test.p.unwrap());
-    assert!(groups[0].releases[0].judged[place("rss-at-tip")].is_none(), "absent stays absent");
+    assert!(
+        groups[0].releases[0].judged[place("rss-at-tip")].is_none(),
+        "absent stays absent"
+    );
     let rows = rows(&groups);
     assert_eq!(rows.len(), 8);
     assert_eq!(rows.iter().filter(|row| row.verdict == "worse").count(), 1);
@@ -67,33 +96,63 @@ fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_can
 #[test]
 fn a_second_round_that_shows_something_else_takes_the_first_back() {
     let mut all = runs("1.1.0", 1.12, 1);
-    all.extend(runs("1.1.0", 1.0, 2).into_iter().filter(|run| run.round == 2));
-    assert_eq!(marks(&groups(&all, 0.05)[0].releases[0]), [Mark::Nothing; 2]);
+    all.extend(
+        runs("1.1.0", 1.0, 2)
+            .into_iter()
+            .filter(|run| run.round == 2),
+    );
+    assert_eq!(
+        marks(&groups(&all, 0.05)[0].releases[0]),
+        [Mark::Nothing; 2]
+    );
 }
 
 #[test]
-fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_that_repeats_another() {
+fn a_metric_of_which_the_first_round_shows_nothing_is_not_marked_by_the_round_that_repeats_another()
+{
     let mut all = runs("1.1.0", 1.0, 1);
-    all.extend(runs("1.1.0", 1.12, 2).into_iter().filter(|run| run.round == 2));
+    all.extend(
+        runs("1.1.0", 1.12, 2)
+            .into_iter()
+            .filter(|run| run.round == 2),
+    );
     // Six pairs that differ by more than the margin, with p < 0.05, of which those of the first round scatter.
-    for run in all.iter_mut().filter(|run| run.round == 1 && !run.of_baseline) {
+    for run in all
+        .iter_mut()
+        .filter(|run| run.round == 1 && !run.of_baseline)
+    {
         run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
     }
     let release = &groups(&all, 0.05)[0].releases[0];
     let one = release.judged[place("replay-p95")].as_ref().unwrap();
-    assert!(one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05, "{one:?}");
+    assert!(
+        one.holm.unwrap() < 0.05 && one.test.ratio.value > 1.05,
+        "{one:?}"
+    );
     assert_eq!(marks(release), [Mark::Nothing; 2]);
 }
 
 #[test]
 fn a_round_on_another_machine_or_kernel_repeats_nothing() {
     let mut all = runs("1.1.0", 1.08, 2);
-    all.iter_mut().filter(|run| run.round == 2).for_each(|run| run.machine = "another".to_owned());
-    let found: Vec<[Mark; 2]> = groups(&all, 0.05).iter().map(|group| marks(&group.releases[0])).collect();
+    all.iter_mut()
+        .filter(|run| run.round == 2)
+        .for_each(|run| run.machine = "another".to_owned());
+    let found: Vec<[Mark; 2]> = groups(&all, 0.05)
+        .iter()
+        .map(|group| marks(&group.releases[0]))
+        .collect();
     assert_eq!(found, [[Mark::Unrepeated, Mark::Nothing]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
-    all.iter_mut().filter(|run| run.of_baseline).for_each(|run| run.kernel = "6.2".to_owned());
-    assert!(groups(&all, 0.05)[0].releases[0].judged.iter().all(Option::is_none));
+    all.iter_mut()
+        .filter(|run| run.of_baseline)
+        .for_each(|run| run.kernel = "6.2".to_owned());
+    assert!(
+        groups(&all, 0.05)[0].releases[0]
+            .judged
+            .iter()
+            .all(Option::is_none)
+    );
 }
 
 #[test]
@@ -116,11 +175,16 @@ fn rows_of_unlike_machines_plans_or_baselines_are_not_compared() {
 #[test]
 fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
     let history = |count: usize| -> Vec<RunRow> {
-        (0..count).flat_map(|n| runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1)).collect()
+        (0..count)
+            .flat_map(|n| runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1))
+            .collect()
     };
     let long = &groups(&history(12), 0.05)[0];
-    let found: Vec<(usize, &str, Mark)> =
-        long.shifts.iter().map(|shift| (shift.metric, shift.version.as_str(), shift.mark)).collect();
+    let found: Vec<(usize, &str, Mark)> = long
+        .shifts
+        .iter()
+        .map(|shift| (shift.metric, shift.version.as_str(), shift.mark))
+        .collect();
     assert_eq!(found, [(place("replay-p95"), "1.6.0", Mark::Worse)]);
     assert_eq!(groups(&history(7), 0.05)[0].shifts.len(), 1);
     // A single release is marked by its own runs; five are no history.
@@ -131,7 +195,24 @@ fn a_step_in_a_history_is_marked_at_its_release_and_a_short_history_has_none() {
 
 #[test]
 fn versions_are_in_their_order() {
-    let mut versions = ["canary", "2.1.14", "2.1.9", "2.1.14+trace", "3.0.0-beta.1", "3.0.0"];
+    let mut versions = [
+        "canary",
+        "2.1.14",
+        "2.1.9",
+        "2.1.14+trace",
+        "3.0.0-beta.1",
+        "3.0.0",
+    ];
     versions.sort_by(|a, b| by_version(a, b));
-    assert_eq!(versions, ["2.1.9", "2.1.14", "2.1.14+trace", "3.0.0-beta.1", "3.0.0", "canary"]);
+    assert_eq!(
+        versions,
+        [
+            "2.1.9",
+            "2.1.14",
+            "2.1.14+trace",
+            "3.0.0-beta.1",
+            "3.0.0",
+            "canary"
+        ]
+    );
 }

@@ -27,32 +27,66 @@ struct Who {
 pub(super) fn closed(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let wanted = wanted(plan);
     let Some(name) = &plan.workload.user else {
-        let mine = wanted.into_iter().filter(|(path, bits)| *bits & WRITE != 0 && path.is_dir());
+        let mine = wanted
+            .into_iter()
+            .filter(|(path, bits)| *bits & WRITE != 0 && path.is_dir());
         let shut = mine.filter_map(|(path, _)| {
             let error = access(&path, Access::WRITE_OK | Access::EXEC_OK).err()?;
-            Some((path, format!("may not be written by this program's user: {error}")))
+            Some((
+                path,
+                format!("may not be written by this program's user: {error}"),
+            ))
         });
         return shut.collect();
     };
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
-    let Some(who) = Who::find(&read("/etc/passwd"), &read("/etc/group"), name) else { return BTreeMap::new() };
-    wanted.into_iter().filter_map(|(path, bits)| Some((path.clone(), who.shut_out(&path, bits)?))).collect()
+    let Some(who) = Who::find(&read("/etc/passwd"), &read("/etc/group"), name) else {
+        return BTreeMap::new();
+    };
+    wanted
+        .into_iter()
+        .filter_map(|(path, bits)| Some((path.clone(), who.shut_out(&path, bits)?)))
+        .collect()
 }
 
 /// What runs work with, and what for. A folder that is cleared is given to the user before; one that is not has to be his.
 fn wanted(plan: &Plan) -> Vec<(PathBuf, u32)> {
-    let folder = if plan.begin == Begin::AsIs { WRITE | PASS } else { 0 };
-    let mut all: Vec<(PathBuf, u32)> = working(plan).iter().map(|(_, path)| (path.to_path_buf(), folder)).collect();
-    all.extend(plan.lanes.iter().filter_map(|lane| Some((lane.identity.clone()?, READ))));
-    all.extend(plan.workload.working_folder.iter().map(|path| (path.clone(), PASS)));
+    let folder = if plan.begin == Begin::AsIs {
+        WRITE | PASS
+    } else {
+        0
+    };
+    let mut all: Vec<(PathBuf, u32)> = working(plan)
+        .iter()
+        .map(|(_, path)| (path.to_path_buf(), folder))
+        .collect();
+    all.extend(
+        plan.lanes
+            .iter()
+            .filter_map(|lane| Some((lane.identity.clone()?, READ))),
+    );
+    all.extend(
+        plan.workload
+            .working_folder
+            .iter()
+            .map(|path| (path.clone(), PASS)),
+    );
     all
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut named: Vec<(String, &Path)> = working(plan);
-    named.extend(plan.lanes.iter().filter_map(|lane| Some(("identity".to_owned(), lane.identity.as_deref()?))));
-    named
-        .extend(plan.workload.working_folder.iter().map(|path| ("workload.working_folder".to_owned(), path.as_path())));
+    named.extend(
+        plan.lanes
+            .iter()
+            .filter_map(|lane| Some(("identity".to_owned(), lane.identity.as_deref()?))),
+    );
+    named.extend(
+        plan.workload
+            .working_folder
+            .iter()
+            .map(|path| ("workload.working_folder".to_owned(), path.as_path())),
+    );
     for (what, path) in named {
         if let Some(why) = facts.closed.get(path) {
             found.refuse(
@@ -69,13 +103,24 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 impl Who {
     fn find(passwd: &str, group: &str, name: &str) -> Option<Who> {
         let fields = |line: &str| line.split(':').map(str::to_owned).collect::<Vec<_>>();
-        let account = passwd.lines().map(fields).find(|account| account.first().is_some_and(|first| first == name))?;
+        let account = passwd
+            .lines()
+            .map(fields)
+            .find(|account| account.first().is_some_and(|first| first == name))?;
         let (uid, gid) = (account.get(2)?.parse().ok()?, account.get(3)?.parse().ok()?);
         let more = group.lines().map(fields).filter_map(|group| {
             let is_in = group.get(3)?.split(',').any(|member| member.trim() == name);
-            if is_in { group.get(2)?.parse().ok() } else { None }
+            if is_in {
+                group.get(2)?.parse().ok()
+            } else {
+                None
+            }
         });
-        Some(Who { name: name.to_owned(), uid, groups: std::iter::once(gid).chain(more).collect() })
+        Some(Who {
+            name: name.to_owned(),
+            uid,
+            groups: std::iter::once(gid).chain(more).collect(),
+        })
     }
 
     /// What stands between him and a path, from the root of all folders on.
@@ -86,17 +131,26 @@ impl Who {
         let real = path.canonicalize().ok()?;
         let mut above: Vec<&Path> = real.ancestors().skip(1).collect();
         above.reverse();
-        let steps = above.into_iter().map(|folder| (folder, PASS)).chain([(real.as_path(), bits)]);
+        let steps = above
+            .into_iter()
+            .map(|folder| (folder, PASS))
+            .chain([(real.as_path(), bits)]);
         steps.into_iter().find_map(|(step, bits)| {
             let meta = step.metadata().ok().filter(|_| !has_access_list(step))?;
             let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
             if self.bits(mode, uid, gid) & bits == bits {
                 return None;
             }
-            let way = if step == real { String::new() } else { format!(" behind {}", step.display()) };
+            let way = if step == real {
+                String::new()
+            } else {
+                format!(" behind {}", step.display())
+            };
             let mode = mode & 0o7777;
             let name = &self.name;
-            Some(format!("is not open to user {name:?}{way} (mode {mode:o}, of user {uid} and group {gid})"))
+            Some(format!(
+                "is not open to user {name:?}{way} (mode {mode:o}, of user {uid} and group {gid})"
+            ))
         })
     }
 
@@ -132,7 +186,14 @@ mod tests {
 
     #[test]
     fn a_user_has_the_groups_that_name_him_as_a_whole() {
-        assert_eq!(sol(), Who { name: "sol".to_owned(), uid: 4001, groups: vec![4002, 4003] });
+        assert_eq!(
+            sol(),
+            Who {
+                name: "sol".to_owned(),
+                uid: 4001,
+                groups: vec![4002, 4003]
+            }
+        );
         assert_eq!(Who::find(PASSWD, "", "so"), None);
     }
 
@@ -140,7 +201,11 @@ mod tests {
     fn of_a_mode_counts_the_first_that_is_about_him() {
         let sol = sol();
         assert_eq!(sol.bits(0o750, 4001, 0), 7);
-        assert_eq!(sol.bits(0o077, 4001, 4002), 0, "an owner has no more than the owner's");
+        assert_eq!(
+            sol.bits(0o077, 4001, 4002),
+            0,
+            "an owner has no more than the owner's"
+        );
         assert_eq!((sol.bits(0o750, 0, 4003), sol.bits(0o707, 0, 4003)), (5, 0));
         assert_eq!((sol.bits(0o755, 0, 0), sol.bits(0o750, 0, 4004)), (5, 0));
     }
@@ -148,20 +213,34 @@ mod tests {
     #[test]
     fn what_is_in_his_way_is_named_and_what_is_not_there_is_not() {
         let scene = tempfile::tempdir().unwrap();
-        let mode =
-            |name: &str, mode: u32| set_permissions(scene.path().join(name), Permissions::from_mode(mode)).unwrap();
+        let mode = |name: &str, mode: u32| {
+            set_permissions(scene.path().join(name), Permissions::from_mode(mode)).unwrap()
+        };
         let ledger = scene.path().join("disk/ledger");
         create_dir_all(&ledger).unwrap();
         mode("", 0o755);
         mode("disk", 0o755);
         mode("disk/ledger", 0o755);
-        let sol = Who { uid: u32::MAX - 7, groups: vec![u32::MAX - 7], ..sol() };
+        let sol = Who {
+            uid: u32::MAX - 7,
+            groups: vec![u32::MAX - 7],
+            ..sol()
+        };
         assert_eq!(sol.shut_out(&ledger, PASS), None);
         let told = sol.shut_out(&ledger, WRITE | PASS).unwrap();
-        assert!(told.starts_with("is not open to user \"sol\" (mode 755, of user "), "{told}");
+        assert!(
+            told.starts_with("is not open to user \"sol\" (mode 755, of user "),
+            "{told}"
+        );
         mode("disk", 0o750);
         let told = sol.shut_out(&ledger, 0).unwrap();
-        assert!(told.contains(&format!("behind {} (mode 750", scene.path().join("disk").display())), "{told}");
+        assert!(
+            told.contains(&format!(
+                "behind {} (mode 750",
+                scene.path().join("disk").display()
+            )),
+            "{told}"
+        );
         assert_eq!(sol.shut_out(&scene.path().join("none"), WRITE), None);
         let root = Who { uid: 0, ..sol };
         assert_eq!(root.shut_out(&ledger, WRITE), None);

@@ -15,13 +15,19 @@ pub(super) fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<Pa
 pub(super) fn first_word(plan: &Plan, arm: &Arm) -> Option<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
-    expand(plan, arm, lane, Path::new("/"), 1).ok()?.command.first().cloned()
+    expand(plan, arm, lane, Path::new("/"), 1)
+        .ok()?
+        .command
+        .first()
+        .cloned()
 }
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let variable = &plan.workload.cache_variable;
     for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
-        let Some(file) = program_of(plan, arm, facts) else { continue };
+        let Some(file) = program_of(plan, arm, facts) else {
+            continue;
+        };
         // That it cannot be used at all is said already.
         if matches!(facts.files.get(&file), Some(Err(_))) {
             continue;

@@ -10,7 +10,10 @@ pub(super) fn units(text: &str) -> Vec<String> {
     let (mut goes_on, mut in_list, mut lines) = (false, false, 0);
     for line in text.lines() {
         let code = without_comment(line).trim();
-        match units.last_mut().filter(|_| (goes_on || in_list) && lines < LONGEST) {
+        match units
+            .last_mut()
+            .filter(|_| (goes_on || in_list) && lines < LONGEST)
+        {
             Some(unit) => {
                 *unit += " ";
                 *unit += code.trim_end_matches('\\');
@@ -22,7 +25,11 @@ pub(super) fn units(text: &str) -> Vec<String> {
             }
         }
         goes_on = code.ends_with('\\');
-        in_list = if in_list { !code.contains([')', ']']) } else { opens(code) };
+        in_list = if in_list {
+            !code.contains([')', ']'])
+        } else {
+            opens(code)
+        };
     }
     units.retain(|unit| !unit.trim().is_empty());
     units
@@ -30,7 +37,9 @@ pub(super) fn units(text: &str) -> Vec<String> {
 
 /// Whether a list begins here and goes on: `ARGS=(`, `args = [`.
 fn opens(code: &str) -> bool {
-    let array = code.split_once("=(").is_some_and(|(_, rest)| !rest.contains(')'));
+    let array = code
+        .split_once("=(")
+        .is_some_and(|(_, rest)| !rest.contains(')'));
     array || code.ends_with(['(', '['])
 }
 
@@ -57,7 +66,11 @@ fn without_comment(line: &str) -> &str {
 /// The words of a piece, without what shells and lists put between them.
 pub(super) fn words(unit: &str) -> impl Iterator<Item = &str> {
     let between = |c: char| {
-        c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '(' | ')' | '|' | '&' | '<' | '>' | ',' | '[' | ']')
+        c.is_whitespace()
+            || matches!(
+                c,
+                '"' | '\'' | ';' | '(' | ')' | '|' | '&' | '<' | '>' | ',' | '[' | ']'
+            )
     };
     unit.split(between).filter(|word| !word.is_empty())
 }
@@ -67,7 +80,9 @@ pub(super) fn has_option(text: &str, option: &str) -> bool {
     let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     text.match_indices(option).any(|(at, _)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
-        let after = text.get(at + option.len()..).and_then(|after| after.chars().next());
+        let after = text
+            .get(at + option.len()..)
+            .and_then(|after| after.chars().next());
         !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
     })
 }
@@ -83,13 +98,26 @@ mod tests {
                       it's --e\nargs = [\n\"--f\",\n]\nlast\n";
         assert_eq!(
             units(script),
-            ["exec v  --a  --b", "ARGS=( --c  'x # y' )", "it's --e", "args = [ \"--f\", ]", "last"]
+            [
+                "exec v  --a  --b",
+                "ARGS=( --c  'x # y' )",
+                "it's --e",
+                "args = [ \"--f\", ]",
+                "last"
+            ]
         );
     }
 
     #[test]
     fn options_are_words_of_their_own() {
-        for text in ["--x", "a --x=1", "[\"--x\", \"k\"]", "(--x)", "'--x'", "é--x"] {
+        for text in [
+            "--x",
+            "a --x=1",
+            "[\"--x\", \"k\"]",
+            "(--x)",
+            "'--x'",
+            "é--x",
+        ] {
             assert!(has_option(text, "--x"), "{text}");
         }
         for text in ["--x-y", "--xy", "--no--x", "---x", "x", ""] {

@@ -23,34 +23,60 @@ const LONGEST_LINE: usize = 120;
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (program?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
-    let said = asked(program, &["check-config".as_ref(), "--config".as_ref(), file.as_os_str()]);
+    let said = asked(
+        program,
+        &[
+            "check-config".as_ref(),
+            "--config".as_ref(),
+            file.as_os_str(),
+        ],
+    );
     Some(match said {
         Ok((true, _)) => Ok(()),
         Ok((false, words)) => {
             let lines: Vec<&str> = words.lines().collect();
-            let shown = lines.iter().take(TOLD).map(|line| short(line)).collect::<Vec<_>>().join("; ");
+            let shown = lines
+                .iter()
+                .take(TOLD)
+                .map(|line| short(line))
+                .collect::<Vec<_>>()
+                .join("; ");
             match lines.len().saturating_sub(TOLD) {
                 0 => Err(shown),
                 more => Err(format!("{shown}; and {more} lines more")),
             }
         }
-        Err(error) => Err(format!("{} cannot be asked about it: {error}", program.display())),
+        Err(error) => Err(format!(
+            "{} cannot be asked about it: {error}",
+            program.display()
+        )),
     })
 }
 
 fn short(line: &str) -> String {
     let line = line.strip_prefix("configuration: ").unwrap_or(line);
     let cut: String = line.chars().take(LONGEST_LINE).collect();
-    if cut.len() < line.len() { cut + "..." } else { cut }
+    if cut.len() < line.len() {
+        cut + "..."
+    } else {
+        cut
+    }
 }
 
 /// How long a validator is near the tip before the daemon says so; `None` if the configuration cannot be read.
 pub(super) fn at_tip_for(plan: &Plan) -> Option<Duration> {
-    let Some(file) = &plan.recorder.config else { return Some(USUAL_AT_TIP) };
-    std::fs::metadata(file).ok().filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
+    let Some(file) = &plan.recorder.config else {
+        return Some(USUAL_AT_TIP);
+    };
+    std::fs::metadata(file)
+        .ok()
+        .filter(|meta| meta.is_file() && meta.len() <= LONGEST)?;
     let text = std::fs::read_to_string(file).ok()?;
     let table = DeTable::parse(&text).ok()?;
-    let phase = table.get_ref().get("phase").and_then(|phase| phase.get_ref().as_table());
+    let phase = table
+        .get_ref()
+        .get("phase")
+        .and_then(|phase| phase.get_ref().as_table());
     match phase.and_then(|phase| phase.get("at_tip_for")) {
         Some(time) => parse_time(time.get_ref().as_str()?).ok(),
         None => Some(USUAL_AT_TIP),

@@ -31,8 +31,15 @@ pub struct Need {
 /// What a plan needs, as far as it can be said beforehand.
 pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     let free = |folder: &PathBuf| facts.folders.get(folder).and_then(|folder| folder.free);
-    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64 * u64::from(plan.replicates);
-    let hourly = RECORDED_HOURLY as f64 / plan.recorder.interval.unwrap_or(USUAL_INTERVAL).as_secs_f64().max(0.1);
+    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) as u64
+        * u64::from(plan.replicates);
+    let hourly = RECORDED_HOURLY as f64
+        / plan
+            .recorder
+            .interval
+            .unwrap_or(USUAL_INTERVAL)
+            .as_secs_f64()
+            .max(0.1);
     let each = (hourly * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
     let mut needs = vec![Need {
         folder: plan.folder.clone(),
@@ -44,15 +51,28 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
     for lane in &plan.lanes {
         let into = lane.snapshots.as_ref().unwrap_or(&lane.ledger);
         let (bytes, what, rough) = match (&plan.begin, &facts.kept) {
-            (Begin::Restore { .. }, Some(Ok(bytes))) => (*bytes, "the kept snapshot, before each run", true),
+            (Begin::Restore { .. }, Some(Ok(bytes))) => {
+                (*bytes, "the kept snapshot, before each run", true)
+            }
             (Begin::Download, _)
-                if plan.workload.kind == Kind::Validator && plan.workload.cluster == Some(Cluster::MainnetBeta) =>
+                if plan.workload.kind == Kind::Validator
+                    && plan.workload.cluster == Some(Cluster::MainnetBeta) =>
             {
-                (DOWNLOADED, "a snapshot of mainnet-beta, roughly; accounts and ledger come on top", true)
+                (
+                    DOWNLOADED,
+                    "a snapshot of mainnet-beta, roughly; accounts and ledger come on top",
+                    true,
+                )
             }
             _ => continue,
         };
-        needs.push(Need { folder: into.clone(), bytes, what: what.to_owned(), rough, free: free(into) });
+        needs.push(Need {
+            folder: into.clone(),
+            bytes,
+            what: what.to_owned(),
+            rough,
+            free: free(into),
+        });
     }
     needs
 }
@@ -60,24 +80,46 @@ pub fn needs(plan: &Plan, facts: &HostFacts) -> Vec<Need> {
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut by_device: BTreeMap<u64, Vec<Need>> = BTreeMap::new();
     for need in needs(plan, facts) {
-        if let Some(device) = facts.folders.get(&need.folder).and_then(|folder| folder.device) {
+        if let Some(device) = facts
+            .folders
+            .get(&need.folder)
+            .and_then(|folder| folder.device)
+        {
             by_device.entry(device).or_default().push(need);
         }
     }
     for needs in by_device.values() {
-        let sure: u64 = needs.iter().filter(|need| !need.rough).map(|need| need.bytes).fold(0, u64::saturating_add);
-        let all: u64 = needs.iter().map(|need| need.bytes).fold(0, u64::saturating_add);
-        let Some(free) = needs.iter().find_map(|need| need.free) else { continue };
-        let named: Vec<String> = needs.iter().map(|need| need.folder.display().to_string()).collect();
+        let sure: u64 = needs
+            .iter()
+            .filter(|need| !need.rough)
+            .map(|need| need.bytes)
+            .fold(0, u64::saturating_add);
+        let all: u64 = needs
+            .iter()
+            .map(|need| need.bytes)
+            .fold(0, u64::saturating_add);
+        let Some(free) = needs.iter().find_map(|need| need.free) else {
+            continue;
+        };
+        let named: Vec<String> = needs
+            .iter()
+            .map(|need| need.folder.display().to_string())
+            .collect();
         let (place, have) = (named.join(", "), faultline_text::bytes(free));
         if sure > free {
             found.refuse(
-                format!("{place}: {} are needed, and {have} are free", faultline_text::bytes(sure)),
+                format!(
+                    "{place}: {} are needed, and {have} are free",
+                    faultline_text::bytes(sure)
+                ),
                 "free space, or use other disks",
             );
         } else if all > free {
             found.warn(
-                format!("{place}: roughly {} are needed, and {have} are free", faultline_text::bytes(all)),
+                format!(
+                    "{place}: roughly {} are needed, and {have} are free",
+                    faultline_text::bytes(all)
+                ),
                 "free space, or use other disks; what a run clears beforehand counts as free",
             );
         }

@@ -30,13 +30,20 @@ const REPLAY_LOG: [&str; 4] = [
 pub(super) fn check(plan: &Plan, found: &mut Findings) {
     let replay = plan.workload.kind == Kind::Replay;
     let mut look = |whose: String, variables: &BTreeMap<String, String>| {
-        let Some(filter) = variables.get(LOG) else { return };
+        let Some(filter) = variables.get(LOG) else {
+            return;
+        };
         let modules: &[&str] = if replay { &REPLAY_LOG } else { &DATAPOINTS };
-        let Some(module) = modules.iter().find(|module| !takes_info(filter, module)) else { return };
-        let head = format!("{LOG} of {whose} is {filter:?}, which keeps {module} from logging at info");
+        let Some(module) = modules.iter().find(|module| !takes_info(filter, module)) else {
+            return;
+        };
+        let head =
+            format!("{LOG} of {whose} is {filter:?}, which keeps {module} from logging at info");
         if replay {
             found.warn(
-                format!("{head}: the report of a replay reads slots and cache numbers from its log"),
+                format!(
+                    "{head}: the report of a replay reads slots and cache numbers from its log"
+                ),
                 format!("{LOG}=solana=info,agave=info, or leave it out"),
             );
         } else {
@@ -47,7 +54,9 @@ pub(super) fn check(plan: &Plan, found: &mut Findings) {
         }
     };
     look("the workload".to_owned(), &plan.workload.environment);
-    plan.arms.iter().for_each(|arm| look(format!("arm {:?}", arm.name), &arm.environment));
+    plan.arms
+        .iter()
+        .for_each(|arm| look(format!("arm {:?}", arm.name), &arm.environment));
 }
 
 /// Whether a filter lets `info` of this module through, as env_logger reads it: directives `NAME=LEVEL`, `NAME` or
@@ -60,8 +69,13 @@ fn takes_info(filter: &str, module: &str) -> bool {
     if parts.nth(1).is_some() {
         return false;
     }
-    let matching = directives.split(',').filter_map(directive).filter(|(name, _)| module.starts_with(name));
-    matching.max_by_key(|(name, _)| name.len()).is_some_and(|(_, info)| info)
+    let matching = directives
+        .split(',')
+        .filter_map(directive)
+        .filter(|(name, _)| module.starts_with(name));
+    matching
+        .max_by_key(|(name, _)| name.len())
+        .is_some_and(|(_, info)| info)
 }
 
 /// The name of a directive, empty if it is for all modules, and whether its level lets `info` through.
@@ -73,7 +87,11 @@ fn directive(text: &str) -> Option<(&str, bool)> {
         None => takes(text).map_or((text, ""), |_| ("", text)),
     };
     // A name alone lets everything through.
-    let takes = if level.is_empty() { Some(true) } else { takes(level) };
+    let takes = if level.is_empty() {
+        Some(true)
+    } else {
+        takes(level)
+    };
     takes.map(|takes| (name, takes))
 }
 
@@ -112,9 +130,17 @@ mod tests {
         ("info,solana_core=error", false, true),
         ("info,solana_core::replay_stage=warn", false, true),
         ("info,solana_runtime::bank=warn", false, false),
-        ("info,solana_runtime::bank=warn,solana_runtime::bank_forks=info", false, false),
+        (
+            "info,solana_runtime::bank=warn,solana_runtime::bank_forks=info",
+            false,
+            false,
+        ),
         ("info,solana_runtime::bank_forks=warn", false, true),
-        ("info,solana_program_runtime=warn,solana_gossip=off", true, true),
+        (
+            "info,solana_program_runtime=warn,solana_gossip=off",
+            true,
+            true,
+        ),
         ("solana_core=info", false, false),
         ("agave=info", false, false),
         ("warn", false, false),
@@ -131,8 +157,16 @@ mod tests {
     #[test]
     fn a_filter_is_read_as_the_validator_reads_it() {
         for (filter, points, log) in FILTERS {
-            assert_eq!(DATAPOINTS.iter().all(|module| takes_info(filter, module)), points, "points of {filter:?}");
-            assert_eq!(REPLAY_LOG.iter().all(|module| takes_info(filter, module)), log, "log of {filter:?}");
+            assert_eq!(
+                DATAPOINTS.iter().all(|module| takes_info(filter, module)),
+                points,
+                "points of {filter:?}"
+            );
+            assert_eq!(
+                REPLAY_LOG.iter().all(|module| takes_info(filter, module)),
+                log,
+                "log of {filter:?}"
+            );
         }
     }
 }

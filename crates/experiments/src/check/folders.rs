@@ -14,8 +14,16 @@ pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
             _ => format!(" of lane {:?}", lane.name),
         };
         all.push((format!("ledger{of}"), lane.ledger.as_path()));
-        all.extend(lane.accounts.as_deref().map(|path| (format!("accounts{of}"), path)));
-        all.extend(lane.snapshots.as_deref().map(|path| (format!("snapshots{of}"), path)));
+        all.extend(
+            lane.accounts
+                .as_deref()
+                .map(|path| (format!("accounts{of}"), path)),
+        );
+        all.extend(
+            lane.snapshots
+                .as_deref()
+                .map(|path| (format!("snapshots{of}"), path)),
+        );
     }
     all
 }
@@ -23,7 +31,9 @@ pub(super) fn working(plan: &Plan) -> Vec<(String, &Path)> {
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let cleared = plan.begin != Begin::AsIs;
     for (what, path) in working(plan) {
-        let Some(folder) = facts.folders.get(path) else { continue };
+        let Some(folder) = facts.folders.get(path) else {
+            continue;
+        };
         let shown = path.display();
         // What is in its place is said below.
         if folder.blocked.is_some() {
@@ -47,7 +57,10 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         let real = folder.real.as_deref().unwrap_or(path);
         if let Some(home) = facts.homes.iter().find(|home| home.starts_with(real)) {
             found.refuse(
-                format!("{what} {shown} is the home folder {}, or has it inside", home.display()),
+                format!(
+                    "{what} {shown} is the home folder {}, or has it inside",
+                    home.display()
+                ),
                 "give it a folder of its own",
             );
         }
@@ -68,7 +81,11 @@ fn blocked(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let mut all = working(plan);
     all.push(("folder".to_owned(), &plan.folder));
     for (what, path) in all {
-        if let Some(file) = facts.folders.get(path).and_then(|folder| folder.blocked.as_ref()) {
+        if let Some(file) = facts
+            .folders
+            .get(path)
+            .and_then(|folder| folder.blocked.as_ref())
+        {
             let (shown, file) = (path.display(), file.display());
             found.refuse(
                 format!("{what} {shown} is a folder that cannot be made: {file} is there and is no folder"),
@@ -101,7 +118,8 @@ fn apart(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (index, (what, path)) in all.iter().enumerate() {
         let Some(here) = real(path) else { continue };
         for (other, there) in all.iter().take(index) {
-            if real(there).is_some_and(|there| here.starts_with(&there) || there.starts_with(&here)) {
+            if real(there).is_some_and(|there| here.starts_with(&there) || there.starts_with(&here))
+            {
                 found.refuse(
                     format!(
                         "{what} {} and {other} {} are in truth the same folder, or one inside the other",

@@ -20,7 +20,8 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let state = host::look(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let followed = scripts::follow(plan, home_of(plan).as_deref());
-    let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program").map_err(|e| e.to_string());
+    let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
+        .map_err(|e| e.to_string());
     let mut facts = HostFacts {
         launcher,
         ram: state.memory_total,
@@ -36,7 +37,10 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         files: files(plan),
         closed: access::closed(plan),
         user: user(plan),
-        tools: TOOLS.into_iter().filter(|tool| in_path(tool).is_some()).collect(),
+        tools: TOOLS
+            .into_iter()
+            .filter(|tool| in_path(tool).is_some())
+            .collect(),
         other_user: other_user(plan),
         configuration: configuration::checked(plan, recorder.as_deref().ok()),
         at_tip_for: configuration::at_tip_for(plan),
@@ -60,9 +64,13 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     }
     for arm in &plan.arms {
         for limit in &arm.io {
-            facts.io_devices.insert(limit.device.clone(), device(&limit.device));
+            facts
+                .io_devices
+                .insert(limit.device.clone(), device(&limit.device));
         }
-        let file = arm.cache_entries.and_then(|_| program_of(plan, arm, &facts));
+        let file = arm
+            .cache_entries
+            .and_then(|_| program_of(plan, arm, &facts));
         if let Some(file) = file
             && !facts.switches.contains_key(&file)
         {
@@ -86,8 +94,14 @@ fn named_folders(plan: &Plan) -> Vec<&Path> {
 
 /// The files that the plan's arms run, as far as it names them: programs, scripts and what scripts are said to start.
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {
-    let named = plan.arms.iter().filter_map(|arm| arm.binary.clone()).chain(plan.workload.binary.clone());
-    named.chain(programs(plan).into_values().flatten()).collect()
+    let named = plan
+        .arms
+        .iter()
+        .filter_map(|arm| arm.binary.clone())
+        .chain(plan.workload.binary.clone());
+    named
+        .chain(programs(plan).into_values().flatten())
+        .collect()
 }
 
 fn programs(plan: &Plan) -> BTreeMap<String, Result<PathBuf, String>> {
@@ -107,7 +121,11 @@ fn executable(file: &Path) -> Result<(), String> {
     if !meta.is_file() {
         return Err("is no file".to_owned());
     }
-    if meta.permissions().mode() & 0o111 == 0 { Err("may not be executed (chmod +x)".to_owned()) } else { Ok(()) }
+    if meta.permissions().mode() & 0o111 == 0 {
+        Err("may not be executed (chmod +x)".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
 /// Files and folders that must be there already.
@@ -121,12 +139,30 @@ fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
         false => Err("is no folder".to_owned()),
     };
     for lane in &plan.lanes {
-        lane.identity.iter().for_each(|path| look(path, |path| readable(path).and_then(|()| keypair::check(path))));
+        lane.identity.iter().for_each(|path| {
+            look(path, |path| {
+                readable(path).and_then(|()| keypair::check(path))
+            })
+        });
     }
-    plan.recorder.config.iter().for_each(|path| look(path, readable));
-    plan.workload.working_folder.iter().for_each(|path| look(path, folder));
-    plan.recorder.targets.iter().filter_map(|file| file.parent()).for_each(|path| look(path, folder));
-    let binaries = plan.arms.iter().filter_map(|arm| arm.binary.as_ref()).chain(&plan.workload.binary);
+    plan.recorder
+        .config
+        .iter()
+        .for_each(|path| look(path, readable));
+    plan.workload
+        .working_folder
+        .iter()
+        .for_each(|path| look(path, folder));
+    plan.recorder
+        .targets
+        .iter()
+        .filter_map(|file| file.parent())
+        .for_each(|path| look(path, folder));
+    let binaries = plan
+        .arms
+        .iter()
+        .filter_map(|arm| arm.binary.as_ref())
+        .chain(&plan.workload.binary);
     binaries.for_each(|path| look(path, executable));
     found
 }
@@ -136,54 +172,93 @@ fn readable(path: &Path) -> Result<(), String> {
 }
 
 fn user(plan: &Plan) -> Result<(), String> {
-    let Some(user) = &plan.workload.user else { return Ok(()) };
-    let known = accounts().iter().any(|account| account.first() == Some(user));
-    if known { Ok(()) } else { Err("is not in /etc/passwd".to_owned()) }
+    let Some(user) = &plan.workload.user else {
+        return Ok(());
+    };
+    let known = accounts()
+        .iter()
+        .any(|account| account.first() == Some(user));
+    if known {
+        Ok(())
+    } else {
+        Err("is not in /etc/passwd".to_owned())
+    }
 }
 
 fn other_user(plan: &Plan) -> bool {
     let own = rustix::process::geteuid().as_raw().to_string();
-    let Some(user) = &plan.workload.user else { return false };
-    let account = accounts().into_iter().find(|account| account.first() == Some(user));
+    let Some(user) = &plan.workload.user else {
+        return false;
+    };
+    let account = accounts()
+        .into_iter()
+        .find(|account| account.first() == Some(user));
     account.is_none_or(|account| account.get(2) != Some(&own))
 }
 
 /// The home of the plan's user, or of this program's.
 pub(super) fn home_of(plan: &Plan) -> Option<PathBuf> {
-    let Some(user) = &plan.workload.user else { return std::env::var_os("HOME").map(PathBuf::from) };
-    let account = accounts().into_iter().find(|account| account.first() == Some(user))?;
+    let Some(user) = &plan.workload.user else {
+        return std::env::var_os("HOME").map(PathBuf::from);
+    };
+    let account = accounts()
+        .into_iter()
+        .find(|account| account.first() == Some(user))?;
     account.into_iter().nth(5).map(PathBuf::from)
 }
 
 /// Homes of users that are more than a placeholder.
 fn homes() -> Vec<PathBuf> {
-    let homes = accounts().into_iter().filter_map(|account| account.into_iter().nth(5)).map(PathBuf::from);
-    homes.filter(|home| home.is_absolute() && home.is_dir()).collect()
+    let homes = accounts()
+        .into_iter()
+        .filter_map(|account| account.into_iter().nth(5))
+        .map(PathBuf::from);
+    homes
+        .filter(|home| home.is_absolute() && home.is_dir())
+        .collect()
 }
 
 /// The lines of /etc/passwd, in fields.
 fn accounts() -> Vec<Vec<String>> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    text.lines().map(|line| line.split(':').map(str::to_owned).collect()).collect()
+    text.lines()
+        .map(|line| line.split(':').map(str::to_owned).collect())
+        .collect()
 }
 
 fn kept(plan: &Plan) -> Option<Result<u64, String>> {
-    let Begin::Restore { from } = &plan.begin else { return None };
-    Some(folders::measure(from).map(|source| source.bytes).map_err(|error| error.to_string()))
+    let Begin::Restore { from } = &plan.begin else {
+        return None;
+    };
+    Some(
+        folders::measure(from)
+            .map(|source| source.bytes)
+            .map_err(|error| error.to_string()),
+    )
 }
 
 /// What is at this path or above it, and is no folder.
 fn blocked(path: &Path) -> Option<PathBuf> {
-    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    let there = path
+        .ancestors()
+        .find(|path| path.symlink_metadata().is_ok())?;
     (!there.is_dir()).then(|| there.to_owned())
 }
 
 /// The number of a block device, or of that which a file is on.
 fn device(path: &Path) -> Result<u64, String> {
     let meta = std::fs::metadata(path).map_err(in_words)?;
-    let number = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+    let number = if meta.file_type().is_block_device() {
+        meta.rdev()
+    } else {
+        meta.dev()
+    };
     // Major number 0 is of file systems without a device, such as tmpfs.
-    if rustix::fs::major(number) == 0 { Err("is on no block device".to_owned()) } else { Ok(number) }
+    if rustix::fs::major(number) == 0 {
+        Err("is on no block device".to_owned())
+    } else {
+        Ok(number)
+    }
 }
 
 /// Why a file cannot be used.

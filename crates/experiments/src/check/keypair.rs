@@ -10,7 +10,9 @@ const LONGEST: u64 = 4096;
 /// # Errors
 /// It cannot be read, or is none.
 pub(super) fn check(file: &Path) -> Result<(), String> {
-    public_key(file).map(drop).map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
+    public_key(file)
+        .map(drop)
+        .map_err(|_| "is no keypair as solana-keygen writes it".to_owned())
 }
 
 /// The public key, in base 58.
@@ -18,7 +20,12 @@ pub(super) fn check(file: &Path) -> Result<(), String> {
 /// # Errors
 /// The file cannot be read, or is no keypair as `solana-keygen` writes it. The reason never has anything of its content.
 pub(super) fn public_key(file: &Path) -> Result<String, String> {
-    let no_keypair = || format!("{} is no keypair as solana-keygen writes it", file.display());
+    let no_keypair = || {
+        format!(
+            "{} is no keypair as solana-keygen writes it",
+            file.display()
+        )
+    };
     let meta = std::fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
     if !meta.is_file() || meta.len() > LONGEST {
         return Err(no_keypair());
@@ -46,7 +53,11 @@ mod tests {
         assert_eq!(public_key(&file).unwrap(), "1".repeat(32));
         for bad in ["[1,2,3]", "no", "[300]", "{}"] {
             std::fs::write(&file, bad).unwrap();
-            assert!(public_key(&file).unwrap_err().ends_with("is no keypair as solana-keygen writes it"));
+            assert!(
+                public_key(&file)
+                    .unwrap_err()
+                    .ends_with("is no keypair as solana-keygen writes it")
+            );
         }
         assert!(public_key(&folder.path().join("none")).is_err());
     }

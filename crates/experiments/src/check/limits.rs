@@ -32,7 +32,13 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
 }
 
-fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: &HostFacts, found: &mut Findings) {
+fn possible(
+    plan: &Plan,
+    arm: &Arm,
+    (launcher, can): (&str, &Abilities),
+    facts: &HostFacts,
+    found: &mut Findings,
+) {
     let name = &arm.name;
     if arm.memory_high.is_some() && !can.memory_high {
         found.refuse(
@@ -88,8 +94,14 @@ fn possible(plan: &Plan, arm: &Arm, (launcher, can): (&str, &Abilities), facts: 
 }
 
 fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
-    let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else { return };
-    let (name, said, all) = (&arm.name, faultline_text::size(max), faultline_text::size(ram));
+    let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
+        return;
+    };
+    let (name, said, all) = (
+        &arm.name,
+        faultline_text::size(max),
+        faultline_text::size(ram),
+    );
     // The kernel keeps some of what is built in, so a little more than it reports is still "all of it".
     if max > ram / 100 * 105 {
         found.refuse(
@@ -108,19 +120,38 @@ fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
 
 fn cpus(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let Some(there) = &facts.cpus else { return };
-    let of_lanes = plan.lanes.iter().filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
-    let of_arms = plan.arms.iter().filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
-    let of_recorder = plan.recorder.cpus.iter().map(|cpus| ("the recorder".to_owned(), cpus));
+    let of_lanes = plan
+        .lanes
+        .iter()
+        .filter_map(|lane| Some((format!("lane {:?}", lane.name), lane.cpus.as_ref()?)));
+    let of_arms = plan
+        .arms
+        .iter()
+        .filter_map(|arm| Some((format!("arm {:?}", arm.name), arm.cpus.as_ref()?)));
+    let of_recorder = plan
+        .recorder
+        .cpus
+        .iter()
+        .map(|cpus| ("the recorder".to_owned(), cpus));
     for (whose, wanted) in of_lanes.chain(of_arms).chain(of_recorder) {
-        if let Some(cpu) = wanted.numbers().iter().find(|cpu| !there.numbers().contains(cpu)) {
-            found.refuse(format!("{whose} wants CPU {cpu}, and this host has {there}"), "name CPUs that are there");
+        if let Some(cpu) = wanted
+            .numbers()
+            .iter()
+            .find(|cpu| !there.numbers().contains(cpu))
+        {
+            found.refuse(
+                format!("{whose} wants CPU {cpu}, and this host has {there}"),
+                "name CPUs that are there",
+            );
         }
     }
 }
 
 /// Runs at the same time share one host.
 fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let twice = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice));
+    let twice = plan
+        .concurrent
+        .and_then(|concurrent| plan.arms.get(concurrent.twice));
     let all = || plan.arms.iter().chain(twice);
     let mut sum = 0_u64;
     for arm in all() {
@@ -138,8 +169,11 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
         if sum.saturating_add(reserve) > ram {
-            let (sum, reserve, ram) =
-                (faultline_text::size(sum), faultline_text::size(reserve), faultline_text::size(ram));
+            let (sum, reserve, ram) = (
+                faultline_text::size(sum),
+                faultline_text::size(reserve),
+                faultline_text::size(ram),
+            );
             found.refuse(
                 format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
@@ -152,7 +186,9 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             "give each lane cpus, as in cpus = \"0-7\"",
         );
     }
-    let ported = |lane: &Lane| lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some();
+    let ported = |lane: &Lane| {
+        lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some()
+    };
     if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(ported) {
         found.warn(
             "not every lane says which ports it has, and validators at the same time must not share any",
@@ -164,17 +200,32 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 fn shared_devices(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     let devices = |lane: &Lane| -> BTreeSet<u64> {
-        let folders = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
-        folders.into_iter().flatten().filter_map(|folder| facts.folders.get(folder)?.device).collect()
+        let folders = [
+            Some(&lane.ledger),
+            lane.accounts.as_ref(),
+            lane.snapshots.as_ref(),
+        ];
+        folders
+            .into_iter()
+            .flatten()
+            .filter_map(|folder| facts.folders.get(folder)?.device)
+            .collect()
     };
     let limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
-    let severity = plan.concurrent.map_or(Severity::Ignore, |concurrent| concurrent.shared_device);
+    let severity = plan
+        .concurrent
+        .map_or(Severity::Ignore, |concurrent| concurrent.shared_device);
     if limited || severity == Severity::Ignore {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
         let mine = devices(lane);
-        for other in plan.lanes.iter().take(index).filter(|other| !devices(other).is_disjoint(&mine)) {
+        for other in plan
+            .lanes
+            .iter()
+            .take(index)
+            .filter(|other| !devices(other).is_disjoint(&mine))
+        {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name

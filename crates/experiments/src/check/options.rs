@@ -25,33 +25,70 @@ const OPTIONS: &[(&str, &str, &str)] = &[
         "in all, deprecated since 4.2",
         "since 4.2 the option is --accounts-db-write-cache-limit",
     ),
-    ("--accounts-db-write-cache-limit", "since 4.2", "until 4.1 the option is --accounts-db-cache-limit-mb (in MB)"),
-    ("--accounts-index-limit", "since 4.0", "3.1 has --enable-accounts-disk-index; until 3.0 the index is on disk"),
-    ("--enable-accounts-disk-index", "since 3.1, deprecated since 4.0", "leave it out: until 3.0 the index is on disk"),
-    ("--disable-accounts-disk-index", "until 3.1", "leave it out: since 3.1 the index is in memory"),
-    ("--accounts-index-memory-limit-mb", "until 2.3", "since 4.0 the option is --accounts-index-limit"),
-    ("--accounts-index-bins", "in all", "check that the binary is an agave-validator"),
+    (
+        "--accounts-db-write-cache-limit",
+        "since 4.2",
+        "until 4.1 the option is --accounts-db-cache-limit-mb (in MB)",
+    ),
+    (
+        "--accounts-index-limit",
+        "since 4.0",
+        "3.1 has --enable-accounts-disk-index; until 3.0 the index is on disk",
+    ),
+    (
+        "--enable-accounts-disk-index",
+        "since 3.1, deprecated since 4.0",
+        "leave it out: until 3.0 the index is on disk",
+    ),
+    (
+        "--disable-accounts-disk-index",
+        "until 3.1",
+        "leave it out: since 3.1 the index is in memory",
+    ),
+    (
+        "--accounts-index-memory-limit-mb",
+        "until 2.3",
+        "since 4.0 the option is --accounts-index-limit",
+    ),
+    (
+        "--accounts-index-bins",
+        "in all",
+        "check that the binary is an agave-validator",
+    ),
 ];
 
 /// Which of the options an arm's command has.
 fn given(plan: &Plan, arm: &Arm) -> Vec<&'static str> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
-    let Ok(expanded) = expand(plan, arm, lane, Path::new("/"), 1) else { return Vec::new() };
-    let names = expanded.command.iter().map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
+    let Ok(expanded) = expand(plan, arm, lane, Path::new("/"), 1) else {
+        return Vec::new();
+    };
+    let names = expanded
+        .command
+        .iter()
+        .map(|word| word.split_once('=').map_or(word.as_str(), |(name, _)| name));
     let names: Vec<&str> = names.collect();
-    OPTIONS.iter().map(|(option, ..)| *option).filter(|option| names.contains(option)).collect()
+    OPTIONS
+        .iter()
+        .map(|(option, ..)| *option)
+        .filter(|option| names.contains(option))
+        .collect()
 }
 
 /// Looks for the options in the programs of the arms.
 pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
     let mut found = Options::new();
     for arm in &plan.arms {
-        let Some(file) = program_of(plan, arm, facts) else { continue };
+        let Some(file) = program_of(plan, arm, facts) else {
+            continue;
+        };
         let of_file = found.entry(file.clone()).or_default();
         for option in given(plan, arm) {
             // The name of one is the beginning of another's.
-            of_file.entry(option).or_insert_with(|| look(&file, option.trim_start_matches('-'), "-mb"));
+            of_file
+                .entry(option)
+                .or_insert_with(|| look(&file, option.trim_start_matches('-'), "-mb"));
         }
     }
     found
@@ -59,11 +96,16 @@ pub(super) fn gather(plan: &Plan, facts: &HostFacts) -> Options {
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for arm in &plan.arms {
-        let Some(file) = program_of(plan, arm, facts) else { continue };
+        let Some(file) = program_of(plan, arm, facts) else {
+            continue;
+        };
         let looked = facts.options.get(&file);
         for option in given(plan, arm) {
             let (name, shown) = (&arm.name, file.display());
-            let Some((_, releases, instead)) = OPTIONS.iter().find(|(one, ..)| *one == option) else { continue };
+            let Some((_, releases, instead)) = OPTIONS.iter().find(|(one, ..)| *one == option)
+            else {
+                continue;
+            };
             match looked.and_then(|options| options.get(option)) {
                 Some(Switch::Missing) => found.refuse(
                     format!(

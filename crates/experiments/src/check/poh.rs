@@ -9,7 +9,10 @@ use faultline_isolation::CpuSet;
 use std::collections::BTreeSet;
 
 /// Options that name the CPU, as the how-manieth of those that the process may use.
-const OPTIONS: [&str; 2] = ["--poh-pinned-cpu-core", "--experimental-poh-pinned-cpu-core"];
+const OPTIONS: [&str; 2] = [
+    "--poh-pinned-cpu-core",
+    "--experimental-poh-pinned-cpu-core",
+];
 /// Without them.
 const USUAL: u32 = 0;
 
@@ -24,13 +27,24 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return None;
     }
     let taken = taken(plan, allowed);
-    let left: Vec<String> = allowed.iter().filter(|cpu| !taken.contains(cpu)).map(u32::to_string).collect();
-    if left.is_empty() || left.len() == allowed.len() { None } else { CpuSet::parse(&left.join(",")).ok() }
+    let left: Vec<String> = allowed
+        .iter()
+        .filter(|cpu| !taken.contains(cpu))
+        .map(u32::to_string)
+        .collect();
+    if left.is_empty() || left.len() == allowed.len() {
+        None
+    } else {
+        CpuSet::parse(&left.join(",")).ok()
+    }
 }
 
 fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
-    let in_scripts: BTreeSet<u32> =
-        scripts::follow(plan, home_of(plan).as_deref()).texts.values().flat_map(|text| named(text)).collect();
+    let in_scripts: BTreeSet<u32> = scripts::follow(plan, home_of(plan).as_deref())
+        .texts
+        .values()
+        .flat_map(|text| named(text))
+        .collect();
     let mut taken = BTreeSet::new();
     for arm in &plan.arms {
         for lane in &plan.lanes {
@@ -46,7 +60,11 @@ fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             for number in numbers {
                 // Where the option is meant as the CPU's own number, that one.
                 taken.insert(number);
-                taken.extend(usize::try_from(number).ok().and_then(|number| of_group.get(number)));
+                taken.extend(
+                    usize::try_from(number)
+                        .ok()
+                        .and_then(|number| of_group.get(number)),
+                );
             }
         }
     }
@@ -54,8 +72,14 @@ fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
 }
 
 fn of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
-    let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else { return BTreeSet::new() };
-    let options = expanded.environment.values().map(|value| named(value)).chain([named(&expanded.command.join(" "))]);
+    let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) else {
+        return BTreeSet::new();
+    };
+    let options = expanded
+        .environment
+        .values()
+        .map(|value| named(value))
+        .chain([named(&expanded.command.join(" "))]);
     options.flatten().collect()
 }
 
@@ -65,7 +89,9 @@ fn named(text: &str) -> BTreeSet<u32> {
     for unit in units(text) {
         let words: Vec<&str> = words(&unit).collect();
         for (at, word) in words.iter().enumerate() {
-            let (option, value) = word.split_once('=').map_or((*word, None), |(option, value)| (option, Some(value)));
+            let (option, value) = word
+                .split_once('=')
+                .map_or((*word, None), |(option, value)| (option, Some(value)));
             if OPTIONS.contains(&option) {
                 let value = value.or_else(|| words.get(at + 1).copied());
                 found.extend(value.and_then(|value| value.parse::<u32>().ok()));
@@ -96,12 +122,26 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let of = |words: &str| cpus(folder.path(), words, "");
         assert_eq!(of("command = [\"v\"]").unwrap(), "1-3");
-        assert_eq!(of("command = [\"v\", \"--experimental-poh-pinned-cpu-core\", \"2\"]").unwrap(), "0-1,3");
-        assert_eq!(of("command = [\"v\", \"--poh-pinned-cpu-core=3\", \"--x\"]").unwrap(), "0-2");
+        assert_eq!(
+            of("command = [\"v\", \"--experimental-poh-pinned-cpu-core\", \"2\"]").unwrap(),
+            "0-1,3"
+        );
+        assert_eq!(
+            of("command = [\"v\", \"--poh-pinned-cpu-core=3\", \"--x\"]").unwrap(),
+            "0-2"
+        );
         assert_eq!(of("kind = \"replay\"\ncommand = [\"v\"]"), None);
         // Counted among the CPUs of the group.
         assert_eq!(of("command = [\"v\"]\ncpus = \"2-3\"").unwrap(), "1,3");
-        assert_eq!(cpus(folder.path(), "command = [\"v\"]", "[recorder]\ncpus = \"0\"").unwrap(), "0");
+        assert_eq!(
+            cpus(
+                folder.path(),
+                "command = [\"v\"]",
+                "[recorder]\ncpus = \"0\""
+            )
+            .unwrap(),
+            "0"
+        );
     }
 
     #[test]
@@ -109,7 +149,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let script = "#!/bin/sh\n# --poh-pinned-cpu-core 2\nexec v \\\n  --poh-pinned-cpu-core 1 \\\n  --no-voting\n";
         std::fs::write(folder.path().join("v.sh"), script).unwrap();
-        assert_eq!(cpus(folder.path(), "command = [\"./v.sh\"]", "").unwrap(), "0,2-3");
+        assert_eq!(
+            cpus(folder.path(), "command = [\"./v.sh\"]", "").unwrap(),
+            "0,2-3"
+        );
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::path::Path;
 pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for (named, program) in &facts.programs {
         // A binary that the plan names is said below.
-        let said = facts.files.get(Path::new(named)).is_some_and(Result::is_err);
+        let said = facts
+            .files
+            .get(Path::new(named))
+            .is_some_and(Result::is_err);
         if let (Err(why), false) = (program, said) {
             found.refuse(
                 format!("the command begins with {named}: {why}"),
@@ -18,8 +21,15 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
     if let (Some(user), Err(why)) = (&plan.workload.user, &facts.user) {
         // systemd asks further than that file.
-        let systemd = facts.launcher.as_ref().is_ok_and(|launcher| launcher.name == "systemd");
-        let severity = if systemd { Severity::Warn } else { Severity::Refuse };
+        let systemd = facts
+            .launcher
+            .as_ref()
+            .is_ok_and(|launcher| launcher.name == "systemd");
+        let severity = if systemd {
+            Severity::Warn
+        } else {
+            Severity::Refuse
+        };
         let remedy = "name a user of this host in workload.user, or make it (useradd)";
         found.add(severity, format!("user {user:?}: {why}"), remedy);
     }
@@ -37,7 +47,10 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     }
     for (file, usable) in &facts.files {
         if let Err(why) = usable {
-            found.refuse(format!("{}: {why}", file.display()), "fix the plan, or create it");
+            found.refuse(
+                format!("{}: {why}", file.display()),
+                "fix the plan, or create it",
+            );
         }
     }
 }

@@ -21,8 +21,17 @@ const MOST_WORDS: usize = 50_000;
 const MOST_VARIABLES: usize = 1000;
 const LONGEST_WORD: usize = 4096;
 /// The system's own programs start no validator; files of the kernel are none.
-const NOT_FOLLOWED: [&str; 9] =
-    ["/usr/bin", "/usr/sbin", "/usr/lib", "/usr/share", "/bin", "/sbin", "/proc", "/sys", "/dev"];
+const NOT_FOLLOWED: [&str; 9] = [
+    "/usr/bin",
+    "/usr/sbin",
+    "/usr/lib",
+    "/usr/share",
+    "/bin",
+    "/sbin",
+    "/proc",
+    "/sys",
+    "/dev",
+];
 /// Before a script's name.
 const STARTERS: [&str; 8] = ["exec", "source", ".", "sh", "bash", "nohup", "sudo", "eval"];
 
@@ -38,13 +47,22 @@ pub(super) struct Scripts {
 /// Follows every command of the plan. `home` is that of its user.
 pub(super) fn follow(plan: &Plan, home: Option<&Path>) -> Scripts {
     let (mut found, mut nothing) = (Scripts::default(), BTreeSet::new());
-    let (Some(arm), Some(lane)) = (plan.arms.first(), plan.lanes.first()) else { return found };
+    let (Some(arm), Some(lane)) = (plan.arms.first(), plan.lanes.first()) else {
+        return found;
+    };
     let arms = plan.arms.iter().map(|arm| (arm, lane));
     let lanes = plan.lanes.iter().skip(1).map(|lane| (arm, lane));
     for (arm, lane) in arms.chain(lanes) {
         if let Ok(expanded) = expand(plan, arm, lane, &plan.folder, 1) {
             let (variables, seen) = (expanded.environment.clone(), BTreeSet::new());
-            let mut walk = Walk { plan, home, variables, seen, nothing, found };
+            let mut walk = Walk {
+                plan,
+                home,
+                variables,
+                seen,
+                nothing,
+                found,
+            };
             walk.command(&expanded);
             (nothing, found) = (walk.nothing, walk.found);
         }
@@ -74,7 +92,11 @@ impl Walk<'_> {
                 self.word(word, None, 0);
             }
         }
-        for word in expanded.environment.values().flat_map(|value| value.split_whitespace()) {
+        for word in expanded
+            .environment
+            .values()
+            .flat_map(|value| value.split_whitespace())
+        {
             self.word(word, None, 0);
         }
     }
@@ -84,7 +106,8 @@ impl Walk<'_> {
         for unit in units(text) {
             let mut starts = true;
             for word in words(&unit) {
-                if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_name(name)) {
+                if let Some((name, value)) = word.split_once('=').filter(|(name, _)| is_name(name))
+                {
                     let value = self.filled(value);
                     if self.variables.len() < MOST_VARIABLES {
                         self.variables.insert(name.to_owned(), value.clone());
@@ -94,7 +117,12 @@ impl Walk<'_> {
                 }
                 let filled = self.filled(word);
                 let known = self.word(&filled, own, depth);
-                if starts && !known && filled.len() > 1 && filled.starts_with(['$', '`']) && filled != "$@" {
+                if starts
+                    && !known
+                    && filled.len() > 1
+                    && filled.starts_with(['$', '`'])
+                    && filled != "$@"
+                {
                     self.found.unfollowed.insert(word.to_owned());
                 }
                 starts = STARTERS.contains(&word);
@@ -107,15 +135,24 @@ impl Walk<'_> {
         // `--config=FILE`
         let word = word.rsplit_once('=').map_or(word, |(_, value)| value);
         let key = (own.map(Path::to_owned), word.to_owned());
-        if word.is_empty() || word.starts_with('-') || word.len() > LONGEST_WORD || self.nothing.contains(&key) {
+        if word.is_empty()
+            || word.starts_with('-')
+            || word.len() > LONGEST_WORD
+            || self.nothing.contains(&key)
+        {
             return false;
         }
         if self.nothing.len() >= MOST_WORDS {
-            self.found.unfollowed.insert(format!("whatever comes after {MOST_WORDS} words"));
+            self.found
+                .unfollowed
+                .insert(format!("whatever comes after {MOST_WORDS} words"));
             return false;
         }
         // Through its components, so that a file is not told as `folder/./file`.
-        let meant = self.meant(word, own).into_iter().map(|file| file.components().collect::<PathBuf>());
+        let meant = self
+            .meant(word, own)
+            .into_iter()
+            .map(|file| file.components().collect::<PathBuf>());
         let files: Vec<PathBuf> = meant.filter(|file| file.is_file()).collect();
         for file in &files {
             // The plan's own words are followed wherever they lead.
@@ -131,13 +168,33 @@ impl Walk<'_> {
     }
 
     fn meant(&self, word: &str, own: Option<&Path>) -> Vec<PathBuf> {
-        let working = self.plan.workload.working_folder.as_deref().unwrap_or(Path::new("/"));
-        let bases = [Some(working), self.plan.file.parent(), own.and_then(Path::parent), self.home];
-        let below = |rest: &str| bases.into_iter().flatten().map(|base| base.join(rest)).collect::<Vec<_>>();
+        let working = self
+            .plan
+            .workload
+            .working_folder
+            .as_deref()
+            .unwrap_or(Path::new("/"));
+        let bases = [
+            Some(working),
+            self.plan.file.parent(),
+            own.and_then(Path::parent),
+            self.home,
+        ];
+        let below = |rest: &str| {
+            bases
+                .into_iter()
+                .flatten()
+                .map(|base| base.join(rest))
+                .collect::<Vec<_>>()
+        };
         match word.split_once('/') {
             // A folder that only the script knows is most often its own: `$(dirname $0)/x`, `$HERE/x`, `~/x`.
             Some((head, rest)) if head.is_empty() || head.starts_with(['$', '~', '`']) => {
-                let mut all = if head.is_empty() { vec![PathBuf::from(word)] } else { Vec::new() };
+                let mut all = if head.is_empty() {
+                    vec![PathBuf::from(word)]
+                } else {
+                    Vec::new()
+                };
                 if !all.iter().any(|file| file.is_file()) {
                     all.extend(below(rest.trim_start_matches('/')));
                 }
@@ -149,7 +206,9 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, file: &Path, depth: usize) {
-        let Ok(real) = std::fs::canonicalize(file) else { return };
+        let Ok(real) = std::fs::canonicalize(file) else {
+            return;
+        };
         if !self.seen.insert(real.clone()) {
             return;
         }
@@ -164,7 +223,9 @@ impl Walk<'_> {
         if self.is_written_to(&real) && !(text.starts_with("#!") || is_program(file)) {
             return;
         }
-        if depth >= DEEPEST || (self.found.texts.len() >= MOST && !self.found.texts.contains_key(file)) {
+        if depth >= DEEPEST
+            || (self.found.texts.len() >= MOST && !self.found.texts.contains_key(file))
+        {
             self.found.unfollowed.insert(file.display().to_string());
             return;
         }
@@ -176,7 +237,13 @@ impl Walk<'_> {
     fn is_written_to(&self, file: &Path) -> bool {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let lanes = self.plan.lanes.iter();
-        let mut folders = lanes.flat_map(|lane| [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()]);
+        let mut folders = lanes.flat_map(|lane| {
+            [
+                Some(&lane.ledger),
+                lane.accounts.as_ref(),
+                lane.snapshots.as_ref(),
+            ]
+        });
         name.ends_with(".log")
             || name.contains(".log.")
             || file.starts_with(&self.plan.folder)
@@ -190,8 +257,12 @@ impl Walk<'_> {
         let mut rest = word;
         while let Some((before, after)) = rest.split_once('$') {
             out += before;
-            let braced = after.strip_prefix('{').and_then(|inside| inside.split_once('}'));
-            let bare = after.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(after.len());
+            let braced = after
+                .strip_prefix('{')
+                .and_then(|inside| inside.split_once('}'));
+            let bare = after
+                .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+                .unwrap_or(after.len());
             let (name, behind) = braced.unwrap_or_else(|| after.split_at(bare));
             match self.variables.get(name) {
                 Some(value) => {
@@ -228,8 +299,12 @@ fn text(file: &Path) -> std::io::Result<Option<String>> {
         return Ok(None);
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(file)?.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes).ok().filter(|text| !text.contains('\0') && text.len() as u64 <= LONGEST);
+    std::fs::File::open(file)?
+        .take(LONGEST + 1)
+        .read_to_end(&mut bytes)?;
+    let text = String::from_utf8(bytes)
+        .ok()
+        .filter(|text| !text.contains('\0') && text.len() as u64 <= LONGEST);
     let numbers = |c: char| c.is_ascii_digit() || c.is_whitespace() || matches!(c, '[' | ']' | ',');
     Ok(text.filter(|text| !text.chars().all(numbers)))
 }

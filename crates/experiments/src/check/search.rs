@@ -33,7 +33,10 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         );
     }
     if search.dwell < SHORT || search.settle < SHORT / 2 {
-        let (settle, dwell) = (faultline_text::time(search.settle), faultline_text::time(search.dwell));
+        let (settle, dwell) = (
+            faultline_text::time(search.settle),
+            faultline_text::time(search.dwell),
+        );
         found.warn(
             format!(
                 "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
@@ -45,9 +48,14 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     check_api(plan, found);
     let shortest = search.shortest();
     if shortest > search.most {
-        let (most, shortest) = (faultline_text::time(search.most), faultline_text::time(shortest));
+        let (most, shortest) = (
+            faultline_text::time(search.most),
+            faultline_text::time(shortest),
+        );
         found.warn(
-            format!("search.most is {most}, and a search takes {shortest} even if few dwells are enough"),
+            format!(
+                "search.most is {most}, and a search takes {shortest} even if few dwells are enough"
+            ),
             "a longer most, or a shorter dwell or settle",
         );
     }
@@ -64,7 +72,10 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
 
 fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
     if !launcher.can.memory_high && !launcher.can.memory_max {
-        found.refuse(format!("{} cannot limit memory here", launcher.name), "enable the memory controller");
+        found.refuse(
+            format!("{} cannot limit memory here", launcher.name),
+            "enable the memory controller",
+        );
     }
     if !launcher.can.memory_high && launcher.can.memory_max {
         found.warn(
@@ -90,10 +101,22 @@ fn check_launcher(launcher: &LauncherFacts, found: &mut Findings) {
 fn check_api(plan: &Plan, found: &mut Findings) {
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
     // A script may say it itself.
-    if plan.workload.binary.is_none() && !plan.workload.command.iter().any(|word| word.starts_with("--")) {
+    if plan.workload.binary.is_none()
+        && !plan
+            .workload
+            .command
+            .iter()
+            .any(|word| word.starts_with("--"))
+    {
         return;
     }
-    if !plan.workload.command.iter().chain(arguments).any(|word| word == FULL_API) {
+    if !plan
+        .workload
+        .command
+        .iter()
+        .chain(arguments)
+        .any(|word| word == FULL_API)
+    {
         found.warn(
             format!("the command has no {FULL_API}: only pushes report the distance to the tip, up to 25 s late"),
             format!("add {FULL_API} to workload.command, and keep --private-rpc"),

@@ -26,10 +26,15 @@ pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
                 let accounts = answer.get_or_insert_with(|| vote_accounts(url)).as_ref();
-                accounts.map(|accounts| accounts.stake_of(&identity)).map_err(|why| format!("{url}: {why}"))
+                accounts
+                    .map(|accounts| accounts.stake_of(&identity))
+                    .map_err(|why| format!("{url}: {why}"))
             }),
         };
-        stakes.insert(lane.name.clone(), stake.map_or_else(Stake::Unknown, Stake::Known));
+        stakes.insert(
+            lane.name.clone(),
+            stake.map_or_else(Stake::Unknown, Stake::Known),
+        );
     }
     stakes
 }
@@ -57,12 +62,18 @@ impl VoteAccounts {
     fn stake_of(&self, identity: &str) -> u64 {
         let all = self.current.iter().chain(&self.delinquent);
         all.filter(|account| account.node_pubkey == identity)
-            .fold(0, |sum, account| sum.saturating_add(account.activated_stake))
+            .fold(0, |sum, account| {
+                sum.saturating_add(account.activated_stake)
+            })
     }
 }
 
 fn vote_accounts(url: &str) -> Result<VoteAccounts, String> {
-    let body = http::post(url, r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#, PATIENCE)?;
+    let body = http::post(
+        url,
+        r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#,
+        PATIENCE,
+    )?;
     serde_json::from_slice(&body)
         .map(|answer: Answer| answer.result)
         .map_err(|error| format!("its answer is none to getVoteAccounts: {error}"))

@@ -18,11 +18,19 @@ pub(super) fn look(file: &Path, name: &str, except: &str) -> Switch {
     });
     let looked = opened.and_then(|mut file| {
         let mut start = Vec::new();
-        file.by_ref().take(ELF.len() as u64).read_to_end(&mut start)?;
+        file.by_ref()
+            .take(ELF.len() as u64)
+            .read_to_end(&mut start)?;
         if start != ELF {
             return Ok(Switch::Script);
         }
-        Ok(if contains(&mut file, name.as_bytes(), except.as_bytes())? { Switch::There } else { Switch::Missing })
+        Ok(
+            if contains(&mut file, name.as_bytes(), except.as_bytes())? {
+                Switch::There
+            } else {
+                Switch::Missing
+            },
+        )
     });
     looked.unwrap_or_else(|error| Switch::Unreadable(error.to_string()))
 }
@@ -37,7 +45,9 @@ fn contains(file: &mut impl Read, wanted: &[u8], except: &[u8]) -> std::io::Resu
         let read = file.by_ref().take(PIECE as u64).read_to_end(&mut held)?;
         // What may go on behind this piece is decided with the next one.
         let is_last = read == 0;
-        let decided = held.len().saturating_sub(if is_last { 0 } else { except.len() });
+        let decided = held
+            .len()
+            .saturating_sub(if is_last { 0 } else { except.len() });
         if found(&held, decided, wanted, except) {
             return Ok(true);
         }
@@ -55,7 +65,10 @@ fn found(text: &[u8], decided: usize, wanted: &[u8], except: &[u8]) -> bool {
         step[usize::from(*byte)] = wanted.len() - 1 - at;
     }
     let mut at = 0;
-    while let Some(window) = text.get(..decided).and_then(|text| text.get(at..at + wanted.len())) {
+    while let Some(window) = text
+        .get(..decided)
+        .and_then(|text| text.get(at..at + wanted.len()))
+    {
         let rest = text.get(at + wanted.len()..).unwrap_or_default();
         if window == wanted && (except.is_empty() || !rest.starts_with(except)) {
             return true;
@@ -84,7 +97,10 @@ mod tests {
         // Over the border of two pieces.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
         assert_eq!(looked(&program), Switch::There);
-        assert_eq!(looked(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"), Switch::Script);
+        assert_eq!(
+            looked(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
+            Switch::Script
+        );
         assert_eq!(looked(b""), Switch::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
             assert!(matches!(look(&unreadable, "A", ""), Switch::Unreadable(_)));
@@ -95,7 +111,9 @@ mod tests {
     fn an_option_is_not_found_in_a_longer_one_wherever_pieces_end() {
         for before in PIECE - 40..PIECE + 4 {
             let file = |text: &str| [vec![b'x'; before], text.into()].concat();
-            let there = |text: &str| contains(&mut file(text).as_slice(), b"read-cache-limit", b"-mb").unwrap();
+            let there = |text: &str| {
+                contains(&mut file(text).as_slice(), b"read-cache-limit", b"-mb").unwrap()
+            };
             assert!(!there("read-cache-limit-mb and more"), "{before}");
             assert!(there("read-cache-limit-mbread-cache-limit"), "{before}");
             assert!(there("read-cache-limit-m"), "{before}");

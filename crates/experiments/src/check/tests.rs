@@ -72,8 +72,9 @@ fn fit(plan: &Plan) -> HostFacts {
         open_files,
     };
     let mut folders = BTreeMap::new();
-    for (number, (_, path)) in
-        (1..).zip(super::folders::working(plan)).chain([(50, (String::new(), plan.folder.as_path()))])
+    for (number, (_, path)) in (1..)
+        .zip(super::folders::working(plan))
+        .chain([(50, (String::new(), plan.folder.as_path()))])
     {
         let fact = FolderFacts {
             is_there: true,
@@ -86,7 +87,10 @@ fn fit(plan: &Plan) -> HostFacts {
         folders.insert(path.to_owned(), fact);
     }
     HostFacts {
-        launcher: Ok(LauncherFacts { name: "cgroup v2".to_owned(), can }),
+        launcher: Ok(LauncherFacts {
+            name: "cgroup v2".to_owned(),
+            can,
+        }),
         ram: Some(64 * GIB),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
@@ -113,7 +117,10 @@ fn fit(plan: &Plan) -> HostFacts {
 }
 
 fn told(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
-    findings(plan, facts, false).into_iter().map(|found| (found.severity, found.what)).collect()
+    findings(plan, facts, false)
+        .into_iter()
+        .map(|found| (found.severity, found.what))
+        .collect()
 }
 
 /// One finding, of this severity, that says this.
@@ -147,38 +154,85 @@ fn nothing_speaks_against_a_plan_that_fits() {
 
 #[test]
 fn limits_that_the_launcher_does_not_have_are_refused() {
-    let high = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"8G\"\nmemory_high = \"7G\"");
+    let high = but(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "memory_max = \"8G\"\nmemory_high = \"7G\"",
+    );
     let mut facts = fit(&high);
     facts.launcher.as_mut().unwrap().can.memory_high = false;
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(&high, &facts, Refuse, "arm \"large\" sets memory_high, which cgroup v1 does not have");
+    only(
+        &high,
+        &facts,
+        Refuse,
+        "arm \"large\" sets memory_high, which cgroup v1 does not have",
+    );
 
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     facts.launcher.as_mut().unwrap().can.swap_max = false;
-    assert_eq!(told(&plan, &facts), [], "without swap nothing can hide there");
+    assert_eq!(
+        told(&plan, &facts),
+        [],
+        "without swap nothing can hide there"
+    );
     facts.swap = Some(GIB);
-    assert!(told(&plan, &facts).iter().all(|(severity, what)| *severity == Refuse && what.contains("shall not swap")));
+    assert!(
+        told(&plan, &facts)
+            .iter()
+            .all(|(severity, what)| *severity == Refuse && what.contains("shall not swap"))
+    );
     facts.launcher = Err("no cgroups".to_owned());
-    only(&plan, &facts, Refuse, "no group of processes can be made here: no cgroups");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "no group of processes can be made here: no cgroups",
+    );
 }
 
 #[test]
 fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
     let plan = plan(TWO_ARMS);
-    let with = |ram: u64| HostFacts { ram: Some(ram), ..fit(&plan) };
+    let with = |ram: u64| HostFacts {
+        ram: Some(ram),
+        ..fit(&plan)
+    };
     only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
     only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
-    only(&plan, &with(7 * GIB), Refuse, "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB");
-    assert_eq!(told(&plan, &HostFacts { ram: None, ..fit(&plan) }), []);
+    only(
+        &plan,
+        &with(7 * GIB),
+        Refuse,
+        "memory_max of arm \"large\" is 8 GiB, and this host has 7 GiB",
+    );
+    assert_eq!(
+        told(
+            &plan,
+            &HostFacts {
+                ram: None,
+                ..fit(&plan)
+            }
+        ),
+        []
+    );
 }
 
 #[test]
 fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
     let plan = plan(CONCURRENT);
-    let with = |ram: u64| HostFacts { ram: Some(ram), ..fit(&plan) };
+    let with = |ram: u64| HostFacts {
+        ram: Some(ram),
+        ..fit(&plan)
+    };
     assert_eq!(told(&plan, &with(8 * GIB + GIB / 2)), []);
-    only(&plan, &with(8 * GIB + GIB / 4), Refuse, "with 512 MiB for the rest of the host");
+    only(
+        &plan,
+        &with(8 * GIB + GIB / 4),
+        Refuse,
+        "with 512 MiB for the rest of the host",
+    );
     let open = but(CONCURRENT, "memory_max = \"4G\"", "");
     only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
 }
@@ -189,7 +243,13 @@ fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/b").device = Some(1);
     only(&plan, &facts, Refuse, "on the same device");
-    let meant = |how: &str| but(CONCURRENT, "[concurrent]", &format!("[concurrent]\nshared_device = {how:?}"));
+    let meant = |how: &str| {
+        but(
+            CONCURRENT,
+            "[concurrent]",
+            &format!("[concurrent]\nshared_device = {how:?}"),
+        )
+    };
     only(&meant("warn"), &facts, Warn, "on the same device");
     assert_eq!(told(&meant("ignore"), &facts), []);
     let limited = but(
@@ -199,17 +259,30 @@ fn concurrent_lanes_share_no_device_and_no_cpu_unsaid() {
     );
     assert_eq!(told(&limited, &facts), []);
     let portless = but(CONCURRENT, "gossip_port = 8101", "");
-    only(&portless, &fit(&portless), Warn, "not every lane says which ports it has");
+    only(
+        &portless,
+        &fit(&portless),
+        Warn,
+        "not every lane says which ports it has",
+    );
     let open = but(CONCURRENT, "cpus = \"2-3\"", "");
     only(&open, &fit(&open), Warn, "not every lane has CPUs");
     let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
-    only(&beyond, &fit(&beyond), Refuse, "lane \"b\" wants CPU 8, and this host has 0-7");
+    only(
+        &beyond,
+        &fit(&beyond),
+        Refuse,
+        "lane \"b\" wants CPU 8, and this host has 0-7",
+    );
 }
 
 #[test]
 fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
-    let with = |switch: Switch| HostFacts { switches: BTreeMap::from([("/v".into(), switch)]), ..fit(&plan) };
+    let with = |switch: Switch| HostFacts {
+        switches: BTreeMap::from([("/v".into(), switch)]),
+        ..fit(&plan)
+    };
     assert_eq!(told(&plan, &with(Switch::There)), []);
     only(
         &plan,
@@ -218,9 +291,18 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
         "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
     );
     only(&plan, &with(Switch::Script), Refuse, "/v is a script");
-    only(&plan, &with(Switch::Unreadable("denied".to_owned())), Refuse, "denied");
+    only(
+        &plan,
+        &with(Switch::Unreadable("denied".to_owned())),
+        Refuse,
+        "denied",
+    );
     // What the plan names goes before what the command begins with.
-    let named = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024\nbinary = \"/b\"");
+    let named = but(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "cache_entries = 1024\nbinary = \"/b\"",
+    );
     assert_eq!(told(&named, &with(Switch::Script)), []);
 }
 
@@ -228,17 +310,39 @@ fn a_program_that_ignores_the_size_of_its_cache_is_refused() {
 fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_have_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("agave-validator");
-    std::fs::write(&file, b"\x7fELF accounts-db-read-cache-limit-mb accounts-index-bins").unwrap();
+    std::fs::write(
+        &file,
+        b"\x7fELF accounts-db-read-cache-limit-mb accounts-index-bins",
+    )
+    .unwrap();
     let with = |arguments: &str| {
-        but(TWO_ARMS, "memory_max = \"8G\"", &format!("arguments = {arguments}\nbinary = {:?}", file.display()))
+        but(
+            TWO_ARMS,
+            "memory_max = \"8G\"",
+            &format!("arguments = {arguments}\nbinary = {:?}", file.display()),
+        )
     };
-    let gathered = |plan: &Plan| HostFacts { options: super::options::gather(plan, &fit(plan)), ..fit(plan) };
-    let has = with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
+    let gathered = |plan: &Plan| HostFacts {
+        options: super::options::gather(plan, &fit(plan)),
+        ..fit(plan)
+    };
+    let has =
+        with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
     assert_eq!(told(&has, &gathered(&has)), []);
     let lacks = with("[\"--accounts-db-read-cache-limit=10,20\"]");
-    only(&lacks, &gathered(&lacks), Refuse, "gives --accounts-db-read-cache-limit, which");
+    only(
+        &lacks,
+        &gathered(&lacks),
+        Refuse,
+        "gives --accounts-db-read-cache-limit, which",
+    );
     std::fs::write(&file, "#!/bin/sh").unwrap();
-    only(&lacks, &gathered(&lacks), Warn, "is a script: whether its program has the option is not known");
+    only(
+        &lacks,
+        &gathered(&lacks),
+        Warn,
+        "is a script: whether its program has the option is not known",
+    );
 }
 
 #[test]
@@ -246,22 +350,66 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
 fn a_validator_that_votes_is_refused_without_a_word() {
     let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
     for (from, to, place) in [
-        ("\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k.json\"]", "workload"),
-        ("memory_max = \"8G\"", "environment = { MORE = \"--x --vote-account k\" }", "arm \"large\""),
-        ("memory_max = \"8G\"", "arguments = [\"--vote-account=k.json\"]", "arm \"large\""),
+        (
+            "\"{ledger}\"]",
+            "\"{ledger}\", \"--vote-account\", \"k.json\"]",
+            "workload",
+        ),
+        (
+            "memory_max = \"8G\"",
+            "environment = { MORE = \"--x --vote-account k\" }",
+            "arm \"large\"",
+        ),
+        (
+            "memory_max = \"8G\"",
+            "arguments = [\"--vote-account=k.json\"]",
+            "arm \"large\"",
+        ),
     ] {
         let plan = but(TWO_ARMS, from, to);
-        only(&plan, &fit(&plan), Refuse, &format!("{place} sets a vote account"));
+        only(
+            &plan,
+            &fit(&plan),
+            Refuse,
+            &format!("{place} sets a vote account"),
+        );
         assert_eq!(i_vote(&plan, &fit(&plan)), 0);
     }
     let plan = plan(TWO_ARMS);
-    let script = |text: &str| HostFacts { scripts: BTreeMap::from([("/v".into(), text.to_owned())]), ..fit(&plan) };
-    only(&plan, &script("exec v \\\n  --vote-account $K\n"), Refuse, "the script /v sets a vote account");
-    assert_eq!(told(&plan, &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")), []);
-    let staked = |stake: Stake| HostFacts { stakes: BTreeMap::from([("main".to_owned(), stake)]), ..fit(&plan) };
-    only(&plan, &staked(Stake::Known(3_000_000_000)), Refuse, "has a stake of 3 SOL");
+    let script = |text: &str| HostFacts {
+        scripts: BTreeMap::from([("/v".into(), text.to_owned())]),
+        ..fit(&plan)
+    };
+    only(
+        &plan,
+        &script("exec v \\\n  --vote-account $K\n"),
+        Refuse,
+        "the script /v sets a vote account",
+    );
+    assert_eq!(
+        told(
+            &plan,
+            &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")
+        ),
+        []
+    );
+    let staked = |stake: Stake| HostFacts {
+        stakes: BTreeMap::from([("main".to_owned(), stake)]),
+        ..fit(&plan)
+    };
+    only(
+        &plan,
+        &staked(Stake::Known(3_000_000_000)),
+        Refuse,
+        "has a stake of 3 SOL",
+    );
     assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
-    only(&plan, &staked(Stake::Unknown("nobody answers".to_owned())), Warn, "nobody answers");
+    only(
+        &plan,
+        &staked(Stake::Unknown("nobody answers".to_owned())),
+        Warn,
+        "nobody answers",
+    );
 }
 
 #[test]
@@ -277,28 +425,58 @@ fn a_vote_account_is_found_wherever_it_is_set() {
         only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     }
     let plan = plan(TWO_ARMS);
-    let script =
-        |file: &str, text: &str| HostFacts { scripts: BTreeMap::from([(file.into(), text.to_owned())]), ..fit(&plan) };
-    for text in
-        ["A=(\n--identity k\n--vote-account $V\n)\n", "run([\"v\", \"--vote-account\", k])\n", "x='--vote-account k'"]
-    {
-        only(&plan, &script("/s", text), Refuse, "the script /s sets a vote account");
+    let script = |file: &str, text: &str| HostFacts {
+        scripts: BTreeMap::from([(file.into(), text.to_owned())]),
+        ..fit(&plan)
+    };
+    for text in [
+        "A=(\n--identity k\n--vote-account $V\n)\n",
+        "run([\"v\", \"--vote-account\", k])\n",
+        "x='--vote-account k'",
+    ] {
+        only(
+            &plan,
+            &script("/s", text),
+            Refuse,
+            "the script /s sets a vote account",
+        );
     }
-    only(&plan, &script("/f.toml", "[consensus]\nvote_account_path = \"/k\"\n"), Refuse, "the file /f.toml");
-    for text in ["exec v --no-voting # no --vote-account\n", "exec v --vote-account-x", "vote_account_path = \"/k\"\n"]
-    {
+    only(
+        &plan,
+        &script("/f.toml", "[consensus]\nvote_account_path = \"/k\"\n"),
+        Refuse,
+        "the file /f.toml",
+    );
+    for text in [
+        "exec v --no-voting # no --vote-account\n",
+        "exec v --vote-account-x",
+        "vote_account_path = \"/k\"\n",
+    ] {
         assert_eq!(told(&plan, &script("/s", text)), [], "{text}");
     }
-    assert_eq!(told(&plan, &script("/f.toml", "vote_account_path = \"\"\n")), []);
+    assert_eq!(
+        told(&plan, &script("/f.toml", "vote_account_path = \"\"\n")),
+        []
+    );
 }
 
 #[test]
 fn no_voting_beside_a_vote_account_excuses_nothing() {
-    let plan = but(TWO_ARMS, "\"{ledger}\"]", "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]");
+    let plan = but(
+        TWO_ARMS,
+        "\"{ledger}\"]",
+        "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]",
+    );
     only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     let plan = self::plan(TWO_ARMS);
-    for text in ["exec v --no-voting \\\n --vote-account k\n", "echo \"--no-voting\"; exec x --vote-account foo"] {
-        let facts = HostFacts { scripts: BTreeMap::from([("/s".into(), text.to_owned())]), ..fit(&plan) };
+    for text in [
+        "exec v --no-voting \\\n --vote-account k\n",
+        "echo \"--no-voting\"; exec x --vote-account foo",
+    ] {
+        let facts = HostFacts {
+            scripts: BTreeMap::from([("/s".into(), text.to_owned())]),
+            ..fit(&plan)
+        };
         only(&plan, &facts, Refuse, "the script /s sets a vote account");
     }
 }
@@ -307,21 +485,72 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
     let plan = plan(TWO_ARMS);
-    let unknown = || BTreeMap::from([("main".to_owned(), Stake::Unknown("the plan names no identity".to_owned()))]);
+    let unknown = || {
+        BTreeMap::from([(
+            "main".to_owned(),
+            Stake::Unknown("the plan names no identity".to_owned()),
+        )])
+    };
     let facts = HostFacts {
         scripts: BTreeMap::from([("/v".into(), "#!/bin/sh\nexec $X/start\n".to_owned())]),
         unfollowed: ["$X/start".to_owned()].into(),
         ..fit(&plan)
     };
     assert_eq!(told(&plan, &facts), []);
-    let said = told(&plan, &HostFacts { stakes: unknown(), ..facts.clone() });
-    assert!(said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2, "{said:#?}");
-    let script = said.iter().find(|(_, what)| what.contains("the command is a script")).unwrap();
-    assert!(script.1.contains("the plan's words, /v; not looked at: $X/start"), "{script:?}");
-    assert_eq!(findings(&plan, &HostFacts { stakes: unknown(), ..facts }, true), []);
-    only(&plan, &HostFacts { stakes: unknown(), ..fit(&plan) }, Warn, "cannot determine");
+    let said = told(
+        &plan,
+        &HostFacts {
+            stakes: unknown(),
+            ..facts.clone()
+        },
+    );
+    assert!(
+        said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2,
+        "{said:#?}"
+    );
+    let script = said
+        .iter()
+        .find(|(_, what)| what.contains("the command is a script"))
+        .unwrap();
+    assert!(
+        script
+            .1
+            .contains("the plan's words, /v; not looked at: $X/start"),
+        "{script:?}"
+    );
+    assert_eq!(
+        findings(
+            &plan,
+            &HostFacts {
+                stakes: unknown(),
+                ..facts
+            },
+            true
+        ),
+        []
+    );
+    only(
+        &plan,
+        &HostFacts {
+            stakes: unknown(),
+            ..fit(&plan)
+        },
+        Warn,
+        "cannot determine",
+    );
     let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
-    assert_eq!(told(&plan, &HostFacts { stakes: unknown(), programs: shell, ..fit(&plan) }).len(), 2);
+    assert_eq!(
+        told(
+            &plan,
+            &HostFacts {
+                stakes: unknown(),
+                programs: shell,
+                ..fit(&plan)
+            }
+        )
+        .len(),
+        2
+    );
 }
 
 #[test]
@@ -331,8 +560,17 @@ fn an_identity_that_is_no_keypair_is_said_once() {
     std::fs::write(&file, "name = \"p\"\n").unwrap();
     let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
     let gathered = gather(&plan, Err("not asked".to_owned()));
-    let facts = HostFacts { files: gathered.files, stakes: gathered.stakes, ..fit(&plan) };
-    only(&plan, &facts, Refuse, "id.json: is no keypair as solana-keygen writes it");
+    let facts = HostFacts {
+        files: gathered.files,
+        stakes: gathered.stakes,
+        ..fit(&plan)
+    };
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "id.json: is no keypair as solana-keygen writes it",
+    );
     std::fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
     assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
 }
@@ -346,14 +584,26 @@ fn a_file_in_the_place_of_a_folder_is_refused() {
         let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
         let mut facts = fit(&plan);
         let gathered = gather(&plan, Err(String::new())).folders;
-        facts.folders.insert(folder.clone(), gathered[&folder].clone());
-        only(&plan, &facts, Refuse, &format!("{} is there and is no folder", file.display()));
+        facts
+            .folders
+            .insert(folder.clone(), gathered[&folder].clone());
+        only(
+            &plan,
+            &facts,
+            Refuse,
+            &format!("{} is there and is no folder", file.display()),
+        );
     }
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/ledger").blocked = Some("/mnt".into());
     folder(&mut facts, "/mnt/ledger").not_marked = Some("no mark".to_owned());
-    only(&plan, &facts, Refuse, "ledger /mnt/ledger is a folder that cannot be made: /mnt is there");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "ledger /mnt/ledger is a folder that cannot be made: /mnt is there",
+    );
 }
 
 #[test]
@@ -362,7 +612,12 @@ fn a_limit_of_swap_alone_is_refused_where_version_1_would_refuse_it_at_each_run(
     assert_eq!(told(&plan, &fit(&plan)), []);
     let mut facts = fit(&plan);
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(&plan, &facts, Refuse, "arm \"large\" sets swap_max without memory_max");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "arm \"large\" sets swap_max without memory_max",
+    );
 }
 
 #[test]
@@ -371,38 +626,87 @@ fn a_recorder_that_does_not_take_its_configuration_is_told_before_any_run() {
     let script = |name: &str, text: &str| {
         let file = folder.path().join(name);
         std::fs::write(&file, format!("#!/bin/sh\n{text}\n")).unwrap();
-        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
         file
     };
     let asked = |recorder: &Path| {
-        let more = format!("[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]", folder.path().join("fine"));
+        let more = format!(
+            "[recorder]\nprogram = {recorder:?}\nconfig = {:?}\n[stop]",
+            folder.path().join("fine")
+        );
         let plan = but(TWO_ARMS, "[stop]", &more);
         let configuration = gather(&plan, Err(String::new())).configuration;
-        (told(&plan, &HostFacts { configuration: configuration.clone(), ..fit(&plan) }), configuration)
+        (
+            told(
+                &plan,
+                &HostFacts {
+                    configuration: configuration.clone(),
+                    ..fit(&plan)
+                },
+            ),
+            configuration,
+        )
     };
     let fine = script("fine", "test \"$1 $2\" = 'check-config --config'");
     assert_eq!(asked(&fine), (vec![], Some(Ok(()))));
-    let (said, _) = asked(&script("bad", "for n in 1 2 3 4 5 6; do echo configuration: line $n >&2; done; exit 64"));
-    assert!(said[0].1.ends_with("fine: line 1; line 2; and 4 lines more"), "{said:?}");
+    let (said, _) = asked(&script(
+        "bad",
+        "for n in 1 2 3 4 5 6; do echo configuration: line $n >&2; done; exit 64",
+    ));
+    assert!(
+        said[0]
+            .1
+            .ends_with("fine: line 1; line 2; and 4 lines more"),
+        "{said:?}"
+    );
     assert!(asked(&script("x", "").with_file_name("none")).1.is_none());
 }
 
 #[test]
 fn a_tip_that_can_never_be_reached_in_time_is_told() {
-    let within = |time: &str| but(TWO_ARMS, "[stop]", &format!("[stop]\nat_tip_within = \"{time}\""));
+    let within = |time: &str| {
+        but(
+            TWO_ARMS,
+            "[stop]",
+            &format!("[stop]\nat_tip_within = \"{time}\""),
+        )
+    };
     for time in ["30s", "1m"] {
-        only(&within(time), &fit(&within(time)), Warn, "counts as at the tip after 1 min");
+        only(
+            &within(time),
+            &fit(&within(time)),
+            Warn,
+            "counts as at the tip after 1 min",
+        );
     }
     assert_eq!(told(&within("2m"), &fit(&within("2m"))), []);
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("faultlined.toml");
-    let plan = but(TWO_ARMS, "[stop]", &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""));
+    let plan = but(
+        TWO_ARMS,
+        "[stop]",
+        &format!("[recorder]\nconfig = {config:?}\n[stop]\nat_tip_within = \"30s\""),
+    );
     let known = |text: &str| {
         std::fs::write(&config, text).unwrap();
         let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
-        (at_tip_for, told(&plan, &HostFacts { at_tip_for, ..fit(&plan) }).len())
+        (
+            at_tip_for,
+            told(
+                &plan,
+                &HostFacts {
+                    at_tip_for,
+                    ..fit(&plan)
+                },
+            )
+            .len(),
+        )
     };
-    assert_eq!(known("[phase]\nat_tip_for = \"5s\"\n"), (Some(Duration::from_secs(5)), 0));
+    assert_eq!(
+        known("[phase]\nat_tip_for = \"5s\"\n"),
+        (Some(Duration::from_secs(5)), 0)
+    );
     assert_eq!(known("[phase]\n"), (Some(Duration::from_secs(60)), 1));
     assert_eq!(known("["), (None, 0));
 }
@@ -410,14 +714,27 @@ fn a_tip_that_can_never_be_reached_in_time_is_told() {
 #[test]
 fn arms_that_set_the_same_are_told() {
     let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
-    only(&twins, &fit(&twins), Warn, "arms \"small\" and \"large\" set the same");
-    let named = plan(&twins.text.replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""));
+    only(
+        &twins,
+        &fit(&twins),
+        Warn,
+        "arms \"small\" and \"large\" set the same",
+    );
+    let named = plan(
+        &twins
+            .text
+            .replace("\"--ledger\"", "\"--name={arm}\", \"--ledger\""),
+    );
     assert_eq!(told(&named, &fit(&named)), []);
 }
 
 #[test]
 fn a_log_that_silences_datapoints_is_warned_of() {
-    let plan = but(TWO_ARMS, "memory_max = \"8G\"", "environment = { RUST_LOG = \"warn\" }");
+    let plan = but(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "environment = { RUST_LOG = \"warn\" }",
+    );
     let what = "RUST_LOG of arm \"large\" is \"warn\", which keeps solana_core::replay_stage from logging at info";
     only(&plan, &fit(&plan), Warn, what);
 }
@@ -425,14 +742,27 @@ fn a_log_that_silences_datapoints_is_warned_of() {
 #[test]
 fn the_filter_that_readme_recommends_is_fine_for_a_validator_and_too_quiet_for_a_replay() {
     let readme = include_str!("../../../../README.md");
-    let filter = readme.lines().find_map(|line| line.strip_prefix("RUST_LOG=")).unwrap();
-    let plan = but(TWO_ARMS, "[stop]", &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"));
+    let filter = readme
+        .lines()
+        .find_map(|line| line.strip_prefix("RUST_LOG="))
+        .unwrap();
+    let plan = but(
+        TWO_ARMS,
+        "[stop]",
+        &format!("environment = {{ RUST_LOG = {filter:?} }}\n[stop]"),
+    );
     assert_eq!(told(&plan, &fit(&plan)), []);
     let mut replay = plan;
     replay.workload.kind = Kind::Replay;
     let told = told(&replay, &fit(&replay));
-    let of_log: Vec<_> = told.iter().filter(|(_, what)| what.contains("RUST_LOG")).collect();
-    assert!(matches!(of_log[..], [(Warn, what)] if what.contains("keeps solana_metrics::metrics")), "{told:?}");
+    let of_log: Vec<_> = told
+        .iter()
+        .filter(|(_, what)| what.contains("RUST_LOG"))
+        .collect();
+    assert!(
+        matches!(of_log[..], [(Warn, what)] if what.contains("keeps solana_metrics::metrics")),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -440,15 +770,29 @@ fn folders_that_may_not_be_cleared_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/accounts").not_marked = Some("no mark".to_owned());
-    only(&plan, &facts, Refuse, "accounts cannot be cleared before a run: no mark");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "accounts cannot be cleared before a run: no mark",
+    );
     let as_is = but(TWO_ARMS, "download", "as-is");
     only(&as_is, &facts, Warn, "the starts are not equal");
     folder(&mut facts, "/mnt/accounts").is_there = false;
-    assert!(told(&as_is, &facts)[0].1.contains("accounts /mnt/accounts is not there"));
+    assert!(
+        told(&as_is, &facts)[0]
+            .1
+            .contains("accounts /mnt/accounts is not there")
+    );
 
     let mut facts = fit(&plan);
     facts.homes = vec!["/mnt/ledger/sol".into()];
-    only(&plan, &facts, Refuse, "ledger /mnt/ledger is the home folder /mnt/ledger/sol");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "ledger /mnt/ledger is the home folder /mnt/ledger/sol",
+    );
 }
 
 #[test]
@@ -456,7 +800,12 @@ fn recordings_on_the_ledgers_device_are_warned_of() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/state").device = Some(1);
-    only(&plan, &facts, Warn, "folder /state is on the same device as ledger /mnt/ledger");
+    only(
+        &plan,
+        &facts,
+        Warn,
+        "folder /state is on the same device as ledger /mnt/ledger",
+    );
 }
 
 #[test]
@@ -464,7 +813,12 @@ fn two_names_of_one_folder_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/accounts").real = Some("/mnt/ledger/accounts".into());
-    only(&plan, &facts, Refuse, "in truth the same folder, or one inside the other");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "in truth the same folder, or one inside the other",
+    );
 }
 
 #[test]
@@ -474,61 +828,160 @@ fn recordings_need_room_and_a_download_roughly_so() {
     // Two arms, four times, an hour each.
     assert_eq!(needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
     folder(&mut facts, "/state").free = Some(63 << 20);
-    only(&plan, &facts, Refuse, "/state: 64.0 MiB are needed, and 63.0 MiB are free");
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        "/state: 64.0 MiB are needed, and 63.0 MiB are free",
+    );
 
     let mainnet = but(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
     let mut facts = fit(&mainnet);
     folder(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
-    only(&mainnet, &facts, Warn, "/mnt/ledger: roughly 100.0 GiB are needed");
+    only(
+        &mainnet,
+        &facts,
+        Warn,
+        "/mnt/ledger: roughly 100.0 GiB are needed",
+    );
     // On one disk, needs add up.
     folder(&mut facts, "/mnt/ledger").free = Some(100 * GIB);
     assert_eq!(told(&mainnet, &facts), []);
     folder(&mut facts, "/mnt/ledger").device = Some(50);
     folder(&mut facts, "/state").free = Some(100 * GIB);
-    assert!(told(&mainnet, &facts).iter().any(|(_, what)| what.contains("roughly 100.1 GiB are needed")));
+    assert!(
+        told(&mainnet, &facts)
+            .iter()
+            .any(|(_, what)| what.contains("roughly 100.1 GiB are needed"))
+    );
 }
 
 #[test]
 fn what_is_not_there_is_refused() {
-    let plan = but(TWO_ARMS, "ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"sol\"");
+    let plan = but(
+        TWO_ARMS,
+        "ledger = \"/mnt/ledger\"",
+        "ledger = \"/mnt/ledger\"\nuser = \"sol\"",
+    );
     let fits = fit(&plan);
     let why = || "is not there".to_owned();
-    let mut facts = HostFacts { user: Err(why()), ..fits.clone() };
+    let mut facts = HostFacts {
+        user: Err(why()),
+        ..fits.clone()
+    };
     only(&plan, &facts, Refuse, "user \"sol\": is not there");
     // systemd asks further than one file.
     facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
     only(&plan, &facts, Warn, "user \"sol\": is not there");
-    only(&plan, &HostFacts { recorder: Err(why()), ..fits.clone() }, Refuse, "there is no recorder");
+    only(
+        &plan,
+        &HostFacts {
+            recorder: Err(why()),
+            ..fits.clone()
+        },
+        Refuse,
+        "there is no recorder",
+    );
     let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
-    only(&plan, &HostFacts { programs, ..fits.clone() }, Refuse, "the command begins with /v: is not there");
-    only(&plan, &HostFacts { files: BTreeMap::from([("/f".into(), Err(why()))]), ..fits }, Refuse, "/f: is not there");
+    only(
+        &plan,
+        &HostFacts {
+            programs,
+            ..fits.clone()
+        },
+        Refuse,
+        "the command begins with /v: is not there",
+    );
+    only(
+        &plan,
+        &HostFacts {
+            files: BTreeMap::from([("/f".into(), Err(why()))]),
+            ..fits
+        },
+        Refuse,
+        "/f: is not there",
+    );
 }
 
 #[test]
 fn what_a_design_cannot_show_is_said() {
     let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
-    only(&few, &fit(&few), Warn, "2 runs of each arm can be described, but not tested");
+    only(
+        &few,
+        &fit(&few),
+        Warn,
+        "2 runs of each arm can be described, but not tested",
+    );
     let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
-    only(&odd, &fit(&odd), Severity::Ignore, "only with an even number of replicates");
-    let warm = but(TWO_ARMS, "how = \"download\"", "how = \"download\"\npage_cache = \"leave\"");
-    only(&warm, &fit(&warm), Warn, "files that the previous run read are still in the page cache");
-    let square = but(TWO_ARMS, "replicates = 4", "replicates = 3\norder = \"latin-square\"");
-    only(&square, &fit(&square), Severity::Ignore, "a Latin square of 2 arms");
+    only(
+        &odd,
+        &fit(&odd),
+        Severity::Ignore,
+        "only with an even number of replicates",
+    );
+    let warm = but(
+        TWO_ARMS,
+        "how = \"download\"",
+        "how = \"download\"\npage_cache = \"leave\"",
+    );
+    only(
+        &warm,
+        &fit(&warm),
+        Warn,
+        "files that the previous run read are still in the page cache",
+    );
+    let square = but(
+        TWO_ARMS,
+        "replicates = 4",
+        "replicates = 3\norder = \"latin-square\"",
+    );
+    only(
+        &square,
+        &fit(&square),
+        Severity::Ignore,
+        "a Latin square of 2 arms",
+    );
 }
 
 #[test]
 fn what_may_pass_until_a_run_begins_is_only_warned_of() {
     let plan = plan(TWO_ARMS);
-    let remark = |passes| Remark { severity: Refuse, passes, what: "swap is on".to_owned() };
-    only(&plan, &HostFacts { host: vec![remark(false)], ..fit(&plan) }, Refuse, "the host, now: swap is on");
-    only(&plan, &HostFacts { host: vec![remark(true)], ..fit(&plan) }, Warn, "the host, now: swap is on");
+    let remark = |passes| Remark {
+        severity: Refuse,
+        passes,
+        what: "swap is on".to_owned(),
+    };
+    only(
+        &plan,
+        &HostFacts {
+            host: vec![remark(false)],
+            ..fit(&plan)
+        },
+        Refuse,
+        "the host, now: swap is on",
+    );
+    only(
+        &plan,
+        &HostFacts {
+            host: vec![remark(true)],
+            ..fit(&plan)
+        },
+        Warn,
+        "the host, now: swap is on",
+    );
 }
 
 #[test]
 fn the_gravest_comes_first() {
     let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
-    let facts = HostFacts { recorder: Err("none".to_owned()), ..fit(&plan) };
-    let severities: Vec<Severity> = findings(&plan, &facts, false).into_iter().map(|found| found.severity).collect();
+    let facts = HostFacts {
+        recorder: Err("none".to_owned()),
+        ..fit(&plan)
+    };
+    let severities: Vec<Severity> = findings(&plan, &facts, false)
+        .into_iter()
+        .map(|found| found.severity)
+        .collect();
     assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
 }
 
@@ -536,7 +989,11 @@ fn the_gravest_comes_first() {
 fn facts_of_this_host_can_be_gathered() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("start.sh");
-    std::fs::write(&script, "#!/bin/sh\nexec agave-validator --vote-account k\n").unwrap();
+    std::fs::write(
+        &script,
+        "#!/bin/sh\nexec agave-validator --vote-account k\n",
+    )
+    .unwrap();
     let ledger = folder.path().join("ledger");
     let text = format!(
         "name = \"p\"\nfolder = {:?}\n[begin]\nhow = \"download\"\n[workload]\ncommand = [\"sh\", {script:?}]\n\
@@ -545,31 +1002,62 @@ fn facts_of_this_host_can_be_gathered() {
     );
     let plan = plan(&text);
     let facts = gather(&plan, Err("not asked".to_owned()));
-    assert!(facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some());
+    assert!(
+        facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some()
+    );
     assert_eq!(facts.scripts.keys().collect::<Vec<_>>(), [&script]);
     assert!(facts.user.is_err());
     let there = &facts.folders[&ledger];
-    assert!(!there.is_there && there.not_marked.is_some() && there.device.is_some() && there.free.is_some());
+    assert!(
+        !there.is_there
+            && there.not_marked.is_some()
+            && there.device.is_some()
+            && there.free.is_some()
+    );
     let shell = facts.programs["sh"].clone().unwrap();
     assert_eq!(facts.switches[&shell], Switch::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
     let said = told(&plan, &facts);
-    assert!(said.iter().any(|(_, what)| what.contains("start.sh sets a vote account")), "{said:#?}");
+    assert!(
+        said.iter()
+            .any(|(_, what)| what.contains("start.sh sets a vote account")),
+        "{said:#?}"
+    );
 }
 
 #[test]
 fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
     let plan = plan(TWO_ARMS);
     let without = |tool: &str| {
-        let tools = super::TOOLS.into_iter().filter(|one| *one != tool).collect();
-        HostFacts { tools, other_user: true, ..fit(&plan) }
+        let tools = super::TOOLS
+            .into_iter()
+            .filter(|one| *one != tool)
+            .collect();
+        HostFacts {
+            tools,
+            other_user: true,
+            ..fit(&plan)
+        }
     };
     only(&plan, &without("fincore"), Warn, "fincore");
     only(&plan, &without("setpriv"), Refuse, "setpriv");
-    assert_eq!(told(&plan, &HostFacts { other_user: false, ..without("setpriv") }), []);
+    assert_eq!(
+        told(
+            &plan,
+            &HostFacts {
+                other_user: false,
+                ..without("setpriv")
+            }
+        ),
+        []
+    );
     let mut leaves = plan.clone();
     leaves.page_cache = crate::plan::PageCache::Leave;
-    assert!(!told(&leaves, &without("fincore")).iter().any(|what| format!("{what:?}").contains("fincore")));
+    assert!(
+        !told(&leaves, &without("fincore"))
+            .iter()
+            .any(|what| format!("{what:?}").contains("fincore"))
+    );
 
     let mut many = plan.clone();
     many.workload.open_files = Some(1_048_577);
@@ -582,17 +1070,35 @@ fn what_the_host_lacks_to_start_and_look_at_runs_is_known_beforehand() {
 fn a_folder_that_its_user_may_not_write_is_refused() {
     let plan = plan(TWO_ARMS);
     let why = "is not open to user \"sol\" (mode 755, of user 0 and group 0)";
-    let facts = HostFacts { closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]), ..fit(&plan) };
-    only(&plan, &facts, Refuse, &format!("ledger /mnt/ledger {why}: every run would exit immediately"));
+    let facts = HostFacts {
+        closed: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
+        ..fit(&plan)
+    };
+    only(
+        &plan,
+        &facts,
+        Refuse,
+        &format!("ledger /mnt/ledger {why}: every run would exit immediately"),
+    );
 }
 
 #[test]
 fn a_search_whose_validator_does_not_tell_its_tip_is_warned_of() {
     let (head, _) = TWO_ARMS.split_once("[stop]").unwrap();
-    let text = head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
+    let text =
+        head.replace("replicates = 4\n", "") + "[search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
     let late = plan(&text);
-    let facts = |plan: &Plan| HostFacts { swap: Some(0), ..fit(plan) };
-    let warned = |plan: &Plan| told(plan, &facts(plan)).iter().any(|(_, what)| what.contains("no --full-rpc-api"));
+    let facts = |plan: &Plan| HostFacts {
+        swap: Some(0),
+        ..fit(plan)
+    };
+    let warned = |plan: &Plan| {
+        told(plan, &facts(plan))
+            .iter()
+            .any(|(_, what)| what.contains("no --full-rpc-api"))
+    };
     assert!(warned(&late));
-    assert!(!warned(&plan(&text.replace("\"{ledger}\"]", "\"{ledger}\", \"--full-rpc-api\"]"))));
+    assert!(!warned(&plan(
+        &text.replace("\"{ledger}\"]", "\"{ledger}\", \"--full-rpc-api\"]")
+    )));
 }

@@ -18,14 +18,21 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             "install util-linux (Debian: util-linux-extra)",
         );
     }
-    let systemd = facts.launcher.as_ref().is_ok_and(|launcher| launcher.name == "systemd");
+    let systemd = facts
+        .launcher
+        .as_ref()
+        .is_ok_and(|launcher| launcher.name == "systemd");
     if facts.other_user && !systemd && !facts.tools.contains(SETPRIV) {
         found.refuse(
             "workload.user is another user, and setpriv is not in PATH, which becomes him",
             "install util-linux",
         );
     }
-    let most = facts.launcher.as_ref().ok().and_then(|launcher| launcher.can.open_files);
+    let most = facts
+        .launcher
+        .as_ref()
+        .ok()
+        .and_then(|launcher| launcher.can.open_files);
     if let (Some(asked), Some(most)) = (plan.workload.open_files, most)
         && asked > most
     {

@@ -13,7 +13,11 @@ pub(super) fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
         return Ok(());
     }
     let keys = differences(&begun.text, &now.text);
-    let what = if keys.is_empty() { "comments or layout".to_owned() } else { keys.join(", ") };
+    let what = if keys.is_empty() {
+        "comments or layout".to_owned()
+    } else {
+        keys.join(", ")
+    };
     bail!(
         "{}: the plan has changed since the experiment was begun ({what}): put it back ({} is a copy), or run the new plan \
          with another `folder`",
@@ -24,7 +28,8 @@ pub(super) fn refuse(begun: &Plan, now: &Plan) -> anyhow::Result<()> {
 
 /// Keys whose values differ, with their tables.
 fn differences(before: &str, after: &str) -> Vec<String> {
-    let [before, after] = [before, after].map(|text| text.parse::<toml::Table>().unwrap_or_default());
+    let [before, after] =
+        [before, after].map(|text| text.parse::<toml::Table>().unwrap_or_default());
     let mut found = Vec::new();
     compare("", &before, &after, &mut found);
     found
@@ -36,7 +41,9 @@ fn compare(prefix: &str, before: &toml::Table, after: &toml::Table, found: &mut 
         let name = format!("{prefix}{key}");
         match (before.get(key), after.get(key)) {
             (a, b) if a == b => {}
-            (Some(toml::Value::Table(a)), Some(toml::Value::Table(b))) => compare(&format!("{name}."), a, b, found),
+            (Some(toml::Value::Table(a)), Some(toml::Value::Table(b))) => {
+                compare(&format!("{name}."), a, b, found)
+            }
             _ => found.push(name),
         }
     }

@@ -28,18 +28,36 @@ pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
 
 /// Of one folder: a line for each file that would go, then one for each that would stay, each in the order of their names.
 fn page(folder: &Path, would: Cleared) -> String {
-    let Cleared { files, bytes: room, mut listed, mut kept } = would;
-    let mut page = format!("{}: would be cleared: {} files, {}\n", folder.display(), count(files), bytes(room));
+    let Cleared {
+        files,
+        bytes: room,
+        mut listed,
+        mut kept,
+    } = would;
+    let mut page = format!(
+        "{}: would be cleared: {} files, {}\n",
+        folder.display(),
+        count(files),
+        bytes(room)
+    );
     listed.sort_unstable();
-    listed.iter().for_each(|path| page += &format!("  deleted: {}\n", path.display()));
+    listed
+        .iter()
+        .for_each(|path| page += &format!("  deleted: {}\n", path.display()));
     page += &more("deleted", files.saturating_sub(listed.len() as u64));
     kept.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    kept.iter().take(LISTED).for_each(|kept| page += &format!("  kept: {} ({})\n", kept.path.display(), kept.why));
+    kept.iter()
+        .take(LISTED)
+        .for_each(|kept| page += &format!("  kept: {} ({})\n", kept.path.display(), kept.why));
     page + &more("kept", kept.len().saturating_sub(LISTED) as u64)
 }
 
 fn more(what: &str, many: u64) -> String {
-    if many == 0 { String::new() } else { format!("  {what}: {} more, which are not listed\n", count(many)) }
+    if many == 0 {
+        String::new()
+    } else {
+        format!("  {what}: {} more, which are not listed\n", count(many))
+    }
 }
 
 #[cfg(test)]
@@ -49,7 +67,10 @@ mod tests {
 
     #[test]
     fn every_file_is_named_up_to_a_limit_that_is_told() {
-        let kept = |name: &str| KeptEntry { path: name.into(), why: "a keypair" };
+        let kept = |name: &str| KeptEntry {
+            path: name.into(),
+            why: "a keypair",
+        };
         let would = Cleared {
             files: 3,
             bytes: 6 << 10,
@@ -59,7 +80,10 @@ mod tests {
         let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  deleted: /l/a\n  deleted: /l/b\n  deleted: 1 more, which are not listed\n  \
                         kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
         assert_eq!(page(Path::new("/l"), would), expected);
-        let many = Cleared { kept: vec![kept("/l/k"); LISTED + 5], ..Cleared::default() };
+        let many = Cleared {
+            kept: vec![kept("/l/k"); LISTED + 5],
+            ..Cleared::default()
+        };
         let page = page(Path::new("/l"), many);
         assert!(page.ends_with("  kept: 5 more, which are not listed\n"));
         assert_eq!(page.lines().count(), 1 + LISTED + 1);

@@ -31,7 +31,11 @@ pub fn launcher(which: Launching) -> anyhow::Result<Box<dyn Launcher>> {
 /// # Errors
 /// It does not work here.
 pub(super) fn named(name: &str) -> anyhow::Result<Box<dyn Launcher>> {
-    launcher(if name == "systemd" { Launching::Systemd } else { Launching::Direct })
+    launcher(if name == "systemd" {
+        Launching::Systemd
+    } else {
+        Launching::Direct
+    })
 }
 
 fn systemd() -> anyhow::Result<Box<dyn Launcher>> {
@@ -52,7 +56,10 @@ pub fn facts(which: Launching) -> Result<LauncherFacts, String> {
 }
 
 fn of(launcher: &dyn Launcher) -> LauncherFacts {
-    LauncherFacts { name: launcher.name().to_owned(), can: launcher.can().clone() }
+    LauncherFacts {
+        name: launcher.name().to_owned(),
+        can: launcher.can().clone(),
+    }
 }
 
 /// Says what there is to say against a plan.
@@ -62,8 +69,14 @@ fn of(launcher: &dyn Launcher) -> LauncherFacts {
 pub(super) fn refuse(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> anyhow::Result<()> {
     let facts = check::gather(plan, Ok(of(launcher)));
     let found = check::findings(plan, &facts, i_vote);
-    let refused = found.iter().filter(|finding| finding.severity == Severity::Refuse).count();
-    for finding in found.iter().filter(|finding| finding.severity != Severity::Ignore) {
+    let refused = found
+        .iter()
+        .filter(|finding| finding.severity == Severity::Refuse)
+        .count();
+    for finding in found
+        .iter()
+        .filter(|finding| finding.severity != Severity::Ignore)
+    {
         say(&plan_command::finding(finding));
     }
     if refused > 0 {

@@ -22,9 +22,15 @@ impl Journal {
     pub fn create(path: &Path) -> anyhow::Result<Self> {
         let file = File::create_new(path).with_context(|| path.display().to_string())?;
         if let Some(folder) = path.parent() {
-            File::open(folder).and_then(|folder| folder.sync_all()).with_context(|| folder.display().to_string())?;
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .with_context(|| folder.display().to_string())?;
         }
-        Ok(Journal { file, path: path.to_owned(), length: 0 })
+        Ok(Journal {
+            file,
+            path: path.to_owned(),
+            length: 0,
+        })
     }
 
     /// One that is there, and what is in it. A line that was cut off is removed.
@@ -34,10 +40,22 @@ impl Journal {
     pub fn open(path: &Path) -> anyhow::Result<(Self, Vec<Line>)> {
         let (lines, length) = whole(path)?;
         let said = || path.display().to_string();
-        let mut file = OpenOptions::new().write(true).open(path).with_context(said)?;
-        file.set_len(length).and_then(|()| file.sync_all()).with_context(said)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(path)
+            .with_context(said)?;
+        file.set_len(length)
+            .and_then(|()| file.sync_all())
+            .with_context(said)?;
         file.seek(SeekFrom::Start(length)).with_context(said)?;
-        Ok((Journal { file, path: path.to_owned(), length }, lines))
+        Ok((
+            Journal {
+                file,
+                path: path.to_owned(),
+                length,
+            },
+            lines,
+        ))
     }
 
     /// Adds a line; it is on disk when this returns.
@@ -47,7 +65,10 @@ impl Journal {
     pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
-        let written = self.file.write_all(&text).and_then(|()| self.file.sync_data());
+        let written = self
+            .file
+            .write_all(&text)
+            .and_then(|()| self.file.sync_data());
         if written.is_err() {
             // Half a line is tolerated at the end only.
             let _ = self.file.set_len(self.length);
@@ -94,7 +115,10 @@ fn whole(path: &Path) -> anyhow::Result<(Vec<Line>, u64)> {
             }
             Ok(_) => {
                 let (number, why) = bad.unwrap_or_default();
-                anyhow::bail!("{}:{number}: this is no line of a journal: {why}", path.display());
+                anyhow::bail!(
+                    "{}:{number}: this is no line of a journal: {why}",
+                    path.display()
+                );
             }
             Err(why) => bad = bad.or(Some((number + 1, why))),
         }
@@ -110,8 +134,13 @@ fn parse(text: &[u8]) -> Result<Line, String> {
 /// Whether there was no room on the disk.
 pub(crate) fn is_full(error: &anyhow::Error) -> bool {
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded];
-    let of_io = |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<std::io::Error>().map(|io| io.kind());
-    error.chain().filter_map(of_io).any(|kind| full.contains(&kind))
+    let of_io = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().map(|io| io.kind())
+    };
+    error
+        .chain()
+        .filter_map(of_io)
+        .any(|kind| full.contains(&kind))
 }
 
 impl Line {

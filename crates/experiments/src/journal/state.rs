@@ -103,9 +103,23 @@ impl JournalState {
         let unix_ns = line.unix_ns;
         self.last_unix_ns = unix_ns;
         match &line.entry {
-            Entry::Planned { name, plan, file, seed, launcher, turns } => {
+            Entry::Planned {
+                name,
+                plan,
+                file,
+                seed,
+                launcher,
+                turns,
+            } => {
                 let (name, plan, launcher) = (name.clone(), plan.clone(), launcher.clone());
-                self.begun = Some(Begun { name, plan, file: file.clone(), seed: *seed, launcher, unix_ns });
+                self.begun = Some(Begun {
+                    name,
+                    plan,
+                    file: file.clone(),
+                    seed: *seed,
+                    launcher,
+                    unix_ns,
+                });
                 self.turns.clone_from(turns);
             }
             Entry::Runner { pid, boot } => {
@@ -114,7 +128,12 @@ impl JournalState {
                 self.stopped = None;
             }
             Entry::TurnBegun { turn, attempt } => {
-                let begun = Attempt { number: *attempt, life: self.lives, unix_ns, runs: BTreeMap::new() };
+                let begun = Attempt {
+                    number: *attempt,
+                    life: self.lives,
+                    unix_ns,
+                    runs: BTreeMap::new(),
+                };
                 self.attempts.entry(*turn).or_default().push(begun);
             }
             Entry::Step { run, attempt, step } => {
@@ -127,12 +146,20 @@ impl JournalState {
                     tried.searched.lines.push((line.clone(), unix_ns));
                 }
             }
-            Entry::SearchAnswer { run, attempt, answer } => {
+            Entry::SearchAnswer {
+                run,
+                attempt,
+                answer,
+            } => {
                 if let Some(tried) = self.tried(*run, *attempt) {
                     tried.searched.answer = Some((**answer).clone());
                 }
             }
-            Entry::RunEnded { run, attempt, ending } => {
+            Entry::RunEnded {
+                run,
+                attempt,
+                ending,
+            } => {
                 if let Some(tried) = self.tried(*run, *attempt) {
                     tried.ended = Some(((**ending).clone(), unix_ns));
                 }
@@ -144,21 +171,33 @@ impl JournalState {
 
     fn tried(&mut self, run: u32, attempt: u32) -> Option<&mut Tried> {
         let turn = self.turn_of(run)?.number;
-        let begun = self.attempts.get_mut(&turn)?.iter_mut().find(|begun| begun.number == attempt)?;
+        let begun = self
+            .attempts
+            .get_mut(&turn)?
+            .iter_mut()
+            .find(|begun| begun.number == attempt)?;
         Some(begun.runs.entry(run).or_default())
     }
 
     /// Searches of a run that were cut off before its newest attempt: each began anew with the next one.
     pub fn searches_cut_off(&self, run: u32) -> usize {
-        let attempts =
-            self.turn_of(run).and_then(|turn| self.attempts.get(&turn.number)).map_or(&[][..], Vec::as_slice);
+        let attempts = self
+            .turn_of(run)
+            .and_then(|turn| self.attempts.get(&turn.number))
+            .map_or(&[][..], Vec::as_slice);
         let before = attempts.split_last().map_or(&[][..], |(_, before)| before);
-        before.iter().filter_map(|attempt| attempt.runs.get(&run)).filter(|run| run.searched.is_cut_off()).count()
+        before
+            .iter()
+            .filter_map(|attempt| attempt.runs.get(&run))
+            .filter(|run| run.searched.is_cut_off())
+            .count()
     }
 
     /// The turn that a run belongs to.
     pub fn turn_of(&self, run: u32) -> Option<&Turn> {
-        self.turns.iter().find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
+        self.turns
+            .iter()
+            .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
     /// The newest attempt at a turn; `None` if it was never begun.
@@ -168,25 +207,48 @@ impl JournalState {
 
     /// Whether every run of a turn has its result, from one and the same attempt: they belong together.
     pub fn is_done(&self, turn: &Turn) -> bool {
-        self.newest(turn).is_some_and(|newest| turn.runs.iter().all(|scheduled| newest.result(scheduled.run).is_some()))
+        self.newest(turn).is_some_and(|newest| {
+            turn.runs
+                .iter()
+                .all(|scheduled| newest.result(scheduled.run).is_some())
+        })
     }
 
     /// The next turn to be begun, in the order of the schedule; `None` if all have their results.
     pub fn next(&self) -> Option<Next<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
-        let before = self.attempts.get(&turn.number).map_or(&[][..], Vec::as_slice);
-        let failed = before.iter().filter(|attempt| attempt.life == self.lives).count();
+        let before = self
+            .attempts
+            .get(&turn.number)
+            .map_or(&[][..], Vec::as_slice);
+        let failed = before
+            .iter()
+            .filter(|attempt| attempt.life == self.lives)
+            .count();
         let attempt = before.last().map_or(0, |last| last.number) + 1;
-        Some(Next { turn, attempt, failed: u32::try_from(failed).unwrap_or(u32::MAX) })
+        Some(Next {
+            turn,
+            attempt,
+            failed: u32::try_from(failed).unwrap_or(u32::MAX),
+        })
     }
 
     /// Runs that were begun and have no end, with their attempt: a runner was killed meanwhile, or lives.
     pub fn unended(&self) -> Vec<(&Scheduled, u32)> {
-        let newest = self.turns.iter().filter_map(|turn| Some((turn, self.newest(turn)?)));
-        let runs = newest.flat_map(|(turn, newest)| turn.runs.iter().map(move |scheduled| (scheduled, newest)));
-        let open =
-            runs.filter(|(scheduled, newest)| newest.runs.get(&scheduled.run).is_none_or(|run| run.ended.is_none()));
-        open.map(|(scheduled, newest)| (scheduled, newest.number)).collect()
+        let newest = self
+            .turns
+            .iter()
+            .filter_map(|turn| Some((turn, self.newest(turn)?)));
+        let runs = newest
+            .flat_map(|(turn, newest)| turn.runs.iter().map(move |scheduled| (scheduled, newest)));
+        let open = runs.filter(|(scheduled, newest)| {
+            newest
+                .runs
+                .get(&scheduled.run)
+                .is_none_or(|run| run.ended.is_none())
+        });
+        open.map(|(scheduled, newest)| (scheduled, newest.number))
+            .collect()
     }
 
     /// Every run that counts, with its attempt and its end: those of turns that have all their results.

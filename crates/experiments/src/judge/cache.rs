@@ -22,12 +22,24 @@ pub struct CacheTotals {
 impl CacheTotals {
     /// Of these points.
     pub fn of(points: &[ProgramCachePoint]) -> Self {
-        let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| points.iter().filter_map(of).fold(0, u64::saturating_add);
-        let evicts = |point: &&ProgramCachePoint| point.evictions.is_some_and(|evictions| evictions > 0);
+        let sum = |of: fn(&ProgramCachePoint) -> Option<u64>| {
+            points.iter().filter_map(of).fold(0, u64::saturating_add)
+        };
+        let evicts =
+            |point: &&ProgramCachePoint| point.evictions.is_some_and(|evictions| evictions > 0);
         CacheTotals {
             points: points.len() as u64,
-            water_level: points.iter().filter_map(|point| point.water_level).max().unwrap_or(0),
-            water_level_evicting: points.iter().filter(evicts).filter_map(|point| point.water_level).max().unwrap_or(0),
+            water_level: points
+                .iter()
+                .filter_map(|point| point.water_level)
+                .max()
+                .unwrap_or(0),
+            water_level_evicting: points
+                .iter()
+                .filter(evicts)
+                .filter_map(|point| point.water_level)
+                .max()
+                .unwrap_or(0),
             insertions: sum(|point| point.insertions),
             evictions: sum(|point| point.evictions),
         }
@@ -52,11 +64,15 @@ pub fn validity(entries: u32, seen: &CacheTotals) -> Validity {
     if seen.points == 0 {
         Validity::Unproven("nothing was recorded of the program cache".to_owned())
     } else if seen.water_level > u64::from(entries).max(target + BEYOND) {
-        Validity::Invalid(format!("the program cache was larger than {entries} entries: {says}"))
+        Validity::Invalid(format!(
+            "the program cache was larger than {entries} entries: {says}"
+        ))
     } else if seen.evictions > 0 && seen.water_level_evicting == 0 {
         Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
     } else if seen.evictions > 0 && seen.water_level_evicting < target {
-        Validity::Invalid(format!("the program cache was smaller than {entries} entries: {says}"))
+        Validity::Invalid(format!(
+            "the program cache was smaller than {entries} entries: {says}"
+        ))
     } else if seen.evictions == 0 && seen.water_level == 0 && seen.insertions > target {
         Validity::Unproven(format!("the program cache's capacity is unknown: {says}"))
     } else {
@@ -93,7 +109,14 @@ mod tests {
 
     #[test]
     fn a_cache_of_the_planned_capacity_is_valid_whether_it_overflows_or_not() {
-        for (entries, programs) in [(512, 640), (512, 100), (1024, 640), (1024, 2000), (20, 50), (256, 640)] {
+        for (entries, programs) in [
+            (512, 640),
+            (512, 100),
+            (1024, 640),
+            (1024, 2000),
+            (20, 50),
+            (256, 640),
+        ] {
             assert_eq!(
                 validity(entries, &cache(u64::from(entries), programs)),
                 Validity::Valid,
@@ -104,7 +127,12 @@ mod tests {
 
     #[test]
     fn a_stock_cache_is_found_out_where_it_makes_a_difference() {
-        let is_invalid = |entries, programs| matches!(validity(entries, &cache(512, programs)), Validity::Invalid(_));
+        let is_invalid = |entries, programs| {
+            matches!(
+                validity(entries, &cache(512, programs)),
+                Validity::Invalid(_)
+            )
+        };
         // Too small, too large, and no difference: all entries fit into either.
         assert!(is_invalid(1024, 640));
         assert!(is_invalid(256, 640));
@@ -115,8 +143,27 @@ mod tests {
     fn what_was_not_recorded_proves_nothing() {
         let unproven = |seen: CacheTotals| matches!(validity(512, &seen), Validity::Unproven(_));
         assert!(unproven(CacheTotals::default()));
-        assert!(unproven(CacheTotals { points: 5, insertions: 600, ..CacheTotals::default() }));
-        assert!(unproven(CacheTotals { points: 5, insertions: 600, evictions: 1, ..CacheTotals::default() }));
-        assert_eq!(validity(512, &CacheTotals { points: 5, insertions: 9, ..CacheTotals::default() }), Validity::Valid);
+        assert!(unproven(CacheTotals {
+            points: 5,
+            insertions: 600,
+            ..CacheTotals::default()
+        }));
+        assert!(unproven(CacheTotals {
+            points: 5,
+            insertions: 600,
+            evictions: 1,
+            ..CacheTotals::default()
+        }));
+        assert_eq!(
+            validity(
+                512,
+                &CacheTotals {
+                    points: 5,
+                    insertions: 9,
+                    ..CacheTotals::default()
+                }
+            ),
+            Validity::Valid
+        );
     }
 }

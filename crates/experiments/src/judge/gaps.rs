@@ -27,7 +27,8 @@ pub struct Lasted {
 impl Lasted {
     /// When it was over, in nanoseconds since 1970.
     pub fn until_unix_ns(self) -> i64 {
-        self.from_unix_ns.saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
+        self.from_unix_ns
+            .saturating_add(i64::try_from(self.length.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 
@@ -50,14 +51,28 @@ impl Recorded {
         let interval = interval.max(Duration::from_millis(1));
         let due = u64::try_from(lasted.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
         // The clock may jump back later on.
-        let after = ticks.iter().position(|tick| tick.unix_ns > lasted.from_unix_ns).unwrap_or(ticks.len());
+        let after = ticks
+            .iter()
+            .position(|tick| tick.unix_ns > lasted.from_unix_ns)
+            .unwrap_or(ticks.len());
         let Some(before) = ticks.get(after.saturating_sub(1)) else {
-            return Recorded { due, missing: due, longest: lasted.length, interval };
+            return Recorded {
+                due,
+                missing: due,
+                longest: lasted.length,
+                interval,
+            };
         };
-        let from = before.uptime_ns.saturating_add(lasted.from_unix_ns.saturating_sub(before.unix_ns));
+        let from = before
+            .uptime_ns
+            .saturating_add(lasted.from_unix_ns.saturating_sub(before.unix_ns));
         let to = from.saturating_add(i64::try_from(lasted.length.as_nanos()).unwrap_or(i64::MAX));
         let (mut seen, mut last, mut longest) = (0_u64, from, 0);
-        for at in ticks.iter().map(|tick| tick.uptime_ns).filter(|at| *at > from && *at <= to) {
+        for at in ticks
+            .iter()
+            .map(|tick| tick.uptime_ns)
+            .filter(|at| *at > from && *at <= to)
+        {
             seen += 1;
             longest = longest.max(at - last);
             last = at;
@@ -65,7 +80,12 @@ impl Recorded {
         longest = longest.max(to - last);
         // The first tick is due within an interval after the beginning.
         let missing = due.saturating_sub(seen);
-        Recorded { due, missing, longest: Duration::from_nanos(u64::try_from(longest).unwrap_or(0)), interval }
+        Recorded {
+            due,
+            missing,
+            longest: Duration::from_nanos(u64::try_from(longest).unwrap_or(0)),
+            interval,
+        }
     }
 
     /// What is missing in words, if it is too much.
@@ -82,7 +102,9 @@ impl Recorded {
     }
 
     fn lacks(&self, share: f64) -> bool {
-        let time = self.interval.saturating_mul(u32::try_from(self.missing).unwrap_or(u32::MAX));
+        let time = self
+            .interval
+            .saturating_mul(u32::try_from(self.missing).unwrap_or(u32::MAX));
         time >= MOMENT && self.missing as f64 > share * self.due as f64
     }
 
@@ -113,8 +135,14 @@ mod tests {
             process: None,
             phase: None,
         };
-        let ticks: Vec<TickRow> = (0..10 + seconds + 1).filter(|at| !left_out(*at - 10)).map(row).collect();
-        let lasted = Lasted { from_unix_ns: 110 * SECOND, length: Duration::from_secs(seconds as u64) };
+        let ticks: Vec<TickRow> = (0..10 + seconds + 1)
+            .filter(|at| !left_out(*at - 10))
+            .map(row)
+            .collect();
+        let lasted = Lasted {
+            from_unix_ns: 110 * SECOND,
+            length: Duration::from_secs(seconds as u64),
+        };
         Recorded::of(&ticks, lasted, Duration::from_secs(1))
     }
 
@@ -122,7 +150,11 @@ mod tests {
     fn a_whole_recording_lacks_nothing_whatever_the_clock_does() {
         for jump in [0, 3600, -3600] {
             let whole = recorded(|_| false, 60, jump);
-            assert_eq!((whole.due, whole.missing, whole.longest), (60, 0, Duration::from_secs(1)), "{jump}");
+            assert_eq!(
+                (whole.due, whole.missing, whole.longest),
+                (60, 0, Duration::from_secs(1)),
+                "{jump}"
+            );
             assert_eq!(whole.too_little(), None);
         }
     }
@@ -130,10 +162,14 @@ mod tests {
     #[test]
     fn a_moment_is_forgiven_and_a_share_or_a_long_gap_is_not() {
         assert_eq!(recorded(|at| at == 3, 8, 0).too_little(), None);
-        assert_eq!(recorded(|at| (3..6).contains(&at), 100, 0).too_little(), None);
+        assert_eq!(
+            recorded(|at| (3..6).contains(&at), 100, 0).too_little(),
+            None
+        );
         assert!(recorded(|at| at % 10 == 3, 100, 0).too_little().is_some());
         let long = recorded(|at| (500..512).contains(&at), 1000, 0);
-        let words = "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
+        let words =
+            "its recorder stood still: 12 of 1,000 ticks are missing, the longest gap is 13 s";
         assert_eq!(long.too_little().as_deref(), Some(words));
         assert_eq!(long.weighed(Outcome::Completed), Outcome::Completed);
     }
@@ -142,11 +178,23 @@ mod tests {
     fn a_daemon_that_hangs_to_the_end_or_said_nothing_has_recorded_no_completed_run() {
         let hung = recorded(|at| at > 3, 10, 0);
         assert_eq!((hung.missing, hung.longest), (7, Duration::from_secs(7)));
-        assert!(matches!(hung.weighed(Outcome::Completed), Outcome::Failed { .. }));
+        assert!(matches!(
+            hung.weighed(Outcome::Completed),
+            Outcome::Failed { .. }
+        ));
         // What the kernel says stays.
         assert_eq!(hung.weighed(Outcome::OutOfMemory), Outcome::OutOfMemory);
-        let nothing =
-            Recorded::of(&[], Lasted { from_unix_ns: 0, length: Duration::from_secs(9) }, Duration::from_secs(1));
-        assert!(matches!(nothing.weighed(Outcome::Completed), Outcome::Failed { .. }));
+        let nothing = Recorded::of(
+            &[],
+            Lasted {
+                from_unix_ns: 0,
+                length: Duration::from_secs(9),
+            },
+            Duration::from_secs(1),
+        );
+        assert!(matches!(
+            nothing.weighed(Outcome::Completed),
+            Outcome::Failed { .. }
+        ));
     }
 }

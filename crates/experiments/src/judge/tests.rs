@@ -14,42 +14,96 @@ fn stop() -> Stop {
 }
 
 fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
-    Evidence { end, memory_events: BTreeMap::from([("oom_kill".to_owned(), oom_kills)]), ..Evidence::default() }
+    Evidence {
+        end,
+        memory_events: BTreeMap::from([("oom_kill".to_owned(), oom_kills)]),
+        ..Evidence::default()
+    }
 }
 
 fn of(kind: Kind, why: Option<Why>, before: Evidence, after: Evidence) -> Outcome {
-    outcome(kind, &stop(), &EndFacts { why, before, after, left: false }).0
+    outcome(
+        kind,
+        &stop(),
+        &EndFacts {
+            why,
+            before,
+            after,
+            left: false,
+        },
+    )
+    .0
 }
 
 #[test]
 fn a_kill_for_want_of_memory_is_told_whoever_was_killed_and_whatever_the_shell_says() {
-    for end in [Some(End::Signal(9)), Some(End::Code(137)), Some(End::Code(0)), Some(End::Signal(15))] {
-        assert_eq!(of(Kind::Validator, None, Evidence::default(), evidence(end, 1)), Outcome::OutOfMemory);
+    for end in [
+        Some(End::Signal(9)),
+        Some(End::Code(137)),
+        Some(End::Code(0)),
+        Some(End::Signal(15)),
+    ] {
+        assert_eq!(
+            of(Kind::Validator, None, Evidence::default(), evidence(end, 1)),
+            Outcome::OutOfMemory
+        );
     }
     let result = Some("oom-kill".to_owned());
-    let after = Evidence { result, ..evidence(Some(End::Signal(9)), 0) };
-    assert_eq!(of(Kind::Validator, None, Evidence::default(), after), Outcome::OutOfMemory);
+    let after = Evidence {
+        result,
+        ..evidence(Some(End::Signal(9)), 0)
+    };
+    assert_eq!(
+        of(Kind::Validator, None, Evidence::default(), after),
+        Outcome::OutOfMemory
+    );
 }
 
 #[test]
 fn a_kill_that_comes_after_the_decision_to_end_is_a_remark() {
     let after = evidence(Some(End::Signal(9)), 1);
-    let facts = EndFacts { why: Some(Why::TimeUp), before: evidence(None, 0), after, left: false };
+    let facts = EndFacts {
+        why: Some(Why::TimeUp),
+        before: evidence(None, 0),
+        after,
+        left: false,
+    };
     let (outcome, notes) = outcome(Kind::Validator, &stop(), &facts);
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
-    let late = of(Kind::Validator, Some(Why::TimeUp), evidence(None, 1), evidence(Some(End::Signal(15)), 1));
+    let late = of(
+        Kind::Validator,
+        Some(Why::TimeUp),
+        evidence(None, 1),
+        evidence(Some(End::Signal(15)), 1),
+    );
     assert_eq!(late, Outcome::OutOfMemory);
 }
 
 #[test]
 fn ends_of_its_own_are_told_apart_from_ours() {
     let alone = |kind, end| of(kind, None, Evidence::default(), evidence(end, 0));
-    assert_eq!(alone(Kind::Validator, Some(End::Code(0))), Outcome::Exited { code: 0 });
+    assert_eq!(
+        alone(Kind::Validator, Some(End::Code(0))),
+        Outcome::Exited { code: 0 }
+    );
     assert_eq!(alone(Kind::Replay, Some(End::Code(0))), Outcome::Completed);
-    assert_eq!(alone(Kind::Replay, Some(End::Code(1))), Outcome::Exited { code: 1 });
-    assert_eq!(alone(Kind::Validator, Some(End::Signal(15))), Outcome::Killed { signal: 15 });
+    assert_eq!(
+        alone(Kind::Replay, Some(End::Code(1))),
+        Outcome::Exited { code: 1 }
+    );
+    assert_eq!(
+        alone(Kind::Validator, Some(End::Signal(15))),
+        Outcome::Killed { signal: 15 }
+    );
     assert!(!alone(Kind::Validator, None).is_result());
-    let ours = |kind, why| of(kind, Some(why), evidence(None, 0), evidence(Some(End::Signal(15)), 0));
+    let ours = |kind, why| {
+        of(
+            kind,
+            Some(why),
+            evidence(None, 0),
+            evidence(Some(End::Signal(15)), 0),
+        )
+    };
     assert_eq!(ours(Kind::Validator, Why::TimeUp), Outcome::Completed);
     assert_eq!(ours(Kind::Validator, Why::NoProgress), Outcome::NoProgress);
     assert!(!ours(Kind::Replay, Why::TimeUp).is_result());
@@ -57,14 +111,24 @@ fn ends_of_its_own_are_told_apart_from_ours() {
 
 #[test]
 fn a_life_that_systemd_has_ended_is_no_result() {
-    let after = Evidence { result: Some("timeout".to_owned()), ..evidence(Some(End::Signal(15)), 0) };
+    let after = Evidence {
+        result: Some("timeout".to_owned()),
+        ..evidence(Some(End::Signal(15)), 0)
+    };
     assert!(!of(Kind::Validator, None, Evidence::default(), after).is_result());
 }
 
 #[test]
 fn what_a_shell_says_of_a_signal_is_explained() {
     let after = evidence(Some(End::Code(139)), 0);
-    let (outcome, notes) = outcome(Kind::Validator, &stop(), &EndFacts { after, ..EndFacts::default() });
+    let (outcome, notes) = outcome(
+        Kind::Validator,
+        &stop(),
+        &EndFacts {
+            after,
+            ..EndFacts::default()
+        },
+    );
     assert_eq!(outcome, Outcome::Exited { code: 139 });
     assert!(notes[0].contains("signal 11"), "{notes:?}");
 }
@@ -73,9 +137,21 @@ fn what_a_shell_says_of_a_signal_is_explained() {
 fn a_script_that_leaves_its_validator_behind_has_not_shown_how_it_ends() {
     let left = |kind, code| {
         let after = evidence(Some(End::Code(code)), 0);
-        outcome(kind, &stop(), &EndFacts { after, left: true, ..EndFacts::default() })
+        outcome(
+            kind,
+            &stop(),
+            &EndFacts {
+                after,
+                left: true,
+                ..EndFacts::default()
+            },
+        )
     };
-    assert!(matches!(left(Kind::Validator, 0), (Outcome::Failed { why }, _) if why.contains("exec")));
-    assert!(matches!(left(Kind::Validator, 3), (Outcome::Exited { code: 3 }, notes) if notes.len() == 1));
+    assert!(
+        matches!(left(Kind::Validator, 0), (Outcome::Failed { why }, _) if why.contains("exec"))
+    );
+    assert!(
+        matches!(left(Kind::Validator, 3), (Outcome::Exited { code: 3 }, notes) if notes.len() == 1)
+    );
     assert!(matches!(left(Kind::Replay, 0), (Outcome::Completed, notes) if notes.len() == 1));
 }

@@ -52,7 +52,11 @@ const PREFIX: &str = "FAULTLINE_";
 
 /// Whether a variable is one by which scripts are told what placeholders stand for.
 pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
-    let named = |name: &&str| variable.strip_prefix(PREFIX).is_some_and(|rest| rest == name.to_uppercase());
+    let named = |name: &&str| {
+        variable
+            .strip_prefix(PREFIX)
+            .is_some_and(|rest| rest == name.to_uppercase())
+    };
     SINGLE.iter().chain(&WHOLE).any(named)
 }
 
@@ -72,22 +76,37 @@ pub fn expand(
     let mut unknown = Vec::new();
     let mut filled = |text: &str, of_arm: bool, place: &str| {
         fill(text, &values).unwrap_or_else(|what| {
-            unknown.push(Unknown { of_arm, what: format!("{place}: {what}") });
+            unknown.push(Unknown {
+                of_arm,
+                what: format!("{place}: {what}"),
+            });
             String::new()
         })
     };
     let of_arm = format!("arguments of arm {:?}", arm.name);
-    let arguments: Vec<String> = arm.arguments.iter().map(|text| filled(text, true, &of_arm)).collect();
+    let arguments: Vec<String> = arm
+        .arguments
+        .iter()
+        .map(|text| filled(text, true, &of_arm))
+        .collect();
     let mut command = Vec::new();
     for word in &plan.workload.command {
         match word.as_str() {
             "{entrypoints}" => command.extend(options("--entrypoint", &plan.workload.entrypoints)),
-            "{known_validators}" => command.extend(options("--known-validator", &plan.workload.known_validators)),
+            "{known_validators}" => command.extend(options(
+                "--known-validator",
+                &plan.workload.known_validators,
+            )),
             "{arguments}" => command.extend(arguments.iter().cloned()),
             word => command.push(filled(word, false, "workload.command")),
         }
     }
-    if !plan.workload.command.iter().any(|word| word == "{arguments}") {
+    if !plan
+        .workload
+        .command
+        .iter()
+        .any(|word| word == "{arguments}")
+    {
         command.extend(arguments.iter().cloned());
     }
     let mut environment = BTreeMap::new();
@@ -95,7 +114,10 @@ pub fn expand(
         environment.insert(name.clone(), filled(text, false, "workload.environment"));
     }
     for (name, text) in &arm.environment {
-        environment.insert(name.clone(), filled(text, true, &format!("environment of arm {:?}", arm.name)));
+        environment.insert(
+            name.clone(),
+            filled(text, true, &format!("environment of arm {:?}", arm.name)),
+        );
     }
     if !unknown.is_empty() {
         return Err(unknown);
@@ -106,15 +128,28 @@ pub fn expand(
         }
     }
     let lists = [
-        ("FAULTLINE_ENTRYPOINTS", options("--entrypoint", &plan.workload.entrypoints)),
-        ("FAULTLINE_KNOWN_VALIDATORS", options("--known-validator", &plan.workload.known_validators)),
+        (
+            "FAULTLINE_ENTRYPOINTS",
+            options("--entrypoint", &plan.workload.entrypoints),
+        ),
+        (
+            "FAULTLINE_KNOWN_VALIDATORS",
+            options("--known-validator", &plan.workload.known_validators),
+        ),
         ("FAULTLINE_ARGUMENTS", arguments),
     ];
-    environment.extend(lists.into_iter().map(|(name, words)| (name.to_owned(), words.join(" "))));
+    environment.extend(
+        lists
+            .into_iter()
+            .map(|(name, words)| (name.to_owned(), words.join(" "))),
+    );
     if let Some(entries) = arm.cache_entries {
         environment.insert(plan.workload.cache_variable.clone(), entries.to_string());
     }
-    Ok(Expanded { command, environment })
+    Ok(Expanded {
+        command,
+        environment,
+    })
 }
 
 /// What each placeholder stands for; `None` where this lane or arm does not have it.
@@ -133,9 +168,22 @@ fn values(
         ("identity", lane.identity.as_deref().map(path)),
         ("rpc_port", lane.rpc_port.map(|port| port.to_string())),
         ("gossip_port", lane.gossip_port.map(|port| port.to_string())),
-        ("port_range", lane.port_range.map(|(first, last)| format!("{first}-{last}"))),
-        ("binary", arm.binary.as_deref().or(plan.workload.binary.as_deref()).map(path)),
-        ("cache_entries", arm.cache_entries.map(|entries| entries.to_string())),
+        (
+            "port_range",
+            lane.port_range
+                .map(|(first, last)| format!("{first}-{last}")),
+        ),
+        (
+            "binary",
+            arm.binary
+                .as_deref()
+                .or(plan.workload.binary.as_deref())
+                .map(path),
+        ),
+        (
+            "cache_entries",
+            arm.cache_entries.map(|entries| entries.to_string()),
+        ),
         ("arm", Some(arm.name.clone())),
         ("run", Some(replicate.to_string())),
         ("run_folder", Some(path(run_folder))),
@@ -143,7 +191,10 @@ fn values(
 }
 
 fn options(name: &str, values: &[String]) -> Vec<String> {
-    values.iter().flat_map(|value| [name.to_owned(), value.clone()]).collect()
+    values
+        .iter()
+        .flat_map(|value| [name.to_owned(), value.clone()])
+        .collect()
 }
 
 /// Puts values in place of `{name}`; `{{` and `}}` are braces.
@@ -166,7 +217,9 @@ fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<S
             let (name, after) = from
                 .strip_prefix('{')
                 .and_then(|inside| inside.split_once('}'))
-                .ok_or_else(|| format!("{text:?} has a {{ that is not closed; write {{{{ for a brace"))?;
+                .ok_or_else(|| {
+                    format!("{text:?} has a {{ that is not closed; write {{{{ for a brace")
+                })?;
             out += value(name, values)?;
             rest = after;
         }
@@ -174,16 +227,26 @@ fn fill(text: &str, values: &BTreeMap<&'static str, Option<String>>) -> Result<S
     Ok(out + rest)
 }
 
-fn value<'v>(name: &str, values: &'v BTreeMap<&'static str, Option<String>>) -> Result<&'v str, String> {
+fn value<'v>(
+    name: &str,
+    values: &'v BTreeMap<&'static str, Option<String>>,
+) -> Result<&'v str, String> {
     if WHOLE.contains(&name) {
-        return Err(format!("{{{name}}} becomes several words: let it be a word of the command by itself"));
+        return Err(format!(
+            "{{{name}}} becomes several words: let it be a word of the command by itself"
+        ));
     }
     match values.get(name) {
         Some(Some(value)) => Ok(value),
-        Some(None) => Err(format!("{{{name}}} is used, but {name} is not given for every arm and lane")),
+        Some(None) => Err(format!(
+            "{{{name}}} is used, but {name} is not given for every arm and lane"
+        )),
         None => {
             let known: Vec<&str> = values.keys().copied().chain(WHOLE).collect();
-            Err(format!("{{{name}}} stands for nothing; write {{{{ for a brace. Known: {}", known.join(", ")))
+            Err(format!(
+                "{{{name}}} stands for nothing; write {{{{ for a brace. Known: {}",
+                known.join(", ")
+            ))
         }
     }
 }

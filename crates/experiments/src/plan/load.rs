@@ -6,12 +6,14 @@ mod whole;
 mod workload;
 
 use super::{
-    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder, ReportRules, Rule,
-    Severity, Stop, Workload,
+    Arm, Begin, Concurrent, CountedFrom, HostRules, Kind, Lane, Order, PageCache, Plan, Recorder,
+    ReportRules, Rule, Severity, Stop, Workload,
 };
 use faultline_analysis::report::{SCALARS, scalar};
 use faultline_isolation::CpuSet;
-use faultline_settings::{Mistake, Mistakes, Table, choice, flag, number, size, text, time, within};
+use faultline_settings::{
+    Mistake, Mistakes, Table, choice, flag, number, size, text, time, within,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeValue;
@@ -26,11 +28,20 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// # Errors
 /// Every mistake found; one if the file cannot be read.
 pub fn load(file: &Path) -> Result<Plan, Vec<Mistake>> {
-    let alone = |what: String| vec![Mistake { file: Some(file.to_owned()), ..Mistake::new(what) }];
+    let alone = |what: String| {
+        vec![Mistake {
+            file: Some(file.to_owned()),
+            ..Mistake::new(what)
+        }]
+    };
     let absolute = std::path::absolute(file).map_err(|error| alone(error.to_string()))?;
     match std::fs::metadata(file) {
-        Ok(meta) if !meta.is_file() => return Err(alone("is no file: name the plan's own file".to_owned())),
-        Ok(meta) if meta.len() > LARGEST => return Err(alone("is larger than 1 MiB, so it is no plan".to_owned())),
+        Ok(meta) if !meta.is_file() => {
+            return Err(alone("is no file: name the plan's own file".to_owned()));
+        }
+        Ok(meta) if meta.len() > LARGEST => {
+            return Err(alone("is larger than 1 MiB, so it is no plan".to_owned()));
+        }
         _ => {}
     }
     let text = std::fs::read_to_string(file).map_err(|error| alone(error.to_string()))?;
@@ -46,7 +57,11 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<Mistake>> {
     let (plan, mistakes) = faultline_settings::read(text, Some(file), |mut top, m| {
         let (plan, places) = sections(&mut top, &base, m);
         top.finish(m);
-        let plan = Plan { file: file.to_owned(), text: text.to_owned(), ..plan };
+        let plan = Plan {
+            file: file.to_owned(),
+            text: text.to_owned(),
+            ..plan
+        };
         // What follows from a mistake is none of its own.
         if m.is_empty() {
             whole::check(&plan, &places, m);
@@ -68,7 +83,11 @@ impl Base {
 
     /// A program: as [`Base::path`] if it has a slash, else as it is, to be looked for in `PATH`.
     fn program(&self, text: &str) -> PathBuf {
-        if text.contains('/') && !text.starts_with('{') { self.join(text) } else { PathBuf::from(text) }
+        if text.contains('/') && !text.starts_with('{') {
+            self.join(text)
+        } else {
+            PathBuf::from(text)
+        }
     }
 
     fn join(&self, text: &str) -> PathBuf {
@@ -121,7 +140,10 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
         plan.workload = workload::workload(t, base, m);
         single = workload::single_lane(t, base, m);
         if single.is_none() && !apart {
-            t.lacks("ledger", "workload.ledger is missing: the folder that a run works in");
+            t.lacks(
+                "ledger",
+                "workload.ledger is missing: the folder that a run works in",
+            );
         }
     });
     plan.stop = stops(plan.workload.kind);
@@ -131,7 +153,10 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
         places.counted_from = t.line_of("counted_from", m);
         places.first_transaction_within = t.line_of("first_transaction_within", m);
         if searches && t.has("duration") {
-            m.push(t.line_of("duration", m), "stop.duration: a search ends by itself; say search.most instead");
+            m.push(
+                t.line_of("duration", m),
+                "stop.duration: a search ends by itself; say search.most instead",
+            );
         }
         stop(t, &mut plan.stop, m);
     });
@@ -139,7 +164,9 @@ fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Pl
     top.table("recorder", m, |t, m| {
         plan.recorder.program = t.take("program", m, |v| text(v).map(|text| base.program(&text)));
         plan.recorder.config = t.take("config", m, |v| base.path(v));
-        plan.recorder.interval = t.take("interval", m, |v| at_least(time(v)?, Duration::from_millis(100)));
+        plan.recorder.interval = t.take("interval", m, |v| {
+            at_least(time(v)?, Duration::from_millis(100))
+        });
         plan.recorder.cpus = t.take("cpus", m, |v| CpuSet::parse(&text(v)?));
         plan.recorder.targets = t.take("targets", m, |v| targets(base.path(v)?));
     });
@@ -188,8 +215,14 @@ fn empty() -> Plan {
         host: HostRules {
             cool_down: 5 * MINUTE,
             patience: 30 * MINUTE,
-            busy_cpus: Rule { bound: 2.0, severity: Severity::Warn },
-            free_disk: Rule { bound: 100 << 30, severity: Severity::Refuse },
+            busy_cpus: Rule {
+                bound: 2.0,
+                severity: Severity::Warn,
+            },
+            free_disk: Rule {
+                bound: 100 << 30,
+                severity: Severity::Refuse,
+            },
             swap: Severity::Warn,
             huge_pages: Severity::Warn,
             governor: Severity::Warn,
@@ -209,7 +242,11 @@ fn stops(kind: Kind) -> Stop {
     let follows = kind == Kind::Validator;
     Stop {
         duration: 12 * HOUR,
-        counted_from: if follows { CountedFrom::FirstTransaction } else { CountedFrom::Start },
+        counted_from: if follows {
+            CountedFrom::FirstTransaction
+        } else {
+            CountedFrom::Start
+        },
         first_transaction_within: follows.then_some(6 * HOUR),
         no_progress_for: follows.then_some(30 * MINUTE),
         at_tip_within: None,
@@ -222,7 +259,9 @@ fn name(text: &str) -> Result<String, String> {
     if text.len() <= 40 && text.chars().all(fits) {
         return Ok(text.to_owned());
     }
-    Err(format!("{text:?}: a name has 1 to 40 lower-case letters, digits and dashes, as in \"ram-mainnet\""))
+    Err(format!(
+        "{text:?}: a name has 1 to 40 lower-case letters, digits and dashes, as in \"ram-mainnet\""
+    ))
 }
 
 fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
@@ -235,7 +274,9 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     let line = top.line_of("order", m);
     let given = top.take("order", m, |v| choice(v, &words));
     // One that is wrong is told once.
-    let forced = top.take("force_order", m, flag).unwrap_or(top.has("force_order"));
+    let forced = top
+        .take("force_order", m, flag)
+        .unwrap_or(top.has("force_order"));
     plan.order = given.unwrap_or(plan.order);
     if plan.order == Order::Sequential && !forced {
         m.push(
@@ -249,16 +290,26 @@ fn order(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
             if top.has(key) {
                 m.push(
                     top.line_of(key, m),
-                    format!("{key}: means nothing where all arms run at the same time; leave it out"),
+                    format!(
+                        "{key}: means nothing where all arms run at the same time; leave it out"
+                    ),
                 );
             }
         }
     }
 }
 
-fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Places), m: &mut Mistakes<'_>) {
+fn begin(
+    top: &mut Table<'_>,
+    plan: &mut Plan,
+    (base, places): (&Base, &mut Places),
+    m: &mut Mistakes<'_>,
+) {
     if !top.has("begin") {
-        top.lacks("begin", "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"");
+        top.lacks(
+            "begin",
+            "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
+        );
     }
     top.table("begin", m, |t, m| {
         places.how = t.line_of("how", m);
@@ -268,7 +319,10 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Plac
         plan.begin = match (how, from) {
             (Some(1), Some(from)) => Begin::Restore { from },
             (Some(1), None) if !t.has("from") => {
-                t.lacks("from", "begin: from is missing: the folder whose snapshots are copied before each run");
+                t.lacks(
+                    "from",
+                    "begin: from is missing: the folder whose snapshots are copied before each run",
+                );
                 Begin::AsIs
             }
             (Some(0 | 2), Some(_)) => {
@@ -278,17 +332,32 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, (base, places): (&Base, &mut Plac
             (Some(0), None) => Begin::Download,
             _ => Begin::AsIs,
         };
-        let words =
-            [("drop-files", PageCache::DropFiles), ("drop-all", PageCache::DropAll), ("leave", PageCache::Leave)];
+        let words = [
+            ("drop-files", PageCache::DropFiles),
+            ("drop-all", PageCache::DropAll),
+            ("leave", PageCache::Leave),
+        ];
         t.set("page_cache", &mut plan.page_cache, m, |v| choice(v, &words));
     });
 }
 
 fn stop(t: &mut Table<'_>, stop: &mut Stop, m: &mut Mistakes<'_>) {
-    t.set("duration", &mut stop.duration, m, |v| at_least(time(v)?, Duration::from_secs(1)));
-    let words = [("first-transaction", CountedFrom::FirstTransaction), ("start", CountedFrom::Start)];
-    t.set("counted_from", &mut stop.counted_from, m, |v| choice(v, &words));
-    t.set("first_transaction_within", &mut stop.first_transaction_within, m, rule_time);
+    t.set("duration", &mut stop.duration, m, |v| {
+        at_least(time(v)?, Duration::from_secs(1))
+    });
+    let words = [
+        ("first-transaction", CountedFrom::FirstTransaction),
+        ("start", CountedFrom::Start),
+    ];
+    t.set("counted_from", &mut stop.counted_from, m, |v| {
+        choice(v, &words)
+    });
+    t.set(
+        "first_transaction_within",
+        &mut stop.first_transaction_within,
+        m,
+        rule_time,
+    );
     t.set("no_progress_for", &mut stop.no_progress_for, m, rule_time);
     t.set("at_tip_within", &mut stop.at_tip_within, m, rule_time);
     t.set("grace", &mut stop.grace, m, time);
@@ -320,7 +389,14 @@ fn host(t: &mut Table<'_>, rules: &mut HostRules, m: &mut Mistakes<'_>) {
 }
 
 fn severity(value: &DeValue<'_>) -> Result<Severity, String> {
-    choice(value, &[("ignore", Severity::Ignore), ("warn", Severity::Warn), ("refuse", Severity::Refuse)])
+    choice(
+        value,
+        &[
+            ("ignore", Severity::Ignore),
+            ("warn", Severity::Warn),
+            ("refuse", Severity::Refuse),
+        ],
+    )
 }
 
 fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
@@ -330,19 +406,36 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
     top.table("concurrent", m, |t, m| {
         let twice = t.take("twice", m, |v| {
             let wanted = text(v)?;
-            let known = || arms.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+            let known = || {
+                arms.iter()
+                    .map(|name| format!("{name:?}"))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
             let place = arms.iter().position(|arm| *arm == wanted);
-            place
-                .or_else(|| (!sound).then_some(0))
-                .ok_or_else(|| format!("{wanted:?} is no arm; name the one that runs twice in each turn: {}", known()))
+            place.or_else(|| (!sound).then_some(0)).ok_or_else(|| {
+                format!(
+                    "{wanted:?} is no arm; name the one that runs twice in each turn: {}",
+                    known()
+                )
+            })
         });
-        let shared_device = t.take("shared_device", m, severity).unwrap_or(Severity::Refuse);
-        plan.concurrent = Some(Concurrent { twice: twice.unwrap_or(0), shared_device });
+        let shared_device = t
+            .take("shared_device", m, severity)
+            .unwrap_or(Severity::Refuse);
+        plan.concurrent = Some(Concurrent {
+            twice: twice.unwrap_or(0),
+            shared_device,
+        });
     });
 }
 
 fn at_least(time: Duration, least: Duration) -> Result<Duration, String> {
-    if time < least { Err(format!("{time:?} is shorter than {least:?}")) } else { Ok(time) }
+    if time < least {
+        Err(format!("{time:?} is shorter than {least:?}"))
+    } else {
+        Ok(time)
+    }
 }
 
 /// A metric that reports know.
@@ -351,7 +444,10 @@ fn metric(text: String) -> Result<String, String> {
         return Ok(text);
     }
     let known: Vec<&str> = SCALARS.iter().map(|scalar| scalar.id).collect();
-    Err(format!("{text:?} is no metric; there are {}", known.join(", ")))
+    Err(format!(
+        "{text:?} is no metric; there are {}",
+        known.join(", ")
+    ))
 }
 
 /// A file that a Prometheus reads targets from.
@@ -360,12 +456,19 @@ fn targets(file: PathBuf) -> Result<PathBuf, String> {
     if ending.is_some_and(|ending| ["json", "yml", "yaml"].contains(&ending)) {
         return Ok(file);
     }
-    Err(format!("{}: Prometheus reads targets only from files that end in .json, .yml or .yaml", file.display()))
+    Err(format!(
+        "{}: Prometheus reads targets only from files that end in .json, .yml or .yaml",
+        file.display()
+    ))
 }
 
 /// A share, written in percent.
 fn percent(number: f64) -> Result<f64, String> {
-    if number > 0.0 && number < 100.0 { Ok(number / 100.0) } else { Err(format!("{number} is not between 0 and 100")) }
+    if number > 0.0 && number < 100.0 {
+        Ok(number / 100.0)
+    } else {
+        Err(format!("{number} is not between 0 and 100"))
+    }
 }
 
 #[cfg(test)]

@@ -22,23 +22,41 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     let times = u32::try_from(turns).unwrap_or(u32::MAX);
     let stop = &plan.stop;
     let rest = plan.host.cool_down.saturating_mul(times.saturating_sub(1));
-    let each = plan.search.as_ref().map_or(stop.duration, |search| search.shortest().min(stop.duration));
+    let each = plan
+        .search
+        .as_ref()
+        .map_or(stop.duration, |search| search.shortest().min(stop.duration));
     let shortest = each.saturating_mul(times).saturating_add(rest);
-    let (wait, what) = match (&plan.search, stop.counted_from, stop.first_transaction_within) {
+    let (wait, what) = match (
+        &plan.search,
+        stop.counted_from,
+        stop.first_transaction_within,
+    ) {
         // Its time counts from the tip, and the start may take as long.
         (Some(search), ..) => (Some(search.most), "the tip"),
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
     let longest = wait.map(|wait| {
-        let each = wait.saturating_add(plan.host.patience).saturating_add(stop.grace);
-        each.saturating_add(stop.duration).saturating_mul(times).saturating_add(rest)
+        let each = wait
+            .saturating_add(plan.host.patience)
+            .saturating_add(stop.grace);
+        each.saturating_add(stop.duration)
+            .saturating_mul(times)
+            .saturating_add(rest)
     });
     let length = match &plan.search {
-        Some(_) => format!("{} to {}", faultline_text::time(each), faultline_text::time(stop.duration)),
+        Some(_) => format!(
+            "{} to {}",
+            faultline_text::time(each),
+            faultline_text::time(stop.duration)
+        ),
         None => faultline_text::time(stop.duration),
     };
-    let mut assumed = format!("{turns} turns of {length}, {} between them", faultline_text::time(plan.host.cool_down));
+    let mut assumed = format!(
+        "{turns} turns of {length}, {} between them",
+        faultline_text::time(plan.host.cool_down)
+    );
     if plan.workload.kind == Kind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
     }

@@ -11,17 +11,28 @@ fn plan(more: &str) -> Plan {
 }
 
 fn outlook(plan: &Plan) -> Outlook {
-    Outlook::new(plan, &check::gather(plan, Err("not asked".to_owned())), false)
+    Outlook::new(
+        plan,
+        &check::gather(plan, Err("not asked".to_owned())),
+        false,
+    )
 }
 
 #[test]
 fn the_estimate_adds_up_what_the_plan_says() {
-    let plan = plan("stop = { duration = \"1h\", first_transaction_within = \"30m\", grace = \"2m\" }");
+    let plan =
+        plan("stop = { duration = \"1h\", first_transaction_within = \"30m\", grace = \"2m\" }");
     let turns = schedule(&plan).len();
     let found = estimate(&plan, turns);
     let minute = 60;
-    assert_eq!((found.turns, found.shortest_seconds), (4, (4 * 60 + 3 * 5) * minute));
-    assert_eq!(found.longest_seconds, Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute));
+    assert_eq!(
+        (found.turns, found.shortest_seconds),
+        (4, (4 * 60 + 3 * 5) * minute)
+    );
+    assert_eq!(
+        found.longest_seconds,
+        Some((4 * 60 + 3 * 5 + 4 * (30 + 10 + 2)) * minute)
+    );
 }
 
 #[test]
@@ -42,8 +53,14 @@ fn a_page_has_the_schedule_the_arms_and_every_finding_and_no_value_of_a_variable
     assert!(!page.contains("hidden") && !json.contains("hidden"));
     assert!(!outlook.may_run);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["turns"][2]["runs"][0]["arm"], &json["may_run"]), (&"large".into(), &false.into()));
-    assert_eq!(json["findings"].as_array().map(Vec::len), Some(outlook.findings.len()));
+    assert_eq!(
+        (&json["turns"][2]["runs"][0]["arm"], &json["may_run"]),
+        (&"large".into(), &false.into())
+    );
+    assert_eq!(
+        json["findings"].as_array().map(Vec::len),
+        Some(outlook.findings.len())
+    );
 }
 
 #[test]
@@ -51,11 +68,19 @@ fn a_broken_plan_is_wrong_usage_with_every_mistake() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("p.toml");
     std::fs::write(&file, "name = \"p\"\nfolder = 5\nx = 1\n").unwrap();
-    let args = PlanArgs { plan: file, json: false, i_vote: false, launcher: crate::args::Launching::Auto };
+    let args = PlanArgs {
+        plan: file,
+        json: false,
+        i_vote: false,
+        launcher: crate::args::Launching::Auto,
+    };
     let error = super::plan(&args, Err(String::new())).unwrap_err();
     let said = error.downcast_ref::<WrongUsage>().unwrap().to_string();
     assert!(said.starts_with("the plan has 5 mistakes:\n"), "{said}");
-    assert!(said.contains("p.toml:2: folder: a string is wanted, not the number 5\n"), "{said}");
+    assert!(
+        said.contains("p.toml:2: folder: a string is wanted, not the number 5\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -66,7 +91,10 @@ fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_what_cannot_be_kno
     let outlook = outlook(&plan);
     // 14 dwells of 2 and 8 min, 6 of 2 and 16 min; the start may take as long as the search.
     assert_eq!(outlook.estimate.shortest_seconds, (14 * 10 + 6 * 18) * 60);
-    assert_eq!(outlook.estimate.longest_seconds, Some((8 * 60 + 8 * 60 + 30 + 2) * 60));
+    assert_eq!(
+        outlook.estimate.longest_seconds,
+        Some((8 * 60 + 8 * 60 + 30 + 2) * 60)
+    );
     let page = text::page(&outlook);
     for said in [
         "A headroom of 24 GiB, then 8 % less",
@@ -76,5 +104,8 @@ fn a_page_of_a_search_says_what_it_does_how_long_it_takes_and_what_cannot_be_kno
     ] {
         assert!(page.contains(said), "{said}\n{page}");
     }
-    assert!(!page.contains("what it sets") && !page.contains("a single run"), "{page}");
+    assert!(
+        !page.contains("what it sets") && !page.contains("a single run"),
+        "{page}"
+    );
 }

@@ -12,19 +12,31 @@ const SHOWN: usize = 200;
 pub(super) fn page(outlook: &Outlook) -> String {
     let mut out = format!("{}   {}\n", outlook.name, outlook.plan.display());
     out += &format!("folder     {}\n", outlook.folder.display());
-    out += &format!("launcher   {}\n", outlook.launcher.as_deref().unwrap_or("none"));
+    out += &format!(
+        "launcher   {}\n",
+        outlook.launcher.as_deref().unwrap_or("none")
+    );
     let time = |seconds| faultline_text::time(Duration::from_secs(seconds));
     let estimate = &outlook.estimate;
     out += &match estimate.longest_seconds {
-        Some(longest) => format!("takes      {} to {}\n", time(estimate.shortest_seconds), time(longest)),
+        Some(longest) => format!(
+            "takes      {} to {}\n",
+            time(estimate.shortest_seconds),
+            time(longest)
+        ),
         None => format!("takes      {} at least\n", time(estimate.shortest_seconds)),
     };
     out += &format!("           {}\n", estimate.assumed);
     for (index, need) in outlook.disk.iter().enumerate() {
         let head = if index == 0 { "disk" } else { "" };
-        let free = need.free.map_or("unknown".to_owned(), faultline_text::bytes);
+        let free = need
+            .free
+            .map_or("unknown".to_owned(), faultline_text::bytes);
         let (bytes, folder) = (faultline_text::bytes(need.bytes), need.folder.display());
-        out += &format!("{head:<10} {bytes} in {folder} ({free} free): {}\n", need.what);
+        out += &format!(
+            "{head:<10} {bytes} in {folder} ({free} free): {}\n",
+            need.what
+        );
     }
     out += &match &outlook.search {
         Some(search) => format!("\n{}", searched(search)),
@@ -43,8 +55,14 @@ fn arms(arms: &[ArmOutlook]) -> String {
 /// What a search does, in its order.
 fn searched(search: &SearchOutlook) -> String {
     let (from, width) = (faultline_text::size(search.from), search.width_percent);
-    let seconds = [search.settle_seconds, search.dwell_seconds, search.most_seconds, search.horizon_seconds];
-    let [settle, dwell, most, horizon] = seconds.map(|seconds| faultline_text::time(Duration::from_secs(seconds)));
+    let seconds = [
+        search.settle_seconds,
+        search.dwell_seconds,
+        search.most_seconds,
+        search.horizon_seconds,
+    ];
+    let [settle, dwell, most, horizon] =
+        seconds.map(|seconds| faultline_text::time(Duration::from_secs(seconds)));
     format!(
         "Each run searches the least memory by moving its own limit: unreclaimable memory plus a headroom, set every second.\n\
          1. Without a limit until it is at the tip, then twice {dwell} as the reference, and again after every third dwell.\n\
@@ -58,22 +76,36 @@ fn searched(search: &SearchOutlook) -> String {
 
 fn differs(arm: &ArmOutlook) -> String {
     let limits = &arm.limits;
-    let size = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {}", faultline_text::size(value)));
+    let size = |name: &str, value: Option<u64>| {
+        value.map(|value| format!("{name} {}", faultline_text::size(value)))
+    };
     let mut all: Vec<String> = [
         size("memory_max", limits.memory_max),
         size("memory_high", limits.memory_high),
         size("swap_max", limits.swap_max),
-        arm.cache_entries.map(|entries| format!("cache_entries {entries}")),
+        arm.cache_entries
+            .map(|entries| format!("cache_entries {entries}")),
         limits.cpus.as_ref().map(|cpus| format!("cpus {cpus}")),
-        arm.binary.as_ref().map(|binary| format!("binary {}", binary.display())),
+        arm.binary
+            .as_ref()
+            .map(|binary| format!("binary {}", binary.display())),
     ]
     .into_iter()
     .flatten()
     .collect();
-    all.extend(limits.io.iter().map(|limit| format!("io {}", limit.device.display())));
+    all.extend(
+        limits
+            .io
+            .iter()
+            .map(|limit| format!("io {}", limit.device.display())),
+    );
     all.extend((!arm.arguments.is_empty()).then(|| arm.arguments.join(" ")));
     all.extend(arm.variables.iter().map(|name| format!("{name}=...")));
-    if all.is_empty() { "nothing: as the workload is".to_owned() } else { all.join(", ") }
+    if all.is_empty() {
+        "nothing: as the workload is".to_owned()
+    } else {
+        all.join(", ")
+    }
 }
 
 fn schedule(outlook: &Outlook) -> String {
@@ -81,8 +113,16 @@ fn schedule(outlook: &Outlook) -> String {
     let mut rows = Vec::new();
     for turn in &outlook.turns {
         for (index, run) in turn.runs.iter().enumerate() {
-            let number = if index == 0 { turn.number.to_string() } else { String::new() };
-            let arm = if run.second { format!("{} (second)", run.arm) } else { run.arm.clone() };
+            let number = if index == 0 {
+                turn.number.to_string()
+            } else {
+                String::new()
+            };
+            let arm = if run.second {
+                format!("{} (second)", run.arm)
+            } else {
+                run.arm.clone()
+            };
             let mut row = vec![number, run.run.to_string(), arm, run.replicate.to_string()];
             row.extend(lanes.then(|| run.lane.clone()));
             rows.push(row);
@@ -100,8 +140,18 @@ fn schedule(outlook: &Outlook) -> String {
 }
 
 fn findings(outlook: &Outlook) -> String {
-    let mut out: String = outlook.findings.iter().map(|found| finding(found) + "\n").collect();
-    let count = |severity| outlook.findings.iter().filter(|finding| finding.severity == severity).count();
+    let mut out: String = outlook
+        .findings
+        .iter()
+        .map(|found| finding(found) + "\n")
+        .collect();
+    let count = |severity| {
+        outlook
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    };
     let (refused, warned) = (count(Severity::Refuse), count(Severity::Warn));
     let counted = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),

@@ -11,7 +11,11 @@ fn read_text(text: &[u8]) -> Replayed {
 }
 
 fn at(ms: u64, message: &str) -> String {
-    format!("[2026-11-21T04:00:{:02}.{:03}000000Z INFO  solana_runtime::bank] {message}\n", ms / 1000, ms % 1000)
+    format!(
+        "[2026-11-21T04:00:{:02}.{:03}000000Z INFO  solana_runtime::bank] {message}\n",
+        ms / 1000,
+        ms % 1000
+    )
 }
 
 fn counts(ms: u64, slot: u64, [misses, reloads, evictions, insertions]: [u64; 4]) -> String {
@@ -27,7 +31,12 @@ fn counts(ms: u64, slot: u64, [misses, reloads, evictions, insertions]: [u64; 4]
 #[test]
 fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child_was_made() {
     let frozen = |ms, slot: u64, hash: &str| {
-        at(ms, &format!("bank frozen: {slot} hash: {hash} accounts_delta: D signature_count: 3 last_blockhash: L"))
+        at(
+            ms,
+            &format!(
+                "bank frozen: {slot} hash: {hash} accounts_delta: D signature_count: 3 last_blockhash: L"
+            ),
+        )
     };
     let text = [
         frozen(0, 9, "99"),
@@ -47,14 +56,24 @@ fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child
         ),
     ];
     let replayed = read_text(text.concat().as_bytes());
-    let told: Vec<_> =
-        replayed.slots.iter().map(|slot| (slot.slot, slot.elapsed_ms, slot.misses, slot.evictions)).collect();
+    let told: Vec<_> = replayed
+        .slots
+        .iter()
+        .map(|slot| (slot.slot, slot.elapsed_ms, slot.misses, slot.evictions))
+        .collect();
     assert_eq!(
         told,
-        [(10, Some(10.0), Some(5), Some(2)), (11, Some(25.0), Some(3), Some(0)), (13, Some(5.0), None, None)],
+        [
+            (10, Some(10.0), Some(5), Some(2)),
+            (11, Some(25.0), Some(3), Some(0)),
+            (13, Some(5.0), None, None)
+        ],
         "{replayed:#?}"
     );
-    assert_eq!((replayed.program_cache_us, replayed.left_out), (Some(1200), 0));
+    assert_eq!(
+        (replayed.program_cache_us, replayed.left_out),
+        (Some(1200), 0)
+    );
     assert_ne!(replayed.slots[0].contents, replayed.slots[1].contents);
     assert_eq!(
         csv(&replayed),
@@ -67,27 +86,62 @@ fn a_replay_gives_each_slot_its_time_its_hash_and_the_counts_told_when_its_child
 #[test]
 fn the_logs_of_a_real_replay_have_every_slot_and_the_sums_that_another_program_finds() {
     let sums = |name: &str| {
-        let replayed =
-            read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/tests/fixtures").join(name)).unwrap();
-        let sum = |of: fn(&ReplayedSlot) -> Option<u64>| replayed.slots.iter().filter_map(of).sum::<u64>();
+        let replayed = read(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../../lab/tests/fixtures")
+                .join(name),
+        )
+        .unwrap();
+        let sum = |of: fn(&ReplayedSlot) -> Option<u64>| {
+            replayed.slots.iter().filter_map(of).sum::<u64>()
+        };
         let slots: Vec<u64> = replayed.slots.iter().map(|slot| slot.slot).collect();
         assert_eq!(slots, (1301..=1340).collect::<Vec<_>>());
-        assert!(replayed.slots.iter().all(|slot| slot.elapsed_ms.is_some_and(|ms| ms > 0.0 && ms < 10_000.0)));
+        assert!(
+            replayed
+                .slots
+                .iter()
+                .all(|slot| slot.elapsed_ms.is_some_and(|ms| ms > 0.0 && ms < 10_000.0))
+        );
         assert!(replayed.slots.iter().all(|slot| slot.contents.is_some()));
-        let of_all = (sum(|slot| slot.misses), sum(|slot| slot.evictions), sum(|slot| slot.reloads));
-        (of_all, replayed.program_cache_us, replayed.slots.iter().map(|slot| slot.contents).collect::<Vec<_>>())
+        let of_all = (
+            sum(|slot| slot.misses),
+            sum(|slot| slot.evictions),
+            sum(|slot| slot.reloads),
+        );
+        (
+            of_all,
+            replayed.program_cache_us,
+            replayed
+                .slots
+                .iter()
+                .map(|slot| slot.contents)
+                .collect::<Vec<_>>(),
+        )
     };
     let (small, large) = (sums("replay-512.log"), sums("replay-1024.log"));
     assert_eq!((small.0, small.1), ((1378, 918, 741), Some(417_879)));
     assert_eq!((large.0, large.1), ((637, 0, 0), Some(373_698)));
     // Both replayed the same.
     assert_eq!(small.2, large.2);
-    let seen =
-        |name: &str| seen(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/tests/fixtures").join(name)).unwrap();
+    let seen = |name: &str| {
+        seen(
+            &Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("../../lab/tests/fixtures")
+                .join(name),
+        )
+        .unwrap()
+    };
     let (small, large) = (seen("replay-512.log"), seen("replay-1024.log"));
     assert_eq!(cache::validity(512, &small), Validity::Valid, "{small:?}");
-    assert!(matches!(cache::validity(1024, &small), Validity::Invalid(_)), "{small:?}");
-    assert!(!matches!(cache::validity(1024, &large), Validity::Invalid(_)), "{large:?}");
+    assert!(
+        matches!(cache::validity(1024, &small), Validity::Invalid(_)),
+        "{small:?}"
+    );
+    assert!(
+        !matches!(cache::validity(1024, &large), Validity::Invalid(_)),
+        "{large:?}"
+    );
 }
 
 #[test]
@@ -96,7 +150,10 @@ fn a_line_of_times_that_names_many_programs_is_read() {
     let line = format!(
         "ledger processing timing: ExecuteTimings {{ metrics: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14], {programs}"
     );
-    assert_eq!(read_text(at(1, &line).as_bytes()).program_cache_us, Some(12));
+    assert_eq!(
+        read_text(at(1, &line).as_bytes()).program_cache_us,
+        Some(12)
+    );
 }
 
 #[test]

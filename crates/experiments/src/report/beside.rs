@@ -18,15 +18,26 @@ pub(crate) fn beside<'e>(
     searches: &[Search<'e>],
     unread: Vec<String>,
 ) -> Beside {
-    let (tallies, kind) = (headline::tallies(experiment, counted), experiment.plan.workload.kind);
+    let (tallies, kind) = (
+        headline::tallies(experiment, counted),
+        experiment.plan.workload.kind,
+    );
     Beside {
         title: format!("Experiment {}", experiment.plan.name),
         before: headline::unfinished(&tallies),
         headline: said(search::headline(searches), headline::ends(&tallies, kind)),
         points: headline::points(&tallies, kind),
         caveats: caveats(experiment, counted, unread),
-        sections: search::section(searches).into_iter().chain([section::section(experiment, counted)]).collect(),
-        arms: experiment.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
+        sections: search::section(searches)
+            .into_iter()
+            .chain([section::section(experiment, counted)])
+            .collect(),
+        arms: experiment
+            .plan
+            .arms
+            .iter()
+            .map(|arm| arm.name.clone())
+            .collect(),
     }
 }
 
@@ -39,7 +50,12 @@ fn said(one: Option<String>, other: Option<String>) -> Option<String> {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    let mut say = |what: String, remedy: &str| caveats.push(Caveat { what, remedy: remedy.to_owned() });
+    let mut say = |what: String, remedy: &str| {
+        caveats.push(Caveat {
+            what,
+            remedy: remedy.to_owned(),
+        })
+    };
     if let Some(what) = unfinished(experiment, counted) {
         // Who cannot be asked does not run it.
         let remedy = match lock::holder(&experiment.folder.lock()) {
@@ -58,18 +74,37 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
         );
     }
     let why = |which: fn(&Validity) -> Option<&str>| {
-        let of = |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), one.name()));
+        let of =
+            |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), one.name()));
         together(counted.iter().filter_map(of))
     };
-    for (why, runs) in why(|validity| if let Validity::Invalid(why) = validity { Some(why) } else { None }) {
+    for (why, runs) in why(|validity| {
+        if let Validity::Invalid(why) = validity {
+            Some(why)
+        } else {
+            None
+        }
+    }) {
         say(
-            format!("Left out, since it did not try what its arm says: {}: {why}.", listed(&runs)),
+            format!(
+                "Left out, since it did not try what its arm says: {}: {why}.",
+                listed(&runs)
+            ),
             "Fix the cause, and run these again in a new experiment.",
         );
     }
-    for (why, runs) in why(|validity| if let Validity::Unproven(why) = validity { Some(why) } else { None }) {
+    for (why, runs) in why(|validity| {
+        if let Validity::Unproven(why) = validity {
+            Some(why)
+        } else {
+            None
+        }
+    }) {
         say(
-            format!("Not proven to be what its arm says: {}: {why}.", listed(&runs)),
+            format!(
+                "Not proven to be what its arm says: {}: {why}.",
+                listed(&runs)
+            ),
             "No datapoints of the program cache: check that the pushes arrive. Files in memory at the beginning: end what else \
              uses them, or `begin.page_cache = \"drop-all\"`. A recorder that stalled: a separate disk for the \
              experiment's folder, and CPU time to spare. A run that lasted too long: neither stop the runner nor suspend the host.",
@@ -79,37 +114,60 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     let early: Vec<String> = counted.iter().filter(early).map(Counted::name).collect();
     if !early.is_empty() && early.len() < counted.len() {
         say(
-            format!("Ended before their time: {}. Their averages are over the time until then.", listed(&early)),
+            format!(
+                "Ended before their time: {}. Their averages are over the time until then.",
+                listed(&early)
+            ),
             "Read the averages of these runs together with their outcome.",
         );
     }
     for (warning, runs) in together(counted.iter().flat_map(warnings)) {
-        say(format!("{}: {warning}", listed(&runs)), "Fix the cause of the warnings, and run again.");
+        say(
+            format!("{}: {warning}", listed(&runs)),
+            "Fix the cause of the warnings, and run again.",
+        );
     }
     caveats
 }
 
 /// What the runner wrote down as a warning.
 fn warnings(one: &Counted<'_>) -> Vec<(String, String)> {
-    let warning = |note: &String| note.strip_prefix("warning: ").map(|warning| (warning.to_owned(), one.name()));
+    let warning = |note: &String| {
+        note.strip_prefix("warning: ")
+            .map(|warning| (warning.to_owned(), one.name()))
+    };
     one.ending.notes.iter().filter_map(warning).collect()
 }
 
 fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String> {
-    let all: usize = experiment.standing.turns.iter().map(|turn| turn.runs.len()).sum();
+    let all: usize = experiment
+        .standing
+        .turns
+        .iter()
+        .map(|turn| turn.runs.len())
+        .sum();
     if counted.len() >= all {
         return None;
     }
     let mut arms = Vec::new();
     for arm in &experiment.plan.arms {
         let planned = experiment.standing.turns.iter().flat_map(|turn| &turn.runs);
-        let planned = planned.filter(|scheduled| scheduled.arm == arm.name).count();
-        let there = counted.iter().filter(|one| one.scheduled.arm == arm.name).count();
+        let planned = planned
+            .filter(|scheduled| scheduled.arm == arm.name)
+            .count();
+        let there = counted
+            .iter()
+            .filter(|one| one.scheduled.arm == arm.name)
+            .count();
         if there < planned {
             arms.push(format!("{} {there} of {planned}", arm.name));
         }
     }
-    let why = experiment.standing.stopped.as_ref().map_or_else(String::new, |why| format!(" It was stopped: {why}."));
+    let why = experiment
+        .standing
+        .stopped
+        .as_ref()
+        .map_or_else(String::new, |why| format!(" It was stopped: {why}."));
     Some(format!(
         "The experiment is not finished: {} of {} count so far ({}).{why}",
         counted.len(),
@@ -133,7 +191,15 @@ fn together(said: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<St
 fn listed(runs: &[String]) -> String {
     match runs.get(NAMED..) {
         Some(more) if !more.is_empty() => {
-            format!("{} and {} more", runs.iter().take(NAMED).cloned().collect::<Vec<_>>().join("; "), more.len())
+            format!(
+                "{} and {} more",
+                runs.iter()
+                    .take(NAMED)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join("; "),
+                more.len()
+            )
         }
         _ => runs.join("; "),
     }

@@ -26,18 +26,33 @@ pub(crate) struct Tally<'e> {
 pub(crate) fn tallies<'e>(experiment: &'e Experiment, counted: &[Counted<'e>]) -> Vec<Tally<'e>> {
     let standing = &experiment.standing;
     let of = |arm: &'e str| {
-        let scheduled = || standing.turns.iter().flat_map(|turn| &turn.runs).filter(|run| run.arm == arm);
+        let scheduled = || {
+            standing
+                .turns
+                .iter()
+                .flat_map(|turn| &turn.runs)
+                .filter(|run| run.arm == arm)
+        };
         let attempts = || standing.attempts.values().flatten();
         let runs = || counted.iter().filter(|one| one.scheduled.arm == arm);
         Tally {
             arm,
             planned: scheduled().count(),
-            begun: scheduled().any(|run| attempts().any(|attempt| attempt.runs.contains_key(&run.run))),
-            ends: runs().filter(|one| !invalid(one)).map(|one| &one.ending.outcome).collect(),
+            begun: scheduled()
+                .any(|run| attempts().any(|attempt| attempt.runs.contains_key(&run.run))),
+            ends: runs()
+                .filter(|one| !invalid(one))
+                .map(|one| &one.ending.outcome)
+                .collect(),
             left_out: runs().filter(|one| invalid(one)).count(),
         }
     };
-    experiment.plan.arms.iter().map(|arm| of(&arm.name)).collect()
+    experiment
+        .plan
+        .arms
+        .iter()
+        .map(|arm| of(&arm.name))
+        .collect()
 }
 
 /// Whether a run did not try what its arm says.
@@ -64,11 +79,20 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
     };
     let early = [
         ("OOM-killed", of(|outcome| *outcome == Outcome::OutOfMemory)),
-        ("Ended by itself", of(|outcome| matches!(outcome, Outcome::Exited { .. }))),
+        (
+            "Ended by itself",
+            of(|outcome| matches!(outcome, Outcome::Exited { .. })),
+        ),
         ("Ended by a rule of the plan", of(by_a_rule)),
-        ("Ended by a foreign signal", of(|outcome| matches!(outcome, Outcome::Killed { .. }))),
+        (
+            "Ended by a foreign signal",
+            of(|outcome| matches!(outcome, Outcome::Killed { .. })),
+        ),
     ];
-    let early: Vec<String> = early.iter().filter_map(|(what, arms)| sentence(what, arms)).collect();
+    let early: Vec<String> = early
+        .iter()
+        .filter_map(|(what, arms)| sentence(what, arms))
+        .collect();
     if early.is_empty() {
         return None;
     }
@@ -78,14 +102,31 @@ pub(crate) fn ends(tallies: &[Tally<'_>], kind: Kind) -> Option<String> {
     };
     let completed = sentence(done, &of(|outcome| *outcome == Outcome::Completed));
     let left_out = tallies.iter().filter(|tally| tally.left_out > 0);
-    let left_out: Vec<String> =
-        left_out.map(|tally| format!("{} ({} of {})", tally.arm, tally.left_out, runs(tally.counted()))).collect();
+    let left_out: Vec<String> = left_out
+        .map(|tally| {
+            format!(
+                "{} ({} of {})",
+                tally.arm,
+                tally.left_out,
+                runs(tally.counted())
+            )
+        })
+        .collect();
     let all_are_known = unfinished(tallies).is_none() && left_out.is_empty();
     let none = (completed.is_none() && all_are_known).then(|| format!("No run {did}."));
-    let without = tallies.iter().filter(|tally| tally.counted() == 0).map(|tally| tally.arm.to_owned());
+    let without = tallies
+        .iter()
+        .filter(|tally| tally.counted() == 0)
+        .map(|tally| tally.arm.to_owned());
     let without = sentence("Without a run that counts", &without.collect::<Vec<_>>());
     let left_out = sentence("Left out as invalid", &left_out);
-    let all: Vec<String> = early.into_iter().chain(completed).chain(none).chain(left_out).chain(without).collect();
+    let all: Vec<String> = early
+        .into_iter()
+        .chain(completed)
+        .chain(none)
+        .chain(left_out)
+        .chain(without)
+        .collect();
     Some(all.join(" "))
 }
 
@@ -101,12 +142,18 @@ fn sentence(what: &str, arms: &[String]) -> Option<String> {
 
 /// Whether a rule of the plan's `[stop]` ended a run.
 pub(crate) fn by_a_rule(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip)
+    matches!(
+        outcome,
+        Outcome::NeverExecuted | Outcome::NoProgress | Outcome::NotAtTip
+    )
 }
 
 /// Arms of which nothing is compared, or of which no run did what the plan asks: why, a sentence each.
 pub(crate) fn points(tallies: &[Tally<'_>], kind: Kind) -> Vec<String> {
-    tallies.iter().filter_map(|tally| point(tally, kind)).collect()
+    tallies
+        .iter()
+        .filter_map(|tally| point(tally, kind))
+        .collect()
 }
 
 fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
@@ -116,7 +163,10 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
             (0, false) => format!("{arm} has not been run yet."),
             (0, true) => format!("{arm} has no run that counts yet."),
             (left_out, _) => {
-                format!("{arm} is not compared: {} left out, since not run as the arm says.", runs(left_out))
+                format!(
+                    "{arm} is not compared: {} left out, since not run as the arm says.",
+                    runs(left_out)
+                )
             }
         });
     }
@@ -124,13 +174,25 @@ fn point(tally: &Tally<'_>, kind: Kind) -> Option<String> {
         return None;
     }
     let mut how: Vec<String> = Vec::new();
-    for word in tally.ends.iter().map(|outcome| super::told::words(outcome, kind)) {
+    for word in tally
+        .ends
+        .iter()
+        .map(|outcome| super::told::words(outcome, kind))
+    {
         if !how.contains(&word) {
             how.push(word);
         }
     }
-    let whole = if kind == Kind::Replay { "do all of its work" } else { "run its whole time" };
-    let of = if tally.ends.len() == 1 { String::new() } else { format!(" in any of its {}", runs(tally.ends.len())) };
+    let whole = if kind == Kind::Replay {
+        "do all of its work"
+    } else {
+        "run its whole time"
+    };
+    let of = if tally.ends.len() == 1 {
+        String::new()
+    } else {
+        format!(" in any of its {}", runs(tally.ends.len()))
+    };
     Some(format!("{arm} did not {whole}{of}: {}.", how.join("; ")))
 }
 
@@ -143,7 +205,11 @@ impl Tally<'_> {
 
 /// `1 run`, `3 runs`.
 pub(crate) fn runs(count: usize) -> String {
-    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+    if count == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{count} runs")
+    }
 }
 
 #[cfg(test)]

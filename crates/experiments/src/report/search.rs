@@ -46,12 +46,19 @@ struct Dwell<'e> {
 /// All searches of a plan that were begun; empty of any other plan.
 pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
     let (plan, standing) = (&experiment.plan, &experiment.standing);
-    let Some(rules) = &plan.search else { return Vec::new() };
+    let Some(rules) = &plan.search else {
+        return Vec::new();
+    };
     let scheduled: Vec<&'e Scheduled> = standing.turns.iter().flat_map(|turn| &turn.runs).collect();
     let of = |one: &'e Scheduled| {
-        let newest = standing.attempts.get(&standing.turn_of(one.run)?.number)?.last()?;
+        let newest = standing
+            .attempts
+            .get(&standing.turn_of(one.run)?.number)?
+            .last()?;
         let searched = &newest.runs.get(&one.run)?.searched;
-        let run = runs.iter().find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
+        let run = runs
+            .iter()
+            .find(|run| run.label("run") == Some(one.replicate.to_string().as_str()));
         Some(Search {
             scheduled: one,
             rules,
@@ -68,23 +75,42 @@ pub(crate) fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Sear
 fn slots(run: &Run) -> Option<(u64, u64)> {
     let mut known = run.signal(Signal::Processed).iter().flatten();
     let first = *known.next()?;
-    Some((first as u64, known.next_back().copied().unwrap_or(first) as u64))
+    Some((
+        first as u64,
+        known.next_back().copied().unwrap_or(first) as u64,
+    ))
 }
 
 /// The chapter; `None` if nothing was searched.
 pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
-    (!blocks.is_empty()).then(|| Section { id: "search".to_owned(), title: "The least memory".to_owned(), blocks })
+    (!blocks.is_empty()).then(|| Section {
+        id: "search".to_owned(),
+        title: "The least memory".to_owned(),
+        blocks,
+    })
 }
 
 impl<'e> Search<'e> {
     fn dwells(&self) -> impl Iterator<Item = Dwell<'e>> {
-        self.searched.lines.iter().filter_map(|(line, unix_ns)| match line {
-            Line::Limit { .. } => None,
-            Line::Dwell { headroom, confirms, verdict, evidence } => {
-                Some(Dwell { headroom: *headroom, confirms: *confirms, verdict: *verdict, evidence, unix_ns: *unix_ns })
-            }
-        })
+        self.searched
+            .lines
+            .iter()
+            .filter_map(|(line, unix_ns)| match line {
+                Line::Limit { .. } => None,
+                Line::Dwell {
+                    headroom,
+                    confirms,
+                    verdict,
+                    evidence,
+                } => Some(Dwell {
+                    headroom: *headroom,
+                    confirms: *confirms,
+                    verdict: *verdict,
+                    evidence,
+                    unix_ns: *unix_ns,
+                }),
+            })
     }
 
     /// Hours from the beginning of the first dwell to the last line.
@@ -96,11 +122,19 @@ impl<'e> Search<'e> {
 
     /// Of figures and tables: with the replicate, where there are several.
     fn id(&self, id: &str) -> String {
-        if self.only { id.to_owned() } else { format!("{id}-{}", self.scheduled.replicate) }
+        if self.only {
+            id.to_owned()
+        } else {
+            format!("{id}-{}", self.scheduled.replicate)
+        }
     }
 
     fn title(&self, title: &str) -> String {
-        if self.only { title.to_owned() } else { format!("{title}: search {}", self.scheduled.replicate) }
+        if self.only {
+            title.to_owned()
+        } else {
+            format!("{title}: search {}", self.scheduled.replicate)
+        }
     }
 
     fn blocks(&self) -> Vec<Block> {
@@ -115,16 +149,37 @@ impl<'e> Search<'e> {
         let refaults = |evidence: &Evidence| evidence.refaults;
         let replay = |evidence: &Evidence| evidence.replay_p95_us.map(|us| us / 1e3);
         [
-            self.curve("search-behind", "Headroom against slots behind", "Most slots behind", &behind),
-            self.curve("search-refaults", "Headroom against refaults", "Refaults (/s)", &refaults),
-            self.curve("search-replay", "Headroom against replay time", "Replay time, p95 (ms)", &replay),
+            self.curve(
+                "search-behind",
+                "Headroom against slots behind",
+                "Most slots behind",
+                &behind,
+            ),
+            self.curve(
+                "search-refaults",
+                "Headroom against refaults",
+                "Refaults (/s)",
+                &refaults,
+            ),
+            self.curve(
+                "search-replay",
+                "Headroom against replay time",
+                "Replay time, p95 (ms)",
+                &replay,
+            ),
         ]
         .into_iter()
         .flatten()
         .collect()
     }
 
-    fn curve(&self, id: &str, title: &str, label: &str, of: &dyn Fn(&Evidence) -> Option<f64>) -> Option<Block> {
+    fn curve(
+        &self,
+        id: &str,
+        title: &str,
+        label: &str,
+        of: &dyn Fn(&Evidence) -> Option<f64>,
+    ) -> Option<Block> {
         let line = |name: &str, verdict: Verdict| {
             let mut by_headroom: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
             for dwell in self.dwells().filter(|dwell| dwell.verdict == verdict) {
@@ -134,30 +189,56 @@ impl<'e> Search<'e> {
             }
             let point = |(headroom, values): (u64, Vec<f64>)| {
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
-                let ends = values.iter().fold((mean, mean), |(low, high), one| (low.min(*one), high.max(*one)));
+                let ends = values.iter().fold((mean, mean), |(low, high), one| {
+                    (low.min(*one), high.max(*one))
+                });
                 (headroom as f64 / MIB, (mean, Some(ends)))
             };
             let points: Vec<_> = by_headroom.into_iter().map(point).collect();
-            Curve { name: name.to_owned(), run: String::new(), points, recorded: None }
+            Curve {
+                name: name.to_owned(),
+                run: String::new(),
+                points,
+                recorded: None,
+            }
         };
-        let series: Vec<Curve> = [line("kept up", Verdict::KeptUp), line("failed", Verdict::Failed)]
-            .into_iter()
-            .filter(|curve| !curve.points.is_empty())
-            .collect();
+        let series: Vec<Curve> = [
+            line("kept up", Verdict::KeptUp),
+            line("failed", Verdict::Failed),
+        ]
+        .into_iter()
+        .filter(|curve| !curve.points.is_empty())
+        .collect();
         if series.is_empty() {
             return None;
         }
-        let mut usual: Vec<f64> =
-            self.dwells().filter(Dwell::is_reference).filter_map(|one| of(one.evidence)).collect();
+        let mut usual: Vec<f64> = self
+            .dwells()
+            .filter(Dwell::is_reference)
+            .filter_map(|one| of(one.evidence))
+            .collect();
         usual.sort_unstable_by(f64::total_cmp);
-        let usual = usual.get(usual.len() / 2).map_or_else(String::new, |value| {
-            format!(" Without a limit it was {} (median of the references).", faultline_text::number(*value, 1))
-        });
+        let usual = usual
+            .get(usual.len() / 2)
+            .map_or_else(String::new, |value| {
+                format!(
+                    " Without a limit it was {} (median of the references).",
+                    faultline_text::number(*value, 1)
+                )
+            });
         let caption = format!(
             "A point is a headroom that was tried: the mean of its dwells, the band from the least to the most. Void dwells are left out.{usual}"
         );
-        let (x_label, y_label) = ("Headroom over what cannot be reclaimed (MiB)".to_owned(), label.to_owned());
-        let chart = Chart::Curves(Curves { x_label, y_label, series, ..Curves::default() });
+        let (x_label, y_label) = (
+            "Headroom over what cannot be reclaimed (MiB)".to_owned(),
+            label.to_owned(),
+        );
+        let chart = Chart::Curves(Curves {
+            x_label,
+            y_label,
+            series,
+            ..Curves::default()
+        });
         Some(figure(&self.id(id), &self.title(title), &caption, chart))
     }
 
@@ -186,7 +267,12 @@ impl<'e> Search<'e> {
                     shows nothing, and is repeated. Replay waited for a CPU: in the busiest eighth. Stalled: all tasks, the most in \
                     10 s. Unreclaimable and memory: at its end. MiB is 2^20 bytes.";
         let mut listed = table(&self.id("dwells"), &self.title("Dwells"), &columns, note);
-        listed.rows = self.dwells().take(MOST).zip(1..).map(|(dwell, place)| dwell.row(place)).collect();
+        listed.rows = self
+            .dwells()
+            .take(MOST)
+            .zip(1..)
+            .map(|(dwell, place)| dwell.row(place))
+            .collect();
         without_missing(listed)
     }
 }
@@ -197,8 +283,24 @@ impl Dwell<'_> {
     }
 
     fn row(&self, place: u32) -> Vec<Cell> {
-        let Evidence { seconds, behind_most, behind_first, behind_last, replay_p95_us, refaults, .. } = self.evidence;
-        let Evidence { waited, cluster, memory_full, unreclaimable, memory, why, .. } = self.evidence;
+        let Evidence {
+            seconds,
+            behind_most,
+            behind_first,
+            behind_last,
+            replay_p95_us,
+            refaults,
+            ..
+        } = self.evidence;
+        let Evidence {
+            waited,
+            cluster,
+            memory_full,
+            unreclaimable,
+            memory,
+            why,
+            ..
+        } = self.evidence;
         let not = "not read";
         let mib = |bytes: Option<u64>| bytes.map(|bytes| bytes as f64 / MIB);
         let what = match (self.headroom, self.confirms) {

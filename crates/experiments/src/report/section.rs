@@ -9,7 +9,10 @@ use faultline_analysis::report::model::{Block, Cell, Section, Table};
 
 /// The chapter.
 pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Section {
-    let mut blocks = vec![Block::Text(story(experiment)), Block::Table(arms(&experiment.plan, counted))];
+    let mut blocks = vec![
+        Block::Text(story(experiment)),
+        Block::Table(arms(&experiment.plan, counted)),
+    ];
     if experiment.plan.search.is_some() {
         // There is one arm, which sets nothing.
         blocks.truncate(1);
@@ -20,7 +23,11 @@ pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Secti
     blocks.push(Block::Table(schedule::schedule(experiment)));
     blocks.extend(schedule::attempts(experiment).map(Block::Table));
     blocks.extend(notes(counted).map(Block::Table));
-    Section { id: "experiment".to_owned(), title: "The experiment".to_owned(), blocks }
+    Section {
+        id: "experiment".to_owned(),
+        title: "The experiment".to_owned(),
+        blocks,
+    }
 }
 
 fn story(experiment: &Experiment) -> String {
@@ -37,23 +44,46 @@ fn story(experiment: &Experiment) -> String {
         }
     };
     let mut said = match (&plan.search, runs) {
-        (None, _) => format!("{runs} runs of {} arms were planned, order: {order}.", plan.arms.len()),
+        (None, _) => format!(
+            "{runs} runs of {} arms were planned, order: {order}.",
+            plan.arms.len()
+        ),
         (Some(_), 1) => "One run was planned, which searches the least memory.".to_owned(),
-        (Some(_), _) => format!("{runs} runs were planned, one after the other; each searches the least memory."),
+        (Some(_), _) => format!(
+            "{runs} runs were planned, one after the other; each searches the least memory."
+        ),
     };
-    if let Some(twice) = plan.concurrent.and_then(|concurrent| plan.arms.get(concurrent.twice)) {
-        said.push_str(&format!(" The runs of a turn are made at the same time; {} runs twice in each.", twice.name));
+    if let Some(twice) = plan
+        .concurrent
+        .and_then(|concurrent| plan.arms.get(concurrent.twice))
+    {
+        said.push_str(&format!(
+            " The runs of a turn are made at the same time; {} runs twice in each.",
+            twice.name
+        ));
     }
     if let Some(begun) = &standing.begun {
-        said.push_str(&format!(" Groups were made by {}; the plan's SHA-256 is {}.", begun.launcher, begun.plan));
+        said.push_str(&format!(
+            " Groups were made by {}; the plan's SHA-256 is {}.",
+            begun.launcher, begun.plan
+        ));
     }
     if standing.lives > 1 {
-        said.push_str(&format!(" The runner was started {} times.", standing.lives));
+        said.push_str(&format!(
+            " The runner was started {} times.",
+            standing.lives
+        ));
     }
     if plan.workload.kind == Kind::Replay {
-        said.push_str(" The folder slots next to this page has what each run's log says about every slot.");
+        said.push_str(
+            " The folder slots next to this page has what each run's log says about every slot.",
+        );
     }
-    said.push_str(if standing.finished { " It is finished." } else { " It is not finished." });
+    said.push_str(if standing.finished {
+        " It is finished."
+    } else {
+        " It is not finished."
+    });
     said
 }
 
@@ -81,7 +111,11 @@ fn arms(plan: &Plan, counted: &[Counted<'_>]) -> Table {
         };
         listed.rows.push(vec![
             Cell::Text(arm.name.clone()),
-            number(arm.memory_max.map(|limit| limit as f64 / GIB), 3, "no limit in the plan"),
+            number(
+                arm.memory_max.map(|limit| limit as f64 / GIB),
+                3,
+                "no limit in the plan",
+            ),
             number(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
             of(|_| true),
             of(|one| one.ending.outcome == Outcome::Completed),
@@ -122,14 +156,28 @@ fn by_run(experiment: &Experiment, counted: &[Counted<'_>]) -> Table {
 
 fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     let evidence = &one.ending.evidence;
-    let gib = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 3, "not reported by the kernel");
-    let limit = experiment.plan.arms.iter().find(|arm| arm.name == one.scheduled.arm).and_then(|arm| arm.memory_max);
+    let gib = |bytes: Option<u64>| {
+        number(
+            bytes.map(|bytes| bytes as f64 / GIB),
+            3,
+            "not reported by the kernel",
+        )
+    };
+    let limit = experiment
+        .plan
+        .arms
+        .iter()
+        .find(|arm| arm.name == one.scheduled.arm)
+        .and_then(|arm| arm.memory_max);
     let validity = match &one.ending.validity {
         Validity::Valid => "yes".to_owned(),
         Validity::Unproven(why) => format!("not proven: {why}"),
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
-    let kills = evidence.memory_events.get("oom_kill").map(|count| *count as f64);
+    let kills = evidence
+        .memory_events
+        .get("oom_kill")
+        .map(|count| *count as f64);
     let told = super::told::told(one.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(one.name()),
@@ -140,7 +188,11 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
         Cell::Text(words(&one.ending.outcome, experiment.plan.workload.kind)),
         Cell::Text(validity),
         gib(evidence.memory_peak),
-        number(limit.map(|limit| limit as f64 / GIB), 3, "no limit in the plan"),
+        number(
+            limit.map(|limit| limit as f64 / GIB),
+            3,
+            "no limit in the plan",
+        ),
         number(kills, 0, "not reported by the kernel"),
         gib(evidence.file),
         number(told.io_some, 1, "not reported by the kernel"),
@@ -151,9 +203,19 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
 /// What was done and found on the way.
 fn notes(counted: &[Counted<'_>]) -> Option<Table> {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
-    let mut listed = table("notes", "What the runner noted", &[("Run", ""), ("Note", "")], note);
+    let mut listed = table(
+        "notes",
+        "What the runner noted",
+        &[("Run", ""), ("Note", "")],
+        note,
+    );
     for one in counted {
-        listed.rows.extend(one.ending.notes.iter().map(|note| vec![Cell::Text(one.name()), Cell::Text(note.clone())]));
+        listed.rows.extend(
+            one.ending
+                .notes
+                .iter()
+                .map(|note| vec![Cell::Text(one.name()), Cell::Text(note.clone())]),
+        );
     }
     (!listed.rows.is_empty()).then_some(listed)
 }

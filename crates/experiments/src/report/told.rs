@@ -17,7 +17,11 @@ pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperi
         stopped_unix_ns: ending.stopped_unix_ns,
         oom: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),
-        io_some: ending.evidence.pressure.get("io").map(|io| io.some_us as f64 / 1e6),
+        io_some: ending
+            .evidence
+            .pressure
+            .get("io")
+            .map(|io| io.some_us as f64 / 1e6),
     }
 }
 
@@ -25,10 +29,17 @@ pub(crate) fn told(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> FromExperi
 fn answer(outcome: &Outcome, kind: Kind) -> (Option<bool>, String) {
     let no = |why: &str| (Some(false), why.to_owned());
     match outcome {
-        Outcome::Completed if kind == Kind::Replay => (Some(true), "all of its work was done".to_owned()),
-        Outcome::Completed | Outcome::Failed { .. } | Outcome::Interrupted { .. } => (None, String::new()),
+        Outcome::Completed if kind == Kind::Replay => {
+            (Some(true), "all of its work was done".to_owned())
+        }
+        Outcome::Completed | Outcome::Failed { .. } | Outcome::Interrupted { .. } => {
+            (None, String::new())
+        }
         Outcome::OutOfMemory => no("the kernel's OOM killer killed it"),
-        Outcome::Exited { code } => (Some(false), format!("it ended by itself with code {code} before its time")),
+        Outcome::Exited { code } => (
+            Some(false),
+            format!("it ended by itself with code {code} before its time"),
+        ),
         // Somebody else's signal says nothing of the arm.
         Outcome::Killed { .. } => (None, String::new()),
         Outcome::NeverExecuted => no("it executed nothing within the time the plan gives"),
@@ -44,7 +55,9 @@ pub(crate) fn words(outcome: &Outcome, kind: Kind) -> String {
         Outcome::Completed => "ran its whole time".to_owned(),
         Outcome::OutOfMemory => "killed by the kernel's OOM killer".to_owned(),
         Outcome::Exited { code } => format!("ended by itself with code {code}"),
-        Outcome::Killed { signal } => format!("ended by signal {signal}, which was not this program's"),
+        Outcome::Killed { signal } => {
+            format!("ended by signal {signal}, which was not this program's")
+        }
         Outcome::NeverExecuted => "ended by the plan: nothing was executed in time".to_owned(),
         Outcome::NoProgress => "ended by the plan: no new slot for too long".to_owned(),
         Outcome::NotAtTip => "ended by the plan: not at the tip in time".to_owned(),
@@ -61,7 +74,17 @@ fn evidence(evidence: &Evidence) -> String {
         Some(End::Signal(signal)) => said.push(format!("signal {signal}")),
         None => {}
     }
-    said.extend(evidence.result.as_ref().map(|result| format!("systemd says {result}")));
-    said.extend(evidence.memory_events.iter().map(|(name, count)| format!("{name} {count}")));
+    said.extend(
+        evidence
+            .result
+            .as_ref()
+            .map(|result| format!("systemd says {result}")),
+    );
+    said.extend(
+        evidence
+            .memory_events
+            .iter()
+            .map(|(name, count)| format!("{name} {count}")),
+    );
     said.join(", ")
 }

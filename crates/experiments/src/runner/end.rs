@@ -22,8 +22,12 @@ const MOMENT: Duration = Duration::from_secs(2);
 impl Runner<'_> {
     /// Ends these runs together, judges them, and writes their ends.
     pub(super) fn conclude(&mut self, runs: &mut [Running], which: &[usize]) -> Result<(), Halt> {
-        let mut concluded: Vec<&mut Running> =
-            runs.iter_mut().enumerate().filter(|(place, _)| which.contains(place)).map(|(_, run)| run).collect();
+        let mut concluded: Vec<&mut Running> = runs
+            .iter_mut()
+            .enumerate()
+            .filter(|(place, _)| which.contains(place))
+            .map(|(_, run)| run)
+            .collect();
         for run in &concluded {
             self.step(run, Step::End)?;
         }
@@ -31,12 +35,17 @@ impl Runner<'_> {
         for run in &mut concluded {
             run.lasted = run.watch.as_ref().map(|watch| {
                 let began = watch.began();
-                Lasted { from_unix_ns: began.unix_ns, length: now.uptime.saturating_sub(began.uptime) }
+                Lasted {
+                    from_unix_ns: began.unix_ns,
+                    length: now.uptime.saturating_sub(began.uptime),
+                }
             });
         }
         self.ask_to_end(&mut concluded);
         for run in concluded {
-            let after = self.close(run).map_err(|error| self.halt(run.scheduled.run, &error))?;
+            let after = self
+                .close(run)
+                .map_err(|error| self.halt(run.scheduled.run, &error))?;
             self.step(run, Step::Judge)?;
             let ending = self.judge(run, after);
             self.write_end(run, ending)?;
@@ -57,7 +66,8 @@ impl Runner<'_> {
         for run in left {
             let after = self.close(run);
             if let Err(error) = &after {
-                run.notes.push(format!("it could not be ended in order: {error:#}"));
+                run.notes
+                    .push(format!("it could not be ended in order: {error:#}"));
             }
             // Whatever still runs goes with this.
             (run.launched, run.recorder) = (None, None);
@@ -65,12 +75,20 @@ impl Runner<'_> {
             let outcome = match &halt {
                 Halt::Asked(why) | Halt::NoRoom(why) => Outcome::Interrupted { why: why.clone() },
                 Halt::Failed { run, why } if *run == number => Outcome::Failed { why: why.clone() },
-                Halt::Failed { run, .. } => Outcome::Interrupted { why: format!("run {run} of the same turn failed") },
+                Halt::Failed { run, .. } => Outcome::Interrupted {
+                    why: format!("run {run} of the same turn failed"),
+                },
                 Halt::Journal(_) => continue,
             };
             let (validity, evidence) = (Validity::Valid, after.unwrap_or_default());
             let notes = std::mem::take(&mut run.notes);
-            let ending = Ending { outcome, validity, evidence, notes, stopped_unix_ns: None };
+            let ending = Ending {
+                outcome,
+                validity,
+                evidence,
+                notes,
+                stopped_unix_ns: None,
+            };
             worse = worse.or(self.write_end(run, ending).err());
         }
         // That there is no room is known already, and says more than a line that could not be written.
@@ -88,14 +106,17 @@ impl Runner<'_> {
             if let Some(launched) = &mut run.launched
                 && let Err(error) = launched.ask_to_end()
             {
-                run.notes.push(format!("it could not be asked to end: {error}"));
+                run.notes
+                    .push(format!("it could not be asked to end: {error}"));
             }
         }
         let since = self.world.now().uptime;
         let mut told = false;
         loop {
             let ended = |run: &mut &mut Running| {
-                run.launched.as_mut().is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
+                run.launched
+                    .as_mut()
+                    .is_none_or(|launched| !matches!(launched.is_empty(), Ok(false)))
             };
             let all = runs.iter_mut().all(ended);
             let hurry = self.world.asked().is_some_and(|asked| asked.force);
@@ -104,10 +125,14 @@ impl Runner<'_> {
                 return;
             }
             if waited >= MOMENT && !std::mem::replace(&mut told, true) {
-                let open = runs.iter_mut().filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
+                let open = runs
+                    .iter_mut()
+                    .filter_map(|run| (!ended(run)).then(|| run.scheduled.run.to_string()));
                 let open = open.collect::<Vec<_>>().join(", ");
                 let grace = time(self.plan.stop.grace);
-                self.world.tell(&format!("run {open}: waiting for it to end, for {grace} at most"));
+                self.world.tell(&format!(
+                    "run {open}: waiting for it to end, for {grace} at most"
+                ));
             }
             self.world.wait(LOOK);
         }
@@ -117,7 +142,10 @@ impl Runner<'_> {
     fn close(&mut self, run: &mut Running) -> anyhow::Result<Evidence> {
         let begun = run.watch.is_some();
         // The recorder reads the group's files as well: they stay until it has.
-        let ended = run.launched.as_mut().is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
+        let ended = run
+            .launched
+            .as_mut()
+            .is_some_and(|launched| matches!(launched.is_empty(), Ok(true)));
         if let (true, true, Some(recorder)) = (begun, ended, &mut run.recorder) {
             recorder.see_the_end();
         }
@@ -134,35 +162,67 @@ impl Runner<'_> {
                 recorder.see_the_end();
             }
             if let Err(error) = recorder.finish() {
-                run.notes.push(format!("warning: the recorder did not end in order: {error:#}"));
+                run.notes.push(format!(
+                    "warning: the recorder did not end in order: {error:#}"
+                ));
             }
         }
         Ok(evidence)
     }
 
     fn judge(&mut self, run: &mut Running, after: Evidence) -> Ending {
-        let (why, before) = run.why.take().map_or((None, Evidence::default()), |(why, before)| (Some(why), before));
-        let facts = EndFacts { why, before, after, left: run.lingers };
+        let (why, before) = run
+            .why
+            .take()
+            .map_or((None, Evidence::default()), |(why, before)| {
+                (Some(why), before)
+            });
+        let facts = EndFacts {
+            why,
+            before,
+            after,
+            left: run.lingers,
+        };
         let (outcome, remarks) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
         run.notes.extend(remarks);
         let (outcome, validity) = match self.recorded(run) {
             Ok((seen, recorded)) => {
-                let cache = run.arm.cache_entries.map(|entries| cache::validity(entries, &seen)).unwrap_or_default();
+                let cache = run
+                    .arm
+                    .cache_entries
+                    .map(|entries| cache::validity(entries, &seen))
+                    .unwrap_or_default();
                 let outcome = recorded.weighed(outcome);
                 let doubt = recorded.too_little().filter(|_| outcome.is_result());
                 (outcome, cache.doubted(doubt))
             }
-            Err(error) => {
-                (Outcome::Failed { why: format!("its recording cannot be read: {error:#}") }, Validity::Valid)
-            }
+            Err(error) => (
+                Outcome::Failed {
+                    why: format!("its recording cannot be read: {error:#}"),
+                },
+                Validity::Valid,
+            ),
         };
         let validity = validity.doubted(run.not_cold.take().filter(|_| outcome.is_result()));
-        let late = run.watch.as_ref().and_then(Watch::too_late).filter(|_| outcome == Outcome::Completed);
+        let late = run
+            .watch
+            .as_ref()
+            .and_then(Watch::too_late)
+            .filter(|_| outcome == Outcome::Completed);
         let validity = validity.doubted(late.map(|late| {
-            format!("it lasted {} longer than planned: this program or the host was suspended", time(late))
+            format!(
+                "it lasted {} longer than planned: this program or the host was suspended",
+                time(late)
+            )
         }));
         let stopped_unix_ns = run.lasted.map(Lasted::until_unix_ns);
-        Ending { outcome, validity, evidence: facts.after, notes: std::mem::take(&mut run.notes), stopped_unix_ns }
+        Ending {
+            outcome,
+            validity,
+            evidence: facts.after,
+            notes: std::mem::take(&mut run.notes),
+            stopped_unix_ns,
+        }
     }
 
     /// What a run's recording says of its cache, and how much of the run it has.
@@ -171,7 +231,10 @@ impl Runner<'_> {
         let seen = self.world.cache(&recording)?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
         let lasted = run.lasted.context("it was never begun")?;
-        Ok((seen, Recorded::of(&self.world.ticks(&recording)?, lasted, interval)))
+        Ok((
+            seen,
+            Recorded::of(&self.world.ticks(&recording)?, lasted, interval),
+        ))
     }
 
     fn write_end(&mut self, run: &mut Running, ending: Ending) -> Result<(), Halt> {
@@ -180,8 +243,14 @@ impl Runner<'_> {
             Outcome::Failed { why } => Some(why.clone()),
             _ => None,
         };
-        self.world.tell(&format!("run {number}: {}", ending.in_words()));
-        self.write(Entry::RunEnded { run: number, attempt, ending: Box::new(ending) }).map_err(Halt::Journal)?;
+        self.world
+            .tell(&format!("run {number}: {}", ending.in_words()));
+        self.write(Entry::RunEnded {
+            run: number,
+            attempt,
+            ending: Box::new(ending),
+        })
+        .map_err(Halt::Journal)?;
         run.over = true;
         self.rested = Some(self.world.now().uptime);
         match failed {

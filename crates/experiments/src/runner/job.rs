@@ -26,10 +26,11 @@ pub(super) fn job(
     (scope, run_folder): (&str, &Path),
     launcher: &dyn Launcher,
 ) -> anyhow::Result<Job> {
-    let expanded = expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
-        let said: Vec<String> = unknown.iter().map(ToString::to_string).collect();
-        anyhow::anyhow!("{}", said.join("; "))
-    })?;
+    let expanded =
+        expand(plan, arm, lane, &run_folder.join(OWN), run.replicate).map_err(|unknown| {
+            let said: Vec<String> = unknown.iter().map(ToString::to_string).collect();
+            anyhow::anyhow!("{}", said.join("; "))
+        })?;
     let gate = run_folder.join(GATE);
     let mut command = held(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
@@ -57,7 +58,10 @@ pub(super) fn held(
     let own = std::env::current_exe().context("this program's own file is not known")?;
     let mut command: Vec<OsString> = vec![own.into(), "hold".into()];
     if launcher.is_parent() {
-        command.extend(["--parent".into(), OsString::from(std::process::id().to_string())]);
+        command.extend([
+            "--parent".into(),
+            OsString::from(std::process::id().to_string()),
+        ]);
     }
     if let Some(gate) = gate {
         command.extend(["--gate".into(), gate.into()]);
@@ -81,9 +85,15 @@ pub(super) fn limits(arm: &Arm, lane: &Lane) -> Limits {
 }
 
 /// The whole environment of a user's program.
-pub(super) fn environment(user: Option<&str>, given: BTreeMap<String, String>) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(
+    user: Option<&str>,
+    given: BTreeMap<String, String>,
+) -> Vec<(OsString, OsString)> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
-    let mut all = BTreeMap::from([(OsString::from("PATH"), path), ("LANG".into(), "C.UTF-8".into())]);
+    let mut all = BTreeMap::from([
+        (OsString::from("PATH"), path),
+        ("LANG".into(), "C.UTF-8".into()),
+    ]);
     let passwd = std::fs::read_to_string(PASSWD).unwrap_or_default();
     match user {
         Some(user) => {
@@ -93,26 +103,43 @@ pub(super) fn environment(user: Option<&str>, given: BTreeMap<String, String>) -
         }
         None => all.extend(std::env::var_os("HOME").map(|home| ("HOME".into(), home))),
     }
-    all.extend(given.into_iter().map(|(name, value)| (name.into(), value.into())));
+    all.extend(
+        given
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into())),
+    );
     all.into_iter().collect()
 }
 
 fn home<'a>(passwd: &'a str, user: &str) -> Option<&'a str> {
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    lines.find(|fields| fields.first() == Some(&user))?.get(5).copied().filter(|home| !home.is_empty())
+    let mut lines = passwd
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>());
+    lines
+        .find(|fields| fields.first() == Some(&user))?
+        .get(5)
+        .copied()
+        .filter(|home| !home.is_empty())
 }
 
 /// Whose files are to be that a user's program writes; `None` where it runs as this program's user.
 pub(super) fn owner(user: Option<&str>) -> anyhow::Result<Option<Owner>> {
     let Some(user) = user else { return Ok(None) };
     let passwd = std::fs::read_to_string(PASSWD).context(PASSWD)?;
-    owner_in(&passwd, user).map(Some).with_context(|| format!("{PASSWD}: there is no user {user}"))
+    owner_in(&passwd, user)
+        .map(Some)
+        .with_context(|| format!("{PASSWD}: there is no user {user}"))
 }
 
 fn owner_in(passwd: &str, user: &str) -> Option<Owner> {
-    let mut lines = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
+    let mut lines = passwd
+        .lines()
+        .map(|line| line.split(':').collect::<Vec<_>>());
     let found = lines.find(|fields| fields.first() == Some(&user))?;
-    Some(Owner { uid: found.get(2)?.parse().ok()?, gid: found.get(3)?.parse().ok()? })
+    Some(Owner {
+        uid: found.get(2)?.parse().ok()?,
+        gid: found.get(3)?.parse().ok()?,
+    })
 }
 
 /// Makes the folder of a run, and the one in it that its program may write into: where recorder and launcher write,
@@ -122,7 +149,9 @@ pub(super) fn make_folder(folder: &Path, user: Option<&str>) -> anyhow::Result<(
     let said = || own.display().to_string();
     std::fs::create_dir_all(&own).with_context(said)?;
     match owner(user)? {
-        Some(Owner { uid, gid }) => std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(said),
+        Some(Owner { uid, gid }) => {
+            std::os::unix::fs::chown(&own, Some(uid), Some(gid)).with_context(said)
+        }
         None => Ok(()),
     }
 }
@@ -154,7 +183,9 @@ pub(super) fn labels(plan: &Plan, run: &Scheduled, turn: u32) -> Vec<(String, St
     if run.second {
         all.push(("second", "1".to_owned()));
     }
-    all.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+    all.into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
 }
 
 #[cfg(test)]
@@ -168,16 +199,26 @@ mod tests {
                     [stop]\nfirst_transaction_within = \"1h\"\ngrace = \"1m\"\n\
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\nmost = \"20h\"\n";
         let plan = crate::plan::parse(text, Path::new("/plan.toml")).unwrap();
-        assert_eq!(longest(&plan), Some(Duration::from_secs(40 * 3600 + 60) + SPARE));
+        assert_eq!(
+            longest(&plan),
+            Some(Duration::from_secs(40 * 3600 + 60) + SPARE)
+        );
     }
 
     #[test]
     fn a_users_home_and_numbers_are_what_passwd_says() {
-        let passwd = "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1000::/home/sol:/bin/sh\nnone:x:1:1:::\n";
+        let passwd =
+            "root:x:0:0:root:/root:/bin/bash\nsol:x:1000:1000::/home/sol:/bin/sh\nnone:x:1:1:::\n";
         assert_eq!(home(passwd, "sol"), Some("/home/sol"));
         assert_eq!(home(passwd, "none"), None);
         assert_eq!(home(passwd, "so"), None);
-        assert_eq!(owner_in(passwd, "sol"), Some(Owner { uid: 1000, gid: 1000 }));
+        assert_eq!(
+            owner_in(passwd, "sol"),
+            Some(Owner {
+                uid: 1000,
+                gid: 1000
+            })
+        );
         assert_eq!(owner_in(passwd, "so"), None);
     }
 }

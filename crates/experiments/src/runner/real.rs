@@ -46,14 +46,24 @@ impl Real {
     /// The system refuses to tell of signals.
     pub fn new(launcher: Box<dyn Launcher>) -> anyhow::Result<Self> {
         let signals = Signals::listen().context("signals cannot be heard")?;
-        Ok(Real { launcher, signals, asked: None, root: HostRoot::default() })
+        Ok(Real {
+            launcher,
+            signals,
+            asked: None,
+            root: HostRoot::default(),
+        })
     }
 }
 
 impl World for Real {
     fn now(&self) -> Now {
-        let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Now { uptime: clock::uptime(), unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX) }
+        let since = clock::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        Now {
+            uptime: clock::uptime(),
+            unix_ns: i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        }
     }
 
     fn boot(&self) -> String {
@@ -69,8 +79,15 @@ impl World for Real {
             // A terminal that is closed stops nothing that runs for days.
             if let Some(name) = signal.stops() {
                 let force = self.asked.is_some();
-                let by = self.asked.take().map_or_else(|| name.to_owned(), |asked| asked.by);
-                say(if force { "ending by force" } else { "ending what runs; once more, and it is ended by force" });
+                let by = self
+                    .asked
+                    .take()
+                    .map_or_else(|| name.to_owned(), |asked| asked.by);
+                say(if force {
+                    "ending by force"
+                } else {
+                    "ending what runs; once more, and it is ended by force"
+                });
                 self.asked = Some(Asked { by, force });
             }
         }
@@ -92,7 +109,11 @@ impl World for Real {
         let looks = plan.host.busy_cpus.severity != Severity::Ignore;
         let used = faultline_isolation::host::cpu_use(&self.root).filter(|_| looks);
         let before = used.map(|used| (used, clock::uptime()));
-        while before.as_ref().is_some_and(|(_, at)| clock::uptime() < *at + PIECE) && self.asked.is_none() {
+        while before
+            .as_ref()
+            .is_some_and(|(_, at)| clock::uptime() < *at + PIECE)
+            && self.asked.is_none()
+        {
             self.wait(PIECE);
         }
         let busy = before.and_then(|(before, at)| {
@@ -101,7 +122,10 @@ impl World for Real {
         });
         let groups = self.launcher.leftovers(scope)?;
         let folder = Folder::new(&plan.folder);
-        Ok(host::remarks(&plan.host, &host::look(plan, &self.root, folder.path(), busy, groups)))
+        Ok(host::remarks(
+            &plan.host,
+            &host::look(plan, &self.root, folder.path(), busy, groups),
+        ))
     }
 
     fn clear(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Vec<String>> {
@@ -117,7 +141,11 @@ impl World for Real {
             if let Some(owner) = owner {
                 folders::hand_over(folder, owner)?;
             }
-            said.push(format!("cleared {}: {}", folder.display(), cleared_in_words(&cleared)));
+            said.push(format!(
+                "cleared {}: {}",
+                folder.display(),
+                cleared_in_words(&cleared)
+            ));
         }
         Ok(said)
     }
@@ -126,7 +154,11 @@ impl World for Real {
         let owner = owner(plan.workload.user.as_deref())?;
         let restored = folders::restore(from, &lane.ledger, lane.snapshots.as_deref(), owner)?;
         let not_copied = named("; not copied: ", &restored.left);
-        Ok(vec![format!("restored {} files, {}{not_copied}", count(restored.files), bytes(restored.bytes))])
+        Ok(vec![format!(
+            "restored {} files, {}{not_copied}",
+            count(restored.files),
+            bytes(restored.bytes)
+        )])
     }
 
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
@@ -147,7 +179,9 @@ impl World for Real {
         let mut cooled = cool::cooled(said, cold::residency(&warm));
         // Else the first run is charged for the programs, and those after it are not.
         if plan.page_cache == PageCache::DropFiles {
-            let warmed = program_files(plan).into_iter().map(|file| cool::program(&file, cold::warm_file(&file)));
+            let warmed = program_files(plan)
+                .into_iter()
+                .map(|file| cool::program(&file, cold::warm_file(&file)));
             cooled.said.extend(warmed.flatten());
         }
         Ok(cooled)
@@ -158,11 +192,19 @@ impl World for Real {
     }
 
     fn observe(&mut self, pid: u32, recording: &Path) -> Box<dyn Observer> {
-        Box::new(observer::Eyes::new(self.root.clone(), pid, recording.to_owned()))
+        Box::new(observer::Eyes::new(
+            self.root.clone(),
+            pid,
+            recording.to_owned(),
+        ))
     }
 
     fn announce(&mut self, file: &Path, targets: &[Target]) -> anyhow::Result<()> {
-        if targets.is_empty() { targets::empty(file) } else { targets::write(file, targets) }
+        if targets.is_empty() {
+            targets::empty(file)
+        } else {
+            targets::write(file, targets)
+        }
     }
 
     fn progress(&mut self, recording: &Path) -> Option<Progress> {
@@ -191,13 +233,20 @@ impl World for Real {
 /// What was deleted.
 fn cleared_in_words(cleared: &folders::Cleared) -> String {
     let kept = named("; kept ", &cleared.kept);
-    format!("{} files, {}{kept}", count(cleared.files), bytes(cleared.bytes))
+    format!(
+        "{} files, {}{kept}",
+        count(cleared.files),
+        bytes(cleared.bytes)
+    )
 }
 
 /// The first of these, each with its reason, behind `what`; nothing without any.
 fn named(what: &str, all: &[folders::KeptEntry]) -> String {
-    let named: Vec<String> =
-        all.iter().take(NAMED).map(|kept| format!("{} ({})", kept.path.display(), kept.why)).collect();
+    let named: Vec<String> = all
+        .iter()
+        .take(NAMED)
+        .map(|kept| format!("{} ({})", kept.path.display(), kept.why))
+        .collect();
     match (named.is_empty(), all.len().saturating_sub(NAMED)) {
         (true, _) => String::new(),
         (false, 0) => format!("{what}{}", named.join(", ")),
@@ -211,10 +260,20 @@ mod tests {
 
     #[test]
     fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
-        let kept = |name: &str| folders::KeptEntry { path: name.into(), why: "is a socket" };
+        let kept = |name: &str| folders::KeptEntry {
+            path: name.into(),
+            why: "is a socket",
+        };
         assert_eq!(named("; not copied: ", &[]), "");
-        assert_eq!(named("; not copied: ", &[kept("a")]), "; not copied: a (is a socket)");
+        assert_eq!(
+            named("; not copied: ", &[kept("a")]),
+            "; not copied: a (is a socket)"
+        );
         let all = ["a", "b", "c", "d", "e"].map(kept);
-        assert!(named("; kept ", &all).ends_with("c (is a socket) and 2 more"), "{}", named("; kept ", &all));
+        assert!(
+            named("; kept ", &all).ends_with("c (is a socket) and 2 more"),
+            "{}",
+            named("; kept ", &all)
+        );
     }
 }

@@ -15,7 +15,9 @@ const NO_MARK: &str = "warning: the recorder took no mark of a dwell";
 impl Runner<'_> {
     /// Begins the search of a run whose plan has one.
     pub(super) fn begin_search(&mut self, run: &mut Running) -> anyhow::Result<()> {
-        let Some(rules) = self.plan.search.clone() else { return Ok(()) };
+        let Some(rules) = self.plan.search.clone() else {
+            return Ok(());
+        };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
         let observer = self.world.observe(pid, &run.folder.join(RECORDING));
         let hard = !self.world.launcher().can().memory_high;
@@ -31,8 +33,14 @@ impl Runner<'_> {
 
     /// One look of a search; nothing where there is none, or it is over.
     pub(super) fn search(&mut self, run: &mut Running) -> Result<(), Halt> {
-        let Some(mut searching) = run.search.take() else { return Ok(()) };
-        let looked = if searching.is_over() { Ok(()) } else { self.look_and_act(run, &mut searching) };
+        let Some(mut searching) = run.search.take() else {
+            return Ok(());
+        };
+        let looked = if searching.is_over() {
+            Ok(())
+        } else {
+            self.look_and_act(run, &mut searching)
+        };
         run.search = Some(searching);
         looked
     }
@@ -54,7 +62,12 @@ impl Runner<'_> {
                 Act::Over(answer) => {
                     searching.answer = Some((*answer).clone());
                     run.why = Some((Why::TimeUp, evidence.clone()));
-                    self.write(Entry::SearchAnswer { run: number, attempt, answer }).map_err(Halt::Journal)?;
+                    self.write(Entry::SearchAnswer {
+                        run: number,
+                        attempt,
+                        answer,
+                    })
+                    .map_err(Halt::Journal)?;
                 }
             }
         }
@@ -63,7 +76,10 @@ impl Runner<'_> {
 
     /// Writes down in which dwell a validator ended by itself, if it did in one under a limit.
     pub(super) fn ends_in_search(&mut self, run: &mut Running) -> Result<(), Halt> {
-        let searching = run.search.as_mut().filter(|search| !search.is_over() && run.why.is_none());
+        let searching = run
+            .search
+            .as_mut()
+            .filter(|search| !search.is_over() && run.why.is_none());
         match searching.and_then(|searching| searching.machine.validator_ended()) {
             Some(line) => self.search_line(run, line),
             None => Ok(()),
@@ -72,13 +88,22 @@ impl Runner<'_> {
 
     fn search_line(&mut self, run: &mut Running, line: Line) -> Result<(), Halt> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
-        self.world.tell(&format!("run {number}: {}", in_words(&line)));
+        self.world
+            .tell(&format!("run {number}: {}", in_words(&line)));
         let mark = mark(&line);
-        self.write(Entry::Search { run: number, attempt, line }).map_err(Halt::Journal)?;
+        self.write(Entry::Search {
+            run: number,
+            attempt,
+            line,
+        })
+        .map_err(Halt::Journal)?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder) {
-            let refused =
-                recorder.mark(&name, kind).err().filter(|_| !run.notes.iter().any(|note| note.starts_with(NO_MARK)));
-            run.notes.extend(refused.map(|error| format!("{NO_MARK}: {error:#}")));
+            let refused = recorder
+                .mark(&name, kind)
+                .err()
+                .filter(|_| !run.notes.iter().any(|note| note.starts_with(NO_MARK)));
+            run.notes
+                .extend(refused.map(|error| format!("{NO_MARK}: {error:#}")));
         }
         Ok(())
     }
@@ -88,16 +113,28 @@ impl Runner<'_> {
 /// is told.
 pub(super) fn lift(run: &mut Running) {
     let may_hold = run.search.as_ref().is_some_and(Searching::may_hold);
-    let Some(launched) = run.launched.as_mut().filter(|_| may_hold) else { return };
+    let Some(launched) = run.launched.as_mut().filter(|_| may_hold) else {
+        return;
+    };
     if let Err(error) = relimit(&mut **launched, None) {
-        run.notes.push(format!("warning: its limit of memory could not be lifted: {error:#}"));
+        run.notes.push(format!(
+            "warning: its limit of memory could not be lifted: {error:#}"
+        ));
     }
 }
 
 /// What the recording, and whoever scrapes the recorder, is told of a dwell: a name, and what it counts as. One that
 /// was not tried is none.
 fn mark(line: &Line) -> Option<(String, &'static str)> {
-    let Line::Dwell { headroom, verdict, evidence, .. } = line else { return None };
+    let Line::Dwell {
+        headroom,
+        verdict,
+        evidence,
+        ..
+    } = line
+    else {
+        return None;
+    };
     if evidence.seconds <= 0.0 {
         return None;
     }
@@ -107,25 +144,37 @@ fn mark(line: &Line) -> Option<(String, &'static str)> {
         (Verdict::Failed, _) => ("failed", "failed"),
         (Verdict::Void, _) => ("void", "void"),
     };
-    let size = headroom.map_or("no limit".to_owned(), |bytes| format!("headroom {}", faultline_text::bytes(bytes)));
+    let size = headroom.map_or("no limit".to_owned(), |bytes| {
+        format!("headroom {}", faultline_text::bytes(bytes))
+    });
     Some((format!("{size}: {said}"), kind))
 }
 
 /// A line for whoever watches.
 fn in_words(line: &Line) -> String {
-    let size = |headroom: Option<u64>| headroom.map_or("no limit".to_owned(), faultline_text::bytes);
+    let size =
+        |headroom: Option<u64>| headroom.map_or("no limit".to_owned(), faultline_text::bytes);
     match line {
         Line::Limit { headroom, why } => match headroom {
             Some(bytes) => format!("headroom {}, {why}", faultline_text::bytes(*bytes)),
             None => format!("limit lifted: {why}"),
         },
-        Line::Dwell { headroom, verdict, evidence, .. } => {
+        Line::Dwell {
+            headroom,
+            verdict,
+            evidence,
+            ..
+        } => {
             let said = match verdict {
                 Verdict::KeptUp => "kept up",
                 Verdict::Failed => "failed",
                 Verdict::Void => "void",
             };
-            let why = if evidence.why.is_empty() { String::new() } else { format!(": {}", evidence.why.join("; ")) };
+            let why = if evidence.why.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", evidence.why.join("; "))
+            };
             format!("{}: {said}{why}", size(*headroom))
         }
     }

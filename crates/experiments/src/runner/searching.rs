@@ -25,7 +25,11 @@ impl Trouble {
     ///
     /// # Errors
     /// It has failed for too long.
-    pub(super) fn bear<T>(&mut self, now: Duration, came: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+    pub(super) fn bear<T>(
+        &mut self,
+        now: Duration,
+        came: anyhow::Result<T>,
+    ) -> anyhow::Result<Option<T>> {
         match came {
             Ok(came) => {
                 self.0 = None;
@@ -34,7 +38,11 @@ impl Trouble {
             Err(error) => {
                 let lasted = now.saturating_sub(*self.0.get_or_insert(now));
                 let said = || format!("this has failed for {}", faultline_text::time(lasted));
-                if lasted < PATIENCE { Ok(None) } else { Err(error.context(said())) }
+                if lasted < PATIENCE {
+                    Ok(None)
+                } else {
+                    Err(error.context(said()))
+                }
             }
         }
     }
@@ -55,9 +63,22 @@ pub(super) struct Searching {
 
 impl Searching {
     /// Limits are `hard` if a write into a full group fails.
-    pub(super) fn begin(plan: &Plan, rules: Search, hard: bool, observer: Box<dyn Observer>) -> anyhow::Result<Self> {
-        let machine = Machine::new(rules, at_tip(plan), hard).context("[search] cannot be searched by these rules")?;
-        Ok(Searching { machine, observer, answer: None, out_of_memory: 0, owed: None, trouble: Trouble::default() })
+    pub(super) fn begin(
+        plan: &Plan,
+        rules: Search,
+        hard: bool,
+        observer: Box<dyn Observer>,
+    ) -> anyhow::Result<Self> {
+        let machine = Machine::new(rules, at_tip(plan), hard)
+            .context("[search] cannot be searched by these rules")?;
+        Ok(Searching {
+            machine,
+            observer,
+            answer: None,
+            out_of_memory: 0,
+            owed: None,
+            trouble: Trouble::default(),
+        })
     }
 
     /// What is known at this moment, and the evidence behind it. Nothing is known while its limit is not where it
@@ -65,7 +86,11 @@ impl Searching {
     ///
     /// # Errors
     /// That has lasted for too long.
-    pub(super) fn read(&mut self, now: Duration, launched: &mut dyn Launched) -> anyhow::Result<(Reading, Evidence)> {
+    pub(super) fn read(
+        &mut self,
+        now: Duration,
+        launched: &mut dyn Launched,
+    ) -> anyhow::Result<(Reading, Evidence)> {
         let owed = self.owed.map_or(Ok(()), |bytes| relimit(launched, bytes));
         let moved = owed.is_ok();
         let asked = owed.and_then(|()| Ok(launched.evidence()?));
@@ -75,10 +100,22 @@ impl Searching {
         let Some(evidence) = self.trouble.bear(now, asked)? else {
             // Who holds the group need not answer for its files and the recording to be read.
             let seen = moved.then(|| self.observer.read(now));
-            return Ok((seen.unwrap_or(Reading { at: now, ..Reading::default() }), Evidence::default()));
+            return Ok((
+                seen.unwrap_or(Reading {
+                    at: now,
+                    ..Reading::default()
+                }),
+                Evidence::default(),
+            ));
         };
         let out_of_memory = self.is_out_of_memory(&evidence);
-        Ok((Reading { out_of_memory, ..self.observer.read(now) }, evidence))
+        Ok((
+            Reading {
+                out_of_memory,
+                ..self.observer.read(now)
+            },
+            evidence,
+        ))
     }
 
     /// Moves the limit, or tries again with the next look.
@@ -106,10 +143,16 @@ impl Searching {
 
 /// What the recorder's configuration says.
 fn at_tip(plan: &Plan) -> u64 {
-    let text = plan.recorder.config.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+    let text = plan
+        .recorder
+        .config
+        .as_ref()
+        .and_then(|file| std::fs::read_to_string(file).ok());
     let read: Option<toml::Table> = text.and_then(|text| text.parse().ok());
     let slots = read.and_then(|read| read.get("phase")?.get("at_tip_slots")?.as_integer());
-    slots.and_then(|slots| u64::try_from(slots).ok()).unwrap_or(AT_TIP)
+    slots
+        .and_then(|slots| u64::try_from(slots).ok())
+        .unwrap_or(AT_TIP)
 }
 
 /// Moves the limit and looks whether it holds. One that is higher than asked is no error: version 1 refuses to take what it
@@ -125,7 +168,12 @@ pub(super) fn relimit(launched: &mut dyn Launched, bytes: Option<u64>) -> anyhow
         (Some(_), None) => true,
     };
     let said = |limit: Option<u64>| limit.map_or("none".to_owned(), faultline_text::bytes);
-    anyhow::ensure!(holds, "its limit of memory is {} and not {}", said(held), said(bytes));
+    anyhow::ensure!(
+        holds,
+        "its limit of memory is {} and not {}",
+        said(held),
+        said(bytes)
+    );
     Ok(())
 }
 
@@ -137,14 +185,24 @@ mod tests {
 
     impl Observer for Blind {
         fn read(&mut self, at: Duration) -> Reading {
-            Reading { at, ..Reading::default() }
+            Reading {
+                at,
+                ..Reading::default()
+            }
         }
     }
 
     #[test]
     fn a_group_that_was_out_of_memory_once_is_not_for_ever() {
         let second = Duration::from_secs(1);
-        let rules = Search { from: 1 << 30, settle: second, dwell: second, width: 0.1, most: second, horizon: second };
+        let rules = Search {
+            from: 1 << 30,
+            settle: second,
+            dwell: second,
+            width: 0.1,
+            most: second,
+            horizon: second,
+        };
         let mut searching = Searching::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
         let mut evidence = Evidence::default();
         let mut seen = |name: &str, count: u64| {
@@ -169,7 +227,12 @@ mod tests {
                     [search]\nwhat = \"memory\"\nfrom = \"1G\"\n";
         let plan = crate::plan::parse(text, &file).unwrap();
         let said = at_tip(&plan);
-        assert_eq!(said, config.rsplit_once("= ").map_or(32, |(_, slots)| slots.parse().unwrap()));
+        assert_eq!(
+            said,
+            config
+                .rsplit_once("= ")
+                .map_or(32, |(_, slots)| slots.parse().unwrap())
+        );
         plan
     }
 
@@ -188,7 +251,10 @@ mod tests {
         assert!(trouble.bear(second, fails()).unwrap().is_none());
         assert!(trouble.bear(30 * second, fails()).unwrap().is_none());
         assert!(trouble.bear(30 * second, Ok(())).unwrap().is_some());
-        assert!(trouble.bear(40 * second, fails()).unwrap().is_none(), "it counts anew");
+        assert!(
+            trouble.bear(40 * second, fails()).unwrap().is_none(),
+            "it counts anew"
+        );
         let error = trouble.bear(70 * second, fails()).unwrap_err();
         assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }

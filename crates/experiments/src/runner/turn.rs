@@ -81,19 +81,36 @@ fn ask(run: &mut Running) -> anyhow::Result<Asked> {
     let evidence = launched.evidence()?;
     let killed = killed_for_memory(&evidence);
     let empty = ended.is_some() && !killed && launched.is_empty()?;
-    let recorder_ended = run.recorder.as_mut().map(|recorder| recorder.ended()).transpose()?.flatten();
-    Ok(Asked { ended, evidence, killed, recorder_ended, empty })
+    let recorder_ended = run
+        .recorder
+        .as_mut()
+        .map(|recorder| recorder.ended())
+        .transpose()?
+        .flatten();
+    Ok(Asked {
+        ended,
+        evidence,
+        killed,
+        recorder_ended,
+        empty,
+    })
 }
 
 impl Runner<'_> {
     /// Makes every run of a turn.
     pub(super) fn turn(&mut self, turn: &Turn, attempt: u32) -> Result<(), Halt> {
-        self.write(Entry::TurnBegun { turn: turn.number, attempt }).map_err(Halt::Journal)?;
+        self.write(Entry::TurnBegun {
+            turn: turn.number,
+            attempt,
+        })
+        .map_err(Halt::Journal)?;
         let mut runs = Vec::new();
         for scheduled in &turn.runs {
             runs.push(self.running(scheduled, attempt).map_err(Halt::Journal)?);
         }
-        let done = self.prepare(turn.number, &mut runs).and_then(|()| self.watch(&mut runs));
+        let done = self
+            .prepare(turn.number, &mut runs)
+            .and_then(|()| self.watch(&mut runs));
         match done {
             Ok(()) => Ok(()),
             Err(halt) => Err(self.abandon(&mut runs, halt)),
@@ -102,12 +119,20 @@ impl Runner<'_> {
 
     fn running(&self, scheduled: &Scheduled, attempt: u32) -> anyhow::Result<Running> {
         let arm = self.plan.arms.iter().find(|arm| arm.name == scheduled.arm);
-        let lane = self.plan.lanes.iter().find(|lane| lane.name == scheduled.lane);
+        let lane = self
+            .plan
+            .lanes
+            .iter()
+            .find(|lane| lane.name == scheduled.lane);
         Ok(Running {
             scheduled: scheduled.clone(),
             attempt,
-            arm: arm.with_context(|| format!("the plan has no arm {:?}", scheduled.arm))?.clone(),
-            lane: lane.with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?.clone(),
+            arm: arm
+                .with_context(|| format!("the plan has no arm {:?}", scheduled.arm))?
+                .clone(),
+            lane: lane
+                .with_context(|| format!("the plan has no lane {:?}", scheduled.lane))?
+                .clone(),
             folder: self.folder.run(scheduled, attempt),
             notes: Vec::new(),
             environment: Vec::new(),
@@ -127,7 +152,12 @@ impl Runner<'_> {
     /// What an error of one run means for the turn.
     pub(super) fn halt(&self, run: u32, error: &anyhow::Error) -> Halt {
         let why = format!("{error:#}");
-        if journal::is_full(error) || self.world.room(self.folder.path()).is_some_and(|free| free < NO_ROOM) {
+        if journal::is_full(error)
+            || self
+                .world
+                .room(self.folder.path())
+                .is_some_and(|free| free < NO_ROOM)
+        {
             return Halt::NoRoom(format!("the disk is full: {why}"));
         }
         Halt::Failed { run, why }
@@ -136,7 +166,8 @@ impl Runner<'_> {
     /// Writes down the step of one run that is taken now.
     pub(super) fn step(&mut self, run: &Running, step: Step) -> Result<(), Halt> {
         let (run, attempt) = (run.scheduled.run, run.attempt);
-        self.write(Entry::Step { run, attempt, step }).map_err(Halt::Journal)
+        self.write(Entry::Step { run, attempt, step })
+            .map_err(Halt::Journal)
     }
 
     fn prepare(&mut self, turn: u32, runs: &mut [Running]) -> Result<(), Halt> {
@@ -144,8 +175,16 @@ impl Runner<'_> {
             self.step(run, Step::Host)?;
         }
         let found = self.wait_for_the_host(runs)?;
-        runs.iter_mut().for_each(|run| run.notes.extend(found.iter().cloned()));
-        let steps = [Step::Clear, Step::Restore, Step::Cool, Step::Launch, Step::Record, Step::Begin];
+        runs.iter_mut()
+            .for_each(|run| run.notes.extend(found.iter().cloned()));
+        let steps = [
+            Step::Clear,
+            Step::Restore,
+            Step::Cool,
+            Step::Launch,
+            Step::Record,
+            Step::Begin,
+        ];
         for step in steps {
             if !self.is_planned(step) {
                 continue;
@@ -176,7 +215,9 @@ impl Runner<'_> {
     fn take(&mut self, step: Step, turn: u32, run: &mut Running) -> anyhow::Result<()> {
         let done = match (step, &self.plan.begin) {
             (Step::Clear, _) => self.world.clear(&self.plan, &run.lane)?,
-            (Step::Restore, Begin::Restore { from }) => self.world.restore(&self.plan, &run.lane, from)?,
+            (Step::Restore, Begin::Restore { from }) => {
+                self.world.restore(&self.plan, &run.lane, from)?
+            }
             (Step::Cool, _) => {
                 let cooled = self.world.cool(&self.plan, &run.lane)?;
                 run.not_cold = cooled.not_cold;
@@ -195,12 +236,22 @@ impl Runner<'_> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.world.launcher();
         let of = (&run.scheduled, run.attempt);
-        let job = job::job(&self.plan, (&run.arm, &run.lane), of, (&self.scope, &run.folder), launcher)?;
+        let job = job::job(
+            &self.plan,
+            (&run.arm, &run.lane),
+            of,
+            (&self.scope, &run.folder),
+            launcher,
+        )?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);
         run.environment = job.environment;
-        anyhow::ensure!(differences.is_empty(), "its limits do not hold: {}", differences.join("; "));
+        anyhow::ensure!(
+            differences.is_empty(),
+            "its limits do not hold: {}",
+            differences.join("; ")
+        );
         Ok(Vec::new())
     }
 
@@ -216,7 +267,12 @@ impl Runner<'_> {
             ledger: &run.lane.ledger,
         };
         let recorder = self.world.record(&order)?;
-        let target = Target::new(&self.plan.name, &run.scheduled, run.attempt, recorder.metrics());
+        let target = Target::new(
+            &self.plan.name,
+            &run.scheduled,
+            run.attempt,
+            recorder.metrics(),
+        );
         run.recorder = Some(recorder);
         self.told.insert(run.scheduled.run, target);
         self.announce();
@@ -225,24 +281,40 @@ impl Runner<'_> {
 
     fn go(&mut self, run: &mut Running) -> anyhow::Result<Vec<String>> {
         let ingest = run.recorder.as_ref().and_then(|recorder| recorder.ingest());
-        let addresses = Addresses { metrics: String::new(), ingest };
+        let addresses = Addresses {
+            metrics: String::new(),
+            ingest,
+        };
         let given = |name: &str| run.environment.iter().find(|(set, _)| set == name);
-        let variables = metrics_variables(&addresses, |name| Some(given(name)?.1.to_string_lossy().into_owned()));
+        let variables = metrics_variables(&addresses, |name| {
+            Some(given(name)?.1.to_string_lossy().into_owned())
+        });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.world.now();
         launched.go(&opening(&variables))?;
         let interval = self.plan.recorder.interval.unwrap_or(USUAL_INTERVAL);
         run.watch = Some(Watch::begin(&self.plan, interval, began));
         self.begin_search(run)?;
-        let Scheduled { run: number, arm, replicate, .. } = &run.scheduled;
-        self.world.tell(&format!("run {number}: {arm}, replicate {replicate}, has begun"));
+        let Scheduled {
+            run: number,
+            arm,
+            replicate,
+            ..
+        } = &run.scheduled;
+        self.world.tell(&format!(
+            "run {number}: {arm}, replicate {replicate}, has begun"
+        ));
         Ok(Vec::new())
     }
 
     /// Waits for the cool-down, and for a host that is fit; what there is to say about it.
     fn wait_for_the_host(&mut self, runs: &[Running]) -> Result<Vec<String>, Halt> {
         while let Some(rested) = self.rested {
-            let left = self.plan.host.cool_down.saturating_sub(self.world.now().uptime.saturating_sub(rested));
+            let left = self
+                .plan
+                .host
+                .cool_down
+                .saturating_sub(self.world.now().uptime.saturating_sub(rested));
             if left.is_zero() {
                 break;
             }
@@ -253,16 +325,28 @@ impl Runner<'_> {
         let since = self.world.now().uptime;
         loop {
             self.heed()?;
-            let found = self.world.host(&self.plan, &self.scope).map_err(|error| self.halt(first, &error))?;
+            let found = self
+                .world
+                .host(&self.plan, &self.scope)
+                .map_err(|error| self.halt(first, &error))?;
             let said = |severity: Severity| {
-                found.iter().filter(move |remark| remark.severity == severity).map(|remark| remark.what.clone())
+                found
+                    .iter()
+                    .filter(move |remark| remark.severity == severity)
+                    .map(|remark| remark.what.clone())
             };
             let patient = self.world.now().uptime.saturating_sub(since) < self.plan.host.patience;
             let refused: Vec<String> = said(Severity::Refuse).collect();
-            if patient && found.iter().any(|remark| remark.passes && remark.severity != Severity::Ignore) {
+            if patient
+                && found
+                    .iter()
+                    .any(|remark| remark.passes && remark.severity != Severity::Ignore)
+            {
                 self.world.wait(PAUSE);
             } else if refused.is_empty() {
-                return Ok(said(Severity::Warn).map(|what| format!("warning: {what}")).collect());
+                return Ok(said(Severity::Warn)
+                    .map(|what| format!("warning: {what}"))
+                    .collect());
             } else {
                 let why = format!("the host is not fit for a run: {}", refused.join("; "));
                 return Err(Halt::Failed { run: first, why });
@@ -281,7 +365,11 @@ impl Runner<'_> {
     /// Watches until every run is over. A run that ends early leaves the others running; those whose time is up are
     /// ended together.
     fn watch(&mut self, runs: &mut [Running]) -> Result<(), Halt> {
-        let pause = if self.plan.search.is_some() { searching::LOOK } else { LOOK };
+        let pause = if self.plan.search.is_some() {
+            searching::LOOK
+        } else {
+            LOOK
+        };
         let mut looked = Duration::ZERO;
         loop {
             self.heed()?;
@@ -294,12 +382,17 @@ impl Runner<'_> {
             }
             let mut time_is_up = Vec::new();
             for place in 0..runs.len() {
-                let Some(run) = runs.get_mut(place).filter(|run| !run.over) else { continue };
+                let Some(run) = runs.get_mut(place).filter(|run| !run.over) else {
+                    continue;
+                };
                 self.search(run)?;
                 if !looks && run.why.is_none() {
                     continue;
                 }
-                match self.look(run).map_err(|error| self.halt(run.scheduled.run, &error))? {
+                match self
+                    .look(run)
+                    .map_err(|error| self.halt(run.scheduled.run, &error))?
+                {
                     Found::Runs => {}
                     Found::TimeUp => time_is_up.push(place),
                     Found::Over => {
@@ -321,7 +414,13 @@ impl Runner<'_> {
     #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
         let asked = ask(run);
-        let Asked { ended, evidence, killed, recorder_ended, empty } = match run.search {
+        let Asked {
+            ended,
+            evidence,
+            killed,
+            recorder_ended,
+            empty,
+        } = match run.search {
             // Hours are not lost to a moment in which the system does not answer.
             Some(_) => match run.trouble.bear(self.world.now().uptime, asked)? {
                 Some(seen) => seen,
@@ -332,11 +431,17 @@ impl Runner<'_> {
         let watch = run.watch.as_mut().context("it was never begun")?;
         if let Some(recorder) = &mut run.recorder {
             for complaint in recorder.complaints() {
-                self.world.tell(&format!("run {}: faultlined: {complaint}", run.scheduled.run));
+                self.world.tell(&format!(
+                    "run {}: faultlined: {complaint}",
+                    run.scheduled.run
+                ));
             }
         }
         if let (Some((end, words)), false) = (recorder_ended, ended.is_some()) {
-            anyhow::bail!("faultlined ended in the middle of the run{}", with_its_words(end, &words));
+            anyhow::bail!(
+                "faultlined ended in the middle of the run{}",
+                with_its_words(end, &words)
+            );
         }
         if ended.is_some() && !killed {
             // What writes its output or the like may need a moment to see that it has ended.
@@ -349,14 +454,22 @@ impl Runner<'_> {
             // What the recording does not have yet is in the evidence.
             return Ok(Found::Over);
         }
-        let seen = self.world.progress(&run.folder.join(crate::folder::RECORDING));
+        let seen = self
+            .world
+            .progress(&run.folder.join(crate::folder::RECORDING));
         let now = self.world.now();
         let why = watch.look(now, seen.as_ref());
         let room = self.world.room(self.folder.path());
-        anyhow::ensure!(room.is_none_or(|free| free >= NO_ROOM), "the recording cannot be written");
+        anyhow::ensure!(
+            room.is_none_or(|free| free >= NO_ROOM),
+            "the recording cannot be written"
+        );
         if let Some(unheard) = watch.falls_silent() {
             let unheard = faultline_text::time(unheard);
-            self.world.tell(&format!("run {}: faultlined has recorded nothing for {unheard}", run.scheduled.run));
+            self.world.tell(&format!(
+                "run {}: faultlined has recorded nothing for {unheard}",
+                run.scheduled.run
+            ));
         }
         if let Some(silent) = watch.silent() {
             anyhow::bail!("nothing was recorded for {}", faultline_text::time(silent));

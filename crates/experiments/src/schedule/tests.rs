@@ -5,24 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 fn plan(arms: usize, replicates: u32, order: &str) -> Plan {
-    let mut text = format!("name = \"p\"\nfolder = \"/state\"\nreplicates = {replicates}\n{order}\n");
+    let mut text =
+        format!("name = \"p\"\nfolder = \"/state\"\nreplicates = {replicates}\n{order}\n");
     text += "[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"/mnt/l\"\n";
-    text.extend((0..arms).map(|arm| format!("[[arm]]\nname = \"{}\"\n", char::from(b'A' + arm as u8))));
+    text.extend(
+        (0..arms).map(|arm| format!("[[arm]]\nname = \"{}\"\n", char::from(b'A' + arm as u8))),
+    );
     parse(&text, Path::new("/p.toml")).unwrap()
 }
 
 fn concurrent(arms: usize, replicates: u32, twice: usize) -> Plan {
     let mut plan = plan(arms, replicates, "");
-    plan.concurrent = Some(Concurrent { twice, shared_device: Severity::Refuse });
+    plan.concurrent = Some(Concurrent {
+        twice,
+        shared_device: Severity::Refuse,
+    });
     let lane = plan.lanes[0].clone();
-    plan.lanes =
-        (0..=arms).map(|number| super::super::plan::Lane { name: format!("l{number}"), ..lane.clone() }).collect();
+    plan.lanes = (0..=arms)
+        .map(|number| super::super::plan::Lane {
+            name: format!("l{number}"),
+            ..lane.clone()
+        })
+        .collect();
     plan
 }
 
 /// The arms in the order in which they are run.
 fn written(arms: usize, replicates: u32, order: &str) -> String {
-    schedule(&plan(arms, replicates, order)).iter().map(|turn| turn.runs[0].arm.as_str()).collect()
+    schedule(&plan(arms, replicates, order))
+        .iter()
+        .map(|turn| turn.runs[0].arm.as_str())
+        .collect()
 }
 
 #[test]
@@ -30,34 +43,59 @@ fn orders_are_as_they_are_called() {
     assert_eq!(written(3, 3, ""), "ABCCBAABC");
     assert_eq!(written(2, 4, "order = \"abba\""), "ABBAABBA");
     assert_eq!(written(3, 4, "order = \"latin-square\""), "ABCBCACABABC");
-    assert_eq!(written(2, 2, "order = \"sequential\"\nforce_order = true"), "AABB");
+    assert_eq!(
+        written(2, 2, "order = \"sequential\"\nforce_order = true"),
+        "AABB"
+    );
 }
 
 /// A schedule that was begun must be continued by a later version, so these never change.
 #[test]
 fn a_seed_gives_the_same_order_for_ever() {
-    assert_eq!(written(5, 3, "order = \"random\"\nseed = 7"), "EBDACCADBECEDBA");
-    assert_ne!(written(5, 3, "order = \"random\"\nseed = 8"), written(5, 3, "order = \"random\"\nseed = 7"));
+    assert_eq!(
+        written(5, 3, "order = \"random\"\nseed = 7"),
+        "EBDACCADBECEDBA"
+    );
+    assert_ne!(
+        written(5, 3, "order = \"random\"\nseed = 8"),
+        written(5, 3, "order = \"random\"\nseed = 7")
+    );
     // The generator's first numbers from the seed 1234567, as published with it.
     let mut random = SplitMix64(1_234_567);
     let drawn = [random.next(), random.next(), random.next()];
-    assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+    assert_eq!(
+        drawn,
+        [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423
+        ]
+    );
 }
 
 #[test]
 fn random_orders_are_all_about_as_likely() {
     let mut seen: BTreeMap<String, u32> = BTreeMap::new();
     for seed in 0..600 {
-        *seen.entry(written(3, 1, &format!("order = \"random\"\nseed = {seed}"))).or_default() += 1;
+        *seen
+            .entry(written(3, 1, &format!("order = \"random\"\nseed = {seed}")))
+            .or_default() += 1;
     }
     assert_eq!(seen.len(), 6);
-    assert!(seen.values().all(|times| (60..140).contains(times)), "{seen:?}");
+    assert!(
+        seen.values().all(|times| (60..140).contains(times)),
+        "{seen:?}"
+    );
 }
 
 #[test]
 fn arms_of_a_turn_move_on_by_one_lane() {
-    let sits =
-        |turn: &Turn| turn.runs.iter().map(|run| format!("{}{}", run.arm, if run.second { "'" } else { "" })).collect();
+    let sits = |turn: &Turn| {
+        turn.runs
+            .iter()
+            .map(|run| format!("{}{}", run.arm, if run.second { "'" } else { "" }))
+            .collect()
+    };
     let seats: Vec<String> = schedule(&concurrent(2, 4, 0)).iter().map(sits).collect();
     assert_eq!(seats, ["ABA'", "A'AB", "BA'A", "ABA'"]);
 }

@@ -79,14 +79,17 @@ pub enum Outcome {
 
 impl Outcome {
     pub(super) fn found(interval: &Interval) -> Outcome {
-        let [low, middle, high] = [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64);
+        let [low, middle, high] =
+            [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64);
         Outcome::Found { low, middle, high }
     }
 
     /// The headroom that is enough, if one is known.
     fn enough(&self) -> Option<u64> {
         match self {
-            Outcome::Found { high: enough, .. } | Outcome::NeverFailed { lowest: enough } => Some(*enough),
+            Outcome::Found { high: enough, .. } | Outcome::NeverFailed { lowest: enough } => {
+                Some(*enough)
+            }
             _ => None,
         }
     }
@@ -101,12 +104,20 @@ impl Answer {
         horizon: Duration,
     ) -> Self {
         let (line, newest) = (growth.line(), growth.newest());
-        let settles =
-            line.zip(newest).map(|(line, (now, _))| line.slope * horizon.as_secs_f64() <= SETTLES * now as f64);
+        let settles = line
+            .zip(newest)
+            .map(|(line, (now, _))| line.slope * horizon.as_secs_f64() <= SETTLES * now as f64);
         let after = |hours: f64| -> Option<Memory> {
             let (line, (_, highest)) = (line?, newest?);
-            let unreclaimable = if settles? { highest } else { (line.at(hours * 3600.0) as u64).max(highest) };
-            Some(Memory { hours, bytes: start.max(unreclaimable).saturating_add(outcome.enough()?) })
+            let unreclaimable = if settles? {
+                highest
+            } else {
+                (line.at(hours * 3600.0) as u64).max(highest)
+            };
+            Some(Memory {
+                hours,
+                bytes: start.max(unreclaimable).saturating_add(outcome.enough()?),
+            })
         };
         let memory = match settles {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],

@@ -78,10 +78,25 @@ impl Approach {
 
     /// Takes a reading; why the limit has to be lifted, if there is one and it has.
     pub(super) fn watch(&mut self, reading: &Reading) -> Option<&'static str> {
-        keep(&mut self.unreclaimable, SECOND, reading.at, reading.unreclaimable);
-        keep(&mut self.refaults, self.window, reading.at, reading.refaults);
-        self.stalls.extend(reading.stalled.map(|stalled| (reading.at, stalled)));
-        while self.stalls.get(1).is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALLS) {
+        keep(
+            &mut self.unreclaimable,
+            SECOND,
+            reading.at,
+            reading.unreclaimable,
+        );
+        keep(
+            &mut self.refaults,
+            self.window,
+            reading.at,
+            reading.refaults,
+        );
+        self.stalls
+            .extend(reading.stalled.map(|stalled| (reading.at, stalled)));
+        while self
+            .stalls
+            .get(1)
+            .is_some_and(|(then, _)| reading.at.saturating_sub(*then) >= STALLS)
+        {
             self.stalls.pop_front();
         }
         if reading.unreclaimable.is_some() && reading.behind.is_some() || self.seen.is_none() {
@@ -91,7 +106,10 @@ impl Approach {
             self.heard = reading.at;
         }
         let least = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
-        let risen = reading.unreclaimable.zip(least).map(|(now, least)| now.saturating_sub(least));
+        let risen = reading
+            .unreclaimable
+            .zip(least)
+            .map(|(now, least)| now.saturating_sub(least));
         self.burst = self.burst.max(risen.unwrap_or(0));
         self.limit?;
         if reading.out_of_memory {
@@ -100,11 +118,21 @@ impl Approach {
             Some("it is too far behind")
         } else if self.stalled().is_some_and(|full| full > STALLED) {
             Some("it waits for memory too long")
-        } else if risen.zip(self.headroom).is_some_and(|(risen, headroom)| risen > headroom / 2) {
+        } else if risen
+            .zip(self.headroom)
+            .is_some_and(|(risen, headroom)| risen > headroom / 2)
+        {
             Some("unreclaimable memory rose by half of the headroom within a second")
-        } else if self.seen.is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND) {
+        } else if self
+            .seen
+            .is_some_and(|seen| reading.at.saturating_sub(seen) > BLIND)
+        {
             let silent = reading.at.saturating_sub(self.heard) > BLIND;
-            Some(if silent { SILENT } else { "its memory or its distance to the tip could not be read" })
+            Some(if silent {
+                SILENT
+            } else {
+                "its memory or its distance to the tip could not be read"
+            })
         } else {
             None
         }
@@ -122,14 +150,21 @@ impl Approach {
 
     /// Lowers the limit once a second at most, and raises it at every look that asks for much more; whether it is where it is to
     /// be. One that does not move is asked for again each second while something else holds, else every ten.
-    pub(super) fn step(&mut self, headroom: Option<u64>, reading: &Reading, acts: &mut Vec<Act>) -> bool {
+    pub(super) fn step(
+        &mut self,
+        headroom: Option<u64>,
+        reading: &Reading,
+        acts: &mut Vec<Act>,
+    ) -> bool {
         let Some(headroom) = headroom else {
             if self.limit.is_some() {
                 self.lift(acts);
             }
             return true;
         };
-        let (Some(unreclaimable), Some(memory)) = (reading.unreclaimable, reading.memory) else { return false };
+        let (Some(unreclaimable), Some(memory)) = (reading.unreclaimable, reading.memory) else {
+            return false;
+        };
         let target = page(unreclaimable.saturating_add(headroom));
         self.headroom = Some(headroom);
         if self.limit.is_none() {
@@ -153,7 +188,10 @@ impl Approach {
                 target.max(next)
             }
         };
-        if self.limit == Some(next) && reading.held == self.limit && reading.at.saturating_sub(self.set) < AGAIN {
+        if self.limit == Some(next)
+            && reading.held == self.limit
+            && reading.at.saturating_sub(self.set) < AGAIN
+        {
             return next == target;
         }
         self.limit = Some(next);
@@ -164,8 +202,13 @@ impl Approach {
 
     /// Whether memory is above where the limit is to be, be it on its way or refused.
     pub(super) fn is_exceeded(&self, reading: &Reading) -> bool {
-        let target = reading.unreclaimable.zip(self.headroom).map(|(held, headroom)| held.saturating_add(headroom));
-        target.zip(reading.memory).is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
+        let target = reading
+            .unreclaimable
+            .zip(self.headroom)
+            .map(|(held, headroom)| held.saturating_add(headroom));
+        target
+            .zip(reading.memory)
+            .is_some_and(|(target, memory)| memory as f64 > EXCEEDED * target as f64)
     }
 
     /// Lifts the limit; said again, it is lifted again.
@@ -180,7 +223,9 @@ impl Approach {
     /// Share of the last seconds that all tasks waited for memory, in percent.
     pub(super) fn stalled(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
-        let passed = now.checked_sub(*then).filter(|passed| *passed >= SHORTEST)?;
+        let passed = now
+            .checked_sub(*then)
+            .filter(|passed| *passed >= SHORTEST)?;
         Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
@@ -193,9 +238,17 @@ impl Approach {
 }
 
 /// Adds a value, and removes what is older than `window`.
-fn keep(values: &mut VecDeque<(Duration, u64)>, window: Duration, at: Duration, value: Option<u64>) {
+fn keep(
+    values: &mut VecDeque<(Duration, u64)>,
+    window: Duration,
+    at: Duration,
+    value: Option<u64>,
+) {
     values.extend(value.map(|value| (at, value)));
-    while values.front().is_some_and(|(then, _)| at.saturating_sub(*then) > window) {
+    while values
+        .front()
+        .is_some_and(|(then, _)| at.saturating_sub(*then) > window)
+    {
         values.pop_front();
     }
 }

@@ -59,7 +59,10 @@ pub(super) struct Dwell {
 
 impl Dwell {
     pub(super) fn begin(reading: &Reading, length: Duration) -> Self {
-        let first = Reading { replays: Vec::new(), ..reading.clone() };
+        let first = Reading {
+            replays: Vec::new(),
+            ..reading.clone()
+        };
         let mut dwell = Dwell {
             began: reading.at,
             length,
@@ -107,14 +110,24 @@ impl Dwell {
             self.end.push_back((at, behind));
         }
         let part = self.part();
-        while self.end.front().is_some_and(|(then, _)| at.saturating_sub(*then) > part) {
+        while self
+            .end
+            .front()
+            .is_some_and(|(then, _)| at.saturating_sub(*then) > part)
+        {
             self.end.pop_front();
         }
         // What was replayed before it began was under another limit.
-        let own = reading.replays.iter().filter(|slot| slot.at >= self.began && slot.us.is_finite());
+        let own = reading
+            .replays
+            .iter()
+            .filter(|slot| slot.at >= self.began && slot.us.is_finite());
         self.replay.extend(own.map(|slot| slot.us));
         self.look_at_cpus(reading, part);
-        self.last = Reading { replays: Vec::new(), ..reading.clone() };
+        self.last = Reading {
+            replays: Vec::new(),
+            ..reading.clone()
+        };
     }
 
     /// Takes how long all tasks have last waited for memory, in percent.
@@ -128,13 +141,23 @@ impl Dwell {
     }
 
     fn look_at_cpus(&mut self, reading: &Reading, part: Duration) {
-        let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else { return };
+        let (Some(waited), Some(ran)) = (reading.replay_waited, reading.replay_ran) else {
+            return;
+        };
         self.cpu.push_back((reading.at, waited, ran));
-        while self.cpu.len() > 2 && self.cpu.get(1).is_some_and(|(then, ..)| reading.at.saturating_sub(*then) >= part) {
+        while self.cpu.len() > 2
+            && self
+                .cpu
+                .get(1)
+                .is_some_and(|(then, ..)| reading.at.saturating_sub(*then) >= part)
+        {
             self.cpu.pop_front();
         }
         // What is shorter than a part says little, unless there is nothing else.
-        let first = self.cpu.front().map(|(then, ..)| reading.at.saturating_sub(*then));
+        let first = self
+            .cpu
+            .front()
+            .map(|(then, ..)| reading.at.saturating_sub(*then));
         if first.is_some_and(|span| span >= part) {
             self.waited = most(self.waited, self.share());
         }
@@ -143,8 +166,12 @@ impl Dwell {
     /// Share of the time that the threads of replay waited, over the newest part: of the time that they could run, and of the
     /// time that passed if they hardly ran. A millisecond that a thread with little to do was woken late makes nothing late.
     fn share(&self) -> Option<f64> {
-        let ((then, waited_before, ran_before), (now, waited, ran)) = (self.cpu.front()?, self.cpu.back()?);
-        let (waited, ran) = (waited.saturating_sub(*waited_before), ran.saturating_sub(*ran_before));
+        let ((then, waited_before, ran_before), (now, waited, ran)) =
+            (self.cpu.front()?, self.cpu.back()?);
+        let (waited, ran) = (
+            waited.saturating_sub(*waited_before),
+            ran.saturating_sub(*ran_before),
+        );
         let all = (waited + ran).max(now.saturating_sub(*then)).as_secs_f64();
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
@@ -162,8 +189,14 @@ impl Dwell {
     /// recovery. Not before the cluster's slots can be counted. One that is void on a busy host lasts: the host may be busy no more
     /// when it is over.
     pub(super) fn has_failed(&self, usual: &References) -> bool {
-        let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else { return false };
-        let least = if self.length >= RATE { RATE } else { self.part() };
+        let (Some(time), Some(rate)) = (usual.replay(), usual.replayed()) else {
+            return false;
+        };
+        let least = if self.length >= RATE {
+            RATE
+        } else {
+            self.part()
+        };
         if self.lasted() < least || busy(self.waited(), usual).is_some() {
             return false;
         }
@@ -191,8 +224,14 @@ impl Dwell {
             replayed: self.replay.len(),
             behind_most: self.most,
             behind_first: mean(self.beginning.0, self.beginning.1),
-            behind_last: mean(self.end.iter().map(|(_, behind)| behind).sum(), self.end.len() as u64),
-            replay_p95_us: rank.checked_sub(1).and_then(|rank| self.replay.get(rank)).copied(),
+            behind_last: mean(
+                self.end.iter().map(|(_, behind)| behind).sum(),
+                self.end.len() as u64,
+            ),
+            replay_p95_us: rank
+                .checked_sub(1)
+                .and_then(|rank| self.replay.get(rank))
+                .copied(),
             refaults: rate(self.first.refaults, self.last.refaults),
             waited: self.waited(),
             cluster: rate(self.first.tip, self.last.tip),
@@ -204,7 +243,12 @@ impl Dwell {
     }
 
     /// Of a dwell under a limit, which was lifted for the reason in `danger` if there is one.
-    pub(super) fn verdict(mut self, at_tip: u64, usual: &References, danger: Option<&str>) -> (Verdict, Evidence) {
+    pub(super) fn verdict(
+        mut self,
+        at_tip: u64,
+        usual: &References,
+        danger: Option<&str>,
+    ) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
         let mut fails: Vec<String> = danger.map(str::to_owned).into_iter().collect();
         if self.silent && danger != Some(SILENT) {
@@ -223,36 +267,58 @@ impl Dwell {
         if let (Some(now), Some(usual), true) = (evidence.cluster, usual.cluster(), long)
             && now < SLOW * usual
         {
-            void.push(format!("the cluster made {now:.2} slots a second, in the references {usual:.2}"));
+            void.push(format!(
+                "the cluster made {now:.2} slots a second, in the references {usual:.2}"
+            ));
         }
         // One that kept up on a busy host would have kept up on a quiet one.
         if !fails.is_empty() {
             void.extend(busy(evidence.waited, usual));
         } else if long
-            && usual.replayed().is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
+            && usual
+                .replayed()
+                .is_some_and(|usual| (evidence.replayed as f64) < FEW * usual * evidence.seconds)
         {
-            void.push(format!("the replay of only {} slots became known", evidence.replayed));
+            void.push(format!(
+                "the replay of only {} slots became known",
+                evidence.replayed
+            ));
         } else if f64::from(self.looks.1) > EXCEEDED * f64::from(self.looks.0) {
-            void.push("its memory was above the limit, which the kernel could not reclaim".to_owned());
+            void.push(
+                "its memory was above the limit, which the kernel could not reclaim".to_owned(),
+            );
         }
         let verdict = match (void.is_empty(), fails.is_empty()) {
             (false, _) => Verdict::Void,
             (true, true) => Verdict::KeptUp,
             (true, false) => Verdict::Failed,
         };
-        evidence.why = if verdict == Verdict::Void { void } else { fails };
+        evidence.why = if verdict == Verdict::Void {
+            void
+        } else {
+            fails
+        };
         (verdict, evidence)
     }
 
     /// Of one without a limit: it keeps up, or shows nothing.
-    pub(super) fn reference(mut self, at_tip: u64, usual: &References, danger: Option<&str>) -> (Verdict, Evidence) {
+    pub(super) fn reference(
+        mut self,
+        at_tip: u64,
+        usual: &References,
+        danger: Option<&str>,
+    ) -> (Verdict, Evidence) {
         let mut evidence = self.evidence();
         let mut void = self.unknown(&evidence);
         void.extend(danger.map(str::to_owned));
         void.extend(self.silent.then(|| SILENT.to_owned()));
         void.extend(behind(&evidence, at_tip));
         void.extend(busy(evidence.waited, usual));
-        let verdict = if void.is_empty() { Verdict::KeptUp } else { Verdict::Void };
+        let verdict = if void.is_empty() {
+            Verdict::KeptUp
+        } else {
+            Verdict::Void
+        };
         evidence.why = void;
         (verdict, evidence)
     }
@@ -261,7 +327,10 @@ impl Dwell {
     fn unknown(&self, evidence: &Evidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.gap > GAP {
-            why.push(format!("nothing was read for {:.1} s", self.gap.as_secs_f64()));
+            why.push(format!(
+                "nothing was read for {:.1} s",
+                self.gap.as_secs_f64()
+            ));
         }
         if evidence.behind_most.is_none() {
             why.push("it is not known how far behind it was".to_owned());
@@ -278,7 +347,9 @@ fn behind(evidence: &Evidence, at_tip: u64) -> Vec<String> {
     if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
         && last > first + WORSE
     {
-        why.push(format!("it was {first:.1} slots behind at the beginning and {last:.1} at the end"));
+        why.push(format!(
+            "it was {first:.1} slots behind at the beginning and {last:.1} at the end"
+        ));
     }
     why
 }

@@ -21,7 +21,13 @@ pub(super) struct Growth {
 impl Default for Growth {
     fn default() -> Self {
         let every = Duration::from_secs(1);
-        Growth { began: None, every, samples: Vec::new(), sampled: None, newest_and_highest: None }
+        Growth {
+            began: None,
+            every,
+            samples: Vec::new(),
+            sampled: None,
+            newest_and_highest: None,
+        }
     }
 }
 
@@ -34,15 +40,21 @@ pub(super) struct Line {
 
 impl Growth {
     pub(super) fn take(&mut self, reading: &Reading) {
-        let Some(bytes) = reading.unreclaimable else { return };
+        let Some(bytes) = reading.unreclaimable else {
+            return;
+        };
         let began = *self.began.get_or_insert(reading.at);
         let before = self.newest_and_highest.map_or(0, |(_, highest)| highest);
         self.newest_and_highest = Some((bytes, bytes.max(before)));
-        if self.sampled.is_some_and(|last| reading.at.saturating_sub(last) < self.every) {
+        if self
+            .sampled
+            .is_some_and(|last| reading.at.saturating_sub(last) < self.every)
+        {
             return;
         }
         self.sampled = Some(reading.at);
-        self.samples.push((reading.at.saturating_sub(began).as_secs_f64(), bytes as f64));
+        self.samples
+            .push((reading.at.saturating_sub(began).as_secs_f64(), bytes as f64));
         if self.samples.len() >= MOST {
             let mut keep = false;
             self.samples.retain(|_| {
@@ -65,11 +77,20 @@ impl Growth {
         }
         let mut slopes = Vec::new();
         for (index, (at, bytes)) in self.samples.iter().enumerate() {
-            let later = self.samples.iter().skip(index + 1).filter(|(then, _)| then > at);
+            let later = self
+                .samples
+                .iter()
+                .skip(index + 1)
+                .filter(|(then, _)| then > at);
             slopes.extend(later.map(|(then, more)| (more - bytes) / (then - at)));
         }
         let slope = median(slopes)?;
-        let base = median(self.samples.iter().map(|(at, bytes)| bytes - slope * at).collect())?;
+        let base = median(
+            self.samples
+                .iter()
+                .map(|(at, bytes)| bytes - slope * at)
+                .collect(),
+        )?;
         Some(Line { base, slope })
     }
 }

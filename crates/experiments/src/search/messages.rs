@@ -93,8 +93,19 @@ impl Line {
     /// The lower end of a range, which is not confirmed by a dwell: memory has risen by so much within a second before.
     pub(super) fn untried(headroom: u64, burst: u64, unreclaimable: Option<u64>) -> Self {
         let burst = faultline_text::bytes(burst);
-        let why = format!("not tried: unreclaimable memory has risen by {burst} within a second, half of it or more");
-        let evidence = Evidence { unreclaimable, why: vec![why], ..Evidence::default() };
-        Line::Dwell { headroom: Some(headroom), confirms: true, verdict: Verdict::Failed, evidence: Box::new(evidence) }
+        let why = format!(
+            "not tried: unreclaimable memory has risen by {burst} within a second, half of it or more"
+        );
+        let evidence = Evidence {
+            unreclaimable,
+            why: vec![why],
+            ..Evidence::default()
+        };
+        Line::Dwell {
+            headroom: Some(headroom),
+            confirms: true,
+            verdict: Verdict::Failed,
+            evidence: Box::new(evidence),
+        }
     }
 }

@@ -25,7 +25,9 @@ impl References {
     /// Slots whose replay time was known, a second; `None` if there were none.
     pub(super) fn replayed(&self) -> Option<f64> {
         self.replay()?;
-        self.median(|evidence| (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds))
+        self.median(|evidence| {
+            (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
+        })
     }
 
     pub(super) fn refaults(&self) -> Option<f64> {
@@ -42,7 +44,8 @@ impl References {
 
     /// Slots behind as usual at the end of one, rounded up.
     pub(super) fn behind(&self) -> Option<u64> {
-        self.median(|evidence| evidence.behind_last).map(|behind| behind.ceil() as u64)
+        self.median(|evidence| evidence.behind_last)
+            .map(|behind| behind.ceil() as u64)
     }
 
     /// Of the newest ones that have it; the upper one of two.

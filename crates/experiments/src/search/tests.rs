@@ -38,7 +38,13 @@ fn search(plant: &mut Plant) -> (Answer, Vec<Line>) {
 fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
     let mut all = Vec::new();
     for line in lines {
-        if let Line::Dwell { headroom, verdict, evidence, .. } = line {
+        if let Line::Dwell {
+            headroom,
+            verdict,
+            evidence,
+            ..
+        } = line
+        {
             all.push((*headroom, *verdict, &**evidence));
         }
     }
@@ -47,8 +53,16 @@ fn dwells(lines: &[Line]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
 
 #[track_caller]
 fn holds(answer: &Answer, knee: u64) {
-    let Outcome::Found { low, middle, high } = answer.outcome else { panic!("{answer:#?}") };
-    assert!(low <= knee && knee <= high, "{} to {} MiB, knee {}", low / MIB, high / MIB, knee / MIB);
+    let Outcome::Found { low, middle, high } = answer.outcome else {
+        panic!("{answer:#?}")
+    };
+    assert!(
+        low <= knee && knee <= high,
+        "{} to {} MiB, knee {}",
+        low / MIB,
+        high / MIB,
+        knee / MIB
+    );
     assert!(low <= middle && middle <= high);
     assert!((high as f64) <= 1.1 * low as f64, "{low} to {high}");
 }
@@ -62,11 +76,24 @@ fn a_knee_is_found_within_ten_percent() {
         assert_eq!(plant.killed, 0);
         let confirmed = answer.confirmed.expect("it was confirmed");
         assert!(confirmed.agrees(), "{confirmed:?}");
-        assert_eq!((answer.settles, answer.memory.len()), (Some(true), 1), "{answer:#?}");
+        assert_eq!(
+            (answer.settles, answer.memory.len()),
+            (Some(true), 1),
+            "{answer:#?}"
+        );
         let dwells = dwells(&lines);
         assert!(dwells.len() <= 75, "{}", dwells.len());
-        let references: Vec<usize> = dwells.iter().enumerate().filter(|(_, d)| d.0.is_none()).map(|(i, _)| i).collect();
-        assert_eq!(references.get(..3), Some(&[0, 1, 5][..]), "every fourth: {references:?}");
+        let references: Vec<usize> = dwells
+            .iter()
+            .enumerate()
+            .filter(|(_, d)| d.0.is_none())
+            .map(|(i, _)| i)
+            .collect();
+        assert_eq!(
+            references.get(..3),
+            Some(&[0, 1, 5][..]),
+            "every fourth: {references:?}"
+        );
     }
 }
 
@@ -76,7 +103,9 @@ fn memory_that_leaks_does_not_settle_and_the_headroom_is_found_all_the_same() {
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
     // The limit is set once a second, and is late by what leaks in between.
-    let Outcome::Found { middle, .. } = answer.outcome else { panic!("{answer:#?}") };
+    let Outcome::Found { middle, .. } = answer.outcome else {
+        panic!("{answer:#?}")
+    };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
     assert_eq!((answer.settles, plant.killed), (Some(false), 0));
     let grows = answer.grows.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
@@ -94,12 +123,18 @@ fn load_from_outside_voids_dwells_and_changes_nothing_else() {
     plant.loaded = Some((seconds(200), seconds(400)));
     let (answer, lines) = search(&mut plant);
     holds(&answer, 200 * MIB);
-    let void: Vec<_> = dwells(&lines).into_iter().filter(|(_, verdict, _)| *verdict == Verdict::Void).collect();
+    let void: Vec<_> = dwells(&lines)
+        .into_iter()
+        .filter(|(_, verdict, _)| *verdict == Verdict::Void)
+        .collect();
     assert!(void.len() >= 3, "{void:#?}");
     for (headroom, verdict, evidence) in dwells(&lines) {
         // The working set is up to half a percent above the knee.
         let low = headroom.is_some_and(|headroom| headroom < 202 * MIB);
-        assert!(verdict != Verdict::Failed || low, "{headroom:?} {evidence:#?}");
+        assert!(
+            verdict != Verdict::Failed || low,
+            "{headroom:?} {evidence:#?}"
+        );
     }
 }
 
@@ -109,10 +144,23 @@ fn load_without_end_is_inconclusive_and_never_a_failure() {
     // It begins after the references.
     plant.loaded = Some((seconds(600), seconds(100_000)));
     let (answer, lines) = search(&mut plant);
-    assert!(matches!(answer.outcome, Outcome::Inconclusive { .. }), "{answer:#?}");
+    assert!(
+        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        "{answer:#?}"
+    );
     let dwells = dwells(&lines);
-    assert!(dwells.last().is_some_and(|(_, verdict, _)| *verdict == Verdict::Void), "{dwells:#?}");
-    assert!(dwells.iter().all(|(_, verdict, _)| *verdict != Verdict::Failed), "{dwells:#?}");
+    assert!(
+        dwells
+            .last()
+            .is_some_and(|(_, verdict, _)| *verdict == Verdict::Void),
+        "{dwells:#?}"
+    );
+    assert!(
+        dwells
+            .iter()
+            .all(|(_, verdict, _)| *verdict != Verdict::Failed),
+        "{dwells:#?}"
+    );
     assert_eq!(answer.memory, []);
 }
 
@@ -129,7 +177,10 @@ fn what_kept_up_above_its_limit_shows_nothing() {
     let mut plant = Plant::new(200 * MIB, 3);
     plant.stuck = 600 * MIB;
     let (answer, lines) = search(&mut plant);
-    assert!(matches!(answer.outcome, Outcome::Inconclusive { .. }), "{answer:#?}");
+    assert!(
+        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        "{answer:#?}"
+    );
     assert!(
         dwells(&lines)
             .iter()
@@ -149,14 +200,25 @@ fn a_first_headroom_that_is_too_small_is_said() {
 fn a_validator_that_needs_no_page_cache_never_fails() {
     let mut plant = Plant::new(MIB, 6);
     let (answer, _) = search(&mut plant);
-    assert!(matches!(answer.outcome, Outcome::NeverFailed { .. }), "{answer:#?}");
+    assert!(
+        matches!(answer.outcome, Outcome::NeverFailed { .. }),
+        "{answer:#?}"
+    );
     assert_eq!(plant.killed, 0);
 }
 
 #[test]
 fn time_that_is_over_ends_it_without_a_limit() {
     let mut plant = Plant::new(200 * MIB, 7);
-    let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32, false).expect("rules");
+    let mut machine = Machine::new(
+        Search {
+            most: seconds(1000),
+            ..rules()
+        },
+        32,
+        false,
+    )
+    .expect("rules");
     let over = (0..8000).find_map(|_| {
         let acts = machine.look(&plant.read());
         acts.iter().for_each(|act| {
@@ -166,13 +228,18 @@ fn time_that_is_over_ends_it_without_a_limit() {
         });
         acts.into_iter().find(|act| matches!(act, Act::Over(_)))
     });
-    let Some(Act::Over(answer)) = over else { panic!("no end") };
+    let Some(Act::Over(answer)) = over else {
+        panic!("no end")
+    };
     assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
 }
 
 /// A machine in its first dwell under a limit, and its plant.
 fn squeezed() -> (Machine, Plant) {
-    let (mut machine, mut plant) = (Machine::new(rules(), 32, false).expect("rules"), Plant::new(200 * MIB, 8));
+    let (mut machine, mut plant) = (
+        Machine::new(rules(), 32, false).expect("rules"),
+        Plant::new(200 * MIB, 8),
+    );
     while !matches!(machine.stage, Stage::Dwelling(Aim::Probe(_), _)) {
         for act in machine.look(&plant.read()) {
             if let Act::Limit(limit) = act {
@@ -198,7 +265,15 @@ fn every_danger_lifts_the_limit_in_the_same_look() {
         danger(&mut reading);
         let acts = machine.look(&reading);
         assert_eq!(acts.first(), Some(&Act::Limit(None)), "{acts:?}");
-        let said = |act: &Act| matches!(act, Act::Line(Line::Dwell { verdict: Verdict::Failed, .. }));
+        let said = |act: &Act| {
+            matches!(
+                act,
+                Act::Line(Line::Dwell {
+                    verdict: Verdict::Failed,
+                    ..
+                })
+            )
+        };
         assert!(acts.iter().any(said), "{acts:#?}");
         assert!(matches!(machine.stage, Stage::Recovering(_)));
     }
@@ -209,7 +284,10 @@ fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
     let (mut machine, mut plant) = squeezed();
     let mut lifted = None;
     for look in 0..60 {
-        let reading = Reading { unreclaimable: None, ..plant.read() };
+        let reading = Reading {
+            unreclaimable: None,
+            ..plant.read()
+        };
         if machine.look(&reading).contains(&Act::Limit(None)) {
             lifted = Some(look);
             break;
@@ -220,7 +298,10 @@ fn a_limit_is_not_left_to_itself_where_nothing_can_be_read() {
 
 #[test]
 fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() {
-    let (mut machine, mut plant) = (Machine::new(rules(), 32, false).expect("rules"), Plant::new(200 * MIB, 9));
+    let (mut machine, mut plant) = (
+        Machine::new(rules(), 32, false).expect("rules"),
+        Plant::new(200 * MIB, 9),
+    );
     let mut last: Option<u64> = None;
     let mut lowered = 0;
     for _ in 0..4 * 2000 {
@@ -230,7 +311,10 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
             plant.limit(limit);
             match (last, limit) {
                 (None, Some(first)) => {
-                    assert!(reading.memory.is_some_and(|memory| first + 4096 > memory), "{first} {reading:?}");
+                    assert!(
+                        reading.memory.is_some_and(|memory| first + 4096 > memory),
+                        "{first} {reading:?}"
+                    );
                 }
                 (Some(before), Some(now)) => {
                     assert!(now as f64 >= 0.9399 * before as f64, "{before} to {now}");
@@ -240,7 +324,12 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
             }
             last = limit;
         }
-        assert!(plant.limit.zip(reading.unreclaimable).is_none_or(|(limit, least)| limit > least));
+        assert!(
+            plant
+                .limit
+                .zip(reading.unreclaimable)
+                .is_none_or(|(limit, least)| limit > least)
+        );
     }
     assert!(lowered > 10, "{lowered}");
 }
@@ -248,15 +337,25 @@ fn a_limit_comes_from_above_in_steps_of_at_most_six_percent_and_rises_at_once() 
 #[test]
 fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that() {
     const GIB: u64 = 1 << 30;
-    let rules = Search { from: 100 * GIB, settle: seconds(2), ..rules() };
+    let rules = Search {
+        from: 100 * GIB,
+        settle: seconds(2),
+        ..rules()
+    };
     let mut machine = Machine::new(rules, 32, false).expect("rules");
     let (mut limit, mut steps) = (None, 0);
     for look in 0..4 * 3600_u64 {
         let memory = limit.unwrap_or(400 * GIB);
         let at = Duration::from_millis(250 * look);
         let (behind, tip) = (Some(0), Some(look));
-        let reading =
-            Reading { at, unreclaimable: Some(200 * GIB), memory: Some(memory), behind, tip, ..Reading::default() };
+        let reading = Reading {
+            at,
+            unreclaimable: Some(200 * GIB),
+            memory: Some(memory),
+            behind,
+            tip,
+            ..Reading::default()
+        };
         for act in machine.look(&reading) {
             if let Act::Limit(now) = act {
                 let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
@@ -277,7 +376,10 @@ fn a_large_limit_comes_down_by_a_gibibyte_a_second_and_its_dwell_waits_for_that(
 #[test]
 fn stalls_of_a_limit_that_was_lifted_end_no_later_one() {
     let (mut machine, mut plant) = squeezed();
-    let stalled = |reading: Reading| Reading { stalled: reading.stalled.map(|before| before + seconds(9)), ..reading };
+    let stalled = |reading: Reading| Reading {
+        stalled: reading.stalled.map(|before| before + seconds(9)),
+        ..reading
+    };
     let reading = stalled(plant.read());
     assert!(machine.look(&reading).contains(&Act::Limit(None)));
     plant.limit(None);
@@ -295,7 +397,13 @@ fn the_replay_of_slots_before_a_dwell_is_not_its_own() {
         at: seconds(at),
         behind: Some(0),
         unreclaimable: Some(MIB),
-        replays: replays.iter().map(|(at, us)| Replayed { at: seconds(*at), us: *us }).collect(),
+        replays: replays
+            .iter()
+            .map(|(at, us)| Replayed {
+                at: seconds(*at),
+                us: *us,
+            })
+            .collect(),
         ..Reading::default()
     };
     let mut dwell = Dwell::begin(&reading(100, &[]), seconds(10));
@@ -312,7 +420,12 @@ fn what_the_start_needs_is_the_highest_until_it_has_stayed_at_the_tip() {
         // Near an old tip at first, then far behind, then there.
         let behind = Some(if (5..8).contains(&second) { 50 } else { 4 });
         let unreclaimable = Some((100 + second.min(20)) * MIB);
-        machine.look(&Reading { at: seconds(second), behind, unreclaimable, ..Reading::default() });
+        machine.look(&Reading {
+            at: seconds(second),
+            behind,
+            unreclaimable,
+            ..Reading::default()
+        });
     }
     assert_eq!(machine.start, 120 * MIB);
 }
@@ -325,7 +438,10 @@ fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
         unreclaimable: Some(MIB),
         replay_waited: Some(seconds(waited)),
         replay_ran: Some(seconds(at)),
-        replays: vec![Replayed { at: seconds(at), us }],
+        replays: vec![Replayed {
+            at: seconds(at),
+            us,
+        }],
         ..Reading::default()
     };
     let dwell = |waits: u64, us: f64| {
@@ -335,7 +451,11 @@ fn a_busier_host_is_seen_where_half_of_the_time_is_waited_anyway() {
     };
     let mut usual = References::default();
     // Two seconds waited for each that they ran.
-    usual.take(&dwell(2, 1000.0).reference(32, &References::default(), None).1);
+    usual.take(
+        &dwell(2, 1000.0)
+            .reference(32, &References::default(), None)
+            .1,
+    );
     let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
@@ -348,7 +468,10 @@ fn a_dwell_whose_replay_is_slow_for_good_is_not_waited_for() {
         unreclaimable: Some(MIB),
         replay_waited: Some(seconds(waited)),
         replay_ran: Some(seconds(at)),
-        replays: vec![Replayed { at: seconds(at), us }],
+        replays: vec![Replayed {
+            at: seconds(at),
+            us,
+        }],
         ..Reading::default()
     };
     let mut usual = References::default();
@@ -359,20 +482,41 @@ fn a_dwell_whose_replay_is_slow_for_good_is_not_waited_for() {
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
-        (1..=until).for_each(|at| dwell.take(&reading(at, if at <= slow { 1500.0 } else { 1000.0 }, waits * at)));
+        (1..=until).for_each(|at| {
+            dwell.take(&reading(
+                at,
+                if at <= slow { 1500.0 } else { 1000.0 },
+                waits * at,
+            ))
+        });
         (dwell.has_failed(&usual), dwell.verdict(32, &usual, None).0)
     };
     let slow = |slow: u64, until: u64| busy(slow, until, 0);
-    assert_eq!(busy(60, 100, 1), (false, Verdict::Void), "the host may be busy no more when it is over");
+    assert_eq!(
+        busy(60, 100, 1),
+        (false, Verdict::Void),
+        "the host may be busy no more when it is over"
+    );
     assert!(!slow(20, 29).0, "the cluster's slots are not known yet");
-    assert_eq!((slow(11, 60).0, slow(12, 60), slow(12, 200).1), (false, (true, Verdict::Failed), Verdict::Failed));
+    assert_eq!(
+        (slow(11, 60).0, slow(12, 60), slow(12, 200).1),
+        (false, (true, Verdict::Failed), Verdict::Failed)
+    );
     assert_eq!(slow(10, 200), (false, Verdict::KeptUp));
 }
 
 #[test]
 fn the_longest_time_counts_from_the_tip_and_a_start_may_take_as_long() {
     let over = |tip: u64| {
-        let mut machine = Machine::new(Search { most: seconds(1000), ..rules() }, 32, false).expect("rules");
+        let mut machine = Machine::new(
+            Search {
+                most: seconds(1000),
+                ..rules()
+            },
+            32,
+            false,
+        )
+        .expect("rules");
         (0..4000_u64).find(|at| {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
@@ -414,7 +558,15 @@ fn a_limit_that_is_no_danger_is_lifted_once_that_is_written_down() {
 #[test]
 fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
     let mut plant = Plant::new(20 * MIB, 11);
-    let mut machine = Machine::new(Search { from: 100 * MIB, ..rules() }, 32, true).expect("rules");
+    let mut machine = Machine::new(
+        Search {
+            from: 100 * MIB,
+            ..rules()
+        },
+        32,
+        true,
+    )
+    .expect("rules");
     let mut lines = Vec::new();
     let over = (0..4 * 9 * 3600_u64).find_map(|look| {
         // A burst of 30 MiB for a moment, now and then.
@@ -424,7 +576,10 @@ fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
         for act in machine.look(&reading) {
             match act {
                 Act::Limit(limit) => {
-                    assert!(look < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB), "{limit:?}");
+                    assert!(
+                        look < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
+                        "{limit:?}"
+                    );
                     plant.limit(limit);
                 }
                 Act::Line(line) => lines.push(line),
@@ -433,11 +588,21 @@ fn a_hard_limit_is_never_so_near_that_what_rose_before_would_fill_the_group() {
         }
         None
     });
-    let Some(Answer { outcome: Outcome::Found { low, high, .. }, .. }) = over else { panic!("{over:#?} {lines:#?}") };
+    let Some(Answer {
+        outcome: Outcome::Found { low, high, .. },
+        ..
+    }) = over
+    else {
+        panic!("{over:#?} {lines:#?}")
+    };
     assert!(low <= 60 * MIB && 60 * MIB <= high, "{low} to {high}");
     // Nothing is tried to learn what is known.
     assert!(dwells(&lines).len() < 30, "{}", dwells(&lines).len());
-    assert!(dwells(&lines).iter().any(|(_, _, evidence)| evidence.why.iter().any(|why| why.starts_with("not tried"))));
+    assert!(
+        dwells(&lines)
+            .iter()
+            .any(|(_, _, evidence)| evidence.why.iter().any(|why| why.starts_with("not tried")))
+    );
 }
 
 #[test]

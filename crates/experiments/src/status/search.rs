@@ -42,19 +42,40 @@ pub struct Dwells {
 }
 
 impl SearchStatus {
-    pub(super) fn of(rules: &Search, searched: &Searched, cut_off: usize, now: Option<Duration>) -> Self {
+    pub(super) fn of(
+        rules: &Search,
+        searched: &Searched,
+        cut_off: usize,
+        now: Option<Duration>,
+    ) -> Self {
         let mut dwells = Dwells::default();
-        let wanted = Wanted { from: rules.from as f64, width: rules.width, most: ENDLESS };
+        let wanted = Wanted {
+            from: rules.from as f64,
+            width: rules.width,
+            most: ENDLESS,
+        };
         let mut staircase = Staircase::new(wanted);
         let mut limit = (None, None);
         for (line, unix_ns) in &searched.lines {
             match line {
                 Line::Limit { headroom, .. } => limit = (*headroom, Some(*unix_ns)),
-                Line::Dwell { verdict: Verdict::Void, .. } => dwells.void += 1,
+                Line::Dwell {
+                    verdict: Verdict::Void,
+                    ..
+                } => dwells.void += 1,
                 Line::Dwell { headroom: None, .. } => dwells.references += 1,
-                Line::Dwell { headroom: Some(headroom), confirms, verdict, .. } => {
+                Line::Dwell {
+                    headroom: Some(headroom),
+                    confirms,
+                    verdict,
+                    ..
+                } => {
                     let kept_up = *verdict == Verdict::KeptUp;
-                    *(if kept_up { &mut dwells.kept_up } else { &mut dwells.failed }) += 1;
+                    *(if kept_up {
+                        &mut dwells.kept_up
+                    } else {
+                        &mut dwells.failed
+                    }) += 1;
                     match &mut staircase {
                         Some(staircase) if *confirms => staircase.also(*headroom as f64, kept_up),
                         Some(staircase) => staircase.take(*headroom as f64, kept_up),
@@ -63,13 +84,17 @@ impl SearchStatus {
                 }
             }
         }
-        let interval = staircase.filter(|_| dwells.failed > 0).map(|staircase| staircase.interval());
+        let interval = staircase
+            .filter(|_| dwells.failed > 0)
+            .map(|staircase| staircase.interval());
         let now = now.filter(|_| searched.answer.is_none());
         SearchStatus {
             dwells,
             bracket: interval.map(|interval| (interval.low as u64, interval.high as u64)),
             headroom: limit.0.filter(|_| now.is_some()),
-            seconds: now.zip(limit.1).map(|(now, since)| now.saturating_sub(since_1970(since)).as_secs()),
+            seconds: now
+                .zip(limit.1)
+                .map(|(now, since)| now.saturating_sub(since_1970(since)).as_secs()),
             cut_off,
             answer: searched.answer.clone(),
         }
@@ -89,14 +114,27 @@ impl SearchStatus {
             });
         }
         if let (Some((low, high)), None) = (self.bracket, &self.answer) {
-            all.push(format!("the least is between {} and {} so far", size(low), size(high)));
+            all.push(format!(
+                "the least is between {} and {} so far",
+                size(low),
+                size(high)
+            ));
         }
-        let Dwells { references, kept_up, failed, void } = self.dwells;
-        all.push(format!("{kept_up} kept up, {failed} failed, {void} void, {references} references"));
+        let Dwells {
+            references,
+            kept_up,
+            failed,
+            void,
+        } = self.dwells;
+        all.push(format!(
+            "{kept_up} kept up, {failed} failed, {void} void, {references} references"
+        ));
         match self.cut_off {
             0 => {}
             1 => all.push("the search before was cut off, and this one began anew".to_owned()),
-            many => all.push(format!("{many} searches before were cut off, and this one began anew")),
+            many => all.push(format!(
+                "{many} searches before were cut off, and this one began anew"
+            )),
         }
         all.join("; ")
     }
@@ -105,11 +143,17 @@ impl SearchStatus {
 fn outcome(outcome: &Outcome) -> String {
     let size = faultline_text::bytes;
     match outcome {
-        Outcome::Found { low, high, .. } => format!("the least headroom is {} to {}", size(*low), size(*high)),
+        Outcome::Found { low, high, .. } => {
+            format!("the least headroom is {} to {}", size(*low), size(*high))
+        }
         Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
         Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
-        Outcome::NeverFailed { lowest } => format!("never failed: {} of headroom was enough", size(*lowest)),
-        Outcome::OutOfTime => "out of time: give search.most more, or make dwells shorter".to_owned(),
+        Outcome::NeverFailed { lowest } => {
+            format!("never failed: {} of headroom was enough", size(*lowest))
+        }
+        Outcome::OutOfTime => {
+            "out of time: give search.most more, or make dwells shorter".to_owned()
+        }
         Outcome::Inconclusive { why } => format!("inconclusive: {why}"),
     }
 }
@@ -123,16 +167,31 @@ mod tests {
 
     fn rules() -> Search {
         let second = Duration::from_secs(1);
-        Search { from: 24 * GIB, settle: second, dwell: second, width: 0.1, most: second, horizon: second }
+        Search {
+            from: 24 * GIB,
+            settle: second,
+            dwell: second,
+            width: 0.1,
+            most: second,
+            horizon: second,
+        }
     }
 
     fn dwell(headroom: Option<u64>, verdict: Verdict) -> Line {
-        Line::Dwell { headroom, confirms: false, verdict, evidence: Box::new(Evidence::default()) }
+        Line::Dwell {
+            headroom,
+            confirms: false,
+            verdict,
+            evidence: Box::new(Evidence::default()),
+        }
     }
 
     #[test]
     fn a_search_that_goes_on_tells_its_bracket_its_headroom_and_its_verdicts() {
-        let limit = |headroom| Line::Limit { headroom, why: "to try".to_owned() };
+        let limit = |headroom| Line::Limit {
+            headroom,
+            why: "to try".to_owned(),
+        };
         let lines = [
             dwell(None, Verdict::KeptUp),
             limit(Some(24 * GIB)),
@@ -140,18 +199,33 @@ mod tests {
             dwell(Some(24 * GIB), Verdict::KeptUp),
             limit(Some(20 * GIB)),
         ];
-        let mut searched =
-            Searched { lines: lines.into_iter().map(|line| (line, 1_000_000_000)).collect(), answer: None };
+        let mut searched = Searched {
+            lines: lines
+                .into_iter()
+                .map(|line| (line, 1_000_000_000))
+                .collect(),
+            answer: None,
+        };
         let now = Some(Duration::from_secs(121));
         let status = SearchStatus::of(&rules(), &searched, 1, now);
         let expected = "headroom 20.0 GiB for 2 min 0 s; 1 kept up, 0 failed, 1 void, 1 references; the search before was cut \
                         off, and this one began anew";
         assert_eq!(status.in_words(), expected);
-        searched.lines.push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
+        searched
+            .lines
+            .push((dwell(Some(20 * GIB), Verdict::Failed), 2_000_000_000));
         let status = SearchStatus::of(&rules(), &searched, 0, now);
         let (low, high) = status.bracket.unwrap();
         assert!(low < 22 * GIB && high > 20 * GIB, "{low} {high}");
-        assert!(status.in_words().contains("; the least is between "), "{}", status.in_words());
-        assert_eq!(SearchStatus::of(&rules(), &searched, 0, None).seconds, None, "nobody works on it");
+        assert!(
+            status.in_words().contains("; the least is between "),
+            "{}",
+            status.in_words()
+        );
+        assert_eq!(
+            SearchStatus::of(&rules(), &searched, 0, None).seconds,
+            None,
+            "nobody works on it"
+        );
     }
 }

@@ -14,16 +14,26 @@ pub(super) fn page(status: &Status, now: Duration) -> String {
         format!(", about {} left (until {})", time(left), moment(end))
     });
     let (done, of, percent) = (status.done, status.of, status.percent);
-    page += &format!("progress   {done} of {of} runs, {percent:.0} %{}\n\n", left.unwrap_or_default());
+    page += &format!(
+        "progress   {done} of {of} runs, {percent:.0} %{}\n\n",
+        left.unwrap_or_default()
+    );
     let first = status.runs.first().map(|run| &run.scheduled.lane);
-    let lanes = status.runs.iter().any(|run| Some(&run.scheduled.lane) != first);
+    let lanes = status
+        .runs
+        .iter()
+        .any(|run| Some(&run.scheduled.lane) != first);
     let mut heads = vec!["turn", "run", "arm", "replicate"];
     if lanes {
         heads.push("lane");
     }
     heads.extend(["attempts", "what"]);
     let mut next = Some("next");
-    let rows = status.runs.iter().map(|run| row(run, lanes, &mut next)).collect();
+    let rows = status
+        .runs
+        .iter()
+        .map(|run| row(run, lanes, &mut next))
+        .collect();
     page + &table(&heads, rows)
 }
 
@@ -37,7 +47,10 @@ fn state(state: &State) -> String {
             )
         }
         State::Stopped { why } => format!("stopped: {why}"),
-        State::CutOff => "interrupted: its runner was killed, or the host went down; `resume` continues".to_owned(),
+        State::CutOff => {
+            "interrupted: its runner was killed, or the host went down; `resume` continues"
+                .to_owned()
+        }
         State::Finished => "finished".to_owned(),
     }
 }
@@ -54,13 +67,20 @@ fn row(run: &RunStatus, lanes: bool, next: &mut Option<&'static str>) -> Vec<Str
     if lanes {
         row.push(scheduled.lane.clone());
     }
-    row.push(if run.attempts == 0 { String::new() } else { run.attempts.to_string() });
+    row.push(if run.attempts == 0 {
+        String::new()
+    } else {
+        run.attempts.to_string()
+    });
     row.push(what(run, next));
     row
 }
 
 fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
-    let again = run.outcome.as_ref().is_some_and(|outcome| !outcome.is_result());
+    let again = run
+        .outcome
+        .as_ref()
+        .is_some_and(|outcome| !outcome.is_result());
     match (&run.outcome, run.step) {
         (Some(outcome), _) => {
             let said = Ending {
@@ -70,15 +90,26 @@ fn what(run: &RunStatus, next: &mut Option<&'static str>) -> String {
                 notes: Vec::new(),
                 stopped_unix_ns: None,
             };
-            let searched = run.search.as_ref().map(|search| format!("; {}", search.in_words()));
+            let searched = run
+                .search
+                .as_ref()
+                .map(|search| format!("; {}", search.in_words()));
             let again = if again { "; to be repeated" } else { "" };
             format!("{}{again}{}", said.in_words(), searched.unwrap_or_default())
         }
         (None, Some(step)) => {
             *next = None;
             let course = run.course.as_ref().map(|course| format!(", {course}"));
-            let searched = run.search.as_ref().map(|search| format!("; {}", search.in_words()));
-            format!("now: {}{}{}", step.in_words(), course.unwrap_or_default(), searched.unwrap_or_default())
+            let searched = run
+                .search
+                .as_ref()
+                .map(|search| format!("; {}", search.in_words()));
+            format!(
+                "now: {}{}{}",
+                step.in_words(),
+                course.unwrap_or_default(),
+                searched.unwrap_or_default()
+            )
         }
         (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
         (None, None) => next.take().unwrap_or_default().to_owned(),

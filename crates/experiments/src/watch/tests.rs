@@ -15,7 +15,10 @@ const BEGAN: u64 = 1_000;
 const EPOCH: i64 = 1_800_000_000;
 
 fn at(second: u64) -> Now {
-    Now { uptime: Duration::from_secs(BEGAN + second), unix_ns: (EPOCH + second as i64) * 1_000_000_000 }
+    Now {
+        uptime: Duration::from_secs(BEGAN + second),
+        unix_ns: (EPOCH + second as i64) * 1_000_000_000,
+    }
 }
 
 fn watch(plan: &Plan) -> Watch {
@@ -33,7 +36,11 @@ fn seen(second: u64) -> Progress {
         process: Some(1),
         phase: Some("catching_up".into()),
     };
-    Progress { last_tick: Some(tick), process: true, ..Progress::default() }
+    Progress {
+        last_tick: Some(tick),
+        process: true,
+        ..Progress::default()
+    }
 }
 
 fn executing(second: u64, since: u64, slot: u64) -> Progress {
@@ -41,7 +48,11 @@ fn executing(second: u64, since: u64, slot: u64) -> Progress {
         return seen(second);
     }
     let first_transaction_unix_ns = Some((EPOCH + since as i64) * 1_000_000_000);
-    Progress { first_transaction_unix_ns, newest_slot: Some(slot), ..seen(second) }
+    Progress {
+        first_transaction_unix_ns,
+        newest_slot: Some(slot),
+        ..seen(second)
+    }
 }
 
 /// The first second at which it decides, with the recording made by `of`.
@@ -53,34 +64,63 @@ fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Optio
 fn the_length_is_counted_from_the_first_transaction_however_late_it_is_told() {
     let plan = plan("validator", "duration = \"60s\"");
     // Executed in second 30, pushed ten seconds later.
-    let of = |second| if second < 40 { seen(second) } else { executing(second, 30, second) };
+    let of = |second| {
+        if second < 40 {
+            seen(second)
+        } else {
+            executing(second, 30, second)
+        }
+    };
     assert_eq!(decided(&mut watch(&plan), 200, of), Some((90, Why::TimeUp)));
 }
 
 #[test]
 fn a_first_transaction_with_a_wrong_time_counts_from_when_it_is_seen() {
     let plan = plan("validator", "duration = \"60s\"");
-    let old = |second| Progress { first_transaction_unix_ns: Some(5), ..executing(second, 0, second) };
-    assert_eq!(decided(&mut watch(&plan), 200, old), Some((61, Why::TimeUp)));
+    let old = |second| Progress {
+        first_transaction_unix_ns: Some(5),
+        ..executing(second, 0, second)
+    };
+    assert_eq!(
+        decided(&mut watch(&plan), 200, old),
+        Some((61, Why::TimeUp))
+    );
     let ahead = |second| Progress {
         first_transaction_unix_ns: Some((EPOCH + 500) * 1_000_000_000),
         ..executing(second, 0, second)
     };
-    assert_eq!(decided(&mut watch(&plan), 200, ahead), Some((61, Why::TimeUp)));
+    assert_eq!(
+        decided(&mut watch(&plan), 200, ahead),
+        Some((61, Why::TimeUp))
+    );
 }
 
 #[test]
 fn the_rules_end_a_run_each_at_its_time() {
-    let rules =
-        "duration = \"1h\"\nfirst_transaction_within = \"100s\"\nno_progress_for = \"50s\"\nat_tip_within = \"200s\"";
+    let rules = "duration = \"1h\"\nfirst_transaction_within = \"100s\"\nno_progress_for = \"50s\"\nat_tip_within = \"200s\"";
     let plan = plan("validator", rules);
-    assert_eq!(decided(&mut watch(&plan), 500, seen), Some((100, Why::NeverExecuted)));
+    assert_eq!(
+        decided(&mut watch(&plan), 500, seen),
+        Some((100, Why::NeverExecuted))
+    );
     let stuck = |second: u64| executing(second, 10, second.min(70));
-    assert_eq!(decided(&mut watch(&plan), 500, stuck), Some((120, Why::NoProgress)));
+    assert_eq!(
+        decided(&mut watch(&plan), 500, stuck),
+        Some((120, Why::NoProgress))
+    );
     let behind = |second: u64| executing(second, 10, second);
-    assert_eq!(decided(&mut watch(&plan), 500, behind), Some((210, Why::NotAtTip)));
-    let tip = |second: u64| Progress { at_tip: second == 150, ..executing(second, 10, second) };
-    assert_eq!(decided(&mut watch(&plan), 4000, tip), Some((3610, Why::TimeUp)));
+    assert_eq!(
+        decided(&mut watch(&plan), 500, behind),
+        Some((210, Why::NotAtTip))
+    );
+    let tip = |second: u64| Progress {
+        at_tip: second == 150,
+        ..executing(second, 10, second)
+    };
+    assert_eq!(
+        decided(&mut watch(&plan), 4000, tip),
+        Some((3610, Why::TimeUp))
+    );
 }
 
 #[test]
@@ -89,7 +129,11 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
     let plan = plan("validator", rules);
     // Nothing is written from second 70 to second 130.
     let held_up = |second: u64| {
-        let told = if (70..130).contains(&second) { 70 } else { second };
+        let told = if (70..130).contains(&second) {
+            70
+        } else {
+            second
+        };
         executing(told, 10, told)
     };
     let mut watch = watch(&plan);
@@ -97,7 +141,10 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
     assert_eq!(watch.silent(), None);
     let dead = |_| executing(300, 10, 300);
     assert_eq!(
-        (301..500).find(|second| watch.look(at(*second), Some(&dead(*second))).is_some() || watch.silent().is_some()),
+        (301..500).find(
+            |second| watch.look(at(*second), Some(&dead(*second))).is_some()
+                || watch.silent().is_some()
+        ),
         Some(420)
     );
 }
@@ -105,7 +152,10 @@ fn a_recorder_that_is_held_up_says_nothing_against_the_run() {
 #[test]
 fn a_replay_has_a_length_only() {
     let plan = plan("replay", "duration = \"500s\"");
-    assert_eq!(decided(&mut watch(&plan), 1000, seen), Some((500, Why::TimeUp)));
+    assert_eq!(
+        decided(&mut watch(&plan), 1000, seen),
+        Some((500, Why::TimeUp))
+    );
 }
 
 #[test]
@@ -121,7 +171,10 @@ fn how_far_it_has_come_is_told_in_words() {
 #[test]
 fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() {
     let after = |duration: &str, seconds: &[u64]| {
-        let plan = plan("validator", &format!("duration = \"{duration}\"\ncounted_from = \"start\""));
+        let plan = plan(
+            "validator",
+            &format!("duration = \"{duration}\"\ncounted_from = \"start\""),
+        );
         let mut watch = watch(&plan);
         for second in seconds {
             watch.look(at(*second), Some(&executing(*second, 1, *second)));
@@ -146,7 +199,13 @@ fn a_run_that_went_on_unseen_is_too_late_and_one_that_waits_for_others_is_not() 
 fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
     let plan = plan("validator", "duration = \"6s\"");
     let mut watch = watch(&plan);
-    let of = |second| if second < 40 { seen(second) } else { executing(second, 10, second) };
+    let of = |second| {
+        if second < 40 {
+            seen(second)
+        } else {
+            executing(second, 10, second)
+        }
+    };
     assert_eq!(decided(&mut watch, 200, of), Some((40, Why::TimeUp)));
     assert_eq!(watch.too_late(), None);
 }
@@ -155,8 +214,17 @@ fn a_first_transaction_that_is_told_late_makes_no_run_too_long() {
 fn a_search_ends_by_itself_and_one_without_progress_is_ended_all_the_same() {
     let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
     let (from, second) = (1 << 30, Duration::from_secs(1));
-    plan.search =
-        Some(crate::plan::Search { from, settle: second, dwell: second, width: 0.1, most: second, horizon: second });
+    plan.search = Some(crate::plan::Search {
+        from,
+        settle: second,
+        dwell: second,
+        width: 0.1,
+        most: second,
+        horizon: second,
+    });
     let of = |second: u64| executing(second, 5, second.min(100));
-    assert_eq!(decided(&mut watch(&plan), 300, of), Some((150, Why::NoProgress)));
+    assert_eq!(
+        decided(&mut watch(&plan), 300, of),
+        Some((150, Why::NoProgress))
+    );
 }

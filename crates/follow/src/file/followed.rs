@@ -23,7 +23,10 @@ pub(super) struct FileId {
 
 impl FileId {
     pub(super) fn of(metadata: &Metadata) -> Self {
-        FileId { device: metadata.dev(), inode: metadata.ino() }
+        FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        }
     }
 }
 
@@ -44,7 +47,8 @@ impl Mark {
     /// Whether `file` holds the same bytes before the same offset: it is the marked file come back, or a copy of it.
     pub(super) fn fits(&self, id: FileId, file: &File) -> bool {
         let enough = if id == self.id { 1 } else { PROOF_BYTES };
-        self.print.len() >= enough && matches!(still_there(file, self.offset, &self.print), Ok(true))
+        self.print.len() >= enough
+            && matches!(still_there(file, self.offset, &self.print), Ok(true))
     }
 }
 
@@ -76,15 +80,29 @@ pub(super) struct Followed {
 impl Followed {
     /// Follows `file` from `offset` on.
     pub(super) fn from(file: File, id: FileId, offset: u64, now: Duration) -> io::Result<Self> {
-        let length = usize::try_from(offset).unwrap_or(usize::MAX).min(PRINT_BYTES);
+        let length = usize::try_from(offset)
+            .unwrap_or(usize::MAX)
+            .min(PRINT_BYTES);
         let mut print = vec![0; length];
         file.read_exact_at(&mut print, offset.saturating_sub(length as u64))?;
         let skip_line = print.last().is_some_and(|byte| *byte != b'\n');
-        Ok(Followed { file, id, offset, print, splitter: LogSplitter::new(), skip_line, stirred: now })
+        Ok(Followed {
+            file,
+            id,
+            offset,
+            print,
+            splitter: LogSplitter::new(),
+            skip_line,
+            stirred: now,
+        })
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark { id: self.id, offset: self.offset, print: self.print.clone() }
+        Mark {
+            id: self.id,
+            offset: self.offset,
+            print: self.print.clone(),
+        }
     }
 
     /// Reads what fits into `buffer`. Looks at the bytes before the offset first, each time: a truncated file may have
@@ -105,13 +123,17 @@ impl Followed {
     pub(super) fn take(&mut self, bytes: &[u8], stretch: &mut Stretch<'_>, now: Duration) {
         self.offset += bytes.len() as u64;
         self.stirred = now;
-        let kept = bytes.get(bytes.len().saturating_sub(PRINT_BYTES)..).unwrap_or_default();
+        let kept = bytes
+            .get(bytes.len().saturating_sub(PRINT_BYTES)..)
+            .unwrap_or_default();
         let surplus = (self.print.len() + kept.len()).saturating_sub(PRINT_BYTES);
         self.print.drain(..surplus.min(self.print.len()));
         self.print.extend_from_slice(kept);
         let mut text = bytes;
         if self.skip_line {
-            let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else { return };
+            let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else {
+                return;
+            };
             self.skip_line = false;
             text = bytes.get(newline + 1..).unwrap_or_default();
         }
@@ -132,7 +154,9 @@ impl Followed {
 
     /// Whether it was deleted.
     pub(super) fn is_unlinked(&self) -> bool {
-        self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+        self.file
+            .metadata()
+            .is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
     /// Whether anything was ever written to it.
@@ -144,7 +168,9 @@ impl Followed {
 /// Whether `print` still stands before `offset`. False if the file is shorter.
 fn still_there(file: &File, offset: u64, print: &[u8]) -> io::Result<bool> {
     let mut there = [0; PRINT_BYTES];
-    let Some(there) = there.get_mut(..print.len()) else { return Ok(false) };
+    let Some(there) = there.get_mut(..print.len()) else {
+        return Ok(false);
+    };
     match file.read_exact_at(there, offset.saturating_sub(print.len() as u64)) {
         Ok(()) => Ok(there == print),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),

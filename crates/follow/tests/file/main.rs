@@ -1,5 +1,10 @@
 //! The follower of a file, over every rotation: each line comes once.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod model;
 mod probe;
@@ -39,8 +44,13 @@ fn nothing(_: &Path) {}
 
 #[test]
 fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
-    let mut rig =
-        Rig::over(|path| fs::write(path, format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half")).unwrap());
+    let mut rig = Rig::over(|path| {
+        fs::write(
+            path,
+            format!("{}{}", numbered(7), "[2025 INFO x] datapoint: half"),
+        )
+        .unwrap()
+    });
     let mut file = append(&rig.path("log"));
     file.write_all(b" datapoint: numbered value=8i\n").unwrap();
     rig.write(&mut file, 3);
@@ -62,7 +72,10 @@ fn a_file_that_appears_later_is_read_from_its_beginning() {
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
     let status = rig.tail.view().status();
-    assert_eq!((status.records, status.bytes), (3, fs::metadata(rig.path("log")).unwrap().len()));
+    assert_eq!(
+        (status.records, status.bytes),
+        (3, fs::metadata(rig.path("log")).unwrap().len())
+    );
     assert!(status.last_line.is_some());
 }
 
@@ -96,14 +109,21 @@ fn a_line_is_handed_on_once_it_is_complete() {
 fn a_string_over_several_lines_is_one_datapoint() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
-    file.write_all(b"[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one\n").unwrap();
+    file.write_all(
+        b"[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one\n",
+    )
+    .unwrap();
     rig.look();
     assert_eq!(rig.probe.count(), 0);
-    file.write_all(b"    two\n    three\" program=\"validator\"\n").unwrap();
+    file.write_all(b"    two\n    three\" program=\"validator\"\n")
+        .unwrap();
     rig.look();
     let seen = rig.probe.seen();
     assert_eq!(seen.len(), 1);
-    assert!(seen[0].ends_with("message=\"one\ntwo\nthree\" program=\"validator\""), "{seen:?}");
+    assert!(
+        seen[0].ends_with("message=\"one\ntwo\nthree\" program=\"validator\""),
+        "{seen:?}"
+    );
 }
 
 #[test]
@@ -164,7 +184,11 @@ fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
     rig.look_after(Duration::from_secs(10));
     assert_eq!(rig.status(), Some(Status::Gone));
     rig.look_after(Duration::from_secs(60));
-    assert_eq!(rig.tail.files(), 0, "the space of the deleted file is not freed");
+    assert_eq!(
+        rig.tail.files(),
+        0,
+        "the space of the deleted file is not freed"
+    );
     drop(file);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 2);
@@ -191,7 +215,8 @@ fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_o
 fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
-    file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1").unwrap();
+    file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1")
+        .unwrap();
     rig.look();
     file.set_len(0).unwrap();
     rig.write(&mut file, 1);
@@ -234,7 +259,8 @@ fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
 #[test]
 fn a_file_that_may_not_be_read_is_forbidden() {
     // Write-only even for root.
-    let link = |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
+    let link =
+        |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
     let mut rig = Rig::over(link);
     rig.look();
     let problem = rig.problem().unwrap();
@@ -248,11 +274,21 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
     rig.look();
     let problem = rig.problem().unwrap();
     assert_eq!(problem.status, Status::Broken);
-    assert!(problem.what.ends_with("log: a directory, not a file"), "{problem}");
+    assert!(
+        problem.what.ends_with("log: a directory, not a file"),
+        "{problem}"
+    );
     fs::remove_dir(rig.path("log")).unwrap();
 
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
-    rustix::fs::mknodat(rustix::fs::CWD, rig.path("log"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        rig.path("log"),
+        rustix::fs::FileType::Fifo,
+        mode,
+        0,
+    )
+    .unwrap();
     rig.look();
     assert_eq!(rig.status(), Some(Status::Broken));
     fs::remove_file(rig.path("log")).unwrap();
@@ -267,10 +303,14 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
 fn the_step_of_a_start_is_told() {
     let mut rig = Rig::over(nothing);
     assert_eq!(rig.tail.view().progress(), None);
-    let text = "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
+    let text =
+        "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
     append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
     rig.look();
-    assert_eq!(rig.tail.view().progress().unwrap().progress, Progress::Replaying { slot: 77 });
+    assert_eq!(
+        rig.tail.view().progress().unwrap().progress,
+        Progress::Replaying { slot: 77 }
+    );
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -290,7 +330,10 @@ fn step() -> impl Strategy<Value = Step> {
 fn cases() -> ProptestConfig {
     let asked = std::env::var_os("PROPTEST_CASES").is_some();
     let usual = ProptestConfig::default();
-    ProptestConfig { cases: if asked { usual.cases } else { 100 }, ..usual }
+    ProptestConfig {
+        cases: if asked { usual.cases } else { 100 },
+        ..usual
+    }
 }
 
 proptest! {

@@ -34,9 +34,19 @@ impl<D: AsRef<Path>> Rig<D> {
     /// A follower of `log` in this folder.
     pub(crate) fn new(dir: D) -> Self {
         let probe = Probe::default();
-        let began = Stamp { uptime: Duration::ZERO, unix: wall_clock() };
+        let began = Stamp {
+            uptime: Duration::ZERO,
+            unix: wall_clock(),
+        };
         let tail = Follower::open(&dir.as_ref().join("log"), probe.records(), began);
-        Rig { dir, probe, tail, uptime: Duration::ZERO, ahead: Duration::ZERO, written: 0 }
+        Rig {
+            dir,
+            probe,
+            tail,
+            uptime: Duration::ZERO,
+            ahead: Duration::ZERO,
+            written: 0,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -45,7 +55,10 @@ impl<D: AsRef<Path>> Rig<D> {
 
     pub(crate) fn look_after(&mut self, wait: Duration) {
         self.uptime += wait;
-        let now = Stamp { uptime: self.uptime, unix: wall_clock() + self.ahead };
+        let now = Stamp {
+            uptime: self.uptime,
+            unix: wall_clock() + self.ahead,
+        };
         while self.tail.look(now) == Left::More {}
     }
 
@@ -67,7 +80,10 @@ impl<D: AsRef<Path>> Rig<D> {
 }
 
 /// Since 1970.
-#[expect(clippy::disallowed_methods, reason = "the kernel stamps the files of the model with this clock")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel stamps the files of the model with this clock"
+)]
 fn wall_clock() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
@@ -110,7 +126,9 @@ impl Step {
         match what % 17 {
             0..=3 => Step::Lines(u64::from(how % 40) + 1),
             4 | 5 => Step::Half,
-            6..=8 => Step::Rename { create: how % 2 == 0 },
+            6..=8 => Step::Rename {
+                create: how % 2 == 0,
+            },
             9..=11 => Step::Reopen,
             12 => Step::Delete,
             13 | 14 => Step::CopyTruncate,
@@ -136,7 +154,13 @@ impl<D: AsRef<Path>> Model<D> {
     pub fn new(folder: D) -> Self {
         let rig = Rig::new(folder);
         let file = append(&rig.path("log"));
-        Model { rig, file, half: None, rotations: 0, pending: 0 }
+        Model {
+            rig,
+            file,
+            half: None,
+            rotations: 0,
+            pending: 0,
+        }
     }
 
     /// Takes one step.

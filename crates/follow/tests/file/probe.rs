@@ -45,7 +45,15 @@ impl Probe {
         let seen = self.0.lock().unwrap();
         seen.records
             .iter()
-            .filter_map(|record| record.split_once(" value=")?.1.split_once('i')?.0.parse().ok())
+            .filter_map(|record| {
+                record
+                    .split_once(" value=")?
+                    .1
+                    .split_once('i')?
+                    .0
+                    .parse()
+                    .ok()
+            })
             .collect()
     }
 
@@ -62,7 +70,13 @@ impl Inlet for Probe {
     }
 
     fn record(&mut self, record: &str) {
-        self.0.lock().unwrap().open.as_mut().expect("a stretch was begun").push(record.to_owned());
+        self.0
+            .lock()
+            .unwrap()
+            .open
+            .as_mut()
+            .expect("a stretch was begun")
+            .push(record.to_owned());
     }
 
     fn bad(&mut self) {
@@ -85,5 +99,9 @@ pub fn numbered(number: u64) -> String {
 
 /// The file at `path`, new or appended to.
 pub fn append(path: &Path) -> File {
-    OpenOptions::new().append(true).create(true).open(path).unwrap()
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .unwrap()
 }

@@ -44,17 +44,30 @@ impl Batch {
                 _ => format!("{PROGRAM}: {error}"),
             })
         })?;
-        parse(&told)
-            .map_err(|line| Error::Refused(format!("{PROGRAM} says {line:?} where a number of pages was expected")))
+        parse(&told).map_err(|line| {
+            Error::Refused(format!(
+                "{PROGRAM} says {line:?} where a number of pages was expected"
+            ))
+        })
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "it reads and ends at once; it is none of the programs of a run")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it reads and ends at once; it is none of the programs of a run"
+)]
 fn run(paths: &[PathBuf]) -> io::Result<String> {
     let options = ["--raw", "--noheadings", "--output", "PAGES"].map(OsString::from);
-    let arguments = options.iter().map(OsString::as_os_str).chain([OsStr::new("--")]);
+    let arguments = options
+        .iter()
+        .map(OsString::as_os_str)
+        .chain([OsStr::new("--")]);
     let mut command = Command::new(PROGRAM);
-    command.args(arguments).args(paths).env("LC_ALL", "C").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .args(paths)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null());
     // It fails when one file has gone meanwhile, and tells of the others.
     Ok(String::from_utf8_lossy(&command.output()?.stdout).into_owned())
 }
@@ -62,9 +75,11 @@ fn run(paths: &[PathBuf]) -> io::Result<String> {
 /// The sum, and the lines it was made of.
 fn parse(text: &str) -> Result<(u64, u64), String> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.try_fold((0_u64, 0), |(pages, files), line| match line.parse::<u64>() {
-        Ok(number) => Ok((pages.saturating_add(number), files + 1)),
-        Err(_) => Err(line.chars().take(80).collect()),
+    lines.try_fold((0_u64, 0), |(pages, files), line| {
+        match line.parse::<u64>() {
+            Ok(number) => Ok((pages.saturating_add(number), files + 1)),
+            Err(_) => Err(line.chars().take(80).collect()),
+        }
     })
 }
 
@@ -82,7 +97,9 @@ mod tests {
     #[test]
     fn a_batch_is_full_before_the_kernel_would_refuse_it() {
         let mut batch = Batch::default();
-        let added = (0..100_000).take_while(|number| !batch.add(format!("/mnt/ledger/{number:08}").into())).count();
+        let added = (0..100_000)
+            .take_while(|number| !batch.add(format!("/mnt/ledger/{number:08}").into()))
+            .count();
         assert!((5_000..50_000).contains(&added), "{added}");
     }
 }

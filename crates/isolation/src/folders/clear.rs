@@ -62,8 +62,15 @@ pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
 fn ready(folder: &Path, root: &HostRoot) -> Result<Folder, Error> {
     let users = guard::users(root, folder);
     if let Some(first) = users.first() {
-        let more = if users.len() > 1 { format!(", and {} more processes", users.len() - 1) } else { String::new() };
-        return Err(Error::Refused(format!("{} is in use: {first}{more}; end it first", folder.display())));
+        let more = if users.len() > 1 {
+            format!(", and {} more processes", users.len() - 1)
+        } else {
+            String::new()
+        };
+        return Err(Error::Refused(format!(
+            "{} is in use: {first}{more}; end it first",
+            folder.display()
+        )));
     }
     marker::open_marked(folder)
 }
@@ -79,7 +86,12 @@ struct Walk {
 
 impl Walk {
     fn new(really: bool, lists: usize) -> Self {
-        Walk { really, lists, cleared: Cleared::default(), locks: Vec::new() }
+        Walk {
+            really,
+            lists,
+            cleared: Cleared::default(),
+            locks: Vec::new(),
+        }
     }
 
     fn all(mut self, top: &Folder) -> Result<Self, Error> {
@@ -93,11 +105,14 @@ impl Walk {
         }
         for name in folder.names()? {
             let stays = name.as_c_str() == guard::LOCK
-                || (depth == 0 && [marker::NAME, marker::LOST_AND_FOUND].contains(&name.as_c_str()));
+                || (depth == 0
+                    && [marker::NAME, marker::LOST_AND_FOUND].contains(&name.as_c_str()));
             if stays {
                 continue;
             }
-            let Some(stat) = folder.stat(&name)? else { continue };
+            let Some(stat) = folder.stat(&name)? else {
+                continue;
+            };
             match kind(&stat) {
                 FileType::Directory => self.below(folder, &name, depth + 1)?,
                 _ => self.file(folder, &name, &stat)?,
@@ -113,7 +128,9 @@ impl Walk {
         let below = match folder.enter(name)? {
             Entered::Open(below) => below,
             Entered::Elsewhere => return self.keep(folder, name, ELSEWHERE),
-            Entered::Changed => return self.keep(folder, name, "it changed while it was looked at"),
+            Entered::Changed => {
+                return self.keep(folder, name, "it changed while it was looked at");
+            }
         };
         if marker::has_name(&below)? {
             return self.keep(folder, name, "a folder of experiments of its own");
@@ -127,7 +144,9 @@ impl Walk {
         match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It holds what was kept, which has been told.
-            Err(Errno::NOTEMPTY | Errno::EXIST) if locked || self.cleared.kept.len() > kept => Ok(()),
+            Err(Errno::NOTEMPTY | Errno::EXIST) if locked || self.cleared.kept.len() > kept => {
+                Ok(())
+            }
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
                 self.keep(folder, name, "something came while it was cleared")
             }
@@ -144,7 +163,9 @@ impl Walk {
             match rustix::fs::unlinkat(folder.fd(), name, AtFlags::empty()) {
                 Ok(()) => {}
                 Err(Errno::NOENT) => return Ok(()),
-                Err(Errno::ISDIR) => return self.keep(folder, name, "it changed while it was looked at"),
+                Err(Errno::ISDIR) => {
+                    return self.keep(folder, name, "it changed while it was looked at");
+                }
                 Err(Errno::BUSY) => return self.keep(folder, name, ELSEWHERE),
                 Err(errno) => return Err(failed(&folder.join(name), errno)),
             }
@@ -157,9 +178,15 @@ impl Walk {
         Ok(())
     }
 
-    #[expect(clippy::unnecessary_wraps, reason = "the end of functions that return it")]
+    #[expect(
+        clippy::unnecessary_wraps,
+        reason = "the end of functions that return it"
+    )]
     fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<(), Error> {
-        self.cleared.kept.push(KeptEntry { path: folder.join(name), why });
+        self.cleared.kept.push(KeptEntry {
+            path: folder.join(name),
+            why,
+        });
         Ok(())
     }
 }

@@ -17,7 +17,11 @@ const NUMBERS: usize = 64;
 ///
 /// # Errors
 /// A small file cannot be read, so that it is not known whether it is a keypair.
-pub(super) fn reason(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'static str>, Error> {
+pub(super) fn reason(
+    folder: &Folder,
+    name: &CStr,
+    stat: &Stat,
+) -> Result<Option<&'static str>, Error> {
     if let Some(why) = by_name(name.to_bytes()) {
         return Ok(Some(why));
     }
@@ -25,10 +29,15 @@ pub(super) fn reason(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option
     if kind(stat) != FileType::RegularFile || !small {
         return Ok(None);
     }
-    let Entered::Open((file, _)) = folder.file(name)? else { return Ok(None) };
+    let Entered::Open((file, _)) = folder.file(name)? else {
+        return Ok(None);
+    };
     let mut text = Vec::new();
     let read = File::from(file).take(MOST).read_to_end(&mut text);
-    read.map_err(|source| Error::File { path: folder.join(name), source })?;
+    read.map_err(|source| Error::File {
+        path: folder.join(name),
+        source,
+    })?;
     Ok(is_keypair(&text).then_some("a keypair"))
 }
 

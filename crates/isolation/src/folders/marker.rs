@@ -121,13 +121,20 @@ fn look(folder: &Folder) -> Result<bool, Error> {
             path.display()
         ))
     };
-    let Entered::Open((file, _)) = folder.file(NAME)? else { return Err(wrong("it is not a file")) };
+    let Entered::Open((file, _)) = folder.file(NAME)? else {
+        return Err(wrong("it is not a file"));
+    };
     let mut text = Vec::new();
     let read = File::from(file).take(MOST).read_to_end(&mut text);
-    read.map_err(|source| Error::File { path: path.clone(), source })?;
+    read.map_err(|source| Error::File {
+        path: path.clone(),
+        source,
+    })?;
     match serde_json::from_slice::<Marker>(&text) {
         Ok(marker) if marker.kind != KIND => Err(wrong("it is of something else")),
-        Ok(marker) if marker.inode != folder.inode() => Err(wrong("it was copied here from another folder")),
+        Ok(marker) if marker.inode != folder.inode() => {
+            Err(wrong("it was copied here from another folder"))
+        }
         Ok(_) => Ok(true),
         Err(_) => Err(wrong("its text is damaged")),
     }
@@ -135,9 +142,19 @@ fn look(folder: &Folder) -> Result<bool, Error> {
 
 fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
     let names = folder.names()?;
-    let others = || names.iter().filter(|name| ![NAME, LOST_AND_FOUND].contains(&name.as_c_str()));
-    let Some(first) = others().next() else { return Ok(()) };
-    let (shown, first, count) = (folder.path().display(), first.to_string_lossy(), others().count());
+    let others = || {
+        names
+            .iter()
+            .filter(|name| ![NAME, LOST_AND_FOUND].contains(&name.as_c_str()))
+    };
+    let Some(first) = others().next() else {
+        return Ok(());
+    };
+    let (shown, first, count) = (
+        folder.path().display(),
+        first.to_string_lossy(),
+        others().count(),
+    );
     Err(Error::Refused(format!(
         "{shown} is not empty ({first:?} and {} more): a marked folder is cleared before each run. Use a folder that is empty or does not exist yet",
         count - 1
@@ -146,17 +163,26 @@ fn refuse_unless_empty(folder: &Folder) -> Result<(), Error> {
 
 fn write(folder: &Folder, now: Duration) -> Result<(), Error> {
     let path = folder.join(NAME);
-    let wrong = |source| Error::File { path: path.clone(), source };
-    let marker =
-        Marker { kind: KIND.to_owned(), about: ABOUT.to_owned(), created_unix: now.as_secs(), inode: folder.inode() };
+    let wrong = |source| Error::File {
+        path: path.clone(),
+        source,
+    };
+    let marker = Marker {
+        kind: KIND.to_owned(),
+        about: ABOUT.to_owned(),
+        created_unix: now.as_secs(),
+        inode: folder.inode(),
+    };
     let mut text = serde_json::to_vec_pretty(&marker).map_err(|error| wrong(error.into()))?;
     text.push(b'\n');
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder.fd(), NAME, flags, Mode::from_raw_mode(0o644));
     let mut file = File::from(file.map_err(|errno| wrong(errno.into()))?);
     let written = file.write_all(&text).and_then(|()| file.sync_all());
-    written.and_then(|()| Ok(rustix::fs::fsync(folder.fd())?)).map_err(|error| {
-        let _ = rustix::fs::unlinkat(folder.fd(), NAME, AtFlags::empty());
-        wrong(error)
-    })
+    written
+        .and_then(|()| Ok(rustix::fs::fsync(folder.fd())?))
+        .map_err(|error| {
+            let _ = rustix::fs::unlinkat(folder.fd(), NAME, AtFlags::empty());
+            wrong(error)
+        })
 }

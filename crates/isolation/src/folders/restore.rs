@@ -79,7 +79,12 @@ pub fn hand_over(folder: &Path, owner: Owner) -> Result<(), Error> {
 /// # Errors
 /// A folder is not marked, there is not enough room, something is there already that is neither keypair nor tower file, a
 /// link leads out of `from`, a file changed meanwhile, or the file system refuses.
-pub fn restore(from: &Path, ledger: &Path, snapshots: Option<&Path>, owner: Option<Owner>) -> Result<Restored, Error> {
+pub fn restore(
+    from: &Path,
+    ledger: &Path,
+    snapshots: Option<&Path>,
+    owner: Option<Owner>,
+) -> Result<Restored, Error> {
     let source = Folder::open(from)?;
     let mut measured = Source::default();
     count(&source, 0, &mut measured)?;
@@ -87,7 +92,11 @@ pub fn restore(from: &Path, ledger: &Path, snapshots: Option<&Path>, owner: Opti
     let snapshots = snapshots.map(marker::open_marked).transpose()?;
     apart(&source, &ledger)?;
     enough_room(&source, &measured, &ledger, snapshots.as_ref())?;
-    let mut work = Work { snapshots: snapshots.as_ref(), owner, restored: Restored::default() };
+    let mut work = Work {
+        snapshots: snapshots.as_ref(),
+        owner,
+        restored: Restored::default(),
+    };
     work.folder(&source, &ledger, 0)?;
     for folder in [Some(&ledger), snapshots.as_ref()].into_iter().flatten() {
         if let Some(owner) = owner {
@@ -100,21 +109,36 @@ pub fn restore(from: &Path, ledger: &Path, snapshots: Option<&Path>, owner: Opti
 
 /// What is copied into itself has no end.
 fn apart(source: &Folder, ledger: &Folder) -> Result<(), Error> {
-    let real = |folder: &Folder| folder.path().canonicalize().unwrap_or_else(|_| folder.path().to_owned());
+    let real = |folder: &Folder| {
+        folder
+            .path()
+            .canonicalize()
+            .unwrap_or_else(|_| folder.path().to_owned())
+    };
     let (from, to) = (real(source), real(ledger));
     if from.starts_with(&to) || to.starts_with(&from) {
-        let words = format!("{} and {} lie in one another: keep it elsewhere", from.display(), to.display());
+        let words = format!(
+            "{} and {} lie in one another: keep it elsewhere",
+            from.display(),
+            to.display()
+        );
         return Err(Error::Refused(words));
     }
     Ok(())
 }
 
-fn enough_room(from: &Folder, what: &Source, ledger: &Folder, snapshots: Option<&Folder>) -> Result<(), Error> {
+fn enough_room(
+    from: &Folder,
+    what: &Source,
+    ledger: &Folder,
+    snapshots: Option<&Folder>,
+) -> Result<(), Error> {
     let apart = snapshots.filter(|folder| folder.device() != ledger.device());
     let archives = if apart.is_some() { what.archives } else { 0 };
     for (folder, bytes) in [(Some(ledger), what.bytes - archives), (apart, archives)] {
         let Some(folder) = folder else { continue };
-        let told = rustix::fs::fstatvfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
+        let told =
+            rustix::fs::fstatvfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
         let free = told.f_bavail.saturating_mul(told.f_frsize);
         if free < bytes && !copy::can_clone(from, folder) {
             let (shown, from) = (folder.path().display(), from.path().display());
@@ -128,7 +152,9 @@ fn enough_room(from: &Folder, what: &Source, ledger: &Folder, snapshots: Option<
 
 fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error> {
     for name in names(folder, depth)? {
-        let Some(stat) = folder.stat(&name)? else { continue };
+        let Some(stat) = folder.stat(&name)? else {
+            continue;
+        };
         match kind(&stat) {
             FileType::Directory => count(&below(folder, &name, depth)?, depth + 1, source)?,
             FileType::RegularFile => {
@@ -139,7 +165,10 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
                 }
             }
             FileType::Symlink => drop(link(folder, &name, depth)?),
-            _ => source.left.push(KeptEntry { path: folder.join(&name), why: "neither file nor folder" }),
+            _ => source.left.push(KeptEntry {
+                path: folder.join(&name),
+                why: "neither file nor folder",
+            }),
         }
     }
     Ok(())
@@ -149,19 +178,32 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
 fn names(folder: &Folder, depth: usize) -> Result<Vec<CString>, Error> {
     let own = |name: &CString| {
         let name = name.as_c_str();
-        name == marker::NAME || name == guard::LOCK || (depth == 0 && name == marker::LOST_AND_FOUND)
+        name == marker::NAME
+            || name == guard::LOCK
+            || (depth == 0 && name == marker::LOST_AND_FOUND)
     };
-    Ok(folder.names()?.into_iter().filter(|name| !own(name)).collect())
+    Ok(folder
+        .names()?
+        .into_iter()
+        .filter(|name| !own(name))
+        .collect())
 }
 
 fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
-    let refused = |why: &str| Err(Error::Refused(format!("{} cannot be copied: {why}", folder.join(name).display())));
+    let refused = |why: &str| {
+        Err(Error::Refused(format!(
+            "{} cannot be copied: {why}",
+            folder.join(name).display()
+        )))
+    };
     if depth >= DEEPEST {
         return refused("it is nested too deep");
     }
     match folder.enter(name)? {
         Entered::Open(below) => Ok(below),
-        Entered::Elsewhere => refused("it is another file system, or mounted there; keep a plain folder"),
+        Entered::Elsewhere => {
+            refused("it is another file system, or mounted there; keep a plain folder")
+        }
         Entered::Changed => refused("it changed meanwhile"),
     }
 }
@@ -169,7 +211,8 @@ fn below(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder, Error> {
 /// Where a link leads, if that is inside: a run that could change what it leads to would not leave the next one equal.
 fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
     let path = folder.join(name);
-    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new()).map_err(|errno| failed(&path, errno))?;
+    let target = rustix::fs::readlinkat(folder.fd(), name, Vec::new())
+        .map_err(|errno| failed(&path, errno))?;
     let mut level = Some(depth);
     for part in Path::new(os(&target)).components() {
         level = match part {
@@ -192,7 +235,8 @@ fn link(folder: &Folder, name: &CStr, depth: usize) -> Result<CString, Error> {
 /// By the names that validators give: `snapshot-SLOT-HASH.tar.zst`, `incremental-snapshot-BASE-SLOT-HASH.tar.zst`.
 fn is_archive(name: &CStr) -> bool {
     let name = name.to_string_lossy();
-    (name.starts_with("snapshot-") || name.starts_with("incremental-snapshot-")) && name.contains(".tar")
+    (name.starts_with("snapshot-") || name.starts_with("incremental-snapshot-"))
+        && name.contains(".tar")
 }
 
 fn hand(folder: &Folder, owner: Owner) -> Result<(), Error> {
@@ -209,34 +253,53 @@ struct Work<'a> {
 impl Work<'_> {
     fn folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<(), Error> {
         for name in names(from, depth)? {
-            let Some(stat) = from.stat(&name)? else { continue };
+            let Some(stat) = from.stat(&name)? else {
+                continue;
+            };
             match kind(&stat) {
                 FileType::Directory => self.below(from, to, &name, (&stat, depth))?,
                 FileType::RegularFile => {
                     let archive = depth == 0 && is_archive(&name);
-                    self.file(from, self.snapshots.filter(|_| archive).unwrap_or(to), &name)?;
+                    self.file(
+                        from,
+                        self.snapshots.filter(|_| archive).unwrap_or(to),
+                        &name,
+                    )?;
                 }
                 FileType::Symlink => self.link(from, to, &name, depth)?,
-                _ => self.restored.left.push(KeptEntry { path: from.join(&name), why: "neither file nor folder" }),
+                _ => self.restored.left.push(KeptEntry {
+                    path: from.join(&name),
+                    why: "neither file nor folder",
+                }),
             }
         }
         Ok(())
     }
 
-    fn below(&mut self, from: &Folder, to: &Folder, name: &CStr, (stat, depth): (&Stat, usize)) -> Result<(), Error> {
+    fn below(
+        &mut self,
+        from: &Folder,
+        to: &Folder,
+        name: &CStr,
+        (stat, depth): (&Stat, usize),
+    ) -> Result<(), Error> {
         let path = to.join(name);
         match rustix::fs::mkdirat(to.fd(), name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(failed(&path, errno)),
         }
         let Entered::Open(inside) = to.enter(name)? else {
-            return Err(Error::Refused(format!("{} is no folder of its own: it cannot be filled", path.display())));
+            return Err(Error::Refused(format!(
+                "{} is no folder of its own: it cannot be filled",
+                path.display()
+            )));
         };
         self.folder(&below(from, name, depth)?, &inside, depth + 1)?;
         if let Some(owner) = self.owner {
             hand(&inside, owner)?;
         }
-        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode)).map_err(|errno| failed(&path, errno))
+        rustix::fs::fchmod(inside.fd(), Mode::from_raw_mode(stat.st_mode))
+            .map_err(|errno| failed(&path, errno))
     }
 
     fn file(&mut self, from: &Folder, to: &Folder, name: &CStr) -> Result<(), Error> {
@@ -255,10 +318,14 @@ impl Work<'_> {
             return self.already(to, name, &there);
         }
         let target = link(from, name, depth)?;
-        rustix::fs::symlinkat(&target, to.fd(), name).map_err(|errno| failed(&to.join(name), errno))?;
-        let Some((user, group)) = self.owner.map(Owner::ids) else { return Ok(()) };
+        rustix::fs::symlinkat(&target, to.fd(), name)
+            .map_err(|errno| failed(&to.join(name), errno))?;
+        let Some((user, group)) = self.owner.map(Owner::ids) else {
+            return Ok(());
+        };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::chownat(to.fd(), name, user, group, flags).map_err(|errno| failed(&to.join(name), errno))
+        rustix::fs::chownat(to.fd(), name, user, group, flags)
+            .map_err(|errno| failed(&to.join(name), errno))
     }
 
     /// A newer tower file must not give way to an older one.
@@ -269,7 +336,10 @@ impl Work<'_> {
                 self.restored.left.push(KeptEntry { path, why });
                 Ok(())
             }
-            None => Err(Error::Refused(format!("{} is there already: clear the folder first", path.display()))),
+            None => Err(Error::Refused(format!(
+                "{} is there already: clear the folder first",
+                path.display()
+            ))),
         }
     }
 }

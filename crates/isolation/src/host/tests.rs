@@ -22,36 +22,94 @@ fn stat(pid: u32, name: &str, state: char) -> String {
 fn a_host_that_tells_everything_is_described() {
     let command = "agave-validator\0--ledger\0/mnt/ledger\0";
     let (_folder, root) = pretend(&[
-        ("proc/sys/kernel/random/boot_id", "5e3c0c1e-0000-4000-8000-000000000001\n"),
-        ("proc/meminfo", "MemTotal: 1024 kB\nMemAvailable: 512 kB\nSwapTotal: 64 kB\nSwapFree: 60 kB\n"),
+        (
+            "proc/sys/kernel/random/boot_id",
+            "5e3c0c1e-0000-4000-8000-000000000001\n",
+        ),
+        (
+            "proc/meminfo",
+            "MemTotal: 1024 kB\nMemAvailable: 512 kB\nSwapTotal: 64 kB\nSwapFree: 60 kB\n",
+        ),
         ("proc/pressure/cpu", "some avg10=0.00 total=9\n"),
-        ("proc/pressure/io", "some avg10=0.00 total=7\nfull avg10=0.00 total=5\n"),
+        (
+            "proc/pressure/io",
+            "some avg10=0.00 total=7\nfull avg10=0.00 total=5\n",
+        ),
         ("proc/12/stat", &stat(12, "agave-validator", 'S')),
         ("proc/12/cmdline", command),
         ("proc/13/stat", &stat(13, "agave-validator", 'Z')),
         ("proc/14/stat", &stat(14, "bash", 'S')),
-        ("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never\n"),
-        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
-        ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "powersave\n"),
+        (
+            "sys/kernel/mm/transparent_hugepage/enabled",
+            "[always] madvise never\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
+            "powersave\n",
+        ),
     ]);
     let state = look(&root, &[], &|name| name == "agave-validator");
-    assert_eq!(state.boot_id.as_deref(), Some("5e3c0c1e-0000-4000-8000-000000000001"));
-    assert_eq!((state.memory_total, state.memory_available), (Some(1 << 20), Some(1 << 19)));
-    assert_eq!((state.swap_total, state.swap_used), (Some(64 << 10), Some(4 << 10)));
+    assert_eq!(
+        state.boot_id.as_deref(),
+        Some("5e3c0c1e-0000-4000-8000-000000000001")
+    );
+    assert_eq!(
+        (state.memory_total, state.memory_available),
+        (Some(1 << 20), Some(1 << 19))
+    );
+    assert_eq!(
+        (state.swap_total, state.swap_used),
+        (Some(64 << 10), Some(4 << 10))
+    );
     assert_eq!(state.huge_pages.as_deref(), Some("always"));
     assert_eq!(state.governors, ["powersave"]);
-    let (cpu, io) = (Stalled { some_us: 9, full_us: None }, Stalled { some_us: 7, full_us: Some(5) });
-    assert_eq!(state.pressure.into_iter().collect::<Vec<_>>(), [("cpu".to_owned(), cpu), ("io".to_owned(), io)]);
+    let (cpu, io) = (
+        Stalled {
+            some_us: 9,
+            full_us: None,
+        },
+        Stalled {
+            some_us: 7,
+            full_us: Some(5),
+        },
+    );
+    assert_eq!(
+        state.pressure.into_iter().collect::<Vec<_>>(),
+        [("cpu".to_owned(), cpu), ("io".to_owned(), io)]
+    );
     let command = Some("agave-validator --ledger /mnt/ledger".to_owned());
-    assert_eq!(state.running, [Running { pid: 12, name: "agave-validator".to_owned(), command }]);
+    assert_eq!(
+        state.running,
+        [Running {
+            pid: 12,
+            name: "agave-validator".to_owned(),
+            command
+        }]
+    );
 }
 
 #[test]
 fn of_a_host_that_tells_nothing_nothing_is_known_and_nothing_is_zero() {
     let (_folder, root) = pretend(&[]);
     let state = look(&root, &[], &|_| true);
-    assert!(state.problems.iter().any(|problem| problem.contains("proc")), "{state:?}");
-    assert_eq!(HostState { problems: Vec::new(), ..state }, HostState::default());
+    assert!(
+        state
+            .problems
+            .iter()
+            .any(|problem| problem.contains("proc")),
+        "{state:?}"
+    );
+    assert_eq!(
+        HostState {
+            problems: Vec::new(),
+            ..state
+        },
+        HostState::default()
+    );
     assert_eq!((cpu_use(&root), boot_id(&root)), (None, None));
 }
 
@@ -59,14 +117,21 @@ fn of_a_host_that_tells_nothing_nothing_is_known_and_nothing_is_zero() {
 fn busy_processors_are_the_growth_of_their_time() {
     let at = |busy: u64| {
         let text = format!("cpu  {busy} 0 0 5000 0 0 0 0 0 0\n");
-        let (_folder, root) = pretend(&[("proc/stat", &text), ("proc/sys/kernel/osrelease", "6.18\n")]);
+        let (_folder, root) = pretend(&[
+            ("proc/stat", &text),
+            ("proc/sys/kernel/osrelease", "6.18\n"),
+        ]);
         cpu_use(&root).unwrap()
     };
     let ticks = rustix::param::clock_ticks_per_second();
     let (before, after) = (at(1000), at(1000 + 3 * ticks));
     assert_eq!(before.busy_until(&after, Duration::from_secs(2)), Some(1.5));
     assert_eq!(before.busy_until(&after, Duration::ZERO), None);
-    assert_eq!(after.busy_until(&before, Duration::from_secs(2)), None, "time does not run backwards");
+    assert_eq!(
+        after.busy_until(&before, Duration::from_secs(2)),
+        None,
+        "time does not run backwards"
+    );
 }
 
 #[test]
@@ -79,19 +144,33 @@ fn a_path_that_is_not_there_yet_is_on_the_disk_of_the_folder_above_it() {
         (&disks[0].path, disks[0].size, disks[0].device),
         (&folder.path().to_owned(), disks[1].size, disks[1].device)
     );
-    assert!(disks.iter().all(|disk| disk.free.zip(disk.size).is_some_and(|(free, size)| free <= size && size > 0)));
+    assert!(disks.iter().all(|disk| {
+        disk.free
+            .zip(disk.size)
+            .is_some_and(|(free, size)| free <= size && size > 0)
+    }));
 }
 
 #[test]
 fn the_real_host_is_told_of_as_far_as_the_kernel_does() {
-    let state = look(&HostRoot::default(), &[Path::new("/")], &|name| name == "no such program");
+    let state = look(&HostRoot::default(), &[Path::new("/")], &|name| {
+        name == "no such program"
+    });
     let from_meminfo = fs::read_to_string("/proc/meminfo").unwrap();
-    let total = from_meminfo.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10;
+    let total = from_meminfo
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse::<u64>()
+        .unwrap()
+        << 10;
     assert_eq!(state.memory_total, Some(total));
     assert!(state.boot_id.is_some_and(|id| id.len() == 36) && state.running.is_empty());
     let before = cpu_use(&HostRoot::default()).unwrap();
     eventually(Duration::from_secs(60), "some CPU time is used", || {
-        std::hint::black_box((0..1_000_000_u64).fold(0, |sum: u64, n| std::hint::black_box(sum.wrapping_mul(31) ^ n)));
+        std::hint::black_box((0..1_000_000_u64).fold(0, |sum: u64, n| {
+            std::hint::black_box(sum.wrapping_mul(31) ^ n)
+        }));
         cpu_use(&HostRoot::default()).filter(|now| *now != before)
     });
 }

@@ -12,9 +12,15 @@ impl Limits {
             ("memory_high", self.memory_high, actual.memory_high),
             ("swap_max", self.swap_max, actual.swap_max),
         ];
-        let amounts = amounts.map(|(name, asked, holds)| difference(name, asked.map(in_pages), holds));
+        let amounts =
+            amounts.map(|(name, asked, holds)| difference(name, asked.map(in_pages), holds));
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
-        amounts.into_iter().flatten().chain(cpus).chain(io_differences(&self.io, &actual.io)).collect()
+        amounts
+            .into_iter()
+            .flatten()
+            .chain(cpus)
+            .chain(io_differences(&self.io, &actual.io))
+            .collect()
     }
 }
 
@@ -24,30 +30,58 @@ pub(super) fn in_pages(bytes: u64) -> u64 {
     bytes / page * page
 }
 
-fn difference<T: PartialEq + std::fmt::Display>(what: &str, asked: Option<T>, holds: Option<T>) -> Option<String> {
+fn difference<T: PartialEq + std::fmt::Display>(
+    what: &str,
+    asked: Option<T>,
+    holds: Option<T>,
+) -> Option<String> {
     let said = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
-    (asked != holds).then(|| format!("{what}: asked for {}, the kernel says {}", said(&asked), said(&holds)))
+    (asked != holds).then(|| {
+        format!(
+            "{what}: asked for {}, the kernel says {}",
+            said(&asked),
+            said(&holds)
+        )
+    })
 }
 
 fn io_differences(asked: &[IoLimit], holds: &[IoLimit]) -> Vec<String> {
     let of = |list: &[IoLimit], limit: &IoLimit| {
-        list.iter().find(|other| other.device == limit.device).map_or([None; 4], values)
+        list.iter()
+            .find(|other| other.device == limit.device)
+            .map_or([None; 4], values)
     };
     let mut all = Vec::new();
-    let only_held = holds.iter().filter(|limit| !asked.iter().any(|other| other.device == limit.device));
+    let only_held = holds
+        .iter()
+        .filter(|limit| !asked.iter().any(|other| other.device == limit.device));
     for limit in asked.iter().chain(only_held) {
         let pairs = of(asked, limit).into_iter().zip(of(holds, limit));
         for (name, (asked, holds)) in NAMES.into_iter().zip(pairs) {
-            all.extend(difference(&format!("{name} of {}", limit.device.display()), asked, holds));
+            all.extend(difference(
+                &format!("{name} of {}", limit.device.display()),
+                asked,
+                holds,
+            ));
         }
     }
     all
 }
 
-const NAMES: [&str; 4] = ["read_bytes", "write_bytes", "read_operations", "write_operations"];
+const NAMES: [&str; 4] = [
+    "read_bytes",
+    "write_bytes",
+    "read_operations",
+    "write_operations",
+];
 
 fn values(limit: &IoLimit) -> [Option<u64>; 4] {
-    [limit.read_bytes, limit.write_bytes, limit.read_operations, limit.write_operations]
+    [
+        limit.read_bytes,
+        limit.write_bytes,
+        limit.read_operations,
+        limit.write_operations,
+    ]
 }
 
 #[cfg(test)]
@@ -58,14 +92,26 @@ mod tests {
     #[test]
     fn what_the_kernel_rounds_is_no_difference_and_what_it_ignores_is() {
         let page = rustix::param::page_size() as u64;
-        let asked = Limits { memory_max: Some(5 * page + 1), swap_max: Some(0), ..Limits::default() };
-        let mut holds = Limits { memory_max: Some(5 * page), swap_max: Some(0), ..Limits::default() };
+        let asked = Limits {
+            memory_max: Some(5 * page + 1),
+            swap_max: Some(0),
+            ..Limits::default()
+        };
+        let mut holds = Limits {
+            memory_max: Some(5 * page),
+            swap_max: Some(0),
+            ..Limits::default()
+        };
         assert!(asked.differences(&holds).is_empty());
         holds.memory_max = Some(6 * page);
         holds.swap_max = None;
         holds.cpus = Some(CpuSet::parse("0").unwrap());
         let expected = [
-            format!("memory_max: asked for {}, the kernel says {}", 5 * page, 6 * page),
+            format!(
+                "memory_max: asked for {}, the kernel says {}",
+                5 * page,
+                6 * page
+            ),
             "swap_max: asked for 0, the kernel says no limit".to_owned(),
             "cpus: asked for no limit, the kernel says 0".to_owned(),
         ];
@@ -81,8 +127,14 @@ mod tests {
             read_operations: None,
             write_operations: None,
         };
-        let asked = Limits { io: vec![limit("/a", 1), limit("/b", 2)], ..Limits::default() };
-        let mut holds = Limits { io: vec![limit("/b", 2), limit("/a", 1)], ..Limits::default() };
+        let asked = Limits {
+            io: vec![limit("/a", 1), limit("/b", 2)],
+            ..Limits::default()
+        };
+        let mut holds = Limits {
+            io: vec![limit("/b", 2), limit("/a", 1)],
+            ..Limits::default()
+        };
         assert!(asked.differences(&holds).is_empty());
         holds.io = vec![limit("/b", 2), limit("/c", 1)];
         let expected = [

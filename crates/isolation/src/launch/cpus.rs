@@ -10,19 +10,29 @@ impl CpuSet {
         for part in text.trim().split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let number = |text: &str| {
-                let number = text.trim().parse::<u32>().ok().filter(|number| *number < 8192);
-                number.ok_or_else(|| format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8"))
+                let number = text
+                    .trim()
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|number| *number < 8192);
+                number.ok_or_else(|| {
+                    format!("{part:?} is no CPU: write numbers and ranges, as in 0-3,8")
+                })
             };
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("{part:?} is no range of CPUs: the smaller number comes first, as in 0-3"));
+                return Err(format!(
+                    "{part:?} is no range of CPUs: the smaller number comes first, as in 0-3"
+                ));
             }
             cpus.extend(first..=last);
         }
         cpus.sort_unstable();
         cpus.dedup();
         if cpus.is_empty() {
-            Err(format!("{text:?} has no CPU: write numbers and ranges, as in 0-3,8"))
+            Err(format!(
+                "{text:?} has no CPU: write numbers and ranges, as in 0-3,8"
+            ))
         } else {
             Ok(CpuSet(cpus))
         }

@@ -12,7 +12,11 @@ use std::path::{Path, PathBuf};
 /// There is no such file, or it is on a file system that does not say its disk.
 pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
     let meta = path.metadata().map_err(Error::at(path))?;
-    let number = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+    let number = if meta.file_type().is_block_device() {
+        meta.rdev()
+    } else {
+        meta.dev()
+    };
     let number = format!("{}:{}", major(number), minor(number));
     let Ok(folder) = sysfs.join("dev/block").join(&number).canonicalize() else {
         return Err(Error::Refused(format!(
@@ -52,14 +56,18 @@ mod tests {
         let file = sysfs.path().join("file");
         std::fs::write(&file, "").unwrap();
         assert!(matches!(disk(sysfs.path(), &file), Err(Error::Refused(_))));
-        assert!(matches!(disk(sysfs.path(), Path::new("/nonexistent")), Err(Error::File { .. })));
+        assert!(matches!(
+            disk(sysfs.path(), Path::new("/nonexistent")),
+            Err(Error::File { .. })
+        ));
 
         let number = file.metadata().unwrap().dev();
         let number = format!("{}:{}", major(number), minor(number));
         let partition = sysfs.path().join("devices/sda/sda1");
         std::fs::create_dir_all(&partition).unwrap();
         std::fs::create_dir_all(sysfs.path().join("dev/block")).unwrap();
-        std::os::unix::fs::symlink(&partition, sysfs.path().join("dev/block").join(&number)).unwrap();
+        std::os::unix::fs::symlink(&partition, sysfs.path().join("dev/block").join(&number))
+            .unwrap();
         assert_eq!(disk(sysfs.path(), &file).unwrap(), number);
         std::fs::write(partition.join("partition"), "1\n").unwrap();
         std::fs::write(sysfs.path().join("devices/sda/dev"), "8:0\n").unwrap();

@@ -39,7 +39,11 @@ pub struct CgroupRoots {
 
 impl Default for CgroupRoots {
     fn default() -> Self {
-        Self { host: HostRoot::default(), etc: "/etc".into(), delegated: None }
+        Self {
+            host: HostRoot::default(),
+            etc: "/etc".into(),
+            delegated: None,
+        }
     }
 }
 
@@ -59,17 +63,29 @@ impl Direct {
     pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
         let place = GroupParent::find(roots)?;
         let can = place.abilities(&roots.host);
-        Ok(Direct { roots: roots.clone(), place, can })
+        Ok(Direct {
+            roots: roots.clone(),
+            place,
+            can,
+        })
     }
 
     /// The numbers of the disks that are to be limited, in the order of the limits.
     fn disks(&self, limits: &Limits) -> Result<Vec<String>, Error> {
-        let disks = limits.io.iter().map(|limit| device::disk(&self.roots.host.sysfs, &limit.device));
+        let disks = limits
+            .io
+            .iter()
+            .map(|limit| device::disk(&self.roots.host.sysfs, &limit.device));
         let disks = disks.collect::<Result<Vec<_>, _>>()?;
         for (position, disk) in disks.iter().enumerate() {
             if let Some(earlier) = disks.iter().take(position).position(|other| other == disk) {
-                let (a, b) = (limits.io[earlier].device.display(), limits.io[position].device.display());
-                return Err(Error::Refused(format!("{a} and {b} are on the same disk: limit it once")));
+                let (a, b) = (
+                    limits.io[earlier].device.display(),
+                    limits.io[position].device.display(),
+                );
+                return Err(Error::Refused(format!(
+                    "{a} and {b} are on the same disk: limit it once"
+                )));
             }
         }
         Ok(disks)
@@ -106,19 +122,33 @@ impl Launcher for Direct {
         files::check(job, &self.can)?;
         let file = program::file(job)?;
         if file.as_os_str().as_bytes().contains(&b'=') {
-            return Err(Error::Refused(format!("{}: a path with a = in it cannot be started", file.display())));
+            return Err(Error::Refused(format!(
+                "{}: a path with a = in it cannot be started",
+                file.display()
+            )));
         }
-        let user = job.user.as_deref().map(|name| User::find(&self.roots.etc, name)).transpose()?;
+        let user = job
+            .user
+            .as_deref()
+            .map(|name| User::find(&self.roots.etc, name))
+            .transpose()?;
         let becoming = user.map_or(Ok(Vec::new()), becoming)?;
         let disks = self.disks(&job.limits)?;
         let group = Group::make(&self.place, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
-        let gate = job.gate.as_deref().map(|path| Gate::make(path, user)).transpose()?;
+        let gate = job
+            .gate
+            .as_deref()
+            .map(|path| Gate::make(path, user))
+            .transpose()?;
         Ok(Box::new(Child::start(job, &file, becoming, group, gate)?))
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
-        Ok(Group::of_scope(&self.place, scope)?.into_iter().map(|group| group.name().to_owned()).collect())
+        Ok(Group::of_scope(&self.place, scope)?
+            .into_iter()
+            .map(|group| group.name().to_owned())
+            .collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
@@ -127,7 +157,9 @@ impl Launcher for Direct {
             group.lift();
             group.ask_to_end()?;
         }
-        wait(grace, || Ok::<_, Error>((!groups.iter().any(Group::is_busy)).then_some(())))?;
+        wait(grace, || {
+            Ok::<_, Error>((!groups.iter().any(Group::is_busy)).then_some(()))
+        })?;
         groups
             .into_iter()
             .map(|group| Ok(group.name().to_owned()).and_then(|name| group.end().map(|()| name)))
@@ -144,14 +176,26 @@ fn becoming(user: User) -> Result<Vec<OsString>, Error> {
         return Ok(Vec::new());
     }
     if !geteuid().is_root() {
-        return Err(Error::Refused(format!("only root starts programs as another user ({})", user.uid)));
+        return Err(Error::Refused(format!(
+            "only root starts programs as another user ({})",
+            user.uid
+        )));
     }
     let setpriv = program::in_path(std::env::var_os("PATH").as_deref(), OsStr::new(SETPRIV)).ok_or_else(|| {
         let words = "programs of another user are started with setpriv of util-linux, which is not in PATH: install it";
         Error::Refused(words.to_owned())
     })?;
-    let (uid, gid) = (format!("--reuid={}", user.uid), format!("--regid={}", user.gid));
-    Ok(vec![setpriv.into(), uid.into(), gid.into(), "--init-groups".into(), "--".into()])
+    let (uid, gid) = (
+        format!("--reuid={}", user.uid),
+        format!("--regid={}", user.gid),
+    );
+    Ok(vec![
+        setpriv.into(),
+        uid.into(),
+        gid.into(),
+        "--init-groups".into(),
+        "--".into(),
+    ])
 }
 
 /// What cannot be done on this host, before anything is made.
@@ -167,10 +211,14 @@ fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
     if let Some((name, ..)) = asked.iter().find(|(_, asked, can)| *asked && !can) {
         let why = match *name {
             "memory_high" => "it needs cgroup version 2",
-            "swap_max" => "the kernel does not account for swap, see swapaccount= of its command line",
+            "swap_max" => {
+                "the kernel does not account for swap, see swapaccount= of its command line"
+            }
             _ => "the cgroup controller is not here",
         };
-        return Err(Error::Refused(format!("{name} cannot be limited on this host: {why}")));
+        return Err(Error::Refused(format!(
+            "{name} cannot be limited on this host: {why}"
+        )));
     }
     Ok(())
 }

@@ -11,14 +11,22 @@ const SYS_RESOURCE: u32 = 24;
 pub(super) fn most(host: &HostRoot) -> Option<u64> {
     let everybody = everybody(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
-    let held = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
-    let own = getrlimit(Resource::Nofile).maximum.filter(|_| held >> SYS_RESOURCE & 1 == 0);
+    let held = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
+    let own = getrlimit(Resource::Nofile)
+        .maximum
+        .filter(|_| held >> SYS_RESOURCE & 1 == 0);
     Some(own.map_or(everybody, |own| own.min(everybody)))
 }
 
 /// Most that anybody can have.
 pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
-    std::fs::read_to_string(host.procfs.join("sys/fs/nr_open")).ok()?.trim().parse().ok()
+    std::fs::read_to_string(host.procfs.join("sys/fs/nr_open"))
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
 }
 
 /// # Errors
@@ -48,7 +56,11 @@ mod tests {
         }
         let own = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
         let with = |capabilities: &str, everybody: u64| {
-            fs::write(host.procfs.join("self/status"), format!("Name:\tx\nCapEff:\t{capabilities}\n")).unwrap();
+            fs::write(
+                host.procfs.join("self/status"),
+                format!("Name:\tx\nCapEff:\t{capabilities}\n"),
+            )
+            .unwrap();
             fs::write(host.procfs.join("sys/fs/nr_open"), format!("{everybody}\n")).unwrap();
             most(&host)
         };

@@ -18,7 +18,8 @@ impl Gate {
     /// # Errors
     /// It is there already or cannot be made.
     pub(super) fn make(path: &Path, user: Option<User>) -> Result<Gate, Error> {
-        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(|error| Error::at(path)(error.into()))?;
+        mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| Error::at(path)(error.into()))?;
         let gate = Gate(path.to_owned());
         if let Some(User { uid, gid }) = user {
             std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(Error::at(path))?;
@@ -36,10 +37,15 @@ impl Gate {
     /// It cannot be opened.
     pub(super) fn open(&self) -> Result<Option<File>, Error> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
-        match OpenOptions::new().write(true).custom_flags(flags).open(&self.0) {
+        match OpenOptions::new()
+            .write(true)
+            .custom_flags(flags)
+            .open(&self.0)
+        {
             Ok(file) => {
                 // What is told may be more than the pipe holds.
-                fcntl_setfl(&file, OFlags::empty()).map_err(|error| Error::at(&self.0)(error.into()))?;
+                fcntl_setfl(&file, OFlags::empty())
+                    .map_err(|error| Error::at(&self.0)(error.into()))?;
                 Ok(Some(file))
             }
             Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => Ok(None),

@@ -12,30 +12,51 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// There is none that can be executed, or a name with a folder is not absolute.
 pub(super) fn file(job: &Job) -> Result<PathBuf, Error> {
-    let Some(name) = job.command.first() else { return Err(Error::Refused("no command to start".to_owned())) };
+    let Some(name) = job.command.first() else {
+        return Err(Error::Refused("no command to start".to_owned()));
+    };
     let path = Path::new(name);
     if path.is_absolute() {
-        return if is_program(path) { Ok(path.to_owned()) } else { Err(missing(name)) };
+        return if is_program(path) {
+            Ok(path.to_owned())
+        } else {
+            Err(missing(name))
+        };
     }
     if name.as_bytes().contains(&b'/') {
-        return Err(Error::Refused(format!("{}: write the program's whole path", path.display())));
+        return Err(Error::Refused(format!(
+            "{}: write the program's whole path",
+            path.display()
+        )));
     }
-    let given = job.environment.iter().rfind(|(key, _)| key == "PATH").map(|(_, value)| value.clone());
-    let folders = given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let given = job
+        .environment
+        .iter()
+        .rfind(|(key, _)| key == "PATH")
+        .map(|(_, value)| value.clone());
+    let folders = given
+        .or_else(|| std::env::var_os("PATH"))
+        .unwrap_or_default();
     in_path(Some(&folders), name).ok_or_else(|| missing(name))
 }
 
 /// The first program of this name in the folders of a `PATH`.
 pub(super) fn in_path(path: Option<&OsStr>, name: &OsStr) -> Option<PathBuf> {
-    std::env::split_paths(path?).map(|folder| folder.join(name)).find(|file| is_program(file))
+    std::env::split_paths(path?)
+        .map(|folder| folder.join(name))
+        .find(|file| is_program(file))
 }
 
 fn is_program(file: &Path) -> bool {
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn missing(name: &OsStr) -> Error {
-    Error::Refused(format!("{}: there is no such program", Path::new(name).display()))
+    Error::Refused(format!(
+        "{}: there is no such program",
+        Path::new(name).display()
+    ))
 }
 
 /// A user of this host.
@@ -57,7 +78,10 @@ impl User {
         let found = text.lines().find_map(|line| {
             let mut fields = line.split(':');
             let numbers = (fields.next() == Some(name)).then(|| (fields.nth(1), fields.next()))?;
-            Some(User { uid: numbers.0?.parse().ok()?, gid: numbers.1?.parse().ok()? })
+            Some(User {
+                uid: numbers.0?.parse().ok()?,
+                gid: numbers.1?.parse().ok()?,
+            })
         });
         found.ok_or_else(|| Error::Refused(format!("user {name:?}: not in {}", path.display())))
     }
@@ -91,7 +115,13 @@ mod tests {
             b"solana:x:1:1\nbad:x:a:b\n\xff:x:2:2:\nsol:x:1001:1002:Sol:/home/sol:/bin/sh\n",
         )
         .unwrap();
-        assert_eq!(User::find(etc.path(), "sol").unwrap(), User { uid: 1001, gid: 1002 });
+        assert_eq!(
+            User::find(etc.path(), "sol").unwrap(),
+            User {
+                uid: 1001,
+                gid: 1002
+            }
+        );
         for nobody in ["so", "bad", "", "x"] {
             assert!(User::find(etc.path(), nobody).is_err(), "{nobody:?}");
         }

@@ -64,24 +64,42 @@ impl Systemd {
             pressure: host.procfs.join("pressure/memory").exists(),
             open_files: files::everybody(host),
         };
-        Ok(Systemd { bus, cgroup: host.cgroup.clone(), etc: "/etc".into(), can, outlives })
+        Ok(Systemd {
+            bus,
+            cgroup: host.cgroup.clone(),
+            etc: "/etc".into(),
+            can,
+            outlives,
+        })
     }
 
     /// Starts slice and service; what has been started so far goes with the value if there is an error.
     fn start(&self, job: &Job, program: &Path) -> Result<Service, Error> {
-        let user = job.user.as_deref().map(|name| User::find(&self.etc, name)).transpose()?;
+        let user = job
+            .user
+            .as_deref()
+            .map(|name| User::find(&self.etc, name))
+            .transpose()?;
         for limit in &job.limits.io {
             device::node(&limit.device)?;
         }
         let global = self.bus.environment()?;
-        let properties = properties::service(job, &slice(&job.name), program, &global, self.outlives)?;
-        let of_slice = properties::slice(format!("Run {} of {}", job.name.run, job.name.scope), &job.limits)?;
+        let properties =
+            properties::service(job, &slice(&job.name), program, &global, self.outlives)?;
+        let of_slice = properties::slice(
+            format!("Run {} of {}", job.name.run, job.name.scope),
+            &job.limits,
+        )?;
 
         let mut service = Service::begin(self.bus.clone(), &job.name, &of_slice)?;
         service.open_slice(&self.cgroup)?;
         let differences = job.limits.differences(&service.limits_as(&job.limits.io)?);
         if !differences.is_empty() {
-            return Err(Error::Refused(format!("{}: {}", slice(&job.name), differences.join("; "))));
+            return Err(Error::Refused(format!(
+                "{}: {}",
+                slice(&job.name),
+                differences.join("; ")
+            )));
         }
         service.start(job, user, &properties)?;
         Ok(service)
@@ -107,7 +125,12 @@ impl Launcher for Systemd {
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
         // In a pattern other characters have a meaning.
-        GroupName { scope: scope.to_owned(), run: "r".to_owned(), part: "p".to_owned() }.check()?;
+        GroupName {
+            scope: scope.to_owned(),
+            run: "r".to_owned(),
+            part: "p".to_owned(),
+        }
+        .check()?;
         let units = self.bus.list(&format!("{OURS}.{scope}.*"))?;
         let groups: BTreeSet<String> = units.iter().map(|unit| group(unit).to_owned()).collect();
         Ok(groups.into_iter().collect())
@@ -115,13 +138,17 @@ impl Launcher for Systemd {
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
         let groups = self.leftovers(scope)?;
-        let services: Vec<String> = groups.iter().map(|group| format!("{group}.service")).collect();
+        let services: Vec<String> = groups
+            .iter()
+            .map(|group| format!("{group}.service"))
+            .collect();
         for group in &groups {
             // What waits for memory hardly hears that it is to end.
             let _ = service::move_limit(&self.bus, &format!("{group}.service"), None);
         }
         for service in &services {
-            self.bus.kill(service, "all", rustix::process::Signal::TERM.as_raw())?;
+            self.bus
+                .kill(service, "all", rustix::process::Signal::TERM.as_raw())?;
         }
         let down = || {
             for service in &services {
@@ -133,7 +160,11 @@ impl Launcher for Systemd {
         };
         wait(grace, down)?;
         for group in &groups {
-            service::remove(&self.bus, &format!("{group}.service"), &format!("{group}.slice"))?;
+            service::remove(
+                &self.bus,
+                &format!("{group}.service"),
+                &format!("{group}.slice"),
+            )?;
         }
         Ok(groups)
     }

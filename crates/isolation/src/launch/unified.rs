@@ -38,13 +38,17 @@ pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>, Error> {
 pub(super) fn evidence(folder: &Path) -> Result<Evidence, Error> {
     there(folder)?;
     let stat = match read(folder, "memory.stat")? {
-        Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes()).map_err(|e| strange(folder, "memory.stat", e))?,
+        Some(text) => cgroup_memory_stat::parse_v2(text.as_bytes())
+            .map_err(|e| strange(folder, "memory.stat", e))?,
         None => cgroup_memory_stat::MemoryStat::default(),
     };
     Ok(Evidence {
         end: None,
         result: None,
-        memory_events: read(folder, "memory.events")?.as_deref().map(counts).unwrap_or_default(),
+        memory_events: read(folder, "memory.events")?
+            .as_deref()
+            .map(counts)
+            .unwrap_or_default(),
         memory_peak: bytes(folder, "memory.peak")?,
         memory_current: bytes(folder, "memory.current")?,
         file: stat.file,
@@ -61,10 +65,16 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
     let mut stalls = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
         let name = format!("{resource}.pressure");
-        let Some(text) = read(folder, &name)? else { continue };
-        let total = pressure::parse(text.as_bytes()).map_err(|error| strange(folder, &name, error))?;
+        let Some(text) = read(folder, &name)? else {
+            continue;
+        };
+        let total =
+            pressure::parse(text.as_bytes()).map_err(|error| strange(folder, &name, error))?;
         if let Some(full) = total.full {
-            let stall = Pressure { some_us: micros(total.some), full_us: micros(full) };
+            let stall = Pressure {
+                some_us: micros(total.some),
+                full_us: micros(full),
+            };
             stalls.insert(resource.to_owned(), stall);
         }
     }
@@ -78,14 +88,20 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
 pub(super) fn is_empty(folder: &Path) -> Result<bool, Error> {
     there(folder)?;
     let name = "cgroup.events";
-    let events = read(folder, name)?.as_deref().map(counts).unwrap_or_default();
-    let populated =
-        events.get("populated").ok_or_else(|| strange(folder, name, "it does not say whether it is populated"))?;
+    let events = read(folder, name)?
+        .as_deref()
+        .map(counts)
+        .unwrap_or_default();
+    let populated = events
+        .get("populated")
+        .ok_or_else(|| strange(folder, name, "it does not say whether it is populated"))?;
     Ok(*populated == 0)
 }
 
 fn there(folder: &Path) -> Result<(), Error> {
-    std::fs::metadata(folder).map(drop).map_err(Error::at(folder))
+    std::fs::metadata(folder)
+        .map(drop)
+        .map_err(Error::at(folder))
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -95,7 +111,9 @@ fn micros(duration: Duration) -> u64 {
 /// Lines of a name and a number; others are left out.
 fn counts(text: &str) -> BTreeMap<String, u64> {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
-    pairs.filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?))).collect()
+    pairs
+        .filter_map(|(name, count)| Some((name.to_owned(), count.trim().parse().ok()?)))
+        .collect()
 }
 
 /// `None` if this kernel or this cgroup does not have the file.
@@ -104,7 +122,9 @@ fn read(folder: &Path, name: &str) -> Result<Option<String>, Error> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
         // Pressure files of a kernel started with psi=0 exist, but answer with "unsupported".
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Unsupported) => {
+            Ok(None)
+        }
         Err(error) => Err(Error::at(&path)(error)),
     }
 }
@@ -114,8 +134,11 @@ fn strange(folder: &Path, name: &str, what: impl std::fmt::Display) -> Error {
 }
 
 fn bytes(folder: &Path, name: &str) -> Result<Option<u64>, Error> {
-    let Some(text) = read(folder, name)? else { return Ok(None) };
-    let limit = cgroup_limit::parse(text.as_bytes()).map_err(|error| strange(folder, name, error))?;
+    let Some(text) = read(folder, name)? else {
+        return Ok(None);
+    };
+    let limit =
+        cgroup_limit::parse(text.as_bytes()).map_err(|error| strange(folder, name, error))?;
     Ok(limit.bytes())
 }
 
@@ -127,22 +150,34 @@ fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
     }
     let name = "cpuset.cpus.effective";
     let text = read(folder, name)?.unwrap_or_default();
-    CpuSet::parse(&text).map(Some).map_err(|error| strange(folder, name, error))
+    CpuSet::parse(&text)
+        .map(Some)
+        .map_err(|error| strange(folder, name, error))
 }
 
 fn io(folder: &Path, asked: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
     let text = read(folder, "io.max")?.unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {
-        let Some(mut limit) = io_line(line) else { return Err(strange(folder, "io.max", format!("{line:?}"))) };
+        let Some(mut limit) = io_line(line) else {
+            return Err(strange(folder, "io.max", format!("{line:?}")));
+        };
         // What the caller calls it, so that the two can be compared.
         let own = limit.device.clone();
-        if let Some(same) = asked.iter().find(|one| device::node(&one.device).is_ok_and(|node| node == own)) {
+        if let Some(same) = asked
+            .iter()
+            .find(|one| device::node(&one.device).is_ok_and(|node| node == own))
+        {
             limit.device.clone_from(&same.device);
         }
         limits.push(limit);
     }
-    limits.sort_by_key(|limit| asked.iter().position(|one| one.device == limit.device).unwrap_or(usize::MAX));
+    limits.sort_by_key(|limit| {
+        asked
+            .iter()
+            .position(|one| one.device == limit.device)
+            .unwrap_or(usize::MAX)
+    });
     Ok(limits)
 }
 
@@ -159,7 +194,11 @@ fn io_line(line: &str) -> Option<IoLimit> {
     };
     for word in words {
         let (name, value) = word.split_once('=')?;
-        let value = if value == "max" { None } else { Some(value.parse().ok()?) };
+        let value = if value == "max" {
+            None
+        } else {
+            Some(value.parse().ok()?)
+        };
         match name {
             "rbps" => limit.read_bytes = value,
             "wbps" => limit.write_bytes = value,

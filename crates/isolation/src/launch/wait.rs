@@ -9,7 +9,10 @@ const PAUSE: Duration = Duration::from_millis(20);
 ///
 /// # Errors
 /// The first of `look`.
-pub(super) fn wait<T, E>(patience: Duration, mut look: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
+pub(super) fn wait<T, E>(
+    patience: Duration,
+    mut look: impl FnMut() -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
     let mut left = patience;
     loop {
         if let Some(found) = look()? {

@@ -23,8 +23,18 @@ fn scene() -> (tempfile::TempDir, Folder) {
 fn a_step_over_a_link_is_not_taken_even_if_a_folder_was_seen_there_a_moment_ago() {
     let (_scene, folder) = scene();
     assert!(matches!(folder.enter(c"folder").unwrap(), Entered::Open(_)));
-    for name in [c"to-folder", c"to-folder-inside", c"to-file", c"file", c"fifo", c"missing"] {
-        assert!(matches!(folder.enter(name).unwrap(), Entered::Changed), "{name:?}");
+    for name in [
+        c"to-folder",
+        c"to-folder-inside",
+        c"to-file",
+        c"file",
+        c"fifo",
+        c"missing",
+    ] {
+        assert!(
+            matches!(folder.enter(name).unwrap(), Entered::Changed),
+            "{name:?}"
+        );
     }
 }
 
@@ -33,17 +43,28 @@ fn only_a_regular_file_is_opened_and_nothing_is_waited_for() {
     let (_scene, folder) = scene();
     assert!(matches!(folder.file(c"file").unwrap(), Entered::Open(_)));
     for name in [c"to-folder", c"to-file", c"folder", c"fifo", c"missing"] {
-        assert!(matches!(folder.file(name).unwrap(), Entered::Changed), "{name:?}");
+        assert!(
+            matches!(folder.file(name).unwrap(), Entered::Changed),
+            "{name:?}"
+        );
     }
 }
 
 #[test]
 fn a_link_is_no_top_of_a_walk() {
     let (scene, folder) = scene();
-    let told = Folder::open(&scene.path().join("inside/to-folder")).unwrap_err().to_string();
-    assert!(told.contains("is a symbolic link") && told.contains("outside"), "{told}");
+    let told = Folder::open(&scene.path().join("inside/to-folder"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        told.contains("is a symbolic link") && told.contains("outside"),
+        "{told}"
+    );
     assert!(Folder::open(&scene.path().join("inside/file")).is_err());
-    assert_eq!(folder.stat(c"missing").unwrap().map(|stat| stat.st_size), None);
+    assert_eq!(
+        folder.stat(c"missing").unwrap().map(|stat| stat.st_size),
+        None
+    );
 }
 
 #[test]

@@ -16,8 +16,15 @@ fn keypair() -> String {
 }
 
 fn kept(all: &[KeptEntry]) -> Vec<(String, &'static str)> {
-    let mut all: Vec<_> =
-        all.iter().map(|one| (one.path.file_name().unwrap().to_str().unwrap().to_owned(), one.why)).collect();
+    let mut all: Vec<_> = all
+        .iter()
+        .map(|one| {
+            (
+                one.path.file_name().unwrap().to_str().unwrap().to_owned(),
+                one.why,
+            )
+        })
+        .collect();
     all.sort();
     all
 }
@@ -42,15 +49,29 @@ fn everything_goes_but_keypairs_and_tower_files() {
     assert_eq!(seen(&scene.path("ledger")), before, "it only looks");
     let cleared = scene.clear().unwrap();
     let after = seen(&scene.path("ledger"));
-    let gone = before.iter().filter(|(name, what)| *what != "/" && !after.contains_key(*name));
-    let gone: Vec<_> = gone.map(|(name, _)| scene.path("ledger").join(name)).collect();
+    let gone = before
+        .iter()
+        .filter(|(name, what)| *what != "/" && !after.contains_key(*name));
+    let gone: Vec<_> = gone
+        .map(|(name, _)| scene.path("ledger").join(name))
+        .collect();
     would.listed.sort_unstable();
     assert_eq!(std::mem::take(&mut would.listed), gone);
     assert_eq!(cleared, would);
     assert_eq!(cleared.files, 7);
-    assert!((100_000..200_000).contains(&cleared.bytes), "{}", cleared.bytes);
-    let stayed =
-        ["deep", "deep/er", "deep/er/validator-Keypair.json", "my-identity-2.json", "secret", "tower-1_9-abc.bin"];
+    assert!(
+        (100_000..200_000).contains(&cleared.bytes),
+        "{}",
+        cleared.bytes
+    );
+    let stayed = [
+        "deep",
+        "deep/er",
+        "deep/er/validator-Keypair.json",
+        "my-identity-2.json",
+        "secret",
+        "tower-1_9-abc.bin",
+    ];
     assert_eq!(names(&scene.path("ledger")), stayed);
     let told = [
         ("my-identity-2.json", "a keypair by its name"),
@@ -58,7 +79,10 @@ fn everything_goes_but_keypairs_and_tower_files() {
         ("tower-1_9-abc.bin", "a tower file"),
         ("validator-Keypair.json", "a keypair by its name"),
     ];
-    assert_eq!(kept(&cleared.kept), told.map(|(name, why)| (name.to_owned(), why)));
+    assert_eq!(
+        kept(&cleared.kept),
+        told.map(|(name, why)| (name.to_owned(), why))
+    );
     assert!(folders::is_marked(&scene.path("ledger")));
     assert_eq!(scene.clear().unwrap().files, 0);
 }
@@ -82,14 +106,21 @@ fn other_mounts_are_left_alone_also_those_of_the_same_file_system() {
     for path in [&disk, &again] {
         fs::create_dir_all(path).unwrap();
     }
-    let Some(_disk) = Mount::of_bytes(&disk, 1 << 20) else { return };
-    let Some(_again) = Mount::bound(&again, &scene.path("outside")) else { return };
+    let Some(_disk) = Mount::of_bytes(&disk, 1 << 20) else {
+        return;
+    };
+    let Some(_again) = Mount::bound(&again, &scene.path("outside")) else {
+        return;
+    };
     fs::write(disk.join("file"), "other disk").unwrap();
     scene.put("a/file", "goes");
     let cleared = scene.clear().unwrap();
     assert_eq!(cleared.files, 1);
     let why = "another file system, or mounted here";
-    assert_eq!(kept(&cleared.kept), [("again".to_owned(), why), ("disk".to_owned(), why)]);
+    assert_eq!(
+        kept(&cleared.kept),
+        [("again".to_owned(), why), ("disk".to_owned(), why)]
+    );
     assert_eq!(fs::read_to_string(disk.join("file")).unwrap(), "other disk");
     scene.outside_is_untouched();
 }
@@ -100,7 +131,10 @@ fn a_folder_of_experiments_inside_of_another_is_not_cleared_with_it() {
     folders::init(&scene.path("ledger/accounts"), NOW).unwrap();
     scene.put("accounts/run/1.2", "account");
     let cleared = scene.clear().unwrap();
-    assert_eq!(kept(&cleared.kept), [("accounts".to_owned(), "a folder of experiments of its own")]);
+    assert_eq!(
+        kept(&cleared.kept),
+        [("accounts".to_owned(), "a folder of experiments of its own")]
+    );
     assert!(scene.path("ledger/accounts/run/1.2").exists());
 }
 
@@ -131,13 +165,21 @@ fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
         scene.put("z", "stays");
         let lock = fs::File::open(scene.put(name, "")).unwrap();
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
-        let told = folders::clear(&scene.path("ledger"), &root).unwrap_err().to_string();
-        assert!(told.contains("ledger.lock is locked: a validator runs on this ledger"), "{told}");
+        let told = folders::clear(&scene.path("ledger"), &root)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("ledger.lock is locked: a validator runs on this ledger"),
+            "{told}"
+        );
         assert!(scene.path("ledger/a").exists() && scene.path("ledger/z").exists());
         drop(lock);
         let cleared = folders::clear(&scene.path("ledger"), &root).unwrap();
         assert_eq!((cleared.files, cleared.kept), (2, Vec::new()));
-        assert!(scene.path("ledger").join(name).exists(), "who waits for the lock waits for this file");
+        assert!(
+            scene.path("ledger").join(name).exists(),
+            "who waits for the lock waits for this file"
+        );
     }
 }
 
@@ -148,7 +190,10 @@ fn a_folder_in_which_a_process_has_a_file_open_is_not_touched() {
     let _listed = fs::File::open(scene.path("ledger")).unwrap();
     let open = fs::File::open(scene.put("rocksdb/LOG", "stays")).unwrap();
     let told = scene.clear().unwrap_err().to_string();
-    assert!(told.contains(&format!("process {}", std::process::id())) && told.contains("rocksdb/LOG"), "{told}");
+    assert!(
+        told.contains(&format!("process {}", std::process::id())) && told.contains("rocksdb/LOG"),
+        "{told}"
+    );
     assert!(scene.path("ledger/rocksdb/LOG").exists());
     drop(open);
     assert_eq!(scene.clear().unwrap().files, 1);
@@ -181,7 +226,10 @@ fn a_folder_that_is_handed_over_belongs_to_its_new_owner() {
         return;
     }
     let scene = Scene::new();
-    let owner = folders::Owner { uid: 65_534, gid: 65_533 };
+    let owner = folders::Owner {
+        uid: 65_534,
+        gid: 65_533,
+    };
     folders::hand_over(&scene.path("ledger"), owner).unwrap();
     let meta = fs::metadata(scene.path("ledger")).unwrap();
     assert_eq!((meta.uid(), meta.gid()), (65_534, 65_533));
@@ -191,12 +239,18 @@ fn a_folder_that_is_handed_over_belongs_to_its_new_owner() {
 /// What the documentation says, written a second time.
 fn is_protected(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap().to_lowercase();
-    let json = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    let json = path
+        .extension()
+        .is_some_and(|end| end.eq_ignore_ascii_case("json"));
     name.starts_with("tower") || (json && (name.contains("keypair") || name.contains("identity")))
 }
 
 fn any_name() -> impl Strategy<Value = String> {
-    prop_oneof!["[a-z]{1,3}", "(tower|TOWER)[-a-z]{0,3}", "[a-b]{0,2}(keypair|Identity)[a-b]{0,2}\\.(json|bin)"]
+    prop_oneof![
+        "[a-z]{1,3}",
+        "(tower|TOWER)[-a-z]{0,3}",
+        "[a-b]{0,2}(keypair|Identity)[a-b]{0,2}\\.(json|bin)"
+    ]
 }
 
 proptest! {

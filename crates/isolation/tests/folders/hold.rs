@@ -19,9 +19,16 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
     symlink(&ledger, &link).unwrap();
     let own = format!("process {} (`", std::process::id());
     let first = held(&ledger, Purpose::Work).unwrap();
-    for (folder, purpose) in [(&ledger, Purpose::Work), (&ledger, Purpose::Source), (&link, Purpose::Work)] {
+    for (folder, purpose) in [
+        (&ledger, Purpose::Work),
+        (&ledger, Purpose::Source),
+        (&link, Purpose::Work),
+    ] {
         let told = held(folder, purpose).unwrap_err();
-        assert!(told.contains(&own) && told.contains("in use by another experiment"), "{told}");
+        assert!(
+            told.contains(&own) && told.contains("in use by another experiment"),
+            "{told}"
+        );
     }
     // Its holder may clear it, and others are not in the way.
     scene.put("rocksdb/1.sst", "x");
@@ -35,9 +42,16 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
 fn several_may_copy_from_a_folder_and_nobody_may_clear_it_meanwhile() {
     let scene = Scene::alone();
     let kept = scene.path("outside");
-    let both = (held(&kept, Purpose::Source).unwrap(), held(&kept, Purpose::Source).unwrap());
+    let both = (
+        held(&kept, Purpose::Source).unwrap(),
+        held(&kept, Purpose::Source).unwrap(),
+    );
     assert!(held(&kept, Purpose::Work).unwrap_err().contains("in use"));
     drop(both);
     held(&kept, Purpose::Work).unwrap();
-    assert!(held(&scene.path("none"), Purpose::Work).unwrap_err().contains("none"));
+    assert!(
+        held(&scene.path("none"), Purpose::Work)
+            .unwrap_err()
+            .contains("none")
+    );
 }

@@ -19,7 +19,10 @@ fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
     fs::create_dir(path("full")).unwrap();
     fs::write(path("full/genesis.bin"), "").unwrap();
     let told = init(&path("full"), NOW).unwrap_err().to_string();
-    assert!(told.contains("genesis.bin") && told.contains("not empty"), "{told}");
+    assert!(
+        told.contains("genesis.bin") && told.contains("not empty"),
+        "{told}"
+    );
     assert!(!path("full").join(MARKER).exists());
 
     let told = init(&path("no/such"), NOW).unwrap_err().to_string();
@@ -27,7 +30,10 @@ fn a_folder_is_marked_that_is_made_or_found_empty_and_no_other() {
 
     symlink(path("made"), path("link")).unwrap();
     let told = init(&path("link"), NOW).unwrap_err().to_string();
-    assert!(told.contains("symbolic link") && told.contains("made"), "{told}");
+    assert!(
+        told.contains("symbolic link") && told.contains("made"),
+        "{told}"
+    );
     assert!(!is_marked(&path("link")));
 
     fs::write(path("file"), "").unwrap();
@@ -40,7 +46,12 @@ fn a_marker_says_what_it_means_and_when_it_was_made() {
     let text = fs::read_to_string(scene.path("ledger").join(MARKER)).unwrap();
     let marker: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(marker["created_unix"], NOW.as_secs());
-    assert!(marker["about"].as_str().unwrap().contains("deletes everything in this folder"));
+    assert!(
+        marker["about"]
+            .as_str()
+            .unwrap()
+            .contains("deletes everything in this folder")
+    );
 }
 
 #[test]
@@ -63,7 +74,12 @@ fn what_only_bears_the_markers_name_is_none() {
     let other = tempfile::tempdir().unwrap();
     init(&other.path().join("marked"), NOW).unwrap();
     let marker = scene.path().join(MARKER);
-    for text in ["", "{}", "[1, 2", r#"{"kind":"faultline-flight","about":"","created_unix":1,"inode":1}"#] {
+    for text in [
+        "",
+        "{}",
+        "[1, 2",
+        r#"{"kind":"faultline-flight","about":"","created_unix":1,"inode":1}"#,
+    ] {
         fs::write(&marker, text).unwrap();
         assert!(!is_marked(scene.path()), "{text}");
     }

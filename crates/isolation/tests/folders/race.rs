@@ -28,7 +28,13 @@ fn a_folder_that_is_swapped_for_a_link_during_the_walk_leads_nowhere() {
             while !done.load(Ordering::Relaxed) {
                 for pair in 0..PAIRS {
                     // In one step: while both are there, there is always one of the two under each name.
-                    let swapped = rustix::fs::renameat_with(CWD, inside(pair), CWD, link(pair), RenameFlags::EXCHANGE);
+                    let swapped = rustix::fs::renameat_with(
+                        CWD,
+                        inside(pair),
+                        CWD,
+                        link(pair),
+                        RenameFlags::EXCHANGE,
+                    );
                     swaps.fetch_add(usize::from(swapped.is_ok()), Ordering::Relaxed);
                 }
             }

@@ -15,12 +15,21 @@ fn kept(scene: &Scene) -> PathBuf {
     fs::create_dir_all(from.join("rocksdb")).unwrap();
     fs::create_dir(from.join("empty")).unwrap();
     fs::write(from.join("snapshot-100-abc.tar.zst"), "full").unwrap();
-    fs::write(from.join("incremental-snapshot-100-200-abc.tar.zst"), "incremental").unwrap();
+    fs::write(
+        from.join("incremental-snapshot-100-200-abc.tar.zst"),
+        "incremental",
+    )
+    .unwrap();
     fs::write(from.join("genesis.bin"), "genesis").unwrap();
     fs::write(from.join("rocksdb/snapshot-1"), "not an archive").unwrap();
     fs::set_permissions(from.join("genesis.bin"), fs::Permissions::from_mode(0o640)).unwrap();
-    fs::write(from.join("rocksdb/000001.sst"), (0..300_000_u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>())
-        .unwrap();
+    fs::write(
+        from.join("rocksdb/000001.sst"),
+        (0..300_000_u32)
+            .flat_map(u32::to_le_bytes)
+            .collect::<Vec<u8>>(),
+    )
+    .unwrap();
     symlink("../genesis.bin", from.join("rocksdb/link")).unwrap();
     sparse(&from.join("account"));
     from
@@ -46,28 +55,51 @@ fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
     let measured = folders::measure(&from).unwrap();
     assert_eq!((measured.files, measured.left.len()), (6, 1));
 
-    let done = restore(&from, &scene.path("ledger"), Some(&scene.path("snapshots")), None).unwrap();
+    let done = restore(
+        &from,
+        &scene.path("ledger"),
+        Some(&scene.path("snapshots")),
+        None,
+    )
+    .unwrap();
     assert_eq!((done.files, done.left.len()), (6, 1));
     let mut expected = seen(&from);
     for name in ["ledger.lock", "admin.rpc"] {
         expected.remove(name);
     }
     let archives = expected.split_off("incremental-snapshot-100-200-abc.tar.zst");
-    let (archives, rest): (Vec<_>, Vec<_>) = archives.into_iter().partition(|(name, _)| name.contains(".tar."));
+    let (archives, rest): (Vec<_>, Vec<_>) = archives
+        .into_iter()
+        .partition(|(name, _)| name.contains(".tar."));
     expected.extend(rest);
     assert_eq!(seen(&scene.path("ledger")), expected);
-    assert_eq!(seen(&scene.path("snapshots")).into_iter().collect::<Vec<_>>(), archives);
+    assert_eq!(
+        seen(&scene.path("snapshots"))
+            .into_iter()
+            .collect::<Vec<_>>(),
+        archives
+    );
 
     let meta = |path: PathBuf| fs::metadata(path).unwrap();
-    let (genesis, copied) = (meta(from.join("genesis.bin")), meta(scene.path("ledger/genesis.bin")));
-    assert_eq!((copied.mode(), copied.mtime()), (genesis.mode(), genesis.mtime()));
+    let (genesis, copied) = (
+        meta(from.join("genesis.bin")),
+        meta(scene.path("ledger/genesis.bin")),
+    );
+    assert_eq!(
+        (copied.mode(), copied.mtime()),
+        (genesis.mode(), genesis.mtime())
+    );
     assert!(
         meta(scene.path("ledger/account")).blocks() <= meta(from.join("account")).blocks() + 64,
         "holes stay holes"
     );
     // Cleared and filled again, it is the same.
     scene.clear().unwrap();
-    folders::clear(&scene.path("snapshots"), &faultline_kernel::HostRoot::default()).unwrap();
+    folders::clear(
+        &scene.path("snapshots"),
+        &faultline_kernel::HostRoot::default(),
+    )
+    .unwrap();
     let again = restore(&from, &scene.path("ledger"), None, None).unwrap();
     assert_eq!(again.files, 6);
     assert!(scene.path("ledger/snapshot-100-abc.tar.zst").exists());
@@ -79,7 +111,9 @@ fn another_file_system_gets_the_same_bytes_and_holes() {
     let from = kept(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();
-    let Some(_mount) = Mount::of_bytes(&disk, 32 << 20) else { return };
+    let Some(_mount) = Mount::of_bytes(&disk, 32 << 20) else {
+        return;
+    };
     folders::init(&disk, super::NOW).unwrap();
     restore(&from, &disk, None, None).unwrap();
     assert_eq!(seen(&disk), seen(&from));
@@ -91,10 +125,15 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
     let from = kept(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();
-    let Some(_mount) = Mount::of_bytes(&disk, 1 << 20) else { return };
+    let Some(_mount) = Mount::of_bytes(&disk, 1 << 20) else {
+        return;
+    };
     folders::init(&disk, super::NOW).unwrap();
     let told = restore(&from, &disk, None, None).unwrap_err().to_string();
-    assert!(told.contains("bytes free") && told.contains("free space"), "{told}");
+    assert!(
+        told.contains("bytes free") && told.contains("free space"),
+        "{told}"
+    );
     assert!(names(&disk).is_empty());
 }
 
@@ -105,9 +144,17 @@ fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake(
     fs::write(from.join("tower-1_9-abc.bin"), "old votes").unwrap();
     scene.put("tower-1_9-abc.bin", "new votes");
     let done = restore(&from, &scene.path("ledger"), None, None).unwrap();
-    assert_eq!(done.left.iter().map(|one| one.why).collect::<Vec<_>>(), ["a tower file"]);
-    assert_eq!(fs::read_to_string(scene.path("ledger/tower-1_9-abc.bin")).unwrap(), "new votes");
-    let told = restore(&from, &scene.path("ledger"), None, None).unwrap_err().to_string();
+    assert_eq!(
+        done.left.iter().map(|one| one.why).collect::<Vec<_>>(),
+        ["a tower file"]
+    );
+    assert_eq!(
+        fs::read_to_string(scene.path("ledger/tower-1_9-abc.bin")).unwrap(),
+        "new votes"
+    );
+    let told = restore(&from, &scene.path("ledger"), None, None)
+        .unwrap_err()
+        .to_string();
     assert!(told.contains("clear the folder first"), "{told}");
 }
 
@@ -117,8 +164,13 @@ fn links_that_lead_out_are_refused() {
         let scene = Scene::new();
         let from = kept(&scene);
         symlink(target, from.join("rocksdb/out")).unwrap();
-        let told = restore(&from, &scene.path("ledger"), None, None).unwrap_err().to_string();
-        assert!(told.contains("rocksdb/out is a symbolic link that leads out"), "{told}");
+        let told = restore(&from, &scene.path("ledger"), None, None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("rocksdb/out is a symbolic link that leads out"),
+            "{told}"
+        );
         assert!(folders::measure(&from).is_err() && names(&scene.path("ledger")).is_empty());
     }
 }
@@ -127,10 +179,30 @@ fn links_that_lead_out_are_refused() {
 fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
     let scene = Scene::new();
     let from = kept(&scene);
-    assert!(restore(&from, &scene.path("outside"), None, None).unwrap_err().to_string().contains("is not marked"));
-    assert!(restore(&from, &scene.path("ledger"), Some(&scene.path("outside")), None).is_err());
+    assert!(
+        restore(&from, &scene.path("outside"), None, None)
+            .unwrap_err()
+            .to_string()
+            .contains("is not marked")
+    );
+    assert!(
+        restore(
+            &from,
+            &scene.path("ledger"),
+            Some(&scene.path("outside")),
+            None
+        )
+        .is_err()
+    );
     scene.put("inside/file", "text");
-    let told = restore(&scene.path("ledger/inside"), &scene.path("ledger"), None, None).unwrap_err().to_string();
+    let told = restore(
+        &scene.path("ledger/inside"),
+        &scene.path("ledger"),
+        None,
+        None,
+    )
+    .unwrap_err()
+    .to_string();
     assert!(told.contains("lie in one another"), "{told}");
     scene.outside_is_untouched();
 }
@@ -143,8 +215,24 @@ fn everything_belongs_to_the_user_that_is_named() {
     }
     let scene = Scene::new();
     let from = kept(&scene);
-    restore(&from, &scene.path("ledger"), None, Some(Owner { uid: 65_534, gid: 65_533 })).unwrap();
-    for name in ["", "genesis.bin", "rocksdb", "rocksdb/link", "rocksdb/000001.sst", "empty"] {
+    restore(
+        &from,
+        &scene.path("ledger"),
+        None,
+        Some(Owner {
+            uid: 65_534,
+            gid: 65_533,
+        }),
+    )
+    .unwrap();
+    for name in [
+        "",
+        "genesis.bin",
+        "rocksdb",
+        "rocksdb/link",
+        "rocksdb/000001.sst",
+        "empty",
+    ] {
         let meta = fs::symlink_metadata(scene.path("ledger").join(name)).unwrap();
         assert_eq!((meta.uid(), meta.gid()), (65_534, 65_533), "{name}");
     }

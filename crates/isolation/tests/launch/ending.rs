@@ -19,14 +19,24 @@ trap "" TERM; sleep 1000 & echo "child $!"; echo "self $$"; while :; do sleep 1;
 pub(crate) fn exit_code(scene: &Scene) {
     let mut launched = scene.launch(&scene.script("exit 7"));
     assert_eq!(end_of(&mut *launched), End::Code(7));
-    assert_eq!(launched.ended().expect("its end is told"), Some(End::Code(7)), "and again");
-    assert_eq!(launched.close().expect("it is closed").end, Some(End::Code(7)));
+    assert_eq!(
+        launched.ended().expect("its end is told"),
+        Some(End::Code(7)),
+        "and again"
+    );
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Code(7))
+    );
 }
 
 pub(crate) fn signal(scene: &Scene) {
     let mut launched = scene.launch(&scene.script("kill -USR1 $$"));
     assert_eq!(end_of(&mut *launched), End::Signal(10));
-    assert_eq!(launched.close().expect("it is closed").end, Some(End::Signal(10)));
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Signal(10))
+    );
 }
 
 pub(crate) fn asked(scene: &Scene) {
@@ -53,8 +63,10 @@ pub(crate) fn children_are_asked(scene: &Scene) {
 
 /// A start-up script that does not become the validator, and the validator's clean end.
 pub(crate) fn children_have_time(scene: &Scene) {
-    let end =
-        format!("echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit", scene.path("may").display());
+    let end = format!(
+        "echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit",
+        scene.path("may").display()
+    );
     let child = format!("trap \"{end}\" TERM; echo ready; while :; do sleep 0.05; done");
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; echo never")));
     scene.says("ready");
@@ -62,19 +74,35 @@ pub(crate) fn children_have_time(scene: &Scene) {
     launched.ask_to_end().expect("it is asked");
     assert_eq!(end_of(&mut *launched), End::Signal(15));
     scene.says("asked");
-    assert!(!launched.is_empty().expect("it is told"), "{}", scene.output());
+    assert!(
+        !launched.is_empty().expect("it is told"),
+        "{}",
+        scene.output()
+    );
     std::fs::write(scene.path("may"), "").expect("a file");
-    eventually(PATIENCE, "an empty group", || launched.is_empty().expect("it is told").then_some(()));
+    eventually(PATIENCE, "an empty group", || {
+        launched.is_empty().expect("it is told").then_some(())
+    });
     let output = scene.output();
     // A shell may say what has become of its children.
-    assert!(output.contains("clean") && !output.contains("never"), "{output}");
-    assert_eq!(launched.close().expect("it is closed").end, Some(End::Signal(15)));
+    assert!(
+        output.contains("clean") && !output.contains("never"),
+        "{output}"
+    );
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Signal(15))
+    );
 }
 
 /// A script that sends the validator to the background: whoever launched it decides what that means.
 pub(crate) fn left_alone(scene: &Scene) {
-    let wait = format!("while ! [ -e {} ]; do sleep 0.05; done; echo lives", scene.path("may").display());
-    let child = format!("trap \"echo asked; exit\" TERM; echo ready; {wait}; while :; do sleep 0.05; done");
+    let wait = format!(
+        "while ! [ -e {} ]; do sleep 0.05; done; echo lives",
+        scene.path("may").display()
+    );
+    let child =
+        format!("trap \"echo asked; exit\" TERM; echo ready; {wait}; while :; do sleep 0.05; done");
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}' & exit 4")));
     assert_eq!(end_of(&mut *launched), End::Code(4));
     scene.says("ready");
@@ -83,9 +111,14 @@ pub(crate) fn left_alone(scene: &Scene) {
     assert_eq!(scene.output(), "ready\nlives\n");
     assert!(!launched.is_empty().expect("it is told"));
     launched.ask_to_end().expect("it is asked");
-    eventually(PATIENCE, "an empty group", || launched.is_empty().expect("it is told").then_some(()));
+    eventually(PATIENCE, "an empty group", || {
+        launched.is_empty().expect("it is told").then_some(())
+    });
     scene.says("asked");
-    assert_eq!(launched.close().expect("it is closed").end, Some(End::Code(4)));
+    assert_eq!(
+        launched.close().expect("it is closed").end,
+        Some(End::Code(4))
+    );
 }
 
 fn family(scene: &Scene) -> [u32; 3] {
@@ -116,26 +149,51 @@ pub(crate) fn drop_ends_all(scene: &Scene) {
 
 pub(crate) fn sweep(scene: &Scene) {
     // A scope that only begins with the same letters.
-    let neighbour = GroupName { scope: format!("{}_2", scene.scope), ..scene.name() };
-    let neighbour = scene.launch(&Job { name: neighbour, ..scene.job(&["sleep", "1000"]) });
+    let neighbour = GroupName {
+        scope: format!("{}_2", scene.scope),
+        ..scene.name()
+    };
+    let neighbour = scene.launch(&Job {
+        name: neighbour,
+        ..scene.job(&["sleep", "1000"])
+    });
     let mut helper = Command::new(std::env::current_exe().expect("this program"));
     helper.args(["--exact", "helper", "--nocapture"]);
     helper
         .env(HELPER, scene.launcher.name())
         .env(SCOPE, &scene.scope)
         .env("FAULTLINE_TEST_OUTPUT", scene.path("output"));
-    let mut helper = helper.stdout(Stdio::null()).spawn().expect("this program starts");
+    let mut helper = helper
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this program starts");
     let family = family(scene);
     helper.kill().expect("it is killed");
     helper.wait().expect("it ends");
     assert!(family.into_iter().all(is_alive), "{family:?}");
-    assert_eq!(scene.launcher.leftovers(&scene.scope).expect("groups are listed").len(), 1);
+    assert_eq!(
+        scene
+            .launcher
+            .leftovers(&scene.scope)
+            .expect("groups are listed")
+            .len(),
+        1
+    );
 
-    let swept = scene.launcher.sweep(&scene.scope, Duration::ZERO).expect("it is swept");
+    let swept = scene
+        .launcher
+        .sweep(&scene.scope, Duration::ZERO)
+        .expect("it is swept");
     assert_eq!(swept.len(), 1, "{swept:?}");
     family.into_iter().for_each(is_gone);
     assert!(is_alive(neighbour.pid()));
-    assert_eq!(scene.launcher.sweep(&scene.scope, Duration::ZERO).expect("it is swept"), [""; 0]);
+    assert_eq!(
+        scene
+            .launcher
+            .sweep(&scene.scope, Duration::ZERO)
+            .expect("it is swept"),
+        [""; 0]
+    );
     neighbour.close().expect("it is closed");
 }
 
@@ -143,17 +201,27 @@ pub(crate) fn sweep(scene: &Scene) {
 pub(crate) fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     let mut job = Scene::new(launcher).script(FAMILY);
     job.name.scope = std::env::var(SCOPE).expect("a scope");
-    job.output = std::env::var_os("FAULTLINE_TEST_OUTPUT").expect("a file").into();
+    job.output = std::env::var_os("FAULTLINE_TEST_OUTPUT")
+        .expect("a file")
+        .into();
     let mut launched = launcher.launch(&job).expect("it is launched");
-    eventually(PATIENCE, "its own end", || launched.ended().expect("its end is told"));
+    eventually(PATIENCE, "its own end", || {
+        launched.ended().expect("its end is told")
+    });
 }
 
 pub(crate) fn sweep_with_grace(scene: &Scene) {
     let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.05; done";
-    let limits = Limits { memory_max: Some(256 << 20), ..Limits::default() };
+    let limits = Limits {
+        memory_max: Some(256 << 20),
+        ..Limits::default()
+    };
     let mut launched = scene.run_limited(script, limits);
     scene.says("ready");
-    let swept = scene.launcher.sweep(&scene.scope, PATIENCE).expect("it is swept");
+    let swept = scene
+        .launcher
+        .sweep(&scene.scope, PATIENCE)
+        .expect("it is swept");
     assert_eq!(swept.len(), 1, "{swept:?}");
     assert_eq!(end_of(&mut *launched), End::Code(3));
     assert!(scene.output().contains("asked"), "{}", scene.output());

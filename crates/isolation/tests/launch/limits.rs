@@ -33,24 +33,37 @@ fn all(scene: &Scene) -> Limits {
 fn has_disk() -> bool {
     use std::os::unix::fs::MetadataExt;
     let device = fs::metadata("/").expect("a root folder").dev();
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
+    let number = format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    );
     fs::metadata(PathBuf::from("/sys/dev/block").join(number)).is_ok()
 }
 
 pub(crate) fn read_back(scene: &Scene) {
     let limits = all(scene);
-    let launched = scene.launch(&scene.held(Job { limits: limits.clone(), ..scene.job(&["sleep", "1000"]) }));
+    let launched = scene.launch(&scene.held(Job {
+        limits: limits.clone(),
+        ..scene.job(&["sleep", "1000"])
+    }));
     let held = launched.limits().expect("limits are read back");
     assert_eq!(limits.differences(&held), [""; 0]);
     assert_eq!(held.memory_max, Some(96 * MIB), "{held:?}");
-    let other = Limits { memory_max: Some(95 * MIB), ..limits };
+    let other = Limits {
+        memory_max: Some(95 * MIB),
+        ..limits
+    };
     assert_eq!(other.differences(&held).len(), 1, "{held:?}");
     launched.close().expect("it is closed");
 }
 
 pub(crate) fn none(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));
-    assert_eq!(launched.limits().expect("limits are read back"), Limits::default());
+    assert_eq!(
+        launched.limits().expect("limits are read back"),
+        Limits::default()
+    );
     launched.close().expect("it is closed");
 }
 
@@ -58,16 +71,30 @@ pub(crate) fn cpus_hold(scene: &Scene) {
     if !scene.launcher.can().cpus {
         return eprintln!("SKIPPED: CPUs cannot be limited here");
     }
-    let limits = Limits { cpus: Some(CpuSet::parse("0").expect("a CPU")), ..Limits::default() };
-    let launched = scene.run_limited("grep Cpus_allowed_list /proc/self/status; sleep 1000", limits);
+    let limits = Limits {
+        cpus: Some(CpuSet::parse("0").expect("a CPU")),
+        ..Limits::default()
+    };
+    let launched = scene.run_limited(
+        "grep Cpus_allowed_list /proc/self/status; sleep 1000",
+        limits,
+    );
     scene.says("Cpus_allowed_list:\t0\n");
     launched.close().expect("it is closed");
 }
 
 pub(crate) fn refused(scene: &Scene) {
-    let refused = |limits: Limits| scene.refused(&scene.held(Job { limits, ..scene.job(&["true"]) }));
+    let refused = |limits: Limits| {
+        scene.refused(&scene.held(Job {
+            limits,
+            ..scene.job(&["true"])
+        }))
+    };
     if !scene.launcher.can().memory_high {
-        let error = refused(Limits { memory_high: Some(64 * MIB), ..Limits::default() });
+        let error = refused(Limits {
+            memory_high: Some(64 * MIB),
+            ..Limits::default()
+        });
         assert!(error.contains("memory_high"), "{error}");
     }
     let no_device = IoLimit {
@@ -77,54 +104,120 @@ pub(crate) fn refused(scene: &Scene) {
         read_operations: None,
         write_operations: None,
     };
-    let error = refused(Limits { memory_max: Some(64 * MIB), io: vec![no_device], ..Limits::default() });
-    assert!(error.contains("/nonexistent/device") || !scene.launcher.can().io, "{error}");
+    let error = refused(Limits {
+        memory_max: Some(64 * MIB),
+        io: vec![no_device],
+        ..Limits::default()
+    });
+    assert!(
+        error.contains("/nonexistent/device") || !scene.launcher.can().io,
+        "{error}"
+    );
 }
 
 pub(crate) fn out_of_memory(scene: &Scene) {
     let swap_max = scene.launcher.can().swap_max.then_some(0);
-    let limits = Limits { memory_max: Some(32 * MIB), swap_max, ..Limits::default() };
+    let limits = Limits {
+        memory_max: Some(32 * MIB),
+        swap_max,
+        ..Limits::default()
+    };
     // Without an end of line it keeps all that it reads.
     let mut launched = scene.run_limited("exec tail /dev/zero", limits.clone());
     assert_eq!(end_of(&mut *launched), End::Signal(9), "{}", scene.output());
     let evidence = launched.close().expect("it is closed");
-    assert!(evidence.memory_events.get("oom_kill").is_some_and(|kills| *kills >= 1), "{evidence:?}");
+    assert!(
+        evidence
+            .memory_events
+            .get("oom_kill")
+            .is_some_and(|kills| *kills >= 1),
+        "{evidence:?}"
+    );
     let met = ["max", "failcnt", "memsw_failcnt"].map(|name| evidence.memory_events.get(name));
-    assert!(met.iter().flatten().all(|times| **times > 0), "a limit that was not met killed: {evidence:?}");
+    assert!(
+        met.iter().flatten().all(|times| **times > 0),
+        "a limit that was not met killed: {evidence:?}"
+    );
     assert_eq!(evidence.end, Some(End::Signal(9)));
-    assert!(scene.launcher.name() != "systemd" || evidence.result.as_deref() == Some("oom-kill"), "{evidence:?}");
-    assert!(evidence.memory_peak.is_none_or(|peak| peak > 24 * MIB && peak <= 32 * MIB), "{evidence:?}");
+    assert!(
+        scene.launcher.name() != "systemd" || evidence.result.as_deref() == Some("oom-kill"),
+        "{evidence:?}"
+    );
+    assert!(
+        evidence
+            .memory_peak
+            .is_none_or(|peak| peak > 24 * MIB && peak <= 32 * MIB),
+        "{evidence:?}"
+    );
 
     let mut launched = scene.run_limited("exec sleep 1000", limits.clone());
-    let pid = i32::try_from(launched.pid()).ok().and_then(rustix::process::Pid::from_raw).expect("a number");
+    let pid = i32::try_from(launched.pid())
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("a number");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
     assert_eq!(end_of(&mut *launched), End::Signal(9));
     let evidence = launched.close().expect("it is closed");
-    assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
+    assert_eq!(
+        evidence.memory_events.get("oom_kill"),
+        Some(&0),
+        "{evidence:?}"
+    );
     assert!(evidence.result.is_none_or(|result| result == "signal"));
 
     // A shell outlives the program that it started.
     let mut launched = scene.run_limited("tail /dev/zero; sleep 1000", limits);
     eventually(PATIENCE, "a kill by the limit", || {
         let evidence = launched.evidence().expect("evidence is read");
-        evidence.memory_events.get("oom_kill").filter(|kills| **kills == 1).copied()
+        evidence
+            .memory_events
+            .get("oom_kill")
+            .filter(|kills| **kills == 1)
+            .copied()
     });
     launched.close().expect("it is closed");
 }
 
 pub(crate) fn evidence_after_the_end(scene: &Scene) {
-    let limits = Limits { memory_max: Some(128 * MIB), ..Limits::default() };
+    let limits = Limits {
+        memory_max: Some(128 * MIB),
+        ..Limits::default()
+    };
     // 40 MB without an end of line, kept until the end of what is read.
     let mut launched = scene.run_limited("head -c 40000000 /dev/zero | tail | wc -c", limits);
     assert_eq!(end_of(&mut *launched), End::Code(0));
     scene.says("40000000");
-    for evidence in [launched.evidence().expect("evidence is read"), launched.close().expect("it is closed")] {
+    for evidence in [
+        launched.evidence().expect("evidence is read"),
+        launched.close().expect("it is closed"),
+    ] {
         assert_eq!(evidence.end, Some(End::Code(0)));
-        assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
-        assert!(evidence.memory_peak.is_none_or(|peak| (30 * MIB..=128 * MIB).contains(&peak)), "{evidence:?}");
-        assert!(evidence.memory_current.is_some_and(|current| current < 30 * MIB), "{evidence:?}");
-        assert!(evidence.anon.is_some_and(|anon| anon < 10 * MIB), "{evidence:?}");
-        assert_eq!(scene.launcher.can().pressure, evidence.pressure.contains_key("memory"), "{evidence:?}");
+        assert_eq!(
+            evidence.memory_events.get("oom_kill"),
+            Some(&0),
+            "{evidence:?}"
+        );
+        assert!(
+            evidence
+                .memory_peak
+                .is_none_or(|peak| (30 * MIB..=128 * MIB).contains(&peak)),
+            "{evidence:?}"
+        );
+        assert!(
+            evidence
+                .memory_current
+                .is_some_and(|current| current < 30 * MIB),
+            "{evidence:?}"
+        );
+        assert!(
+            evidence.anon.is_some_and(|anon| anon < 10 * MIB),
+            "{evidence:?}"
+        );
+        assert_eq!(
+            scene.launcher.can().pressure,
+            evidence.pressure.contains_key("memory"),
+            "{evidence:?}"
+        );
     }
 }
 
@@ -134,13 +227,29 @@ pub(crate) fn slowed_down(scene: &Scene) {
     }
     // Page cache can be taken back, so that it ends; in memory alone it might not.
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder on a disk");
-    let limits = Limits { memory_high: Some(16 * MIB), ..Limits::default() };
-    let script = format!("dd if=/dev/zero of={}/file bs=1M count=48", folder.path().display());
+    let limits = Limits {
+        memory_high: Some(16 * MIB),
+        ..Limits::default()
+    };
+    let script = format!(
+        "dd if=/dev/zero of={}/file bs=1M count=48",
+        folder.path().display()
+    );
     let mut launched = scene.run_limited(&script, limits);
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
     let evidence = launched.close().expect("it is closed");
-    assert!(evidence.memory_events.get("high").is_some_and(|times| *times > 0), "{evidence:?}");
-    assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
+    assert!(
+        evidence
+            .memory_events
+            .get("high")
+            .is_some_and(|times| *times > 0),
+        "{evidence:?}"
+    );
+    assert_eq!(
+        evidence.memory_events.get("oom_kill"),
+        Some(&0),
+        "{evidence:?}"
+    );
 }
 
 pub(crate) fn moved(scene: &Scene) {
@@ -150,9 +259,16 @@ pub(crate) fn moved(scene: &Scene) {
     assert_eq!(relimit(Some(60 * MIB)), Some(60 * MIB));
     assert_eq!(relimit(Some(96 * MIB)), Some(96 * MIB));
     let limits = launched.limits().expect("limits are read back");
-    assert_eq!(limits.memory_high.or(limits.memory_max), Some(96 * MIB), "{limits:?}");
+    assert_eq!(
+        limits.memory_high.or(limits.memory_max),
+        Some(96 * MIB),
+        "{limits:?}"
+    );
     assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
-    assert_eq!(launched.limits().expect("limits are read back"), Limits::default());
+    assert_eq!(
+        launched.limits().expect("limits are read back"),
+        Limits::default()
+    );
     launched.close().expect("it is closed");
 }
 
@@ -167,18 +283,39 @@ pub(crate) fn moved_without_a_kill(scene: &Scene) {
     let mut launched = scene.run_limited(&script, Limits::default());
     scene.says("written");
     scene.says("kept");
-    let read = |launched: &mut Box<dyn faultline_isolation::Launched>| launched.evidence().expect("evidence is read");
-    eventually(PATIENCE, "40 MB", || read(&mut launched).anon.filter(|anon| *anon > 36 * MIB));
+    let read = |launched: &mut Box<dyn faultline_isolation::Launched>| {
+        launched.evidence().expect("evidence is read")
+    };
+    eventually(PATIENCE, "40 MB", || {
+        read(&mut launched).anon.filter(|anon| *anon > 36 * MIB)
+    });
     // Dirty pages need the disk before they can be reclaimed.
     eventually(PATIENCE, "page cache that is reclaimed", || {
-        launched.relimit(Some(56 * MIB)).expect("the limit is moved");
-        read(&mut launched).memory_current.filter(|current| *current <= 57 * MIB)
+        launched
+            .relimit(Some(56 * MIB))
+            .expect("the limit is moved");
+        read(&mut launched)
+            .memory_current
+            .filter(|current| *current <= 57 * MIB)
     });
     // Less than what cannot be reclaimed: it is slow, or the limit stays; nothing ends.
-    let held = launched.relimit(Some(24 * MIB)).expect("the limit is moved or stays");
+    let held = launched
+        .relimit(Some(24 * MIB))
+        .expect("the limit is moved or stays");
     let slows = scene.launcher.can().memory_high;
-    assert!(if slows { held == Some(24 * MIB) } else { held.is_some_and(|held| held > 36 * MIB) }, "{held:?}");
+    assert!(
+        if slows {
+            held == Some(24 * MIB)
+        } else {
+            held.is_some_and(|held| held > 36 * MIB)
+        },
+        "{held:?}"
+    );
     assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
     let evidence = launched.close().expect("it is closed");
-    assert_eq!(evidence.memory_events.get("oom_kill"), Some(&0), "{evidence:?}");
+    assert_eq!(
+        evidence.memory_events.get("oom_kill"),
+        Some(&0),
+        "{evidence:?}"
+    );
 }

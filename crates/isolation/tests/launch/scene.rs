@@ -28,9 +28,18 @@ impl<'a> Scene<'a> {
     pub(crate) fn new(launcher: &'a dyn Launcher) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         // Other users come here too.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("a mode");
-        let scope = format!("t{}_{}", std::process::id(), SCENES.fetch_add(1, Ordering::Relaxed));
-        Scene { launcher, scope, folder }
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))
+            .expect("a mode");
+        let scope = format!(
+            "t{}_{}",
+            std::process::id(),
+            SCENES.fetch_add(1, Ordering::Relaxed)
+        );
+        Scene {
+            launcher,
+            scope,
+            folder,
+        }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -44,19 +53,30 @@ impl<'a> Scene<'a> {
 
     /// Waits until the output has this text.
     pub(crate) fn says(&self, text: &str) {
-        eventually_seeing(PATIENCE, text, || if self.output().contains(text) { Ok(()) } else { Err(self.output()) });
+        eventually_seeing(PATIENCE, text, || {
+            if self.output().contains(text) {
+                Ok(())
+            } else {
+                Err(self.output())
+            }
+        });
     }
 
     /// The number that the program has written behind this word.
     pub(crate) fn number(&self, word: &str) -> u32 {
         eventually(PATIENCE, word, || {
             let text = self.output();
-            text.lines().find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
+            text.lines()
+                .find_map(|line| line.strip_prefix(word)?.trim().parse().ok())
         })
     }
 
     pub(crate) fn name(&self) -> GroupName {
-        GroupName { scope: self.scope.clone(), run: "r001_a1".to_owned(), part: "validator".to_owned() }
+        GroupName {
+            scope: self.scope.clone(),
+            run: "r001_a1".to_owned(),
+            part: "validator".to_owned(),
+        }
     }
 
     /// Without a gate and limits.
@@ -84,17 +104,30 @@ impl<'a> Scene<'a> {
     pub(crate) fn held(&self, job: Job) -> Job {
         let gate = self.path("gate");
         let holder = ["/bin/sh", "-c", HOLDER, "holder"].map(OsString::from);
-        let command = holder.into_iter().chain([gate.clone().into()]).chain(job.command).collect();
-        Job { command, gate: Some(gate), ..job }
+        let command = holder
+            .into_iter()
+            .chain([gate.clone().into()])
+            .chain(job.command)
+            .collect();
+        Job {
+            command,
+            gate: Some(gate),
+            ..job
+        }
     }
 
     pub(crate) fn launch(&self, job: &Job) -> Box<dyn Launched> {
-        self.launcher.launch(job).unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
+        self.launcher
+            .launch(job)
+            .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
     }
 
     /// Held, under limits, and let go.
     pub(crate) fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
-        let mut launched = self.launch(&self.held(Job { limits, ..self.script(script) }));
+        let mut launched = self.launch(&self.held(Job {
+            limits,
+            ..self.script(script)
+        }));
         launched.go(b"go").expect("it is let go");
         launched
     }
@@ -105,7 +138,13 @@ impl<'a> Scene<'a> {
             Ok(_) => unreachable!("this was to be refused: {job:?}"),
             Err(error) => error.to_string(),
         };
-        assert_eq!(self.launcher.leftovers(&self.scope).expect("groups are listed"), [""; 0], "{error}");
+        assert_eq!(
+            self.launcher
+                .leftovers(&self.scope)
+                .expect("groups are listed"),
+            [""; 0],
+            "{error}"
+        );
         assert!(!self.path("gate").exists(), "the gate is left: {error}");
         error
     }
@@ -113,10 +152,14 @@ impl<'a> Scene<'a> {
 
 /// How the first process ended, once it has.
 pub(crate) fn end_of(launched: &mut dyn Launched) -> faultline_isolation::End {
-    eventually(PATIENCE, "the end of the program", || launched.ended().expect("its end is told"))
+    eventually(PATIENCE, "the end of the program", || {
+        launched.ended().expect("its end is told")
+    })
 }
 
 /// Waits until a process is gone.
 pub(crate) fn is_gone(pid: u32) {
-    eventually(PATIENCE, "the end of a process", || (!faultline_testkit::proc::is_alive(pid)).then_some(()));
+    eventually(PATIENCE, "the end of a process", || {
+        (!faultline_testkit::proc::is_alive(pid)).then_some(())
+    });
 }

@@ -17,7 +17,12 @@ impl<'a> Mount<'a> {
     }
 
     fn with(at: &'a Path, how: &[&str]) -> Option<Self> {
-        if Command::new("mount").args(how).arg(at).output().is_ok_and(|output| output.status.success()) {
+        if Command::new("mount")
+            .args(how)
+            .arg(at)
+            .output()
+            .is_ok_and(|output| output.status.success())
+        {
             return Some(Mount(at));
         }
         eprintln!("SKIPPED: a file system cannot be mounted here; that takes root");

@@ -8,11 +8,16 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
-        let host = Host { folder: tempfile::tempdir().unwrap() };
+        let host = Host {
+            folder: tempfile::tempdir().unwrap(),
+        };
         let pci = "sys/devices/pci0000:00/nvme";
         for (disk, minor) in [("nvme0n1", 0), ("nvme1n1", 4)] {
             host.device(&format!("{pci}/{disk}"), &format!("259:{minor}"));
-            host.device(&format!("{pci}/{disk}/{disk}p1"), &format!("259:{}", minor + 1));
+            host.device(
+                &format!("{pci}/{disk}/{disk}p1"),
+                &format!("259:{}", minor + 1),
+            );
             host.file(&format!("{pci}/{disk}/{disk}p1/partition"), "1\n");
         }
         let array = "sys/devices/virtual/block/md127";
@@ -23,8 +28,14 @@ impl Host {
         host.device(volume, "252:0");
         host.file(&format!("{volume}/dm/name"), "vg-ledger\n");
         host.file(&format!("{volume}/dm/uuid"), "LVM-abc\n");
-        host.link(&format!("{array}/slaves/nvme0n1p1"), &format!("{pci}/nvme0n1/nvme0n1p1"));
-        host.link(&format!("{array}/slaves/nvme1n1p1"), &format!("{pci}/nvme1n1/nvme1n1p1"));
+        host.link(
+            &format!("{array}/slaves/nvme0n1p1"),
+            &format!("{pci}/nvme0n1/nvme0n1p1"),
+        );
+        host.link(
+            &format!("{array}/slaves/nvme1n1p1"),
+            &format!("{pci}/nvme1n1/nvme1n1p1"),
+        );
         host.link(&format!("{volume}/slaves/md127"), array);
         host.link("sys/block/dm-0", volume);
         host.device("sys/devices/mmc/mmcblk0", "179:0");
@@ -44,7 +55,10 @@ impl Host {
     fn device(&self, relative: &str, numbers: &str) {
         self.file(&format!("{relative}/dev"), &format!("{numbers}\n"));
         self.link(&format!("sys/dev/block/{numbers}"), relative);
-        self.link(&format!("sys/class/block/{}", relative.rsplit('/').next().unwrap()), relative);
+        self.link(
+            &format!("sys/class/block/{}", relative.rsplit('/').next().unwrap()),
+            relative,
+        );
     }
 
     fn link(&self, from: &str, to: &str) {
@@ -60,7 +74,10 @@ impl Host {
 }
 
 fn names(devices: &[BlockDevice]) -> Vec<(&str, &str)> {
-    devices.iter().map(|device| (device.name.as_str(), device.kind.as_str())).collect()
+    devices
+        .iter()
+        .map(|device| (device.name.as_str(), device.kind.as_str()))
+        .collect()
 }
 
 #[test]
@@ -68,24 +85,54 @@ fn a_partition_is_its_disk() {
     let host = Host::new();
     let found = host.under("259:5", "/dev/nvme1n1p1");
     assert_eq!(names(&found), [("nvme1n1", "nvme")]);
-    assert_eq!((found[0].device, found[0].worn_tenths), (Device { major: 259, minor: 4 }, None));
+    assert_eq!(
+        (found[0].device, found[0].worn_tenths),
+        (
+            Device {
+                major: 259,
+                minor: 4
+            },
+            None
+        )
+    );
 }
 
 #[test]
 fn a_volume_comes_with_all_that_it_is_made_of() {
     let host = Host::new();
     let found = host.under("252:0", "/dev/mapper/vg-ledger");
-    assert_eq!(names(&found), [("dm-0", "lvm"), ("md127", "raid0"), ("nvme0n1", "nvme"), ("nvme1n1", "nvme")]);
-    assert_eq!((found[0].mapped_name.as_deref(), found[0].missing_members), (Some("vg-ledger"), None));
+    assert_eq!(
+        names(&found),
+        [
+            ("dm-0", "lvm"),
+            ("md127", "raid0"),
+            ("nvme0n1", "nvme"),
+            ("nvme1n1", "nvme")
+        ]
+    );
+    assert_eq!(
+        (found[0].mapped_name.as_deref(), found[0].missing_members),
+        (Some("vg-ledger"), None)
+    );
     assert_eq!(found[1].missing_members, Some(1));
 }
 
 #[test]
 fn a_file_system_without_numbers_of_a_device_leads_there_by_name() {
     let host = Host::new();
-    assert_eq!(names(&host.under("0:45", "/dev/nvme0n1p1")), [("nvme0n1", "nvme")]);
+    assert_eq!(
+        names(&host.under("0:45", "/dev/nvme0n1p1")),
+        [("nvme0n1", "nvme")]
+    );
     assert_eq!(host.under("0:45", "/dev/mapper/vg-ledger").len(), 4);
-    for nothing in ["overlay", "tmpfs", "server:/export", "/dev/nvme9n1", "/dev/mapper/none", "pool/data"] {
+    for nothing in [
+        "overlay",
+        "tmpfs",
+        "server:/export",
+        "/dev/nvme9n1",
+        "/dev/mapper/none",
+        "pool/data",
+    ] {
         assert_eq!(host.under("0:45", nothing), [], "{nothing}");
     }
 }
@@ -97,14 +144,19 @@ fn an_emmc_says_how_worn_it_is_and_one_beyond_its_life_is_used_up() {
         fs::write(host.path("sys/devices/mmc/mmcblk0/device/life_time"), text).unwrap();
         host.under("179:0", "/dev/mmcblk0")[0].worn_tenths
     };
-    assert_eq!([worn("0x01 0x03\n"), worn("0x0b 0x01\n")], [Some(3), Some(10)]);
+    assert_eq!(
+        [worn("0x01 0x03\n"), worn("0x0b 0x01\n")],
+        [Some(3), Some(10)]
+    );
     assert_eq!([worn("0x00 0x00\n"), worn("what\n")], [None, None]);
 }
 
 #[test]
 fn this_machines_own_disk_is_found() {
     let root = HostRoot::default();
-    let mounts = root.read_proc("self/mountinfo", crate::parse::mountinfo::parse).unwrap();
+    let mounts = root
+        .read_proc("self/mountinfo", crate::parse::mountinfo::parse)
+        .unwrap();
     for mount in mounts.iter().filter(|mount| mount.device.major != 0) {
         assert!(!under(&root, mount, 6).is_empty(), "{mount:?}");
     }

@@ -88,7 +88,9 @@ impl CgroupFiles {
         let memory = |v2, v1| source(&cgroups.memory, v2, v1);
         let io = |v2, v1| source(&cgroups.io, v2, v1);
         let version = |cgroup: &Result<CgroupFolder, ReadError>| {
-            cgroup.as_ref().map_or(CgroupVersion::V2, |cgroup| cgroup.version)
+            cgroup
+                .as_ref()
+                .map_or(CgroupVersion::V2, |cgroup| cgroup.version)
         };
         Self {
             memory_version: version(&cgroups.memory),
@@ -104,21 +106,35 @@ impl CgroupFiles {
             kernel: memory(None, Some("memory.kmem.usage_in_bytes")),
             events: memory(Some("memory.events"), Some("memory.oom_control")),
             failcnt: memory(None, Some("memory.failcnt")),
-            io: io(Some("io.stat"), Some("blkio.throttle.io_service_bytes_recursive")),
+            io: io(
+                Some("io.stat"),
+                Some("blkio.throttle.io_service_bytes_recursive"),
+            ),
             io_local: io(None, Some("blkio.throttle.io_service_bytes")),
             cpu: source(&cgroups.cpu, Some("cpu.stat"), Some("cpu.stat")),
             pressures: ["cpu.pressure", "memory.pressure", "io.pressure"]
                 .map(|name| source(&cgroups.unified, Some(name), None)),
             freezers: Freezers::new(cgroups),
-            ancestry: cgroups.memory.as_ref().map(Ancestry::new).map_err(Clone::clone),
+            ancestry: cgroups
+                .memory
+                .as_ref()
+                .map(Ancestry::new)
+                .map_err(Clone::clone),
         }
     }
 
     /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
-        let memory_stat = memory_stat(self.memory_version, &mut self.stat, &mut self.kernel, buffer);
-        let [cpu_pressure, memory_pressure, io_pressure] =
-            self.pressures.each_mut().map(|source| source.parse(buffer, pressure::parse));
+        let memory_stat = memory_stat(
+            self.memory_version,
+            &mut self.stat,
+            &mut self.kernel,
+            buffer,
+        );
+        let [cpu_pressure, memory_pressure, io_pressure] = self
+            .pressures
+            .each_mut()
+            .map(|source| source.parse(buffer, pressure::parse));
         CgroupSample {
             memory_usage: self.current.parse(buffer, number::parse),
             memory_peak: self.peak.parse(buffer, number::parse),
@@ -143,22 +159,42 @@ impl CgroupFiles {
     ///
     /// # Errors
     /// When a limit on the way up cannot be read: the smallest is then not known.
-    pub fn effective_limit(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<EffectiveLimit, ReadError> {
+    pub fn effective_limit(
+        &mut self,
+        own: &CgroupSample,
+        buffer: &mut Vec<u8>,
+    ) -> Result<EffectiveLimit, ReadError> {
         match &mut self.ancestry {
             Ok(ancestry) => {
-                let own = OwnMemory { max: &own.memory_max, usage: &own.memory_usage, stat: &own.memory_stat };
+                let own = OwnMemory {
+                    max: &own.memory_max,
+                    usage: &own.memory_usage,
+                    stat: &own.memory_stat,
+                };
                 ancestry.effective_limit(own, buffer)
             }
             Err(error) => Err(error.clone()),
         }
     }
 
-    fn swap_usage(&mut self, stat: &Result<MemoryStat, ReadError>, buffer: &mut Vec<u8>) -> Result<u64, ReadError> {
+    fn swap_usage(
+        &mut self,
+        stat: &Result<MemoryStat, ReadError>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<u64, ReadError> {
         match (self.memory_version, stat) {
             (CgroupVersion::V2, _) => self.swap_current.parse(buffer, number::parse),
-            (CgroupVersion::V1, Ok(MemoryStat { swap: Some(swap), .. })) => Ok(*swap),
+            (
+                CgroupVersion::V1,
+                Ok(MemoryStat {
+                    swap: Some(swap), ..
+                }),
+            ) => Ok(*swap),
             (CgroupVersion::V1, Ok(_)) => match &self.stat {
-                Source::File(slot) => Err(ReadError::absent(Arc::clone(slot.path()), "swap is not accounted")),
+                Source::File(slot) => Err(ReadError::absent(
+                    Arc::clone(slot.path()),
+                    "swap is not accounted",
+                )),
                 Source::None(error) => Err(error.clone()),
             },
             (CgroupVersion::V1, Err(error)) => Err(error.clone()),

@@ -20,23 +20,43 @@ struct Freezer {
 
 impl Freezers {
     pub(super) fn new(cgroups: &ProcessCgroups) -> Self {
-        let v1 = cgroups.freezer.as_ref().ok().filter(|cgroup| cgroup.version == CgroupVersion::V1);
+        let v1 = cgroups
+            .freezer
+            .as_ref()
+            .ok()
+            .filter(|cgroup| cgroup.version == CgroupVersion::V1);
         let both = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
         // Of a hierarchy that is not mounted for this reader nothing can be said.
-        Self(both.filter(|cgroup| cgroup.top.is_dir()).map(Freezer::new).collect())
+        Self(
+            both.filter(|cgroup| cgroup.top.is_dir())
+                .map(Freezer::new)
+                .collect(),
+        )
     }
 
     /// Whether one of them holds it; `None` if no freezer tells.
     pub(super) fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {
-        let each: Result<Vec<_>, _> = self.0.iter_mut().map(|freezer| freezer.frozen(buffer)).collect();
-        Ok(each?.into_iter().flatten().reduce(|one, other| one || other))
+        let each: Result<Vec<_>, _> = self
+            .0
+            .iter_mut()
+            .map(|freezer| freezer.frozen(buffer))
+            .collect();
+        Ok(each?
+            .into_iter()
+            .flatten()
+            .reduce(|one, other| one || other))
     }
 }
 
 impl Freezer {
     fn new(cgroup: &CgroupFolder) -> Self {
         let file = Source::in_folder(cgroup, Some("cgroup.events"), Some("freezer.state"));
-        Self { version: cgroup.version, file, at_top: cgroup.folder == cgroup.top, never: false }
+        Self {
+            version: cgroup.version,
+            file,
+            at_top: cgroup.folder == cgroup.top,
+            never: false,
+        }
     }
 
     fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>, ReadError> {

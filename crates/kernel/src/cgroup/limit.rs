@@ -59,16 +59,25 @@ struct Level {
 }
 
 impl Level {
-    fn composition(&mut self, buffer: &mut Vec<u8>) -> (Result<u64, ReadError>, Result<MemoryStat, ReadError>) {
+    fn composition(
+        &mut self,
+        buffer: &mut Vec<u8>,
+    ) -> (Result<u64, ReadError>, Result<MemoryStat, ReadError>) {
         let usage = self.current.parse(buffer, number::parse);
-        (usage, memory_stat(self.version, &mut self.stat, &mut self.kernel, buffer))
+        (
+            usage,
+            memory_stat(self.version, &mut self.stat, &mut self.kernel, buffer),
+        )
     }
 }
 
 impl Ancestry {
     pub(super) fn new(own: &CgroupFolder) -> Self {
         let levels = own.with_ancestors().map(|folder| {
-            let here = CgroupFolder { folder: Arc::from(folder), ..own.clone() };
+            let here = CgroupFolder {
+                folder: Arc::from(folder),
+                ..own.clone()
+            };
             let source = |v2, v1| Source::in_folder(&here, v2, v1);
             Level {
                 version: own.version,
@@ -79,7 +88,9 @@ impl Ancestry {
                 folder: here.folder,
             }
         });
-        Self { levels: levels.collect() }
+        Self {
+            levels: levels.collect(),
+        }
     }
 
     pub(super) fn effective_limit(
@@ -109,7 +120,12 @@ impl Ancestry {
                     _ => level.composition(buffer),
                 };
                 let folder = Arc::clone(&level.folder);
-                Some(LimitingCgroup { folder, levels_up, memory_usage, memory_stat })
+                Some(LimitingCgroup {
+                    folder,
+                    levels_up,
+                    memory_usage,
+                    memory_stat,
+                })
             }
             _ => None,
         };

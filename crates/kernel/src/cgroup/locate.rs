@@ -40,7 +40,9 @@ pub struct CgroupFolder {
 impl CgroupFolder {
     /// The folder and those above it, up to the topmost visible one.
     pub fn with_ancestors(&self) -> impl Iterator<Item = &Path> {
-        self.folder.ancestors().take_while(|folder| folder.starts_with(&self.top))
+        self.folder
+            .ancestors()
+            .take_while(|folder| folder.starts_with(&self.top))
     }
 }
 
@@ -75,8 +77,15 @@ impl ProcessCgroups {
     /// Whether one of them is `Gone`: the process is exiting, or its cgroup was removed.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        let all = [&self.memory, &self.cpu, &self.io, &self.unified, &self.freezer];
-        all.into_iter().any(|cgroup| matches!(cgroup, Err(ReadError::Gone { .. })))
+        let all = [
+            &self.memory,
+            &self.cpu,
+            &self.io,
+            &self.unified,
+            &self.freezer,
+        ];
+        all.into_iter()
+            .any(|cgroup| matches!(cgroup, Err(ReadError::Gone { .. })))
     }
 }
 
@@ -92,14 +101,29 @@ impl ProcessCgroups {
 pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
     let process = root.procfs.join(pid.to_string());
     let list: Arc<Path> = Arc::from(process.join("cgroup"));
-    let file = HeldFile::open(Owner::Folder(Arc::from(process)), Arc::clone(&list), Records::Many)?;
+    let file = HeldFile::open(
+        Owner::Folder(Arc::from(process)),
+        Arc::clone(&list),
+        Records::Many,
+    )?;
     let own = file.parse(&mut Vec::new(), pid_cgroup::parse)?;
-    let living =
-        if is_hidden(root, &pid.to_string(), &own) { of_a_living_thread(root, pid) } else { Some(own.clone()) };
+    let living = if is_hidden(root, &pid.to_string(), &own) {
+        of_a_living_thread(root, pid)
+    } else {
+        Some(own.clone())
+    };
     // What this reader can open is what is mounted for this reader. Without the list the usual places are tried.
-    let mounts = root.read_proc("self/mountinfo", mountinfo::parse).unwrap_or_default();
+    let mounts = root
+        .read_proc("self/mountinfo", mountinfo::parse)
+        .unwrap_or_default();
     let exiting = living.is_none();
-    let search = Search { root, list, memberships: living.unwrap_or(own), exiting, mounts };
+    let search = Search {
+        root,
+        list,
+        memberships: living.unwrap_or(own),
+        exiting,
+        mounts,
+    };
     Ok(ProcessCgroups {
         memory: search.controller("memory"),
         cpu: search.controller("cpu"),
@@ -116,15 +140,21 @@ fn is_hidden(root: &HostRoot, task: &str, list: &[Membership]) -> bool {
     let mut v1 = list.iter().filter(|entry| !entry.unified).peekable();
     v1.peek().is_some()
         && v1.all(|entry| entry.path == "/")
-        && !root.read_proc(&format!("{task}/stat"), pid_stat::parse).is_ok_and(|stat| !stat.exiting)
+        && !root
+            .read_proc(&format!("{task}/stat"), pid_stat::parse)
+            .is_ok_and(|stat| !stat.exiting)
 }
 
 /// Where the first threads say that they are, one of which is not exiting. `None` if all of them are.
 fn of_a_living_thread(root: &HostRoot, pid: u32) -> Option<Vec<Membership>> {
-    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok()?.flatten();
+    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task")))
+        .ok()?
+        .flatten();
     threads.take(MOST_THREADS).find_map(|thread| {
         let task = format!("{pid}/task/{}", thread.file_name().to_str()?);
-        let list = root.read_proc(&format!("{task}/cgroup"), pid_cgroup::parse).ok()?;
+        let list = root
+            .read_proc(&format!("{task}/cgroup"), pid_cgroup::parse)
+            .ok()?;
         (!is_hidden(root, &task, &list)).then_some(list)
     })
 }
@@ -140,10 +170,20 @@ struct Search<'a> {
 impl Search<'_> {
     /// By the v1 name of the controller; where no v1 hierarchy has it, the unified one does.
     fn controller(&self, name: &str) -> Result<CgroupFolder, ReadError> {
-        match self.memberships.iter().find(|entry| entry.controllers.iter().any(|controller| controller == name)) {
+        match self.memberships.iter().find(|entry| {
+            entry
+                .controllers
+                .iter()
+                .any(|controller| controller == name)
+        }) {
             Some(entry) => {
                 let mounted = |mount: &Mount| mount.fs_type == "cgroup" && mount.has_option(name);
-                self.folder(CgroupVersion::V1, entry, mounted, self.root.cgroup.join(name))
+                self.folder(
+                    CgroupVersion::V1,
+                    entry,
+                    mounted,
+                    self.root.cgroup.join(name),
+                )
             }
             None => self.unified(),
         }
@@ -154,8 +194,17 @@ impl Search<'_> {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
         let hybrid = self.root.cgroup.join("unified");
-        let usual = if hybrid.is_dir() { hybrid } else { self.root.cgroup.clone() };
-        self.folder(CgroupVersion::V2, entry, |mount| mount.fs_type == "cgroup2", usual)
+        let usual = if hybrid.is_dir() {
+            hybrid
+        } else {
+            self.root.cgroup.clone()
+        };
+        self.folder(
+            CgroupVersion::V2,
+            entry,
+            |mount| mount.fs_type == "cgroup2",
+            usual,
+        )
     }
 
     fn folder(
@@ -166,20 +215,38 @@ impl Search<'_> {
         usual: PathBuf,
     ) -> Result<CgroupFolder, ReadError> {
         if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
-            return Err(ReadError::Gone { path: Arc::clone(&self.list) });
+            return Err(ReadError::Gone {
+                path: Arc::clone(&self.list),
+            });
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();
         let found = if mounts.peek().is_none() {
             below(&entry.path, Path::new("/")).map(|relative| (usual, relative))
         } else {
-            mounts.find_map(|mount| Some((self.reachable(&mount.mount_point)?, below(&entry.path, &mount.root)?)))
+            mounts.find_map(|mount| {
+                Some((
+                    self.reachable(&mount.mount_point)?,
+                    below(&entry.path, &mount.root)?,
+                ))
+            })
         };
         let Some((top, relative)) = found else {
-            return Err(self.absent("the cgroup is outside of the cgroup namespace or of what is mounted"));
+            return Err(
+                self.absent("the cgroup is outside of the cgroup namespace or of what is mounted")
+            );
         };
         // Joining an empty path would leave a slash at the end.
-        let folder = if relative.as_os_str().is_empty() { top.clone() } else { top.join(relative) };
-        Ok(CgroupFolder { version, folder: Arc::from(folder), top: Arc::from(top), path: entry.path.clone() })
+        let folder = if relative.as_os_str().is_empty() {
+            top.clone()
+        } else {
+            top.join(relative)
+        };
+        Ok(CgroupFolder {
+            version,
+            folder: Arc::from(folder),
+            top: Arc::from(top),
+            path: entry.path.clone(),
+        })
     }
 
     /// A mount point as seen through the injected folder.
@@ -189,7 +256,11 @@ impl Search<'_> {
         }
         let relative = mount_point.strip_prefix(USUAL_FOLDER).ok()?;
         let at_top = relative.as_os_str().is_empty();
-        Some(if at_top { self.root.cgroup.clone() } else { self.root.cgroup.join(relative) })
+        Some(if at_top {
+            self.root.cgroup.clone()
+        } else {
+            self.root.cgroup.join(relative)
+        })
     }
 
     fn absent(&self, why: &'static str) -> ReadError {
@@ -200,7 +271,10 @@ impl Search<'_> {
 /// `path` from `mount_root` downwards; `None` where it is elsewhere, or leads upwards out of the namespace.
 fn below(path: &str, mount_root: &Path) -> Option<PathBuf> {
     let relative = Path::new(path).strip_prefix(mount_root).ok()?;
-    relative.components().all(|part| matches!(part, Component::Normal(_))).then(|| relative.to_owned())
+    relative
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)))
+        .then(|| relative.to_owned())
 }
 
 #[cfg(test)]

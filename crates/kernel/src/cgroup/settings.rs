@@ -24,7 +24,11 @@ const AMOUNTS: [&str; 11] = [
 ];
 
 /// Other settings, by the controller that has them.
-const MEMORY: [&str; 3] = ["memory.oom.group", "memory.swappiness", "memory.use_hierarchy"];
+const MEMORY: [&str; 3] = [
+    "memory.oom.group",
+    "memory.swappiness",
+    "memory.use_hierarchy",
+];
 const CPU: [&str; 8] = [
     "cpu.max",
     "cpu.weight",
@@ -35,7 +39,12 @@ const CPU: [&str; 8] = [
     "cpuset.cpus.effective",
     "cpuset.mems",
 ];
-const IO: [&str; 4] = ["io.max", "io.weight", "blkio.throttle.read_bps_device", "blkio.throttle.write_bps_device"];
+const IO: [&str; 4] = [
+    "io.max",
+    "io.weight",
+    "blkio.throttle.read_bps_device",
+    "blkio.throttle.write_bps_device",
+];
 
 /// So much of a setting is kept, in bytes: a line for each disk or processor at most.
 const MOST_TEXT: usize = 1024;
@@ -65,7 +74,8 @@ impl ProcessCgroups {
     /// exist there, is in the second part.
     #[must_use]
     pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
-        let (mut levels, mut problems): (Vec<CgroupLevel>, Vec<ReadError>) = (Vec::new(), Vec::new());
+        let (mut levels, mut problems): (Vec<CgroupLevel>, Vec<ReadError>) =
+            (Vec::new(), Vec::new());
         let parts: [(&Result<CgroupFolder, ReadError>, &[&'static str]); 3] =
             [(&self.memory, &MEMORY), (&self.cpu, &CPU), (&self.io, &IO)];
         for (position, (cgroup, others)) in parts.into_iter().enumerate() {
@@ -75,9 +85,16 @@ impl ProcessCgroups {
                 let amounts = if position == 0 { &AMOUNTS[..] } else { &[] };
                 let settings = read(folder, amounts, others, &mut problems);
                 let path = relative(folder, &cgroup.top);
-                match levels.iter_mut().find(|level| level.path == path && level.version == cgroup.version) {
+                match levels
+                    .iter_mut()
+                    .find(|level| level.path == path && level.version == cgroup.version)
+                {
                     Some(level) => level.settings.extend(settings),
-                    None => levels.push(CgroupLevel { path, version: cgroup.version, settings }),
+                    None => levels.push(CgroupLevel {
+                        path,
+                        version: cgroup.version,
+                        settings,
+                    }),
                 }
             }
         }
@@ -97,7 +114,10 @@ fn read(
     problems: &mut Vec<ReadError>,
 ) -> Vec<(&'static str, Setting)> {
     let mut settings = Vec::new();
-    let all = amounts.iter().map(|name| (*name, true)).chain(others.iter().map(|name| (*name, false)));
+    let all = amounts
+        .iter()
+        .map(|name| (*name, true))
+        .chain(others.iter().map(|name| (*name, false)));
     for (name, is_amount) in all {
         match setting(&folder.join(name), is_amount) {
             Ok(Setting::Text(text)) if text.is_empty() => {}
@@ -112,7 +132,9 @@ fn read(
 fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
     let file = HeldFile::open(Owner::Host, Arc::from(path), Records::Many)?;
     if is_amount {
-        return file.parse(&mut Vec::new(), cgroup_limit::parse).map(Setting::Amount);
+        return file
+            .parse(&mut Vec::new(), cgroup_limit::parse)
+            .map(Setting::Amount);
     }
     file.parse(&mut Vec::new(), |text| {
         let text = text.trim_ascii();
@@ -141,33 +163,51 @@ mod tests {
     fn every_level_of_version_2_is_told_once_with_all_controllers() {
         let (_host, root) = host(&[
             ("proc/7/cgroup", "0::/validator.slice/sol.service\n"),
-            ("sys/fs/cgroup/validator.slice/sol.service/memory.max", "68719476736\n"),
-            ("sys/fs/cgroup/validator.slice/sol.service/cpu.max", "max 100000\n"),
+            (
+                "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+                "68719476736\n",
+            ),
+            (
+                "sys/fs/cgroup/validator.slice/sol.service/cpu.max",
+                "max 100000\n",
+            ),
             ("sys/fs/cgroup/validator.slice/memory.high", "max\n"),
             ("sys/fs/cgroup/validator.slice/cpuset.cpus", "\n"),
         ]);
         let (levels, problems) = locate(&root, 7).unwrap().settings();
         assert!(problems.is_empty(), "{problems:?}");
         let paths: Vec<&str> = levels.iter().map(|level| level.path.as_str()).collect();
-        assert_eq!(paths, ["/validator.slice/sol.service", "/validator.slice", "/"]);
+        assert_eq!(
+            paths,
+            ["/validator.slice/sol.service", "/validator.slice", "/"]
+        );
         let own = [
             ("memory.max", Setting::Amount(Limit::Bytes(68_719_476_736))),
             ("cpu.max", Setting::Text("max 100000".to_owned())),
         ];
         assert_eq!(levels[0].settings, own);
-        assert_eq!(levels[1].settings, [("memory.high", Setting::Amount(Limit::Max))]);
+        assert_eq!(
+            levels[1].settings,
+            [("memory.high", Setting::Amount(Limit::Max))]
+        );
     }
 
     #[test]
     fn the_controllers_of_version_1_may_have_paths_of_their_own() {
         let (_host, root) = host(&[
             ("proc/7/cgroup", "4:memory:/sol\n2:cpu,cpuacct:/\n"),
-            ("sys/fs/cgroup/memory/sol/memory.limit_in_bytes", "9223372036854771712\n"),
+            (
+                "sys/fs/cgroup/memory/sol/memory.limit_in_bytes",
+                "9223372036854771712\n",
+            ),
             ("sys/fs/cgroup/cpu/cpu.shares", "1024\n"),
         ]);
         let (levels, problems) = locate(&root, 7).unwrap().settings();
         assert!(problems.is_empty(), "{problems:?}");
-        assert_eq!(levels[0].settings, [("memory.limit_in_bytes", Setting::Amount(Limit::Max))]);
+        assert_eq!(
+            levels[0].settings,
+            [("memory.limit_in_bytes", Setting::Amount(Limit::Max))]
+        );
         assert_eq!(
             (levels[1].path.as_str(), &levels[1].settings[..]),
             ("/", &[("cpu.shares", Setting::Text("1024".into()))][..])

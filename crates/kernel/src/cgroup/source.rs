@@ -29,7 +29,10 @@ impl Source {
             }
             None => {
                 let path = cgroup.folder.join(other.unwrap_or_default());
-                Self::None(ReadError::absent(path, "this cgroup version has no such file"))
+                Self::None(ReadError::absent(
+                    path,
+                    "this cgroup version has no such file",
+                ))
             }
         }
     }

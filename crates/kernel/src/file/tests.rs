@@ -10,7 +10,9 @@ fn held(path: &Path, records: Records) -> HeldFile {
 fn a_file_larger_than_the_buffer_is_read_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("large");
-    let text: Vec<u8> = (0..50_000u32).flat_map(|n| format!("key{n} {n}\n").into_bytes()).collect();
+    let text: Vec<u8> = (0..50_000u32)
+        .flat_map(|n| format!("key{n} {n}\n").into_bytes())
+        .collect();
     std::fs::write(&path, &text).unwrap();
     for records in [Records::One, Records::Many, Records::Lines] {
         let mut buffer = Vec::new();
@@ -50,26 +52,47 @@ fn an_empty_file_is_an_empty_text() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("empty");
     std::fs::write(&path, "").unwrap();
-    assert_eq!(held(&path, Records::One).read(&mut Vec::new()).unwrap(), b"");
+    assert_eq!(
+        held(&path, Records::One).read(&mut Vec::new()).unwrap(),
+        b""
+    );
 }
 
 #[test]
 fn a_file_that_comes_later_is_found_by_the_next_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("late");
-    let mut slot = Slot::new(Owner::Folder(Arc::from(folder.path())), path.clone(), Records::One);
+    let mut slot = Slot::new(
+        Owner::Folder(Arc::from(folder.path())),
+        path.clone(),
+        Records::One,
+    );
     let mut buffer = Vec::new();
-    assert_eq!(slot.parse(&mut buffer, |_| Ok(())).unwrap_err().kind(), ErrorKind::Absent);
+    assert_eq!(
+        slot.parse(&mut buffer, |_| Ok(())).unwrap_err().kind(),
+        ErrorKind::Absent
+    );
     std::fs::write(&path, "7\n").unwrap();
-    assert_eq!(slot.parse(&mut buffer, crate::parse::number::parse).unwrap(), 7);
+    assert_eq!(
+        slot.parse(&mut buffer, crate::parse::number::parse)
+            .unwrap(),
+        7
+    );
 }
 
 #[test]
 fn a_file_whose_folder_was_removed_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("cgroup");
-    let mut slot = Slot::new(Owner::Folder(Arc::from(home.as_path())), home.join("file"), Records::One);
-    assert_eq!(slot.parse(&mut Vec::new(), |_| Ok(())).unwrap_err().kind(), ErrorKind::Gone);
+    let mut slot = Slot::new(
+        Owner::Folder(Arc::from(home.as_path())),
+        home.join("file"),
+        Records::One,
+    );
+    assert_eq!(
+        slot.parse(&mut Vec::new(), |_| Ok(())).unwrap_err().kind(),
+        ErrorKind::Gone
+    );
 }
 
 #[test]
@@ -77,6 +100,11 @@ fn a_text_that_cannot_be_parsed_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     std::fs::write(&path, "many\n").unwrap();
-    let error = held(&path, Records::One).parse(&mut Vec::new(), crate::parse::number::parse).unwrap_err();
-    assert_eq!((error.kind(), error.path()), (ErrorKind::Broken, path.as_path()));
+    let error = held(&path, Records::One)
+        .parse(&mut Vec::new(), crate::parse::number::parse)
+        .unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Broken, path.as_path())
+    );
 }

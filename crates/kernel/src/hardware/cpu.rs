@@ -27,13 +27,18 @@ pub struct Processors {
 
 pub(super) fn read(look: &mut Look<'_>) -> Processors {
     let info = look.proc("cpuinfo", cpuinfo::parse);
-    let mut first = |file: &str| look.sys(&format!("devices/system/cpu/cpu0/{file}"), number::parse);
-    let base = first("cpufreq/base_frequency").map(|khz| khz / 1000).or_else(|| first("acpi_cppc/nominal_freq"));
+    let mut first =
+        |file: &str| look.sys(&format!("devices/system/cpu/cpu0/{file}"), number::parse);
+    let base = first("cpufreq/base_frequency")
+        .map(|khz| khz / 1000)
+        .or_else(|| first("acpi_cppc/nominal_freq"));
     let max_mhz = first("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
     let governors = governors(look);
     let info = info.unwrap_or_default();
     // The driver may say 0 for "not told".
-    let base_mhz = base.filter(|mhz| *mhz > 0).or_else(|| in_name(info.model.as_deref()?));
+    let base_mhz = base
+        .filter(|mhz| *mhz > 0)
+        .or_else(|| in_name(info.model.as_deref()?));
     Processors {
         base_mhz,
         max_mhz,
@@ -46,16 +51,37 @@ pub(super) fn read(look: &mut Look<'_>) -> Processors {
 }
 
 fn governors(look: &mut Look<'_>) -> Vec<String> {
-    let is_cpu = |name: &String| name.strip_prefix("cpu").is_some_and(|n| n.parse::<u32>().is_ok());
-    let cpus: Vec<String> = look.names("devices/system/cpu").into_iter().filter(is_cpu).collect();
-    let of = |cpu: String| look.sys(&format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor"), line);
+    let is_cpu = |name: &String| {
+        name.strip_prefix("cpu")
+            .is_some_and(|n| n.parse::<u32>().is_ok())
+    };
+    let cpus: Vec<String> = look
+        .names("devices/system/cpu")
+        .into_iter()
+        .filter(is_cpu)
+        .collect();
+    let of = |cpu: String| {
+        look.sys(
+            &format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor"),
+            line,
+        )
+    };
     let all: BTreeSet<String> = cpus.into_iter().filter_map(of).collect();
     all.into_iter().collect()
 }
 
 /// Intel writes it behind the name: `... CPU @ 2.40GHz`.
 fn in_name(model: &str) -> Option<u64> {
-    let ghz: f64 = model.rsplit_once('@')?.1.trim().strip_suffix("GHz")?.trim().parse().ok()?;
+    let ghz: f64 = model
+        .rsplit_once('@')?
+        .1
+        .trim()
+        .strip_suffix("GHz")?
+        .trim()
+        .parse()
+        .ok()?;
     // The guard makes the cast exact enough and defined.
-    (0.01..100.0).contains(&ghz).then(|| (ghz * 1000.0).round() as u64)
+    (0.01..100.0)
+        .contains(&ghz)
+        .then(|| (ghz * 1000.0).round() as u64)
 }

@@ -46,44 +46,62 @@ impl Disk {
     pub fn holds(&self, mount: &Mount) -> bool {
         let parts = self.partitions.iter().map(|part| (&part.name, part.device));
         let known = mount.device.major != 0;
-        std::iter::once((&self.name, self.device)).chain(parts).any(|(name, device)| match known {
-            true => device == Some(mount.device),
-            // Without a device of its own the file system tells its disk by name.
-            false => mount.source.strip_prefix("/dev/") == Some(name),
-        }) || (!known
-            && self.mapped_name.is_some()
-            && mount.source.strip_prefix("/dev/mapper/") == self.mapped_name.as_deref())
+        std::iter::once((&self.name, self.device))
+            .chain(parts)
+            .any(|(name, device)| match known {
+                true => device == Some(mount.device),
+                // Without a device of its own the file system tells its disk by name.
+                false => mount.source.strip_prefix("/dev/") == Some(name),
+            })
+            || (!known
+                && self.mapped_name.is_some()
+                && mount.source.strip_prefix("/dev/mapper/") == self.mapped_name.as_deref())
     }
 }
 
 pub(super) fn read(look: &mut Look<'_>) -> Vec<Disk> {
     let is_disk = |name: &String| !name.starts_with("loop") && !name.starts_with("ram");
     let names: Vec<String> = look.names("block").into_iter().filter(is_disk).collect();
-    names.into_iter().filter_map(|name| disk(look, name)).collect()
+    names
+        .into_iter()
+        .filter_map(|name| disk(look, name))
+        .collect()
 }
 
 /// `None` for a drive without a medium.
 fn disk(look: &mut Look<'_>, name: String) -> Option<Disk> {
     // Always in units of 512 bytes, whatever the disk's own are.
-    let size = look.sys(&file(&name, "size"), number::parse)?.saturating_mul(512);
+    let size = look
+        .sys(&file(&name, "size"), number::parse)?
+        .saturating_mul(512);
     if size == 0 {
         return None;
     }
     let entries = look.names(&format!("block/{name}"));
-    let parts = entries.into_iter().filter(|part| part.starts_with(&name) && is_partition(look.root, &name, part));
+    let parts = entries
+        .into_iter()
+        .filter(|part| part.starts_with(&name) && is_partition(look.root, &name, part));
     let parts: Vec<String> = parts.collect();
-    let partition =
-        |part: String| Partition { device: look.sys(&file(&name, &format!("{part}/dev")), device), name: part };
+    let partition = |part: String| Partition {
+        device: look.sys(&file(&name, &format!("{part}/dev")), device),
+        name: part,
+    };
     let partitions = parts.into_iter().map(partition).collect();
     Some(Disk {
         size,
         partitions,
         device: look.sys(&file(&name, "dev"), device),
-        model: look.sys(&file(&name, "device/model"), line).filter(|model| !model.is_empty()),
+        model: look
+            .sys(&file(&name, "device/model"), line)
+            .filter(|model| !model.is_empty()),
         mapped_name: look.sys(&file(&name, "dm/name"), line),
-        rotational: look.sys(&file(&name, "queue/rotational"), number::parse).map(|value| value != 0),
+        rotational: look
+            .sys(&file(&name, "queue/rotational"), number::parse)
+            .map(|value| value != 0),
         scheduler: look.sys(&file(&name, "queue/scheduler"), choice::parse),
-        read_ahead: look.sys(&file(&name, "queue/read_ahead_kb"), number::parse).and_then(|kb| kb.checked_mul(1024)),
+        read_ahead: look
+            .sys(&file(&name, "queue/read_ahead_kb"), number::parse)
+            .and_then(|kb| kb.checked_mul(1024)),
         made_of: look.names(&file(&name, "slaves")),
         name,
     })
@@ -94,7 +112,8 @@ fn file(disk: &str, relative: &str) -> String {
 }
 
 fn is_partition(root: &HostRoot, disk: &str, part: &str) -> bool {
-    root.read_sys(&file(disk, &format!("{part}/partition")), number::parse).is_ok()
+    root.read_sys(&file(disk, &format!("{part}/partition")), number::parse)
+        .is_ok()
 }
 
 fn device(text: &[u8]) -> Result<Device, ParseError> {

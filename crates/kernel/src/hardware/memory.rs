@@ -53,12 +53,20 @@ pub(super) fn read(look: &mut Look<'_>) -> Memory {
 
 fn nodes(look: &mut Look<'_>) -> Vec<NumaNode> {
     let names = look.names("devices/system/node");
-    let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("node")?.parse().ok())
+        .collect();
     numbers.sort_unstable();
     let node = |number: u32| NumaNode {
         number,
         cpus: look.sys(&format!("devices/system/node/node{number}/cpulist"), line),
-        memory: look.sys(&format!("devices/system/node/node{number}/meminfo"), |text| Ok(node_total(text))).flatten(),
+        memory: look
+            .sys(
+                &format!("devices/system/node/node{number}/meminfo"),
+                |text| Ok(node_total(text)),
+            )
+            .flatten(),
     };
     numbers.into_iter().map(node).collect()
 }
@@ -66,6 +74,14 @@ fn nodes(look: &mut Look<'_>) -> Vec<NumaNode> {
 /// `Node 0 MemTotal:       131841372 kB`, among others.
 fn node_total(text: &[u8]) -> Option<u64> {
     let text = str::from_utf8(text).ok()?;
-    let line = text.lines().find_map(|line| line.split_once("MemTotal:"))?.1;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    let line = text
+        .lines()
+        .find_map(|line| line.split_once("MemTotal:"))?
+        .1;
+    line.trim()
+        .strip_suffix("kB")?
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1024)
 }

@@ -15,13 +15,27 @@ pub struct Interface {
 }
 
 pub(super) fn read(look: &mut Look<'_>) -> Vec<Interface> {
-    let names: Vec<String> = look.names("class/net").into_iter().filter(|name| name != "lo").collect();
+    let names: Vec<String> = look
+        .names("class/net")
+        .into_iter()
+        .filter(|name| name != "lo")
+        .collect();
     let interface = |name: String| Interface {
         // The file answers with an error, or with -1, while there is no link: nothing is wrong then.
-        speed_mbit: look.root.read_sys(&format!("class/net/{name}/speed"), number::parse).ok(),
+        speed_mbit: look
+            .root
+            .read_sys(&format!("class/net/{name}/speed"), number::parse)
+            .ok(),
         // Files like bonding_masters stand among the interfaces.
-        state: look.root.read_sys(&format!("class/net/{name}/operstate"), line).ok(),
+        state: look
+            .root
+            .read_sys(&format!("class/net/{name}/operstate"), line)
+            .ok(),
         name,
     };
-    names.into_iter().map(interface).filter(|interface| interface.state.is_some()).collect()
+    names
+        .into_iter()
+        .map(interface)
+        .filter(|interface| interface.state.is_some())
+        .collect()
 }

@@ -30,9 +30,15 @@ impl Pretend {
 #[test]
 fn a_host_that_tells_nothing_is_unknown_and_no_problem() {
     let found = Pretend::new(&[]).read();
-    assert_eq!((found.name, found.processors, found.memory), (None, Processors::default(), Memory::default()));
+    assert_eq!(
+        (found.name, found.processors, found.memory),
+        (None, Processors::default(), Memory::default())
+    );
     assert!(found.disks.is_empty() && found.mounts.is_empty() && found.interfaces.is_empty());
-    assert_eq!((found.pressure, found.cgroup, found.clock_synchronised), (Some(false), None, None));
+    assert_eq!(
+        (found.pressure, found.cgroup, found.clock_synchronised),
+        (Some(false), None, None)
+    );
     assert!(found.problems.is_empty(), "{:?}", found.problems);
 }
 
@@ -52,23 +58,46 @@ fn processors_and_memory_are_found_where_the_kernel_tells_them() {
         ("sys/devices/system/node/possible", "0-10\n"),
     ])
     .read();
-    assert_eq!((found.processors.base_mhz, found.processors.cores), (Some(2400), Some(1)));
+    assert_eq!(
+        (found.processors.base_mhz, found.processors.cores),
+        (Some(2400), Some(1))
+    );
     assert_eq!(found.processors.governors, ["performance", "schedutil"]);
-    assert_eq!((found.memory.total, found.memory.swap_total), (Some(1 << 20), Some(0)));
-    assert_eq!((found.memory.swaps[0].size, found.memory.swappiness), (8192, Some(60)));
+    assert_eq!(
+        (found.memory.total, found.memory.swap_total),
+        (Some(1 << 20), Some(0))
+    );
+    assert_eq!(
+        (found.memory.swaps[0].size, found.memory.swappiness),
+        (8192, Some(60))
+    );
     assert_eq!(found.memory.huge_pages.as_deref(), Some("madvise"));
-    let nodes: Vec<_> = found.memory.nodes.iter().map(|node| (node.number, node.memory)).collect();
+    let nodes: Vec<_> = found
+        .memory
+        .nodes
+        .iter()
+        .map(|node| (node.number, node.memory))
+        .collect();
     assert_eq!(nodes, [(2, Some(1 << 20)), (10, None)]);
 }
 
 #[test]
 fn the_drivers_base_rate_goes_before_the_one_in_the_name() {
     let host = Pretend::new(&[
-        ("proc/cpuinfo", "processor : 0\nmodel name : X CPU @ 2.40GHz\n"),
-        ("sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq", "3100\n"),
+        (
+            "proc/cpuinfo",
+            "processor : 0\nmodel name : X CPU @ 2.40GHz\n",
+        ),
+        (
+            "sys/devices/system/cpu/cpu0/acpi_cppc/nominal_freq",
+            "3100\n",
+        ),
     ]);
     assert_eq!(host.read().processors.base_mhz, Some(3100));
-    host.write("sys/devices/system/cpu/cpu0/cpufreq/base_frequency", "2600000\n");
+    host.write(
+        "sys/devices/system/cpu/cpu0/cpufreq/base_frequency",
+        "2600000\n",
+    );
     assert_eq!(host.read().processors.base_mhz, Some(2600));
 }
 
@@ -99,15 +128,36 @@ fn disks() -> Pretend {
 #[test]
 fn disks_have_model_size_partitions_and_what_they_are_made_of() {
     let found = disks().read();
-    let [mapped, disk] = &found.disks[..] else { panic!("{:?}", found.disks) };
-    assert_eq!((disk.model.as_deref(), disk.size), (Some("SAMSUNG MZQL2"), 512_110_190_592));
-    assert_eq!((disk.rotational, disk.scheduler.as_deref()), (Some(false), Some("none")));
+    let [mapped, disk] = &found.disks[..] else {
+        panic!("{:?}", found.disks)
+    };
+    assert_eq!(
+        (disk.model.as_deref(), disk.size),
+        (Some("SAMSUNG MZQL2"), 512_110_190_592)
+    );
+    assert_eq!(
+        (disk.rotational, disk.scheduler.as_deref()),
+        (Some(false), Some("none"))
+    );
     assert_eq!(
         disk.partitions,
-        [Partition { name: "nvme0n1p1".into(), device: Some(Device { major: 259, minor: 1 }) }]
+        [Partition {
+            name: "nvme0n1p1".into(),
+            device: Some(Device {
+                major: 259,
+                minor: 1
+            })
+        }]
     );
-    assert_eq!((mapped.mapped_name.as_deref(), &mapped.made_of[..]), (Some("vg-data"), &["nvme0n1p1".to_owned()][..]));
-    let speeds: Vec<_> = found.interfaces.iter().map(|net| (net.name.as_str(), net.speed_mbit)).collect();
+    assert_eq!(
+        (mapped.mapped_name.as_deref(), &mapped.made_of[..]),
+        (Some("vg-data"), &["nvme0n1p1".to_owned()][..])
+    );
+    let speeds: Vec<_> = found
+        .interfaces
+        .iter()
+        .map(|net| (net.name.as_str(), net.speed_mbit))
+        .collect();
     assert_eq!(speeds, [("docker0", None), ("eth0", Some(10000))]);
 }
 
@@ -116,23 +166,42 @@ fn the_disk_under_a_mount_is_told_by_number_or_by_name() {
     let disks = disks().read().disks;
     let under = |line: &str| {
         let mounts = mountinfo::parse(line.as_bytes()).unwrap();
-        disks.iter().filter(|disk| disk.holds(&mounts[0])).map(|disk| disk.name.clone()).collect::<Vec<_>>()
+        disks
+            .iter()
+            .filter(|disk| disk.holds(&mounts[0]))
+            .map(|disk| disk.name.clone())
+            .collect::<Vec<_>>()
     };
     assert_eq!(under("1 0 259:1 / / rw - ext4 /dev/root rw"), ["nvme0n1"]);
-    assert_eq!(under("1 0 253:0 / / rw - xfs /dev/mapper/vg-data rw"), ["dm-0"]);
-    assert_eq!(under("1 0 0:40 /@ / rw - btrfs /dev/mapper/vg-data rw,subvol=/@"), ["dm-0"]);
-    assert_eq!(under("1 0 0:40 /@ / rw - btrfs /dev/nvme0n1p1 rw,subvol=/@"), ["nvme0n1"]);
+    assert_eq!(
+        under("1 0 253:0 / / rw - xfs /dev/mapper/vg-data rw"),
+        ["dm-0"]
+    );
+    assert_eq!(
+        under("1 0 0:40 /@ / rw - btrfs /dev/mapper/vg-data rw,subvol=/@"),
+        ["dm-0"]
+    );
+    assert_eq!(
+        under("1 0 0:40 /@ / rw - btrfs /dev/nvme0n1p1 rw,subvol=/@"),
+        ["nvme0n1"]
+    );
     assert!(under("1 0 0:41 / / rw - tmpfs tmpfs rw").is_empty());
     assert!(under("1 0 0:41 / / rw - overlay overlay rw,lowerdir=/a").is_empty());
 }
 
 #[test]
 fn what_is_there_and_not_understood_is_told() {
-    let found =
-        Pretend::new(&[("proc/swaps", "Filename\n/dev/sda2 partition\n"), ("proc/sys/vm/swappiness", "lots\n")]);
+    let found = Pretend::new(&[
+        ("proc/swaps", "Filename\n/dev/sda2 partition\n"),
+        ("proc/sys/vm/swappiness", "lots\n"),
+    ]);
     let problems = found.read().problems;
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(problems.iter().all(|problem| problem.kind() == ErrorKind::Broken));
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem.kind() == ErrorKind::Broken)
+    );
 }
 
 #[test]
@@ -142,7 +211,14 @@ fn this_machine_is_described() {
     }
     let found = Hardware::read(&HostRoot::default());
     let threads = std::thread::available_parallelism().unwrap().get() as u64;
-    assert!(found.processors.threads.is_some_and(|online| online >= threads), "{:?}", found.processors);
+    assert!(
+        found
+            .processors
+            .threads
+            .is_some_and(|online| online >= threads),
+        "{:?}",
+        found.processors
+    );
     assert!(found.memory.total.is_some_and(|total| total > 64 << 20));
     assert!(found.name.is_some() && found.kernel_release.is_some());
 }

@@ -35,7 +35,8 @@ impl HostFiles {
     /// Opens nothing yet: each file is opened by the first sample, and tried again by later ones while it is missing.
     #[must_use]
     pub fn new(root: &HostRoot) -> Self {
-        let slot = |relative: &str, records| Slot::new(Owner::Host, root.procfs.join(relative), records);
+        let slot =
+            |relative: &str, records| Slot::new(Owner::Host, root.procfs.join(relative), records);
         Self {
             vmstat: slot("vmstat", Records::Lines),
             cpu_pressure: slot("pressure/cpu", Records::One),

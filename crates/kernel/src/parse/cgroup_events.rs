@@ -47,9 +47,17 @@ mod tests {
     #[test]
     fn both_versions_give_kills() {
         let v2 = parse(b"low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n").unwrap();
-        assert_eq!((v2.high, v2.max, v2.oom, v2.oom_kill), (Some(5), Some(17), Some(2), Some(1)));
+        assert_eq!(
+            (v2.high, v2.max, v2.oom, v2.oom_kill),
+            (Some(5), Some(17), Some(2), Some(1))
+        );
         let v1 = parse(b"oom_kill_disable 0\nunder_oom 0\noom_kill 3\n").unwrap();
         assert_eq!((v1.oom_kill, v1.oom), (Some(3), None));
-        assert_eq!(parse(b"oom_kill_disable 0\nunder_oom 0\n").unwrap().oom_kill, None);
+        assert_eq!(
+            parse(b"oom_kill_disable 0\nunder_oom 0\n")
+                .unwrap()
+                .oom_kill,
+            None
+        );
     }
 }

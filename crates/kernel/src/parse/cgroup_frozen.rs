@@ -8,7 +8,9 @@ use crate::text::fill;
 /// # Errors
 /// No line of a key and a value, or `frozen` with something else than a number.
 pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
-    let frozen: Option<u64> = fill(text, b' ', |frozen, key| (key == b"frozen").then_some(frozen))?;
+    let frozen: Option<u64> = fill(text, b' ', |frozen, key| {
+        (key == b"frozen").then_some(frozen)
+    })?;
     Ok(frozen.map(|frozen| frozen != 0))
 }
 
@@ -20,7 +22,11 @@ pub fn parse_v1(text: &[u8]) -> Result<bool, ParseError> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(true),
         b"THAWED" | b"FREEZING" => Ok(false),
-        _ => Err(ParseError::new(1, text, "expected THAWED, FREEZING or FROZEN")),
+        _ => Err(ParseError::new(
+            1,
+            text,
+            "expected THAWED, FREEZING or FROZEN",
+        )),
     }
 }
 
@@ -38,7 +44,10 @@ mod tests {
 
     #[test]
     fn version_1_says_it_in_a_word() {
-        assert_eq!([&b"THAWED\n"[..], b"FREEZING\n", b"FROZEN\n"].map(parse_v1), [Ok(false), Ok(false), Ok(true)]);
+        assert_eq!(
+            [&b"THAWED\n"[..], b"FREEZING\n", b"FROZEN\n"].map(parse_v1),
+            [Ok(false), Ok(false), Ok(true)]
+        );
         assert!(parse_v1(b"").is_err() && parse_v1(b"frozen\n").is_err());
     }
 }

@@ -52,7 +52,11 @@ pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
         }
         let device = device.ok_or_else(|| line.error("expected a device"))?;
         if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
-            list.push(DeviceIo { device, read_bytes, write_bytes });
+            list.push(DeviceIo {
+                device,
+                read_bytes,
+                write_bytes,
+            });
         }
     }
     Ok(list)
@@ -66,13 +70,19 @@ pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     let mut list: Vec<DeviceIo> = Vec::new();
     for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
         let mut words = words(line.text);
-        let (Some(device), Some(operation), Some(bytes)) =
-            (words.next().and_then(parse_device), words.next(), words.next().and_then(number))
-        else {
+        let (Some(device), Some(operation), Some(bytes)) = (
+            words.next().and_then(parse_device),
+            words.next(),
+            words.next().and_then(number),
+        ) else {
             return Err(line.error("expected a device, an operation and a number"));
         };
         if list.last().is_none_or(|last| last.device != device) {
-            list.push(DeviceIo { device, read_bytes: 0, write_bytes: 0 });
+            list.push(DeviceIo {
+                device,
+                read_bytes: 0,
+                write_bytes: 0,
+            });
         }
         match (list.last_mut(), operation) {
             (Some(io), b"Read") => io.read_bytes = bytes,
@@ -84,25 +94,45 @@ pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
 }
 
 pub(crate) fn parse_device(word: &[u8]) -> Option<Device> {
-    let mut numbers = word.splitn(2, |&b| b == b':').map(|digits| u32::try_from(number(digits)?).ok());
-    Some(Device { major: numbers.next()??, minor: numbers.next()?? })
+    let mut numbers = word
+        .splitn(2, |&b| b == b':')
+        .map(|digits| u32::try_from(number(digits)?).ok());
+    Some(Device {
+        major: numbers.next()??,
+        minor: numbers.next()??,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const DISK: Device = Device { major: 259, minor: 0 };
+    const DISK: Device = Device {
+        major: 259,
+        minor: 0,
+    };
 
     #[test]
     fn v2_gives_bytes_by_device_and_skips_idle_ones() {
         let text = b"8:16 \n259:0 rbytes=1459200 wbytes=314773504 rios=192 wios=353 dbytes=0 dios=0\n7:0\n";
         assert_eq!(
             parse_v2(text).unwrap(),
-            [DeviceIo { device: DISK, read_bytes: 1_459_200, write_bytes: 314_773_504 }]
+            [DeviceIo {
+                device: DISK,
+                read_bytes: 1_459_200,
+                write_bytes: 314_773_504
+            }]
         );
-        let same_line = b"8:16 259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0 cost.usage=5\n";
-        assert_eq!(parse_v2(same_line).unwrap(), [DeviceIo { device: DISK, read_bytes: 1, write_bytes: 2 }]);
+        let same_line =
+            b"8:16 259:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0 cost.usage=5\n";
+        assert_eq!(
+            parse_v2(same_line).unwrap(),
+            [DeviceIo {
+                device: DISK,
+                read_bytes: 1,
+                write_bytes: 2
+            }]
+        );
     }
 
     #[test]
@@ -110,8 +140,22 @@ mod tests {
         let text = b"259:0 Read 4096\n259:0 Write 8192\n259:0 Sync 12288\n259:0 Async 0\n259:0 Total 12288\n\
             8:0 Read 1\n8:0 Write 0\nTotal 12289\n";
         let list = parse_v1(text).unwrap();
-        assert_eq!(list[0], DeviceIo { device: DISK, read_bytes: 4096, write_bytes: 8192 });
-        assert_eq!((list.len(), list[1].read_bytes, list[1].device.to_string().as_str()), (2, 1, "8:0"));
+        assert_eq!(
+            list[0],
+            DeviceIo {
+                device: DISK,
+                read_bytes: 4096,
+                write_bytes: 8192
+            }
+        );
+        assert_eq!(
+            (
+                list.len(),
+                list[1].read_bytes,
+                list[1].device.to_string().as_str()
+            ),
+            (2, 1, "8:0")
+        );
         assert!(parse_v1(b"Total 0\n").unwrap().is_empty());
     }
 

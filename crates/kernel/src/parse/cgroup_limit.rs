@@ -50,7 +50,13 @@ impl PartialOrd for Limit {
 pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
     sole(text, |text| match text {
         b"max" => Some(Limit::Max),
-        digits => number(digits).map(|bytes| if bytes >= NO_LIMIT_FROM { Limit::Max } else { Limit::Bytes(bytes) }),
+        digits => number(digits).map(|bytes| {
+            if bytes >= NO_LIMIT_FROM {
+                Limit::Max
+            } else {
+                Limit::Bytes(bytes)
+            }
+        }),
     })
 }
 
@@ -60,7 +66,12 @@ mod tests {
 
     #[test]
     fn the_word_and_the_huge_numbers_of_v1_are_no_limit() {
-        for text in ["max\n", "9223372036854771712\n", "9223372036854710272\n", "18446744073709551615\n"] {
+        for text in [
+            "max\n",
+            "9223372036854771712\n",
+            "9223372036854710272\n",
+            "18446744073709551615\n",
+        ] {
             assert_eq!(parse(text.as_bytes()), Ok(Limit::Max), "{text}");
         }
         assert_eq!(parse(b"68719476736\n"), Ok(Limit::Bytes(68_719_476_736)));
@@ -70,7 +81,10 @@ mod tests {
 
     #[test]
     fn the_strictest_limit_is_the_smallest() {
-        assert_eq!([Limit::Max, Limit::Bytes(2), Limit::Bytes(1)].iter().min(), Some(&Limit::Bytes(1)));
+        assert_eq!(
+            [Limit::Max, Limit::Bytes(2), Limit::Bytes(1)].iter().min(),
+            Some(&Limit::Bytes(1))
+        );
         assert_eq!(Limit::Max.bytes(), None);
     }
 }

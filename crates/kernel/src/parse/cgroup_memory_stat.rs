@@ -75,13 +75,22 @@ impl MemoryStat {
     pub fn unreclaimable_bytes(&self) -> Option<u64> {
         let kernel = match self.kernel {
             Some(kernel) => kernel.saturating_sub(self.slab_reclaimable.unwrap_or(0)),
-            None => [self.kernel_stack, self.pagetables, self.percpu, self.vmalloc, self.slab_unreclaimable]
-                .into_iter()
-                .flatten()
-                .fold(0, u64::saturating_add),
+            None => [
+                self.kernel_stack,
+                self.pagetables,
+                self.percpu,
+                self.vmalloc,
+                self.slab_unreclaimable,
+            ]
+            .into_iter()
+            .flatten()
+            .fold(0, u64::saturating_add),
         };
         let user = self.anon?.saturating_add(self.shmem?);
-        Some(user.saturating_add(self.sock.unwrap_or(0)).saturating_add(kernel))
+        Some(
+            user.saturating_add(self.sock.unwrap_or(0))
+                .saturating_add(kernel),
+        )
     }
 }
 
@@ -154,8 +163,14 @@ mod tests {
     #[test]
     fn v2_of_linux_6_x_is_read() {
         let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat")).unwrap();
-        assert_eq!((stat.anon, stat.kernel, stat.slab_reclaimable), (Some(1000), Some(900), Some(300)));
-        assert_eq!((stat.pgscan_kswapd, stat.workingset_refault_file), (Some(41), Some(32)));
+        assert_eq!(
+            (stat.anon, stat.kernel, stat.slab_reclaimable),
+            (Some(1000), Some(900), Some(300))
+        );
+        assert_eq!(
+            (stat.pgscan_kswapd, stat.workingset_refault_file),
+            (Some(41), Some(32))
+        );
         assert_eq!(stat.unreclaimable_bytes(), Some(1000 + 50 + 7 + 900 - 300));
     }
 
@@ -170,8 +185,14 @@ mod tests {
     #[test]
     fn a_captured_v1_text_is_read_from_its_hierarchical_lines() {
         let stat = parse_v1(include_bytes!("../../tests/text/linux-6.18/v1_memory.stat")).unwrap();
-        assert_eq!((stat.anon, stat.file), (Some(1_397_399_552), Some(217_190_400)));
-        assert_eq!((stat.pgmajfault, stat.workingset_refault_file), (Some(145), Some(50_762)));
+        assert_eq!(
+            (stat.anon, stat.file),
+            (Some(1_397_399_552), Some(217_190_400))
+        );
+        assert_eq!(
+            (stat.pgmajfault, stat.workingset_refault_file),
+            (Some(145), Some(50_762))
+        );
         assert_eq!(stat.unreclaimable_bytes(), Some(1_397_399_552));
         let local_only = parse_v1(b"rss 1\ncache 2\nshmem 3\n").unwrap();
         assert_eq!(local_only, MemoryStat::default());
@@ -179,6 +200,11 @@ mod tests {
 
     #[test]
     fn without_anonymous_memory_nothing_is_claimed() {
-        assert_eq!(parse_v2(b"file 1\nshmem 1\n").unwrap().unreclaimable_bytes(), None);
+        assert_eq!(
+            parse_v2(b"file 1\nshmem 1\n")
+                .unwrap()
+                .unreclaimable_bytes(),
+            None
+        );
     }
 }

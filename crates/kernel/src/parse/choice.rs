@@ -10,9 +10,17 @@ use crate::text::words;
 pub fn parse(text: &[u8]) -> Result<String, ParseError> {
     let text = text.trim_ascii();
     let all: Vec<&[u8]> = words(text).collect();
-    let chosen = all.iter().find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
-    let only = if let [word] = all[..] { Some(word) } else { None };
-    let word = chosen.or(only).ok_or_else(|| ParseError::new(1, text, "expected one word in brackets"))?;
+    let chosen = all
+        .iter()
+        .find_map(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    let only = if let [word] = all[..] {
+        Some(word)
+    } else {
+        None
+    };
+    let word = chosen
+        .or(only)
+        .ok_or_else(|| ParseError::new(1, text, "expected one word in brackets"))?;
     Ok(String::from_utf8_lossy(word).into_owned())
 }
 

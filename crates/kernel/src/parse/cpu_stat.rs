@@ -53,8 +53,14 @@ mod tests {
 
     #[test]
     fn microseconds_of_v2_and_nanoseconds_of_v1_become_durations() {
-        let v2 = parse(b"usage_usec 30\nuser_usec 20\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n").unwrap();
-        assert_eq!((v2.throttled, v2.throttled_periods), (Some(Duration::from_micros(1500)), Some(2)));
+        let v2 = parse(
+            b"usage_usec 30\nuser_usec 20\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n",
+        )
+        .unwrap();
+        assert_eq!(
+            (v2.throttled, v2.throttled_periods),
+            (Some(Duration::from_micros(1500)), Some(2))
+        );
         assert_eq!(v2.usage, Some(Duration::from_micros(30)));
         let v1 = parse(b"nr_periods 4\nnr_throttled 2\nthrottled_time 1500\n").unwrap();
         assert_eq!(v1.throttled, Some(Duration::from_nanos(1500)));
@@ -62,7 +68,9 @@ mod tests {
 
     #[test]
     fn without_the_controller_nothing_is_known_of_throttling() {
-        let stat = parse(b"usage_usec 30124526\nuser_usec 18761800\nsystem_usec 11362725\nnice_usec 0\n").unwrap();
+        let stat =
+            parse(b"usage_usec 30124526\nuser_usec 18761800\nsystem_usec 11362725\nnice_usec 0\n")
+                .unwrap();
         assert_eq!((stat.throttled, stat.throttled_periods), (None, None));
     }
 }

@@ -29,9 +29,22 @@ pub struct CpuTimes {
 pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
     let total = WANTED.read::<HostStat>(text)?.0.total;
     // `user` and `nice` hold the guests.
-    let parts = [Some(total.user), Some(total.nice), Some(total.system), total.irq, total.softirq];
-    let busy_ticks = parts.into_iter().try_fold(0, |sum: u64, part| sum.checked_add(part?));
-    let times = busy_ticks.zip(total.steal).map(|(busy_ticks, stolen_ticks)| CpuTimes { busy_ticks, stolen_ticks });
+    let parts = [
+        Some(total.user),
+        Some(total.nice),
+        Some(total.system),
+        total.irq,
+        total.softirq,
+    ];
+    let busy_ticks = parts
+        .into_iter()
+        .try_fold(0, |sum: u64, part| sum.checked_add(part?));
+    let times = busy_ticks
+        .zip(total.steal)
+        .map(|(busy_ticks, stolen_ticks)| CpuTimes {
+            busy_ticks,
+            stolen_ticks,
+        });
     times.ok_or_else(|| ParseError::new(1, text, WANTED.value))
 }
 
@@ -40,8 +53,12 @@ pub(super) struct HostStat(pub(super) KernelStats);
 
 impl FromRead for HostStat {
     fn from_read<R: Read>(text: R) -> ProcResult<Self> {
-        let machine =
-            ExplicitSystemInfo { boot_time_secs: 0, ticks_per_second: 100, page_size: 4096, is_little_endian: true };
+        let machine = ExplicitSystemInfo {
+            boot_time_secs: 0,
+            ticks_per_second: 100,
+            page_size: 4096,
+            is_little_endian: true,
+        };
         KernelStats::from_read(text, &machine).map(Self)
     }
 }
@@ -52,10 +69,20 @@ mod tests {
 
     #[test]
     fn time_that_was_idle_or_stolen_is_not_busy() {
-        let text = b"cpu  100 10 50 9000 700 3 2 7 60 0\ncpu0 1 1 1 1 1 1 1 1 1 1\nbtime 1062191376\n";
-        assert_eq!(parse(text), Ok(CpuTimes { busy_ticks: 165, stolen_ticks: 7 }));
+        let text =
+            b"cpu  100 10 50 9000 700 3 2 7 60 0\ncpu0 1 1 1 1 1 1 1 1 1 1\nbtime 1062191376\n";
+        assert_eq!(
+            parse(text),
+            Ok(CpuTimes {
+                busy_ticks: 165,
+                stolen_ticks: 7
+            })
+        );
         assert_eq!(parse(b"btime 1\n").unwrap_err().what, "expected a cpu line");
-        assert_eq!(parse(b"cpu  1 2 3\n").unwrap_err().what, "expected clock ticks");
+        assert_eq!(
+            parse(b"cpu  1 2 3\n").unwrap_err().what,
+            "expected clock ticks"
+        );
         assert!(parse(format!("cpu  {} 1 1 1 1 1 1 1\n", u64::MAX).as_bytes()).is_err());
     }
 }

@@ -25,11 +25,16 @@ pub fn parse(text: &[u8]) -> Result<Cpuinfo, ParseError> {
     let expected = || ParseError::new(1, text, "expected a processor line");
     let info = CpuInfo::from_read(text).map_err(|_| expected())?;
     let number = |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();
-    let cpus: Vec<usize> = (0..info.num_cores()).filter(|cpu| number(*cpu, "processor").is_some()).collect();
+    let cpus: Vec<usize> = (0..info.num_cores())
+        .filter(|cpu| number(*cpu, "processor").is_some())
+        .collect();
     if cpus.is_empty() {
         return Err(expected());
     }
-    let sockets: BTreeSet<u64> = cpus.iter().filter_map(|cpu| number(*cpu, "physical id")).collect();
+    let sockets: BTreeSet<u64> = cpus
+        .iter()
+        .filter_map(|cpu| number(*cpu, "physical id"))
+        .collect();
     // Cores are counted anew in each socket.
     let core = |cpu: &usize| Some((number(*cpu, "physical id"), number(*cpu, "core id")?));
     let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
@@ -57,14 +62,25 @@ mod tests {
         };
         let text: String = (0..8).map(one).collect();
         let cpus = parse(text.as_bytes()).unwrap();
-        assert_eq!((cpus.sockets, cpus.cores, cpus.threads), (Some(2), Some(4), 8));
+        assert_eq!(
+            (cpus.sockets, cpus.cores, cpus.threads),
+            (Some(2), Some(4), 8)
+        );
         assert_eq!(cpus.model.as_deref(), Some("AMD EPYC 7R13 Processor"));
     }
 
     #[test]
     fn an_architecture_that_tells_less_leaves_it_unknown() {
-        let cpus = parse(b"processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n\nprocessor\t: 1\n").unwrap();
-        assert_eq!(cpus, Cpuinfo { threads: 2, ..Cpuinfo::default() });
+        let cpus =
+            parse(b"processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n\nprocessor\t: 1\n")
+                .unwrap();
+        assert_eq!(
+            cpus,
+            Cpuinfo {
+                threads: 2,
+                ..Cpuinfo::default()
+            }
+        );
         assert!(parse(b"model name : none\n").is_err());
     }
 }

@@ -23,8 +23,11 @@ pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
 /// namespace, which have no number, are left out.
 #[must_use]
 pub fn flock_holders(locks: &[Lock], device: (u32, u32), inode: u64) -> Vec<u32> {
-    let on_file =
-        |lock: &&Lock| lock.lock_type == LockType::FLock && (lock.devmaj, lock.devmin) == device && lock.inode == inode;
+    let on_file = |lock: &&Lock| {
+        lock.lock_type == LockType::FLock
+            && (lock.devmaj, lock.devmin) == device
+            && lock.inode == inode
+    };
     let pid = |lock: &Lock| u32::try_from(lock.pid?).ok().filter(|pid| *pid != 0);
     locks.iter().filter(on_file).filter_map(pid).collect()
 }
@@ -44,7 +47,10 @@ mod tests {
         let locks = parse(TEXT).unwrap();
         assert_eq!(locks.len(), 4);
         assert_eq!(flock_holders(&locks, (0xfe, 0), 9_977_980), [4822]);
-        assert!(flock_holders(&locks, (0xfe, 0), 9_977_988).is_empty(), "a POSIX lock is not a flock");
+        assert!(
+            flock_holders(&locks, (0xfe, 0), 9_977_988).is_empty(),
+            "a POSIX lock is not a flock"
+        );
     }
 
     #[test]

@@ -107,16 +107,28 @@ mod tests {
 
     #[test]
     fn an_unknown_line_spoils_nothing_and_a_bad_one_is_named() {
-        assert_eq!(parse("Néw: much\nMemFree: 1 kB\n".as_bytes()).unwrap().free, Some(1024));
-        for bad in ["MemFree: lots kB", "MemFree: 18446744073709551615 kB", "MemFree: 1 MB", "MemFree:1", "MemFree: 1é"]
-        {
-            let error = parse(format!("MemTotal: 1 kB\n{bad}\nDirty: 1 kB\n").as_bytes()).unwrap_err();
+        assert_eq!(
+            parse("Néw: much\nMemFree: 1 kB\n".as_bytes()).unwrap().free,
+            Some(1024)
+        );
+        for bad in [
+            "MemFree: lots kB",
+            "MemFree: 18446744073709551615 kB",
+            "MemFree: 1 MB",
+            "MemFree:1",
+            "MemFree: 1é",
+        ] {
+            let error =
+                parse(format!("MemTotal: 1 kB\n{bad}\nDirty: 1 kB\n").as_bytes()).unwrap_err();
             assert_eq!((error.line, error.text.as_str()), (2, bad));
         }
     }
 
     #[test]
     fn an_older_kernel_without_an_estimate_has_none() {
-        assert_eq!(parse(b"MemTotal: 1 kB\nMemFree: 1 kB\n").unwrap().available, None);
+        assert_eq!(
+            parse(b"MemTotal: 1 kB\nMemFree: 1 kB\n").unwrap().available,
+            None
+        );
     }
 }

@@ -50,7 +50,9 @@ impl Mount {
 /// # Errors
 /// A line without the documented fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
-    lines(text).map(|line| mount(line.text).ok_or_else(|| line.error("expected a mount"))).collect()
+    lines(text)
+        .map(|line| mount(line.text).ok_or_else(|| line.error("expected a mount")))
+        .collect()
 }
 
 /// The mount that holds `path`, an absolute one without links. `None` if the list has no topmost mount, or `path` is
@@ -60,13 +62,18 @@ pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
 #[must_use]
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let is_top = |mount: &&Mount| {
-        mount.mount_point == Path::new("/") && !mounts.iter().any(|other| other.id == mount.parent && other != *mount)
+        mount.mount_point == Path::new("/")
+            && !mounts
+                .iter()
+                .any(|other| other.id == mount.parent && other != *mount)
     };
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
     // Each step goes down; a list that was made up might lead in a circle.
     for _ in 0..mounts.len() {
         let on_the_way = |mount: &&Mount| {
-            mount.parent == current.id && mount.id != current.id && path.starts_with(&mount.mount_point)
+            mount.parent == current.id
+                && mount.id != current.id
+                && path.starts_with(&mount.mount_point)
         };
         // The walk meets the highest first; of two at one place the later one lies above.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
@@ -92,7 +99,17 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let fs_type = String::from_utf8_lossy(rest.next()?).into_owned();
     let source = unescape(rest.next()?).to_string_lossy().into_owned();
     let super_options = String::from_utf8_lossy(rest.next()?).into_owned();
-    Some(Mount { id, parent, device, root, mount_point, options, fs_type, source, super_options })
+    Some(Mount {
+        id,
+        parent,
+        device,
+        root,
+        mount_point,
+        options,
+        fs_type,
+        source,
+        super_options,
+    })
 }
 
 /// Spaces, tabs, newlines and backslashes are written as a backslash and three octal digits.
@@ -100,9 +117,17 @@ pub(super) fn unescape(word: &[u8]) -> PathBuf {
     let mut plain = Vec::with_capacity(word.len());
     let mut rest = word;
     while let Some((&byte, after)) = rest.split_first() {
-        let octal = if byte == b'\\' { after.get(..3).and_then(octal_byte) } else { None };
+        let octal = if byte == b'\\' {
+            after.get(..3).and_then(octal_byte)
+        } else {
+            None
+        };
         plain.push(octal.unwrap_or(byte));
-        rest = if octal.is_some() { after.get(3..).unwrap_or_default() } else { after };
+        rest = if octal.is_some() {
+            after.get(3..).unwrap_or_default()
+        } else {
+            after
+        };
     }
     PathBuf::from(OsString::from_vec(plain))
 }
@@ -118,9 +143,15 @@ mod tests {
     #[test]
     fn a_captured_hybrid_host_shows_both_cgroup_versions() {
         let mounts = parse(include_bytes!("../../tests/text/linux-6.18/mountinfo")).unwrap();
-        let memory = mounts.iter().find(|mount| mount.fs_type == "cgroup" && mount.has_option("memory")).unwrap();
+        let memory = mounts
+            .iter()
+            .find(|mount| mount.fs_type == "cgroup" && mount.has_option("memory"))
+            .unwrap();
         assert_eq!(memory.mount_point, PathBuf::from("/sys/fs/cgroup/memory"));
-        let unified = mounts.iter().find(|mount| mount.fs_type == "cgroup2").unwrap();
+        let unified = mounts
+            .iter()
+            .find(|mount| mount.fs_type == "cgroup2")
+            .unwrap();
         assert_eq!(unified.mount_point, PathBuf::from("/sys/fs/cgroup/unified"));
     }
 
@@ -152,7 +183,12 @@ mod tests {
 
     #[test]
     fn a_path_is_held_by_the_deepest_mount_on_its_way() {
-        for (path, id) in [("/", 30), ("/mnt/ledgers", 30), ("/mnt/ledger", 40), ("/mnt/ledger/rocksdb", 40)] {
+        for (path, id) in [
+            ("/", 30),
+            ("/mnt/ledgers", 30),
+            ("/mnt/ledger", 40),
+            ("/mnt/ledger/rocksdb", 40),
+        ] {
             assert_eq!(place(path), Some(id), "{path}");
         }
         assert_eq!(place("/mnt/the accounts/run"), Some(41));
@@ -165,27 +201,50 @@ mod tests {
     fn a_subvolume_and_an_empty_source_are_understood() {
         let mounts = parse(SERVER.as_bytes()).unwrap();
         let accounts = &mounts[3];
-        assert_eq!((accounts.device.major, accounts.source.as_str()), (0, "/dev/mapper/vg-data"));
-        assert_eq!((accounts.root.as_path(), accounts.options.as_str()), (Path::new("/@accounts"), "rw,noatime"));
-        assert_eq!((mounts[4].source.as_str(), mounts[4].super_options.as_str()), ("", "rw,size=1048576k"));
+        assert_eq!(
+            (accounts.device.major, accounts.source.as_str()),
+            (0, "/dev/mapper/vg-data")
+        );
+        assert_eq!(
+            (accounts.root.as_path(), accounts.options.as_str()),
+            (Path::new("/@accounts"), "rw,noatime")
+        );
+        assert_eq!(
+            (mounts[4].source.as_str(), mounts[4].super_options.as_str()),
+            ("", "rw,size=1048576k")
+        );
     }
 
     #[test]
     fn a_mount_or_its_file_system_is_read_only_and_an_option_that_only_begins_so_is_not() {
-        let line = |own: &str, of_all: &str| format!("1 0 8:1 / / {own} - ext4 /dev/sda1 {of_all}\n");
-        let read_only = |own, of_all| parse(line(own, of_all).as_bytes()).unwrap()[0].is_read_only();
-        assert!(read_only("ro,noatime", "rw") && read_only("rw", "ro") && read_only("rw", "rw,emergency_ro"));
+        let line =
+            |own: &str, of_all: &str| format!("1 0 8:1 / / {own} - ext4 /dev/sda1 {of_all}\n");
+        let read_only =
+            |own, of_all| parse(line(own, of_all).as_bytes()).unwrap()[0].is_read_only();
+        assert!(
+            read_only("ro,noatime", "rw")
+                && read_only("rw", "ro")
+                && read_only("rw", "rw,emergency_ro")
+        );
         assert!(!read_only("rw,root", "rw,errors=remount-ro"));
     }
 
     #[test]
     fn a_later_mount_hides_what_it_covers() {
-        let text = format!("{SERVER}50 30 0:60 / /mnt rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w\n");
+        let text = format!(
+            "{SERVER}50 30 0:60 / /mnt rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w\n"
+        );
         let mounts = parse(text.as_bytes()).unwrap();
-        assert_eq!(holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id), Some(50));
+        assert_eq!(
+            holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
+            Some(50)
+        );
         let again = format!("{SERVER}51 40 259:7 / /mnt/ledger rw - ext4 /dev/sdb rw\n");
         let mounts = parse(again.as_bytes()).unwrap();
-        assert_eq!(holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id), Some(51));
+        assert_eq!(
+            holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
+            Some(51)
+        );
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub struct InterfaceTraffic {
 /// # Errors
 /// A line after the two of the heading that is no interface.
 pub fn parse(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
-    let InterfaceDeviceStatus(found) =
-        InterfaceDeviceStatus::from_read(text).map_err(|_| ParseError::new(3, text, "expected network interfaces"))?;
+    let InterfaceDeviceStatus(found) = InterfaceDeviceStatus::from_read(text)
+        .map_err(|_| ParseError::new(3, text, "expected network interfaces"))?;
     let mut list: Vec<InterfaceTraffic> = found
         .into_values()
         .map(|one| InterfaceTraffic {
@@ -50,7 +50,10 @@ mod tests {
         let list = parse(include_bytes!("../../tests/text/linux-6.18/net_dev")).unwrap();
         let names: Vec<&str> = list.iter().map(|one| one.name.as_str()).collect();
         assert_eq!(names, ["eth0", "ifb0", "ifb1", "lo"]);
-        assert_eq!((list[0].received_bytes, list[0].sent_bytes), (10_847_279_109, 24_978_252));
+        assert_eq!(
+            (list[0].received_bytes, list[0].sent_bytes),
+            (10_847_279_109, 24_978_252)
+        );
     }
 
     #[test]

@@ -29,8 +29,14 @@ mod tests {
     #[test]
     fn the_pretty_name_goes_before_the_name() {
         let text = b"NAME=\"Debian GNU/Linux\"\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n";
-        assert_eq!(parse(text).unwrap().as_deref(), Some("Debian GNU/Linux 12 (bookworm)"));
-        assert_eq!(parse(b"NAME=Alpine\nID=alpine\n").unwrap().as_deref(), Some("Alpine"));
+        assert_eq!(
+            parse(text).unwrap().as_deref(),
+            Some("Debian GNU/Linux 12 (bookworm)")
+        );
+        assert_eq!(
+            parse(b"NAME=Alpine\nID=alpine\n").unwrap().as_deref(),
+            Some("Alpine")
+        );
         assert_eq!(parse(b"PRETTY_NAME=\"\"\n"), Ok(None));
     }
 }

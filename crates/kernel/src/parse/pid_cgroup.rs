@@ -22,12 +22,17 @@ pub struct Membership {
 /// A line without its three fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
     // Line by line: its errors do not say where.
-    lines(text).map(|line| membership(line.text).ok_or_else(|| line.error("expected three fields"))).collect()
+    lines(text)
+        .map(|line| membership(line.text).ok_or_else(|| line.error("expected three fields")))
+        .collect()
 }
 
 fn membership(line: &[u8]) -> Option<Membership> {
     // Any bytes are a folder's name, but not for procfs-core.
-    let found = ProcessCGroups::from_read(String::from_utf8_lossy(line).as_bytes()).ok()?.0.pop()?;
+    let found = ProcessCGroups::from_read(String::from_utf8_lossy(line).as_bytes())
+        .ok()?
+        .0
+        .pop()?;
     let living = found.pathname.strip_suffix(" (deleted)");
     Some(Membership {
         unified: found.hierarchy == 0 && found.controllers.is_empty(),
@@ -43,9 +48,13 @@ mod tests {
 
     #[test]
     fn a_hybrid_host_lists_v1_hierarchies_and_the_unified_one() {
-        let list = parse(b"9:name=systemd:/\n4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n").unwrap();
+        let list =
+            parse(b"9:name=systemd:/\n4:memory:/validator\n2:cpu,cpuacct:/a:b\n0::/v\n").unwrap();
         assert_eq!(list[1].controllers, ["memory"]);
-        assert_eq!((list[2].controllers.len(), list[2].path.as_str()), (2, "/a:b"));
+        assert_eq!(
+            (list[2].controllers.len(), list[2].path.as_str()),
+            (2, "/a:b")
+        );
         assert!(list[3].unified && list[3].controllers.is_empty());
         assert!(!list[0].unified);
     }
@@ -53,7 +62,10 @@ mod tests {
     #[test]
     fn a_removed_cgroup_is_known_by_its_mark() {
         let list = parse(b"0::/sol.service (deleted)\n").unwrap();
-        assert_eq!((list[0].path.as_str(), list[0].deleted), ("/sol.service", true));
+        assert_eq!(
+            (list[0].path.as_str(), list[0].deleted),
+            ("/sol.service", true)
+        );
     }
 
     #[test]

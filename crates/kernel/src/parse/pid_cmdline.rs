@@ -14,7 +14,10 @@ pub fn parse(text: &[u8]) -> Result<Vec<OsString>, ParseError> {
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    Ok(text.split(|&b| b == 0).map(|argument| OsString::from_vec(argument.to_vec())).collect())
+    Ok(text
+        .split(|&b| b == 0)
+        .map(|argument| OsString::from_vec(argument.to_vec()))
+        .collect())
 }
 
 #[cfg(test)]
@@ -23,7 +26,10 @@ mod tests {
 
     #[test]
     fn arguments_are_split_at_nul_and_empty_ones_are_kept() {
-        assert_eq!(parse(b"agave-validator\0--ledger\0\0/l\0").unwrap(), ["agave-validator", "--ledger", "", "/l"]);
+        assert_eq!(
+            parse(b"agave-validator\0--ledger\0\0/l\0").unwrap(),
+            ["agave-validator", "--ledger", "", "/l"]
+        );
         assert!(parse(b"").unwrap().is_empty());
         assert_eq!(parse(b"overwritten title").unwrap(), ["overwritten title"]);
     }

@@ -22,10 +22,13 @@ pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Result<Environment, 
         let at = entry.iter().position(|&byte| byte == b'=')?;
         let (name, value) = entry.split_at_checked(at)?;
         let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
-        let value = wanted(name).then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
+        let value = wanted(name)
+            .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
         Some((name.to_owned(), value))
     });
-    Ok(Environment { variables: pairs.collect() })
+    Ok(Environment {
+        variables: pairs.collect(),
+    })
 }
 
 /// A name as programs use them: what was left of something else must not get out as one.

@@ -27,7 +27,15 @@ pub struct PidIo {
 
 const WANTED: Wanted = Wanted {
     separator: b':',
-    keys: &[b"rchar", b"wchar", b"syscr", b"syscw", b"read_bytes", b"write_bytes", b"cancelled_write_bytes"],
+    keys: &[
+        b"rchar",
+        b"wchar",
+        b"syscr",
+        b"syscw",
+        b"read_bytes",
+        b"write_bytes",
+        b"cancelled_write_bytes",
+    ],
     insisted: absent!("rchar" "wchar" "syscr" "syscw" "read_bytes" "write_bytes" "cancelled_write_bytes"),
     value: "expected a number",
     text: "expected lines of keys and values",

@@ -38,9 +38,16 @@ pub fn parse_all(text: &[u8]) -> Result<Vec<ProcessLimit>, ParseError> {
         let at = all.iter().position(|word| starts(word))?;
         let name = String::from_utf8_lossy(&all.get(..at)?.join(&b' ')).into_owned();
         let mut limits = all.get(at..)?.iter().map(|word| limit(word));
-        Some(ProcessLimit { name, soft: limits.next()??, hard: limits.next()?? })
+        Some(ProcessLimit {
+            name,
+            soft: limits.next()??,
+            hard: limits.next()??,
+        })
     };
-    lines(text).skip(1).map(|line| parse(line).ok_or_else(|| line.error("expected a limit"))).collect()
+    lines(text)
+        .skip(1)
+        .map(|line| parse(line).ok_or_else(|| line.error("expected a limit")))
+        .collect()
 }
 
 /// # Errors
@@ -49,8 +56,16 @@ pub fn parse(text: &[u8]) -> Result<OpenFilesLimit, ParseError> {
     for line in lines(text) {
         if let Some(limits) = line.text.strip_prefix(b"Max open files") {
             let mut limits = words(limits).map(limit);
-            let mut next = || limits.next().flatten().ok_or_else(|| line.error("expected two limits"));
-            return Ok(OpenFilesLimit { soft: next()?, hard: next()? });
+            let mut next = || {
+                limits
+                    .next()
+                    .flatten()
+                    .ok_or_else(|| line.error("expected two limits"))
+            };
+            return Ok(OpenFilesLimit {
+                soft: next()?,
+                hard: next()?,
+            });
         }
     }
     Err(ParseError::new(1, text, "expected a line of open files"))
@@ -71,13 +86,28 @@ mod tests {
     #[test]
     fn the_captured_limit_of_open_files_is_found_among_the_others() {
         let limit = parse(include_bytes!("../../tests/text/linux-6.18/pid_limits")).unwrap();
-        assert_eq!(limit, OpenFilesLimit { soft: Some(20000), hard: Some(20000) });
+        assert_eq!(
+            limit,
+            OpenFilesLimit {
+                soft: Some(20000),
+                hard: Some(20000)
+            }
+        );
     }
 
     #[test]
     fn unlimited_is_no_number() {
-        let limit = parse(b"Max open files            1024                 unlimited            files     \n").unwrap();
-        assert_eq!(limit, OpenFilesLimit { soft: Some(1024), hard: None });
+        let limit = parse(
+            b"Max open files            1024                 unlimited            files     \n",
+        )
+        .unwrap();
+        assert_eq!(
+            limit,
+            OpenFilesLimit {
+                soft: Some(1024),
+                hard: None
+            }
+        );
         assert!(parse(b"Max open files            1024\n").is_err());
         assert!(parse(b"Max cpu time 1 2\n").is_err());
     }
@@ -86,7 +116,11 @@ mod tests {
     fn every_captured_limit_has_its_name() {
         let limits = parse_all(include_bytes!("../../tests/text/linux-6.18/pid_limits")).unwrap();
         assert_eq!(limits.len(), 16);
-        let core = ProcessLimit { name: "core file size".to_owned(), soft: Some(0), hard: None };
+        let core = ProcessLimit {
+            name: "core file size".to_owned(),
+            soft: Some(0),
+            hard: None,
+        };
         assert!(limits.contains(&core), "{limits:?}");
         assert_eq!(parse_all(b"Limit\nMax cpu time 1\n").unwrap_err().line, 2);
     }

@@ -38,7 +38,10 @@ mod tests {
     fn the_second_number_is_the_wait_for_a_cpu() {
         let stat = parse(b"698906 1500 3\n").unwrap();
         assert_eq!(stat.on_cpu, Duration::from_nanos(698_906));
-        assert_eq!((stat.run_queue_delay, stat.timeslices), (Duration::from_nanos(1500), 3));
+        assert_eq!(
+            (stat.run_queue_delay, stat.timeslices),
+            (Duration::from_nanos(1500), 3)
+        );
         assert!(parse(b"698906 1500\n").is_err());
     }
 }

@@ -113,7 +113,8 @@ impl State {
 /// # Errors
 /// A text without a name in parentheses, with fewer than 42 fields, or with something else where a number must be.
 pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
-    parse_fields(text).ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
+    parse_fields(text)
+        .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
 }
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
@@ -164,12 +165,15 @@ pub struct ThreadStat {
 /// # Errors
 /// As [`parse`].
 pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
-    thread_fields(text).ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
+    thread_fields(text)
+        .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))
 }
 
 fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     let comm = Comm::new(name(text)?);
-    let behind = text.get(memchr::memrchr(b')', text)? + 1..)?.trim_ascii_end();
+    let behind = text
+        .get(memchr::memrchr(b')', text)? + 1..)?
+        .trim_ascii_end();
     let mut fields = behind.strip_prefix(b" ")?.split(|byte| *byte == b' ');
     let state = State::from_letter(char::from(*fields.next()?.first()?));
     // Counted as in proc_pid_stat(5), where the state is the third.
@@ -182,7 +186,16 @@ fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     let [minflt, majflt] = [field(10)?, field(12)?];
     let [utime_ticks, stime_ticks] = [field(14)?, field(15)?];
     let [start_ticks, delayacct_blkio_ticks] = [field(22)?, field(42)?];
-    Some(ThreadStat { comm, state, minflt, majflt, utime_ticks, stime_ticks, start_ticks, delayacct_blkio_ticks })
+    Some(ThreadStat {
+        comm,
+        state,
+        minflt,
+        majflt,
+        utime_ticks,
+        stime_ticks,
+        start_ticks,
+        delayacct_blkio_ticks,
+    })
 }
 
 /// What stands between the parentheses: procfs-core's is text, in which bytes that are not UTF-8 are lost. `None` also
@@ -191,7 +204,9 @@ fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
 fn name(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
     let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;
-    let sliceable = text.first()?.is_ascii_digit() && text.get(..open)?.ends_with(b" ") && state.is_ascii_graphic();
+    let sliceable = text.first()?.is_ascii_digit()
+        && text.get(..open)?.ends_with(b" ")
+        && state.is_ascii_graphic();
     text.get(open + 1..close).filter(|_| sliceable)
 }
 
@@ -233,43 +248,102 @@ mod tests {
     fn each_field_is_taken_from_its_documented_place() {
         let stat = parse(numbered("x").as_bytes()).unwrap();
         assert_eq!((stat.ppid, stat.minflt, stat.majflt), (4, 10, 12));
-        assert_eq!((stat.utime_ticks, stat.stime_ticks, stat.num_threads), (14, 15, 20));
-        assert_eq!((stat.start_ticks, stat.vsize, stat.rss_pages, stat.delayacct_blkio_ticks), (22, Some(23), 24, 42));
+        assert_eq!(
+            (stat.utime_ticks, stat.stime_ticks, stat.num_threads),
+            (14, 15, 20)
+        );
+        assert_eq!(
+            (
+                stat.start_ticks,
+                stat.vsize,
+                stat.rss_pages,
+                stat.delayacct_blkio_ticks
+            ),
+            (22, Some(23), 24, 42)
+        );
     }
 
     #[test]
     fn a_zombie_and_a_thread_on_its_way_there_are_exiting() {
-        let exiting =
-            |flags: &str| parse(numbered("x").replace(" 9 ", &format!(" {flags} ")).as_bytes()).unwrap().exiting;
-        assert_eq!(["4227084", "4194308", "4194560", "0"].map(exiting), [true, true, false, false]);
+        let exiting = |flags: &str| {
+            parse(
+                numbered("x")
+                    .replace(" 9 ", &format!(" {flags} "))
+                    .as_bytes(),
+            )
+            .unwrap()
+            .exiting
+        };
+        assert_eq!(
+            ["4227084", "4194308", "4194560", "0"].map(exiting),
+            [true, true, false, false]
+        );
     }
 
     #[test]
     fn without_memory_there_is_no_virtual_size() {
-        assert_eq!(parse(numbered("kthreadd").replace(" 23 ", " 0 ").as_bytes()).unwrap().vsize, None);
+        assert_eq!(
+            parse(numbered("kthreadd").replace(" 23 ", " 0 ").as_bytes())
+                .unwrap()
+                .vsize,
+            None
+        );
     }
 
     #[test]
     fn every_letter_of_a_state_has_its_name_and_an_unknown_one_has_none() {
-        let name =
-            |letter: &str| parse(numbered("x").replace(" S ", &format!(" {letter} ")).as_bytes()).unwrap().state.name();
-        let names: Vec<_> = ["R", "S", "D", "T", "t", "Z", "X", "I"].map(name).into_iter().flatten().collect();
+        let name = |letter: &str| {
+            parse(
+                numbered("x")
+                    .replace(" S ", &format!(" {letter} "))
+                    .as_bytes(),
+            )
+            .unwrap()
+            .state
+            .name()
+        };
+        let names: Vec<_> = ["R", "S", "D", "T", "t", "Z", "X", "I"]
+            .map(name)
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(names, State::NAMED.map(|state| state.name().unwrap()));
-        assert_eq!((name("x"), name("P"), name("?")), (Some("dead"), None, None));
+        assert_eq!(
+            (name("x"), name("P"), name("?")),
+            (Some("dead"), None, None)
+        );
     }
 
     #[test]
     fn a_name_with_spaces_parentheses_and_newlines_shifts_nothing() {
         for comm in ["a) R 1 2 (b", ")", "((", "", "tmux: server", "a\nb"] {
             let stat = parse(numbered(comm).as_bytes()).unwrap();
-            assert_eq!((stat.comm.as_bytes(), stat.delayacct_blkio_ticks), (comm.as_bytes(), 42), "{comm:?}");
-            assert_eq!(parse_thread(numbered(comm).as_bytes()).unwrap().start_ticks, 22, "{comm:?}");
+            assert_eq!(
+                (stat.comm.as_bytes(), stat.delayacct_blkio_ticks),
+                (comm.as_bytes(), 42),
+                "{comm:?}"
+            );
+            assert_eq!(
+                parse_thread(numbered(comm).as_bytes()).unwrap().start_ticks,
+                22,
+                "{comm:?}"
+            );
         }
     }
 
     #[test]
     fn what_procfs_would_panic_on_is_refused() {
-        for cut in ["(x) S 1", "1(x) S 1", "1 )x( S 1", "1 (x)", "1 (x) ", "1 (x) \n", "1 (x)\u{e9} S", "1 (", ")"] {
+        for cut in [
+            "(x) S 1",
+            "1(x) S 1",
+            "1 )x( S 1",
+            "1 (x)",
+            "1 (x) ",
+            "1 (x) \n",
+            "1 (x)\u{e9} S",
+            "1 (",
+            ")",
+        ] {
             assert!(parse(cut.as_bytes()).is_err(), "{cut:?}");
             assert!(parse_thread(cut.as_bytes()).is_err(), "{cut:?}");
         }
@@ -277,7 +351,11 @@ mod tests {
 
     #[test]
     fn a_thread_says_what_a_process_says() {
-        for line in [LINE, numbered("x").as_bytes(), numbered("a) R 1").replace(" S ", " D ").as_bytes()] {
+        for line in [
+            LINE,
+            numbered("x").as_bytes(),
+            numbered("a) R 1").replace(" S ", " D ").as_bytes(),
+        ] {
             let (all, thread) = (parse(line).unwrap(), parse_thread(line).unwrap());
             let expected = ThreadStat {
                 comm: all.comm,
@@ -301,7 +379,12 @@ mod tests {
 
     #[test]
     fn a_negative_terminal_group_is_no_obstacle() {
-        assert_eq!(parse(numbered("x").replace(" 8 ", " -1 ").as_bytes()).unwrap().minflt, 10);
+        assert_eq!(
+            parse(numbered("x").replace(" 8 ", " -1 ").as_bytes())
+                .unwrap()
+                .minflt,
+            10
+        );
     }
 
     #[test]

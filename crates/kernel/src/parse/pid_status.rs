@@ -82,7 +82,9 @@ pub fn parse(text: &[u8]) -> Result<PidStatus, ParseError> {
         threads: known(status.threads),
         uid: user(status.ruid),
         effective_uid: user(status.euid),
-        innermost_pid: status.nspid.and_then(|pids| u32::try_from(*pids.last()?).ok()),
+        innermost_pid: status
+            .nspid
+            .and_then(|pids| u32::try_from(*pids.last()?).ok()),
     })
 }
 
@@ -95,11 +97,15 @@ pub type Switches = [Option<u64>; 2];
 /// # Errors
 /// An empty text, a line without a key, or one of the two with something else where a number must be.
 pub fn switches(text: &[u8]) -> Result<Switches, ParseError> {
-    fill(text, b':', |[voluntary, involuntary]: &mut Switches, key| match key {
-        b"voluntary_ctxt_switches" => Some(voluntary),
-        b"nonvoluntary_ctxt_switches" => Some(involuntary),
-        _ => None,
-    })
+    fill(
+        text,
+        b':',
+        |[voluntary, involuntary]: &mut Switches, key| match key {
+            b"voluntary_ctxt_switches" => Some(voluntary),
+            b"nonvoluntary_ctxt_switches" => Some(involuntary),
+            _ => None,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -129,21 +135,41 @@ mod tests {
 
     #[test]
     fn a_kernel_thread_has_no_memory_and_that_is_not_zero() {
-        let status = parse(b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n").unwrap();
-        assert_eq!((status.rss_anon, status.vm_swap, status.threads), (None, None, Some(1)));
+        let status = parse(
+            b"Name:\tkthreadd\nUid:\t0\t0\t0\t0\nThreads:\t1\nvoluntary_ctxt_switches:\t183\n",
+        )
+        .unwrap();
+        assert_eq!(
+            (status.rss_anon, status.vm_swap, status.threads),
+            (None, None, Some(1))
+        );
     }
 
     #[test]
     fn switches_are_read_where_the_kernel_counts_them() {
-        assert_eq!(switches(include_bytes!("../../tests/text/linux-6.18/pid_status")), Ok([Some(0), Some(0)]));
-        assert_eq!(switches(b"Name:\ta:b\nvoluntary_ctxt_switches:\t183\n"), Ok([Some(183), None]));
-        assert_eq!(switches(b"Name:\tx\nnonvoluntary_ctxt_switches:\t-1\n").unwrap_err().line, 2);
+        assert_eq!(
+            switches(include_bytes!("../../tests/text/linux-6.18/pid_status")),
+            Ok([Some(0), Some(0)])
+        );
+        assert_eq!(
+            switches(b"Name:\ta:b\nvoluntary_ctxt_switches:\t183\n"),
+            Ok([Some(183), None])
+        );
+        assert_eq!(
+            switches(b"Name:\tx\nnonvoluntary_ctxt_switches:\t-1\n")
+                .unwrap_err()
+                .line,
+            2
+        );
         assert!(switches(b"").is_err());
     }
 
     #[test]
     fn the_last_of_the_namespace_pids_is_the_innermost() {
-        assert_eq!(parse(b"NSpid:\t4748\t97\t1\n").unwrap().innermost_pid, Some(1));
+        assert_eq!(
+            parse(b"NSpid:\t4748\t97\t1\n").unwrap().innermost_pid,
+            Some(1)
+        );
     }
 
     #[test]

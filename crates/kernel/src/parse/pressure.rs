@@ -21,7 +21,9 @@ pub struct Pressure {
 pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
     let (mut some, mut full) = (None, None);
     for line in lines(text) {
-        let Some((kind, values)) = line.split_at_byte(b' ') else { continue };
+        let Some((kind, values)) = line.split_at_byte(b' ') else {
+            continue;
+        };
         let slot = match kind {
             b"some" => &mut some,
             b"full" => &mut full,
@@ -31,7 +33,11 @@ pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
         let record = str::from_utf8(values).ok();
         let record = record.map(|values| format!("some avg10=0 avg60=0 avg300=0 {values}"));
         let total = record.and_then(|record| Some(parse_pressure_record(&record).ok()?.total));
-        *slot = Some(total.map(Duration::from_micros).ok_or_else(|| line.error("expected total= in microseconds"))?);
+        *slot = Some(
+            total
+                .map(Duration::from_micros)
+                .ok_or_else(|| line.error("expected total= in microseconds"))?,
+        );
     }
     match some {
         Some(some) => Ok(Pressure { some, full }),
@@ -53,7 +59,13 @@ mod tests {
     #[test]
     fn the_cpu_of_an_older_kernel_has_no_full_and_that_is_not_zero() {
         let pressure = parse(b"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n").unwrap();
-        assert_eq!(pressure, Pressure { some: Duration::from_micros(7), full: None });
+        assert_eq!(
+            pressure,
+            Pressure {
+                some: Duration::from_micros(7),
+                full: None
+            }
+        );
     }
 
     #[test]

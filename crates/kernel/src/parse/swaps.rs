@@ -24,7 +24,10 @@ pub struct Swap {
 /// # Errors
 /// A line after the heading without the documented fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
-    lines(text).skip(1).map(|line| swap(line.text).ok_or_else(|| line.error("expected a swap device"))).collect()
+    lines(text)
+        .skip(1)
+        .map(|line| swap(line.text).ok_or_else(|| line.error("expected a swap device")))
+        .collect()
 }
 
 fn swap(line: &[u8]) -> Option<Swap> {
@@ -32,7 +35,13 @@ fn swap(line: &[u8]) -> Option<Swap> {
     let device = unescape(words.next()?);
     let kind = String::from_utf8_lossy(words.next()?).into_owned();
     let mut kilobytes = || number(words.next()?)?.checked_mul(1024);
-    Some(Swap { device, kind, size: kilobytes()?, used: kilobytes()?, priority: signed(words.next()?)? })
+    Some(Swap {
+        device,
+        kind,
+        size: kilobytes()?,
+        used: kilobytes()?,
+        priority: signed(words.next()?)?,
+    })
 }
 
 #[cfg(test)]
@@ -45,10 +54,21 @@ mod tests {
             /dev/zram0                              partition\t8388604\t\t1024\t\t100\n\
             /mnt/swap\\040file                       file\t\t2097148\t\t0\t\t-2\n";
         let swaps = parse(text).unwrap();
-        assert_eq!((swaps[0].size, swaps[0].used, swaps[0].priority), (8_388_604 << 10, 1 << 20, 100));
+        assert_eq!(
+            (swaps[0].size, swaps[0].used, swaps[0].priority),
+            (8_388_604 << 10, 1 << 20, 100)
+        );
         assert_eq!(swaps[1].device, PathBuf::from("/mnt/swap file"));
         assert_eq!((swaps[1].kind.as_str(), swaps[1].priority), ("file", -2));
-        assert_eq!(parse(b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"), Ok(Vec::new()));
-        assert_eq!(parse(b"Filename\n/dev/sda2 partition many 0 -2\n").unwrap_err().line, 2);
+        assert_eq!(
+            parse(b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
+            Ok(Vec::new())
+        );
+        assert_eq!(
+            parse(b"Filename\n/dev/sda2 partition many 0 -2\n")
+                .unwrap_err()
+                .line,
+            2
+        );
     }
 }

@@ -50,9 +50,18 @@ mod tests {
     #[test]
     fn captured_counters_are_read_by_their_names() {
         let udp = parse(include_bytes!("../../tests/text/linux-6.18/net_snmp")).unwrap();
-        assert_eq!((udp.received, udp.sent), (Some(16_418_730), Some(18_420_632)));
-        assert_eq!((udp.receive_errors, udp.receive_buffer_errors), (Some(1_461_529), Some(1_461_529)));
-        assert_eq!((udp.no_port, udp.send_buffer_errors), (Some(518_978), Some(0)));
+        assert_eq!(
+            (udp.received, udp.sent),
+            (Some(16_418_730), Some(18_420_632))
+        );
+        assert_eq!(
+            (udp.receive_errors, udp.receive_buffer_errors),
+            (Some(1_461_529), Some(1_461_529))
+        );
+        assert_eq!(
+            (udp.no_port, udp.send_buffer_errors),
+            (Some(518_978), Some(0))
+        );
     }
 
     #[test]

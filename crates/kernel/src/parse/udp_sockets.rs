@@ -21,7 +21,10 @@ pub struct UdpSocket {
 /// # Errors
 /// A line after the heading that is no socket.
 pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
-    lines(text).skip(1).map(|line| socket(line.text).ok_or_else(|| line.error("expected a UDP socket"))).collect()
+    lines(text)
+        .skip(1)
+        .map(|line| socket(line.text).ok_or_else(|| line.error("expected a UDP socket")))
+        .collect()
 }
 
 /// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`
@@ -33,7 +36,13 @@ fn socket(line: &[u8]) -> Option<UdpSocket> {
     let inode = number(words.nth(1)?)?;
     let drops = number(words.nth(2)?)?;
     let port = u16::try_from(hexadecimal(after_colon(local)?)?).ok()?;
-    Some(UdpSocket { port, receive_queue: hexadecimal(after_colon(queues)?)?, uid, inode, drops })
+    Some(UdpSocket {
+        port,
+        receive_queue: hexadecimal(after_colon(queues)?)?,
+        uid,
+        inode,
+        drops,
+    })
 }
 
 fn after_colon(word: &[u8]) -> Option<&[u8]> {
@@ -41,7 +50,9 @@ fn after_colon(word: &[u8]) -> Option<&[u8]> {
 }
 
 fn hexadecimal(digits: &[u8]) -> Option<u64> {
-    let digits = str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
+    let digits = str::from_utf8(digits)
+        .ok()
+        .filter(|digits| !digits.starts_with('+'))?;
     u64::from_str_radix(digits, 16).ok()
 }
 
@@ -56,7 +67,16 @@ mod tests {
         let v4 = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451 2 0000000000000000 17         \n";
         let v6 = " 1185: 00000000000000000000000000000000:0044 00000000000000000000000000000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 9 2 0000000000000000 0\n";
         let sockets = parse(format!("{HEADING}{v4}{v6}").as_bytes()).unwrap();
-        assert_eq!(sockets[0], UdpSocket { port: 8080, receive_queue: 0x33c00, uid: 1000, inode: 8451, drops: 17 });
+        assert_eq!(
+            sockets[0],
+            UdpSocket {
+                port: 8080,
+                receive_queue: 0x33c00,
+                uid: 1000,
+                inode: 8451,
+                drops: 17
+            }
+        );
         assert_eq!((sockets[1].port, sockets[1].uid), (68, 0));
         assert_eq!(parse(HEADING.as_bytes()).unwrap(), []);
     }
@@ -64,6 +84,11 @@ mod tests {
     #[test]
     fn a_line_that_is_cut_is_an_error() {
         let cut = " 1184: 0100007F:1F90 00000000:0000 07 00000000:00033C00 00:00000000 00000000  1000        0 8451\n";
-        assert_eq!(parse(format!("{HEADING}{cut}").as_bytes()).unwrap_err().line, 2);
+        assert_eq!(
+            parse(format!("{HEADING}{cut}").as_bytes())
+                .unwrap_err()
+                .line,
+            2
+        );
     }
 }

@@ -53,16 +53,22 @@ impl Wanted {
     }
 
     fn wants(&self, line: Line<'_>) -> Result<bool, ParseError> {
-        let (key, value) =
-            line.split_at_byte(self.separator).ok_or_else(|| line.error("expected a key and a value"))?;
+        let (key, value) = line
+            .split_at_byte(self.separator)
+            .ok_or_else(|| line.error("expected a key and a value"))?;
         if !self.keys.contains(&key) {
             return Ok(false);
         }
         // procfs-core takes the first word without its last byte for the key, and panics inside of a character.
-        let has_blank = self.separator == b' ' || value.starts_with(b" ") || value.starts_with(b"\t");
+        let has_blank =
+            self.separator == b' ' || value.starts_with(b" ") || value.starts_with(b"\t");
         // A value with a unit is multiplied, and overflows.
         let fits = !value.contains(&b'B') || amount(value).is_some();
-        if has_blank && fits && line.text.is_ascii() { Ok(true) } else { Err(line.error(self.value)) }
+        if has_blank && fits && line.text.is_ascii() {
+            Ok(true)
+        } else {
+            Err(line.error(self.value))
+        }
     }
 
     /// Its errors do not say where: the line that is refused alone.

@@ -17,15 +17,28 @@ fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
 fn a_file_this_kernel_does_not_have_is_absent_and_spoils_no_other() {
     let (_folder, root, process) = pretend(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
-    assert_eq!(files.id(), ProcessId { pid: 7, start_ticks: 89736 });
+    assert_eq!(
+        files.id(),
+        ProcessId {
+            pid: 7,
+            start_ticks: 89736
+        }
+    );
     std::fs::write(process.join("oom_score"), "666\n").unwrap();
     std::fs::write(process.join("io"), "rchar: none\n").unwrap();
     let sample = files.sample(&mut Vec::new());
     assert_eq!(sample.stat.unwrap().minflt, 100);
-    assert_eq!(sample.oom_score, Ok(666), "a file that appears later is found");
+    assert_eq!(
+        sample.oom_score,
+        Ok(666),
+        "a file that appears later is found"
+    );
     assert_eq!(sample.status.unwrap_err().kind(), ErrorKind::Absent);
     let broken = sample.io.unwrap_err();
-    assert_eq!((broken.kind(), broken.path()), (ErrorKind::Broken, process.join("io").as_path()));
+    assert_eq!(
+        (broken.kind(), broken.path()),
+        (ErrorKind::Broken, process.join("io").as_path())
+    );
 }
 
 #[test]
@@ -35,7 +48,10 @@ fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
     std::fs::remove_dir_all(&process).unwrap();
     std::fs::create_dir(&process).unwrap();
     std::fs::write(process.join("oom_score"), "1\n").unwrap();
-    assert_eq!(files.sample(&mut Vec::new()).oom_score.unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(
+        files.sample(&mut Vec::new()).oom_score.unwrap_err().kind(),
+        ErrorKind::Gone
+    );
 }
 
 #[test]
@@ -43,11 +59,17 @@ fn a_process_the_kernel_is_letting_go_of_has_no_totals() {
     let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     let sample = files.sample(&mut Vec::new());
-    assert_eq!((sample.stat.unwrap_err().kind(), sample.state), (ErrorKind::Gone, Some(pid_stat::State::Dead)));
+    assert_eq!(
+        (sample.stat.unwrap_err().kind(), sample.state),
+        (ErrorKind::Gone, Some(pid_stat::State::Dead))
+    );
 }
 
 #[test]
 fn a_process_that_is_not_there_is_gone() {
     let (_folder, root, _) = pretend(STAT);
-    assert_eq!(ProcessFiles::open(&root, 8).unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(
+        ProcessFiles::open(&root, 8).unwrap_err().kind(),
+        ErrorKind::Gone
+    );
 }

@@ -36,13 +36,24 @@ impl Name {
         let mut rest = &mut bytes[..];
         // Ten digits and a slash always fit.
         let written = write!(rest, "{tid}/").map_or(0, |()| room - rest.len());
-        Self { bytes, prefix: written }
+        Self {
+            bytes,
+            prefix: written,
+        }
     }
 
     pub(super) fn open(&mut self, folder: &OwnedFd, file: &str) -> Result<OwnedFd, Errno> {
         let end = self.prefix + file.len();
-        self.bytes.get_mut(self.prefix..end).ok_or(Errno::NAMETOOLONG)?.copy_from_slice(file.as_bytes());
+        self.bytes
+            .get_mut(self.prefix..end)
+            .ok_or(Errno::NAMETOOLONG)?
+            .copy_from_slice(file.as_bytes());
         let path = self.bytes.get(..end).ok_or(Errno::NAMETOOLONG)?;
-        rustix::fs::openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        rustix::fs::openat(
+            folder,
+            path,
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
     }
 }

@@ -13,7 +13,11 @@ fn pretend(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
     for tid in tids {
         let thread = process.join(format!("task/{tid}"));
         std::fs::create_dir_all(&thread).unwrap();
-        std::fs::write(thread.join("stat"), STAT.replace("(cat)", "(solReplayStage)")).unwrap();
+        std::fs::write(
+            thread.join("stat"),
+            STAT.replace("(cat)", "(solReplayStage)"),
+        )
+        .unwrap();
         std::fs::write(thread.join("schedstat"), "5 6 7\n").unwrap();
     }
     std::fs::write(process.join("stat"), STAT).unwrap();
@@ -25,10 +29,23 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
     for descriptors in [0, 3, 100] {
         let (_folder, root, _) = pretend(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
-        let tids: Vec<u32> = threads.sample(false).unwrap().iter().map(|thread| thread.tid).collect();
+        let tids: Vec<u32> = threads
+            .sample(false)
+            .unwrap()
+            .iter()
+            .map(|thread| thread.tid)
+            .collect();
         assert_eq!(tids, [7, 9, 11]);
-        let held = threads.known.iter().filter(|thread| thread.held.is_some()).count();
-        assert_eq!(held, (descriptors / 2).min(3), "two descriptors for each thread");
+        let held = threads
+            .known
+            .iter()
+            .filter(|thread| thread.held.is_some())
+            .count();
+        assert_eq!(
+            held,
+            (descriptors / 2).min(3),
+            "two descriptors for each thread"
+        );
     }
 }
 
@@ -37,7 +54,10 @@ fn a_sample_has_what_the_files_say() {
     let (_folder, root, _) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
     let sample = threads.sample(false).unwrap()[0];
-    assert_eq!((sample.comm.as_bytes(), sample.minflt, sample.start_ticks), (&b"solReplayStage"[..], 100, 89736));
+    assert_eq!(
+        (sample.comm.as_bytes(), sample.minflt, sample.start_ticks),
+        (&b"solReplayStage"[..], 100, 89736)
+    );
     assert_eq!(sample.run_queue_delay, Some(Duration::from_nanos(6)));
     assert_eq!(sample.voluntary_switches, None);
 }
@@ -46,14 +66,23 @@ fn a_sample_has_what_the_files_say() {
 fn descriptors_of_ended_threads_serve_the_next_ones() {
     let (_folder, root, task) = pretend(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
-    assert_eq!((threads.sample(false).unwrap().len(), threads.spare), (2, 0));
+    assert_eq!(
+        (threads.sample(false).unwrap().len(), threads.spare),
+        (2, 0)
+    );
     std::fs::remove_dir_all(task.join("9")).unwrap();
-    assert_eq!((threads.sample(false).unwrap().len(), threads.spare), (1, 2));
+    assert_eq!(
+        (threads.sample(false).unwrap().len(), threads.spare),
+        (1, 2)
+    );
     std::fs::create_dir(task.join("12")).unwrap();
     for name in ["stat", "schedstat"] {
         std::fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
     }
-    assert_eq!((threads.sample(false).unwrap().len(), threads.spare), (2, 0));
+    assert_eq!(
+        (threads.sample(false).unwrap().len(), threads.spare),
+        (2, 0)
+    );
 }
 
 #[test]
@@ -81,7 +110,11 @@ fn a_thread_that_has_not_run_is_not_read_again() {
     let mut now = |schedstat: &str, minflt: &str, switches: u64| {
         std::fs::write(task.join("7/schedstat"), schedstat).unwrap();
         std::fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
-        std::fs::write(task.join("7/status"), format!("voluntary_ctxt_switches:\t{switches}\n")).unwrap();
+        std::fs::write(
+            task.join("7/status"),
+            format!("voluntary_ctxt_switches:\t{switches}\n"),
+        )
+        .unwrap();
         let sample = threads.sample(switches > 0).unwrap()[0];
         (sample.minflt, sample.voluntary_switches)
     };
@@ -90,7 +123,11 @@ fn a_thread_that_has_not_run_is_not_read_again() {
     assert_eq!(now("6 6 7\n", " 101 ", 1), (101, Some(1)), "it ran");
     assert_eq!(now("6 6 7\n", " 102 ", 2), (101, Some(1)), "idle again");
     assert_eq!(now("6 6 8\n", " 102 ", 0), (102, None), "it ran");
-    assert_eq!(now("6 6 8\n", " 103 ", 3), (102, Some(3)), "idle since, but not since its switches were read");
+    assert_eq!(
+        now("6 6 8\n", " 103 ", 3),
+        (102, Some(3)),
+        "idle since, but not since its switches were read"
+    );
     // What a kernel shows that does not count.
     assert_eq!(now("0 0 0\n", " 104 ", 0), (104, None));
     assert_eq!(now("0 0 0\n", " 105 ", 4), (105, Some(4)));
@@ -102,7 +139,10 @@ fn a_broken_text_names_the_thread_and_the_file() {
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     let error = threads.sample(false).unwrap_err();
-    assert_eq!((error.kind(), error.path()), (ErrorKind::Broken, task.join("7/schedstat").as_path()));
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Broken, task.join("7/schedstat").as_path())
+    );
 }
 
 #[test]
@@ -110,7 +150,18 @@ fn steady_threads_are_read_without_allocation_of_new_room() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     threads.sample(false).unwrap();
-    let places = (threads.samples.as_ptr(), threads.known.as_ptr(), threads.buffer.as_ptr());
+    let places = (
+        threads.samples.as_ptr(),
+        threads.known.as_ptr(),
+        threads.buffer.as_ptr(),
+    );
     threads.sample(false).unwrap();
-    assert_eq!(places, (threads.samples.as_ptr(), threads.known.as_ptr(), threads.buffer.as_ptr()));
+    assert_eq!(
+        places,
+        (
+            threads.samples.as_ptr(),
+            threads.known.as_ptr(),
+            threads.buffer.as_ptr()
+        )
+    );
 }

@@ -33,7 +33,11 @@ impl Log {
     pub fn in_memory() -> std::io::Result<Self> {
         let file = memfd_create(super::PROGRAM, MemfdFlags::CLOEXEC)?;
         fcntl_setfl(&file, fcntl_getfl(&file)? | OFlags::APPEND)?;
-        Ok(Log { file: file.into(), read: 0, kept: false })
+        Ok(Log {
+            file: file.into(),
+            read: 0,
+            kept: false,
+        })
     }
 
     /// The file that somebody writes, from its beginning.
@@ -41,7 +45,11 @@ impl Log {
     /// # Errors
     /// It cannot be read.
     pub fn on_disk(path: &Path) -> std::io::Result<Self> {
-        Ok(Log { file: File::open(path)?, read: 0, kept: true })
+        Ok(Log {
+            file: File::open(path)?,
+            read: 0,
+            kept: true,
+        })
     }
 
     /// For the standard error of whoever writes it.
@@ -66,7 +74,11 @@ impl Log {
 
     /// Warnings and errors since the last call, in the daemon's words.
     pub fn complaints(&mut self) -> Vec<String> {
-        self.news().iter().filter_map(|line| complaint(line)).map(str::to_owned).collect()
+        self.news()
+            .iter()
+            .filter_map(|line| complaint(line))
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Its last lines.
@@ -83,7 +95,10 @@ impl Log {
         let complaint = text.lines().rev().find_map(complaint);
         complaint.map(str::to_owned).unwrap_or_else(|| {
             let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
-            let plain: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty() && !is_log(line)).collect();
+            let plain: Vec<&str> = text
+                .lines()
+                .filter(|line| !line.trim().is_empty() && !is_log(line))
+                .collect();
             plain[plain.len().saturating_sub(PLAIN)..].join("; ")
         })
     }
@@ -97,7 +112,16 @@ impl Log {
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         match self.file.read_exact_at(&mut bytes, from) {
             // What is not UTF-8 keeps its length in bytes, since the place to go on from is counted in them.
-            Ok(()) => bytes.into_iter().map(|byte| if byte.is_ascii() { char::from(byte) } else { '?' }).collect(),
+            Ok(()) => bytes
+                .into_iter()
+                .map(|byte| {
+                    if byte.is_ascii() {
+                        char::from(byte)
+                    } else {
+                        '?'
+                    }
+                })
+                .collect(),
             Err(_) => String::new(),
         }
     }
@@ -105,7 +129,9 @@ impl Log {
 
 /// What a line complains of.
 fn complaint(line: &str) -> Option<&str> {
-    ["WARN ", "ERROR "].iter().find_map(|level| Some(line.split_once(level)?.1))
+    ["WARN ", "ERROR "]
+        .iter()
+        .find_map(|level| Some(line.split_once(level)?.1))
 }
 
 #[cfg(test)]
@@ -128,7 +154,10 @@ mod tests {
         }
         assert_eq!(log.news().len(), 20_000);
         daemon.write_all(b"after\n").unwrap();
-        assert_eq!((log.news(), log.tail().as_str()), (vec!["after".to_owned()], "after"));
+        assert_eq!(
+            (log.news(), log.tail().as_str()),
+            (vec!["after".to_owned()], "after")
+        );
     }
 
     #[test]
@@ -138,12 +167,18 @@ mod tests {
             std::fs::write(file.path(), text).unwrap();
             Log::on_disk(file.path()).unwrap().last_complaint()
         };
-        let (info, warn) = ("2026-01-01T00:00:00Z  INFO listening\n", "2026-01-01T00:00:00Z  WARN no room\n");
+        let (info, warn) = (
+            "2026-01-01T00:00:00Z  INFO listening\n",
+            "2026-01-01T00:00:00Z  WARN no room\n",
+        );
         let error = "2026-01-01T00:00:00Z ERROR the file is gone\n";
         assert_eq!(of(&[info, warn, error, info].concat()), "the file is gone");
         assert_eq!(of(&[info, warn, info].concat()), "no room");
         assert_eq!(of(&[info, info].concat()), "");
-        assert_eq!(of(&[info, "\nthread panicked at x.rs:\nwhy\n"].concat()), "thread panicked at x.rs:; why");
+        assert_eq!(
+            of(&[info, "\nthread panicked at x.rs:\nwhy\n"].concat()),
+            "thread panicked at x.rs:; why"
+        );
         assert_eq!(of(""), "");
     }
 
@@ -155,6 +190,9 @@ mod tests {
         let mut log = Log::on_disk(file.path()).unwrap();
         assert_eq!(log.complaints().len(), 100_000);
         assert_eq!(log.tail().lines().count(), SHOWN);
-        assert_eq!(std::fs::metadata(file.path()).unwrap().len(), line.len() as u64);
+        assert_eq!(
+            std::fs::metadata(file.path()).unwrap().len(),
+            line.len() as u64
+        );
     }
 }

@@ -47,7 +47,10 @@ impl ReadyFile {
         let read = File::open(&self.0).and_then(|file| file.take(LONGEST).read_to_end(&mut text));
         match read {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            read => read.map_err(anyhow::Error::from).and_then(|_| of(&text)).map(Some),
+            read => read
+                .map_err(anyhow::Error::from)
+                .and_then(|_| of(&text))
+                .map(Some),
         }
         .with_context(|| format!("{} cannot be read", self.0.display()))
     }
@@ -76,7 +79,10 @@ impl Ready {
     /// Where the daemon listens.
     pub fn addresses(&self) -> Addresses {
         let ingest = self.ingest.as_ref().map(|all| all.join(","));
-        Addresses { metrics: self.metrics.join(","), ingest }
+        Addresses {
+            metrics: self.metrics.join(","),
+            ingest,
+        }
     }
 
     /// Whether it follows this process.
@@ -113,12 +119,18 @@ mod tests {
         let text = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":["127.0.0.1:5"],"target":null,"more":0}"#;
         std::fs::write(&path, text).unwrap();
         let ready = file.read().unwrap().unwrap();
-        let found = Addresses { metrics: "127.0.0.1:4".to_owned(), ingest: Some("127.0.0.1:5".to_owned()) };
+        let found = Addresses {
+            metrics: "127.0.0.1:4".to_owned(),
+            ingest: Some("127.0.0.1:5".to_owned()),
+        };
         assert!(ready.addresses() == found && !ready.follows(4), "{ready:?}");
         let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
         std::fs::write(&path, text).unwrap();
         let ready = file.read().unwrap().unwrap();
-        assert!(ready.addresses().ingest.is_none() && ready.follows(4) && !ready.follows(9), "{ready:?}");
+        assert!(
+            ready.addresses().ingest.is_none() && ready.follows(4) && !ready.follows(9),
+            "{ready:?}"
+        );
         drop(file);
         assert!(!path.exists());
     }
@@ -126,7 +138,9 @@ mod tests {
     #[test]
     fn what_is_no_ready_file_or_a_later_one_is_an_error() {
         let of = |text: &str| format!("{:#}", super::of(text.as_bytes()).unwrap_err());
-        assert!(of(r#"{"format":2,"addresses":{}}"#).contains("its format is 2; this program reads 1"));
+        assert!(
+            of(r#"{"format":2,"addresses":{}}"#).contains("its format is 2; this program reads 1")
+        );
         let whole = r#"{"format":1,"pid":9,"metrics":["127.0.0.1:4"],"ingest":null,"target":null}"#;
         assert!(super::of(whole.as_bytes()).is_ok());
         for length in 0..whole.len() {
@@ -140,6 +154,11 @@ mod tests {
         let out = folder.path().join("run.fltl");
         std::fs::create_dir(name(&out)).unwrap();
         let error = ReadyFile::of(&out).err().unwrap();
-        assert!(error.to_string().contains("run.fltl.ready cannot be removed"), "{error:#}");
+        assert!(
+            error
+                .to_string()
+                .contains("run.fltl.ready cannot be removed"),
+            "{error:#}"
+        );
     }
 }

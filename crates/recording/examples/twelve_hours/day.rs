@@ -5,8 +5,8 @@ use super::series::{Series, Weather, source_of};
 use faultline_catalog::metrics::{cgroup, daemon as d, pools as q, validator as v};
 use faultline_catalog::{Batch, Problem, Reading, Source, Stamp, Status, Text, Tick};
 use faultline_recording::{
-    CostTrackerPoint, Event, EventKind, NewProcess, NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint,
-    SetRootPoint, Table,
+    CostTrackerPoint, Event, EventKind, NewProcess, NewSession, Opening, Point, ProgramCachePoint,
+    ReplaySlotPoint, SetRootPoint, Table,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,7 +52,15 @@ pub(crate) struct Arm {
 
 impl Default for Arm {
     fn default() -> Self {
-        Arm { seconds: 43_200, cache: 512.0, squeeze: 1.0, seed: 1, labels: Vec::new(), killed_at: None, gap: None }
+        Arm {
+            seconds: 43_200,
+            cache: 512.0,
+            squeeze: 1.0,
+            seed: 1,
+            labels: Vec::new(),
+            killed_at: None,
+            gap: None,
+        }
     }
 }
 
@@ -91,11 +99,18 @@ pub(crate) struct Day {
 impl Day {
     pub(crate) fn new(arm: Arm) -> Self {
         let series = |table: Table| {
-            let all = table.columns().iter().map(|column| Series::of(table.name(), column)).collect();
+            let all = table
+                .columns()
+                .iter()
+                .map(|column| Series::of(table.name(), column))
+                .collect();
             (table, all)
         };
-        let pool =
-            |i: usize| Pool { name: format!("solPool{i:02}").into(), threads: 1 + i as u64 % 9, totals: [0.0; 6] };
+        let pool = |i: usize| Pool {
+            name: format!("solPool{i:02}").into(),
+            threads: 1 + i as u64 % 9,
+            totals: [0.0; 6],
+        };
         Day {
             random: Random::new(arm.seed),
             series: Table::ALL.into_iter().map(series).collect(),
@@ -114,9 +129,16 @@ impl Day {
             "host": "sol-bench-1", "kernel": "6.8.0-45-generic", "cpu": "AMD EPYC 9354P", "cores": 32,
             "memory_bytes": 540_000_000_000u64, "made_up": true,
         });
-        let session =
-            NewSession { started: at(0), interval: Duration::from_secs(1), version: "0.1.0".into(), manifest };
-        Opening { labels: self.arm.labels.clone(), session }
+        let session = NewSession {
+            started: at(0),
+            interval: Duration::from_secs(1),
+            version: "0.1.0".into(),
+            manifest,
+        };
+        Opening {
+            labels: self.arm.labels.clone(),
+            session,
+        }
     }
 
     /// When it is over.
@@ -132,22 +154,37 @@ impl Day {
         let now = at(self.second);
         let mut second = Second::default();
         if self.second == 0 {
-            second.events.push(event(now, EventKind::DaemonStart, String::new()));
+            second
+                .events
+                .push(event(now, EventKind::DaemonStart, String::new()));
             self.follow(now, 4242, &mut second);
         }
         if self.arm.killed_at == Some(self.second) {
-            second.events.push(event(now, EventKind::OomKill, String::new()));
+            second
+                .events
+                .push(event(now, EventKind::OomKill, String::new()));
             self.follow(now, 4711, &mut second);
-            second.events.push(event(now, EventKind::Restart, r#"{"reason":"oom_kill"}"#.into()));
+            second.events.push(event(
+                now,
+                EventKind::Restart,
+                r#"{"reason":"oom_kill"}"#.into(),
+            ));
         }
         self.change_phase(now, &mut second);
         self.slots(now);
-        let in_gap = self.arm.gap.is_some_and(|(from, long)| (from..from + long).contains(&self.second));
+        let in_gap = self
+            .arm
+            .gap
+            .is_some_and(|(from, long)| (from..from + long).contains(&self.second));
         let tick = self.tick(now);
         if !in_gap {
             second.tick = Some(tick);
         }
-        if let Some((from, long)) = self.arm.gap.filter(|(from, long)| from + long == self.second) {
+        if let Some((from, long)) = self
+            .arm
+            .gap
+            .filter(|(from, long)| from + long == self.second)
+        {
             let detail = format!(r#"{{"from_second":{from},"seconds":{long}}}"#);
             second.events.push(event(now, EventKind::Gap, detail));
         }
@@ -162,15 +199,29 @@ impl Day {
     }
 
     fn follow(&mut self, now: Stamp, pid: u32, second: &mut Second) {
-        let manifest = serde_json::json!({"exe": "/usr/local/bin/agave-validator", "version": "2.1.14"});
+        let manifest =
+            serde_json::json!({"exe": "/usr/local/bin/agave-validator", "version": "2.1.14"});
         let started_unix = Some(now.unix.saturating_sub(Duration::from_secs(3)));
-        second.process = Some(NewProcess { pid, started_unix, seen: now, manifest });
-        second.events.push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
+        second.process = Some(NewProcess {
+            pid,
+            started_unix,
+            seen: now,
+            manifest,
+        });
+        second
+            .events
+            .push(event(now, EventKind::Start, format!(r#"{{"pid":{pid}}}"#)));
         // The kernel counts a new process from zero.
         if self.second > 0 {
             let process = Series::of;
-            self.series[0].1 = Table::Process.columns().iter().map(|c| process("", c)).collect();
-            self.pools.iter_mut().for_each(|pool| pool.totals = [0.0; 6]);
+            self.series[0].1 = Table::Process
+                .columns()
+                .iter()
+                .map(|c| process("", c))
+                .collect();
+            self.pools
+                .iter_mut()
+                .for_each(|pool| pool.totals = [0.0; 6]);
         }
     }
 
@@ -185,19 +236,35 @@ impl Day {
             "absent" | "initializing" | "searching" => 0.05,
             _ => 0.5,
         };
-        let squeeze = if self.phase == "behind" { self.arm.squeeze * 2.0 } else { self.arm.squeeze };
-        Weather { load, squeeze, progress: self.progress() }
+        let squeeze = if self.phase == "behind" {
+            self.arm.squeeze * 2.0
+        } else {
+            self.arm.squeeze
+        };
+        Weather {
+            load,
+            squeeze,
+            progress: self.progress(),
+        }
     }
 
     fn change_phase(&mut self, now: Stamp, second: &mut Second) {
         let progress = self.progress();
-        let phase = PHASES.iter().rev().find(|(from, _)| progress >= *from).map_or("absent", |(_, phase)| phase);
+        let phase = PHASES
+            .iter()
+            .rev()
+            .find(|(from, _)| progress >= *from)
+            .map_or("absent", |(_, phase)| phase);
         if phase != self.phase {
             let detail = format!(r#"{{"from":"{}","to":"{phase}"}}"#, self.phase);
             second.events.push(event(now, EventKind::Phase, detail));
             match phase {
-                "at_tip" => second.events.push(event(now, EventKind::AtTip, String::new())),
-                "behind" => second.events.push(event(now, EventKind::Behind, String::new())),
+                "at_tip" => second
+                    .events
+                    .push(event(now, EventKind::AtTip, String::new())),
+                "behind" => second
+                    .events
+                    .push(event(now, EventKind::Behind, String::new())),
                 _ => {}
             }
             self.phase = phase;
@@ -214,46 +281,74 @@ impl Day {
             }
         }
         self.others(&mut by_source);
-        let phase = |(phase, on): (&'static str, bool)| Reading::flag(&v::PHASE, [phase.into()], on);
-        let others = PHASES.iter().take(9).map(|(_, name)| (*name, *name == self.phase)).map(phase);
+        let phase =
+            |(phase, on): (&'static str, bool)| Reading::flag(&v::PHASE, [phase.into()], on);
+        let others = PHASES
+            .iter()
+            .take(9)
+            .map(|(_, name)| (*name, *name == self.phase))
+            .map(phase);
         by_source[Source::Conclusions as usize].extend(others);
         if self.threads.is_none() || self.second.is_multiple_of(POOLS_EVERY) {
             let mut readings = std::mem::take(&mut by_source[Source::Threads as usize]);
             self.pool_readings(weather, &mut readings);
             self.threads = Some(Arc::new(batch(Source::Threads, now, readings)));
         }
-        let batches = Source::ALL.into_iter().filter(|source| *source != Source::Log).map(|source| {
-            match (source, &self.threads) {
+        let batches = Source::ALL
+            .into_iter()
+            .filter(|source| *source != Source::Log)
+            .map(|source| match (source, &self.threads) {
                 (Source::Threads, Some(last)) => Arc::clone(last),
-                _ => Arc::new(batch(source, now, std::mem::take(&mut by_source[source as usize]))),
-            }
-        });
-        Tick { number: self.second + 1, at: now, batches: batches.collect() }
+                _ => Arc::new(batch(
+                    source,
+                    now,
+                    std::mem::take(&mut by_source[source as usize]),
+                )),
+            });
+        Tick {
+            number: self.second + 1,
+            at: now,
+            batches: batches.collect(),
+        }
     }
 
     /// What has no column of its own: devices, and what goes into `series`.
     fn others(&mut self, by_source: &mut [Vec<Reading>]) {
         let busy = self.second as f64 * self.arm.squeeze;
-        for (name, read, written) in [("nvme0n1", 90e6, 4e6), ("nvme1n1", 30e6, 60e6), ("sda", 0.0, 20_000.0)] {
-            let total =
-                |rate: f64, random: &mut Random| ((busy * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096;
+        for (name, read, written) in [
+            ("nvme0n1", 90e6, 4e6),
+            ("nvme1n1", 30e6, 60e6),
+            ("sda", 0.0, 20_000.0),
+        ] {
+            let total = |rate: f64, random: &mut Random| {
+                ((busy * rate * random.about_one(1e-6)) / 4096.0) as u64 * 4096
+            };
             let reading = |direction: &'static str, bytes| {
                 Reading::counter(&cgroup::IO_BYTES, [name.into(), direction.into()], bytes)
             };
             by_source[Source::Cgroup as usize].push(reading("read", total(read, &mut self.random)));
-            by_source[Source::Cgroup as usize].push(reading("write", total(written, &mut self.random)));
+            by_source[Source::Cgroup as usize]
+                .push(reading("write", total(written, &mut self.random)));
         }
         for source in Source::ALL {
             let seen = u64::from(source == Source::AdminRpc);
-            let problems = Reading::counter(&d::SOURCE_PROBLEMS, [source.name().into(), "forbidden".into()], seen);
+            let problems = Reading::counter(
+                &d::SOURCE_PROBLEMS,
+                [source.name().into(), "forbidden".into()],
+                seen,
+            );
             by_source[Source::Daemon as usize].push(problems);
         }
         // An allowed datapoint comes with a push.
         let heard = self.second / PUSH_EVERY * PUSH_EVERY;
         for worker in ["1", "2", "3", "4"] {
-            let labels = ["banking_stage_worker_counts".into(), "transactions_attempted_processing_count".into()];
+            let labels = [
+                "banking_stage_worker_counts".into(),
+                "transactions_attempted_processing_count".into(),
+            ];
             let sum = Reading::counter(&v::DATAPOINT_SUM, labels, heard * 400);
-            by_source[Source::Datapoints as usize].push(sum.with_tags(vec![("id".into(), worker.into())]));
+            by_source[Source::Datapoints as usize]
+                .push(sum.with_tags(vec![("id".into(), worker.into())]));
         }
     }
 
@@ -261,7 +356,14 @@ impl Day {
         for pool in &mut self.pools {
             // A third of the pools did something.
             if self.random.unit() < 0.33 {
-                let rates = [4.0 * weather.squeeze, 900.0, 0.9, 0.2, 0.02, 0.01 * weather.squeeze];
+                let rates = [
+                    4.0 * weather.squeeze,
+                    900.0,
+                    0.9,
+                    0.2,
+                    0.02,
+                    0.01 * weather.squeeze,
+                ];
                 for (total, rate) in pool.totals.iter_mut().zip(rates) {
                     *total += rate * weather.load * self.random.about_one(1.5);
                 }
@@ -270,12 +372,36 @@ impl Day {
             let [major, minor, user, system, queue, block] = pool.totals;
             let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
             out.push(Reading::whole(&q::THREADS, [name()], pool.threads));
-            out.push(Reading::counter(&q::PAGE_FAULTS, [name(), "major".into()], major as u64));
-            out.push(Reading::counter(&q::PAGE_FAULTS, [name(), "minor".into()], minor as u64));
-            out.push(Reading::real(&q::CPU, [name(), "user".into()], hundredths(user)));
-            out.push(Reading::real(&q::CPU, [name(), "system".into()], hundredths(system)));
-            out.push(Reading::real(&q::RUN_QUEUE, [name()], (queue * 1e9).floor() / 1e9));
-            out.push(Reading::real(&q::BLOCK_IO_DELAY, [name()], hundredths(block)));
+            out.push(Reading::counter(
+                &q::PAGE_FAULTS,
+                [name(), "major".into()],
+                major as u64,
+            ));
+            out.push(Reading::counter(
+                &q::PAGE_FAULTS,
+                [name(), "minor".into()],
+                minor as u64,
+            ));
+            out.push(Reading::real(
+                &q::CPU,
+                [name(), "user".into()],
+                hundredths(user),
+            ));
+            out.push(Reading::real(
+                &q::CPU,
+                [name(), "system".into()],
+                hundredths(system),
+            ));
+            out.push(Reading::real(
+                &q::RUN_QUEUE,
+                [name()],
+                (queue * 1e9).floor() / 1e9,
+            ));
+            out.push(Reading::real(
+                &q::BLOCK_IO_DELAY,
+                [name()],
+                hundredths(block),
+            ));
         }
     }
 
@@ -284,7 +410,8 @@ impl Day {
         let here = if self.second.is_multiple_of(2) { 3 } else { 2 };
         for i in 0..here {
             let received = now.unix;
-            let late = Duration::from_millis(100 + 400 * i).as_nanos() as i64 + (self.random.unit() * 5e7) as i64;
+            let late = Duration::from_millis(100 + 400 * i).as_nanos() as i64
+                + (self.random.unit() * 5e7) as i64;
             let time_unix_ns = received.as_nanos() as i64 - 1_000_000_000 + late;
             let slot = self.slot;
             self.slot += 1;
@@ -314,7 +441,11 @@ impl Day {
             prunes_orphan: Some(random.count(0.01)),
             prunes_environment: Some(0),
             empty_entries: Some(0),
-            water_level: Some(if evictions > 0 { (self.arm.cache * 0.9) as u64 + evictions } else { 0 }),
+            water_level: Some(if evictions > 0 {
+                (self.arm.cache * 0.9) as u64 + evictions
+            } else {
+                0
+            }),
         }));
         let replay = self.replay_point(slot, misses, transactions);
         self.waiting.push(Point::ReplaySlot(ReplaySlotPoint {
@@ -357,7 +488,10 @@ impl Day {
             total_transactions: Some(transactions),
             total_entries: us(330.0, random),
             total_shreds: us(900.0, random),
-            replay_total_elapsed_us: us(260_000.0 + 40_000.0 * slow + 300.0 * misses as f64, random),
+            replay_total_elapsed_us: us(
+                260_000.0 + 40_000.0 * slow + 300.0 * misses as f64,
+                random,
+            ),
             bank_complete_us: us(900.0, random),
             confirmation_without_replay_us: us(20_000.0, random),
             task_submission_us: us(3000.0, random),
@@ -378,16 +512,30 @@ impl Day {
 
 fn at(second: u64) -> Stamp {
     // A tick is never quite on time.
-    let since = Duration::from_secs(second) + Duration::from_nanos(120_000 + second * 7919 % 90_000);
-    Stamp { uptime: since, unix: BEGAN + since }
+    let since =
+        Duration::from_secs(second) + Duration::from_nanos(120_000 + second * 7919 % 90_000);
+    Stamp {
+        uptime: since,
+        unix: BEGAN + since,
+    }
 }
 
 fn batch(source: Source, at: Stamp, readings: Vec<Reading>) -> Batch {
     let problems = match source {
-        Source::AdminRpc => vec![Problem::new(Status::Forbidden, "admin.rpc: permission denied")],
+        Source::AdminRpc => vec![Problem::new(
+            Status::Forbidden,
+            "admin.rpc: permission denied",
+        )],
         _ => Vec::new(),
     };
-    Batch { source, at, took: Duration::from_micros(300), readings, problems, up: true }
+    Batch {
+        source,
+        at,
+        took: Duration::from_micros(300),
+        readings,
+        problems,
+        up: true,
+    }
 }
 
 fn event(at: Stamp, kind: EventKind, detail: String) -> Event {

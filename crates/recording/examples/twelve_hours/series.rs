@@ -33,19 +33,37 @@ pub(crate) struct Series {
 impl Series {
     pub(crate) fn of(table: &str, column: &'static Column) -> Self {
         let (level, rate) = usual(table, column);
-        let labels = column.labels.iter().map(|label| Text::Fixed(label)).collect();
-        Series { metric: column.metric, labels, name: column.name, level, rate, value: level }
+        let labels = column
+            .labels
+            .iter()
+            .map(|label| Text::Fixed(label))
+            .collect();
+        Series {
+            metric: column.metric,
+            labels,
+            name: column.name,
+            level,
+            rate,
+            value: level,
+        }
     }
 
     /// The reading one second later.
     pub(crate) fn step(&mut self, weather: Weather, random: &mut Random) -> Reading {
-        let faulting = self.name.contains("major") || self.name.contains("refault") || self.name.contains("steal");
-        let push = if faulting { weather.squeeze * weather.squeeze } else { 1.0 };
+        let faulting = self.name.contains("major")
+            || self.name.contains("refault")
+            || self.name.contains("steal");
+        let push = if faulting {
+            weather.squeeze * weather.squeeze
+        } else {
+            1.0
+        };
         if self.metric.kind == Kind::Counter {
             self.value += self.rate * weather.load * push * random.about_one(1.0);
         } else if self.rate > 0.0 {
             // Grows towards its level, as memory does.
-            self.value = self.level * (0.3 + 0.7 * weather.progress.sqrt()) * random.about_one(self.rate);
+            self.value =
+                self.level * (0.3 + 0.7 * weather.progress.sqrt()) * random.about_one(self.rate);
         }
         let value = match self.metric.unit {
             Unit::Bytes => (self.value / 4096.0).floor() * 4096.0,
@@ -57,9 +75,17 @@ impl Series {
             _ => self.value.floor(),
         };
         let whole = self.metric.unit != Unit::Seconds;
-        let value =
-            if whole { faultline_catalog::Value::Whole(value as u64) } else { faultline_catalog::Value::Real(value) };
-        Reading { metric: self.metric, labels: self.labels.clone(), tags: Box::default(), value }
+        let value = if whole {
+            faultline_catalog::Value::Whole(value as u64)
+        } else {
+            faultline_catalog::Value::Real(value)
+        };
+        Reading {
+            metric: self.metric,
+            labels: self.labels.clone(),
+            tags: Box::default(),
+            value,
+        }
     }
 }
 
@@ -80,13 +106,17 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
         ("cgroup_sample", "usage_bytes") => Some((505.0 * GIB, 0.001)),
         ("cgroup_sample", "unreclaimable_bytes" | "anon_bytes") => Some((92.0 * GIB, 0.004)),
         ("cgroup_sample", "file_bytes") => Some((400.0 * GIB, 0.01)),
-        (_, "effective_limit_bytes" | "limit_max_bytes" | "limit_high_bytes") => Some((512.0 * GIB, 0.0)),
+        (_, "effective_limit_bytes" | "limit_max_bytes" | "limit_high_bytes") => {
+            Some((512.0 * GIB, 0.0))
+        }
         (_, "limit_swap_max_bytes" | "swap_total_bytes") => Some((8.0 * GIB, 0.0)),
         (_, "memory_total_bytes") => Some((503.0 * GIB, 0.0)),
         (_, "max_maps" | "max_fds") => Some((1_000_000.0, 0.0)),
         (_, "healthy" | "kept_up") => Some((1.0, 0.0)),
         (_, "bank_transactions") => Some((4.1e11, 1e-9)),
-        (_, "transactions" | "replayed_transactions" | "rooted_transactions") => Some((0.0, 3700.0)),
+        (_, "transactions" | "replayed_transactions" | "rooted_transactions") => {
+            Some((0.0, 3700.0))
+        }
         (_, "last_push_timestamp_seconds") => Some((1_790_000_000.0, 1e-9)),
         (_, "ticks") => Some((0.0, 1.0)),
         (_, "index_entries") => Some((9e8, 0.0001)),

@@ -72,14 +72,29 @@ pub(crate) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
 impl Guarded {
     /// Takes a connection that has read nothing yet. `path` is named in errors, `bytes` is the length of its file.
     pub(crate) fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<Guarded, Error> {
-        let work = Arc::new(Work { done: AtomicU64::new(0), most: AtomicU64::new(steps(bytes)) });
+        let work = Arc::new(Work {
+            done: AtomicU64::new(0),
+            most: AtomicU64::new(steps(bytes)),
+        });
         let watched = Arc::clone(&work);
-        let look = move || watched.done.fetch_add(LOOK.into(), Relaxed) >= watched.most.load(Relaxed);
+        let look =
+            move || watched.done.fetch_add(LOOK.into(), Relaxed) >= watched.most.load(Relaxed);
         conn.progress_handler(LOOK.into(), Some(look)).at(path)?;
-        let guarded = Guarded { conn, path: path.to_owned(), work, bytes };
+        let guarded = Guarded {
+            conn,
+            path: path.to_owned(),
+            work,
+            bytes,
+        };
         guarded.limit(LONGEST_STATEMENT)?;
-        guarded.conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0).at(path)?;
-        guarded.conn.pragma_update(None, "cell_size_check", true).at(path)?;
+        guarded
+            .conn
+            .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
+            .at(path)?;
+        guarded
+            .conn
+            .pragma_update(None, "cell_size_check", true)
+            .at(path)?;
         Ok(guarded)
     }
 
@@ -102,10 +117,16 @@ impl Guarded {
 
     /// The connection without its bounds, to go on with a file that was found to be a recording.
     pub(crate) fn release(mut self) -> Result<Connection, Error> {
-        self.conn.progress_handler(0, None::<fn() -> bool>).at(&self.path)?;
-        self.conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX).at(&self.path)?;
+        self.conn
+            .progress_handler(0, None::<fn() -> bool>)
+            .at(&self.path)?;
+        self.conn
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::MAX)
+            .at(&self.path)?;
         // VACUUM needs one.
-        self.conn.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1).at(&self.path)?;
+        self.conn
+            .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 1)
+            .at(&self.path)?;
         Ok(self.conn)
     }
 
@@ -134,8 +155,15 @@ impl Guarded {
         let mut rows = statement.query(parameters).at(&self.path)?;
         let mut room = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
-            let size = SMALLEST_ROW + if gives == Gives::Texts { text(row, columns) } else { 0 };
-            let left = room.checked_sub(size).ok_or_else(|| Error::refused(&self.path, MORE_THAN_FITS))?;
+            let size = SMALLEST_ROW
+                + if gives == Gives::Texts {
+                    text(row, columns)
+                } else {
+                    0
+                };
+            let left = room
+                .checked_sub(size)
+                .ok_or_else(|| Error::refused(&self.path, MORE_THAN_FITS))?;
             room = left;
             each(row)?;
         }
@@ -144,7 +172,10 @@ impl Guarded {
 
     fn limit(&self, bytes: usize) -> Result<(), Error> {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
-        self.conn.set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes).map(|_| ()).at(&self.path)
+        self.conn
+            .set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
+            .map(|_| ())
+            .at(&self.path)
     }
 }
 

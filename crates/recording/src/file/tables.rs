@@ -26,27 +26,60 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 /// for one that is missing.
 pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> {
     let mut present = Present::new();
-    guarded.walk(Gives::Texts, "SELECT type, name, rootpage, sql FROM sqlite_schema", [], |row| {
-        let text = |i| row.get::<_, Option<String>>(i).map(Option::unwrap_or_default);
-        let read = || Ok::<_, rusqlite::Error>((text(0)?, text(1)?, row.get::<_, Option<i64>>(2)?, text(3)?));
-        let (kind, name, root, sql) = read().map_err(|error| Error::sqlite(path, error))?;
-        let of_table = kind == "table" && root.is_some_and(|root| root > 0) && is_table(&sql);
-        let spec = TABLES.iter().find(|spec| spec.name.eq_ignore_ascii_case(&name));
-        let found = match (kind.as_str(), spec) {
-            ("table", Some(spec)) if of_table => columns(&sql, spec).map(Some),
-            ("table", None) if of_table => Ok(None),
-            ("table", _) => Err(format!("`{}` is a virtual table; a recording has only plain ones", shown(&name))),
-            ("index", _) if is_plain_index(&sql) => Ok(None),
-            ("index", _) => Err(format!("`{}` is an index of an expression; a recording has none", shown(&name))),
-            _ => Err(format!("`{}` is a {}; a recording has only tables", shown(&name), shown(&kind))),
-        };
-        if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
-            present.insert(name, columns);
-        }
-        Ok::<(), Error>(())
-    })?;
-    match TABLES.iter().find(|spec| !spec.may_be_missing() && !present.contains_key(spec.name)) {
-        Some(spec) => Err(Error::refused(path, format!("its table `{}` is missing", spec.name))),
+    guarded.walk(
+        Gives::Texts,
+        "SELECT type, name, rootpage, sql FROM sqlite_schema",
+        [],
+        |row| {
+            let text = |i| {
+                row.get::<_, Option<String>>(i)
+                    .map(Option::unwrap_or_default)
+            };
+            let read = || {
+                Ok::<_, rusqlite::Error>((
+                    text(0)?,
+                    text(1)?,
+                    row.get::<_, Option<i64>>(2)?,
+                    text(3)?,
+                ))
+            };
+            let (kind, name, root, sql) = read().map_err(|error| Error::sqlite(path, error))?;
+            let of_table = kind == "table" && root.is_some_and(|root| root > 0) && is_table(&sql);
+            let spec = TABLES
+                .iter()
+                .find(|spec| spec.name.eq_ignore_ascii_case(&name));
+            let found = match (kind.as_str(), spec) {
+                ("table", Some(spec)) if of_table => columns(&sql, spec).map(Some),
+                ("table", None) if of_table => Ok(None),
+                ("table", _) => Err(format!(
+                    "`{}` is a virtual table; a recording has only plain ones",
+                    shown(&name)
+                )),
+                ("index", _) if is_plain_index(&sql) => Ok(None),
+                ("index", _) => Err(format!(
+                    "`{}` is an index of an expression; a recording has none",
+                    shown(&name)
+                )),
+                _ => Err(format!(
+                    "`{}` is a {}; a recording has only tables",
+                    shown(&name),
+                    shown(&kind)
+                )),
+            };
+            if let Some(columns) = found.map_err(|what| Error::refused(path, what))? {
+                present.insert(name, columns);
+            }
+            Ok::<(), Error>(())
+        },
+    )?;
+    match TABLES
+        .iter()
+        .find(|spec| !spec.may_be_missing() && !present.contains_key(spec.name))
+    {
+        Some(spec) => Err(Error::refused(
+            path,
+            format!("its table `{}` is missing", spec.name),
+        )),
         None => Ok(present),
     }
 }
@@ -58,37 +91,58 @@ fn is_table(sql: &str) -> bool {
 
 /// Whether an index is one of columns, or one that SQLite made itself for a constraint.
 fn is_plain_index(sql: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "_\",()".contains(c);
-    sql.is_empty() || (sql.chars().all(plain) && sql.matches('(').count() == 1 && sql.ends_with(')'))
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || c.is_ascii_whitespace() || "_\",()".contains(c);
+    sql.is_empty()
+        || (sql.chars().all(plain) && sql.matches('(').count() == 1 && sql.ends_with(')'))
 }
 
 /// The file's own words, on one line and not too long.
 fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).flat_map(char::escape_debug).collect()
+    text.chars()
+        .take(SHOWN)
+        .flat_map(char::escape_debug)
+        .collect()
 }
 
 /// The columns of a table, each declared as in the format, or as a later version may add one.
 fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = declared(sql, spec);
-    let declared = declared.ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
+    let declared = declared
+        .ok_or_else(|| format!("`{}` is not declared as a recording's table is", spec.name))?;
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
         // Another version may keep it as another kind of number, another writer say nothing of it.
         let kinds = [Kind::Integer.sql(), Kind::Real.sql(), Kind::Text.sql(), ""];
-        let rest = kinds.iter().find_map(|kind| declaration.strip_prefix(kind)).map(str::trim_start);
+        let rest = kinds
+            .iter()
+            .find_map(|kind| declaration.strip_prefix(kind))
+            .map(str::trim_start);
         let fits = match column {
-            Some(column) if column.constraint == KEY => *declaration == format!("{} {KEY}", column.kind.sql()),
+            Some(column) if column.constraint == KEY => {
+                *declaration == format!("{} {KEY}", column.kind.sql())
+            }
             Some(column) => rest.is_some_and(|rest| rest.is_empty() || rest == column.constraint),
             None => rest.is_some_and(|rest| CONSTRAINTS.contains(&rest)),
         };
         if !fits {
             let (name, declaration) = (shown(name), shown(declaration));
-            return Err(format!("the column `{name}` of `{}` is declared as `{declaration}`", spec.name));
+            return Err(format!(
+                "the column `{name}` of `{}` is declared as `{declaration}`",
+                spec.name
+            ));
         }
     }
-    let found: HashSet<String> = declared.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let found: HashSet<String> = declared
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
     let needed = |constraint: &str| !constraint.is_empty();
-    match spec.columns.iter().find(|column| needed(column.constraint) && !found.contains(column.name)) {
+    match spec
+        .columns
+        .iter()
+        .find(|column| needed(column.constraint) && !found.contains(column.name))
+    {
         Some(column) => Err(format!("`{}` has no column `{}`", spec.name, column.name)),
         None => Ok(found),
     }
@@ -97,7 +151,10 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
 /// The names of columns and what follows each, by the statement that makes the table; `None` if it is not of the form that
 /// the writer gives it. The statement is not run: in a file from elsewhere it could be any.
 pub(crate) fn declared<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
-    let body = sql.strip_prefix("CREATE TABLE ")?.strip_prefix(spec.name)?.strip_prefix('(')?;
+    let body = sql
+        .strip_prefix("CREATE TABLE ")?
+        .strip_prefix(spec.name)?
+        .strip_prefix('(')?;
     let body = body.strip_suffix(')')?.strip_suffix(spec.unique)?;
     let column = |text: &'a str| {
         let text = text.trim();

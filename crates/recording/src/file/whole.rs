@@ -30,17 +30,35 @@ pub(crate) fn check_whole(conn: &Connection, path: &Path) -> Result<u64, Error> 
     }
     let logged = logged_pages(&beside(&file, "-wal"), size).unwrap_or_default();
     let missing = (have / size + 1..=pages).any(|page| !logged.contains(&page));
-    if missing { Err(Error::Truncated { path: path.to_owned(), have, want }) } else { Ok(want) }
+    if missing {
+        Err(Error::Truncated {
+            path: path.to_owned(),
+            have,
+            want,
+        })
+    } else {
+        Ok(want)
+    }
 }
 
 /// Says that the file is cut off where that is why SQLite calls it damaged.
 ///
 /// Opens the file beside SQLite, which drops this process's locks on it: only where there is nothing left to lock.
 pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
-    let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else { return error };
+    let (Error::Damaged { .. }, Ok(header)) = (&error, header(path)) else {
+        return error;
+    };
     let have = length(path);
     let want = pages(&header).saturating_mul(page_size(&header));
-    if have < want { Error::Truncated { path: path.to_owned(), have, want } } else { error }
+    if have < want {
+        Error::Truncated {
+            path: path.to_owned(),
+            have,
+            want,
+        }
+    } else {
+        error
+    }
 }
 
 /// The first bytes of a file, zeros behind its end.
@@ -67,7 +85,9 @@ pub(crate) fn page_size(header: &[u8; HEADER]) -> u64 {
 
 /// Pages of the database, by its header.
 pub(crate) fn pages(header: &[u8; HEADER]) -> u64 {
-    u64::from(u32::from_be_bytes([header[28], header[29], header[30], header[31]]))
+    u64::from(u32::from_be_bytes([
+        header[28], header[29], header[30], header[31],
+    ]))
 }
 
 /// The pages that frames of the log carry, as far as they belong to its present round.
@@ -78,7 +98,9 @@ fn logged_pages(log: &Path, page_size: u64) -> std::io::Result<HashSet<u64>> {
     let mut pages = HashSet::new();
     let mut frame = [0; FRAME_HEADER];
     while log.read_exact(&mut frame).is_ok() && frame[8..16] == header[16..24] {
-        pages.insert(u64::from(u32::from_be_bytes([frame[0], frame[1], frame[2], frame[3]])));
+        pages.insert(u64::from(u32::from_be_bytes([
+            frame[0], frame[1], frame[2], frame[3],
+        ])));
         let skipped = i64::try_from(page_size).unwrap_or(i64::MAX);
         log.seek_relative(skipped)?;
     }

@@ -40,10 +40,16 @@ impl Recording {
         let info = |spec: &TableSpec| {
             // Not count(*), which follows pages without end where they lead in circles.
             let rows = match self.has(spec.name) {
-                true => self.number(&format!("SELECT sum(1) FROM {}", spec.name))?.unwrap_or(0),
+                true => self
+                    .number(&format!("SELECT sum(1) FROM {}", spec.name))?
+                    .unwrap_or(0),
                 false => 0,
             };
-            Ok(TableInfo { name: spec.name, columns: spec.columns.clone(), rows: u64::try_from(rows).unwrap_or(0) })
+            Ok(TableInfo {
+                name: spec.name,
+                columns: spec.columns.clone(),
+                rows: u64::try_from(rows).unwrap_or(0),
+            })
         };
         TABLES.iter().map(info).collect()
     }
@@ -60,11 +66,17 @@ impl Recording {
         mut each: impl FnMut(&[Row]) -> Result<(), E>,
     ) -> Result<(), E> {
         let spec = TABLES.iter().find(|spec| spec.name == table);
-        let spec = spec.ok_or_else(|| Error::NoSuchColumn { what: table.to_owned() })?;
+        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
+            what: table.to_owned(),
+        })?;
         if !self.has(spec.name) {
             return Ok(());
         }
-        let list = file::list(&self.present, spec.name, spec.columns.iter().map(|column| column.name));
+        let list = file::list(
+            &self.present,
+            spec.name,
+            spec.columns.iter().map(|column| column.name),
+        );
         let sql = format!("SELECT {list} FROM {} ORDER BY {}", spec.name, spec.order);
         let mut rows: Vec<Row> = Vec::new();
         self.conn.walk(Gives::Texts, &sql, [], |row| {
@@ -81,12 +93,21 @@ impl Recording {
     /// The rows of a wide table for the ticks from `first` to `last`, both included, in order.
     pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>, Error> {
         let spec = TABLES.iter().find(|spec| spec.name == table.name());
-        let spec = spec.ok_or_else(|| Error::NoSuchColumn { what: table.name().to_owned() })?;
+        let spec = spec.ok_or_else(|| Error::NoSuchColumn {
+            what: table.name().to_owned(),
+        })?;
         if !self.has(spec.name) {
             return Ok(Vec::new());
         }
-        let list = file::list(&self.present, spec.name, spec.columns.iter().map(|column| column.name));
-        let sql = format!("SELECT {list} FROM {} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick", spec.name);
+        let list = file::list(
+            &self.present,
+            spec.name,
+            spec.columns.iter().map(|column| column.name),
+        );
+        let sql = format!(
+            "SELECT {list} FROM {} WHERE tick BETWEEN ?1 AND ?2 ORDER BY tick",
+            spec.name
+        );
         let mut rows = Vec::new();
         self.conn.walk(Gives::Texts, &sql, [first, last], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
@@ -105,7 +126,9 @@ fn cell(value: ValueRef<'_>) -> Cell {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(n) => Cell::Integer(n),
         ValueRef::Real(x) => Cell::Real(x),
-        ValueRef::Text(text) | ValueRef::Blob(text) => Cell::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Text(text) | ValueRef::Blob(text) => {
+            Cell::Text(String::from_utf8_lossy(text).into_owned())
+        }
     }
 }
 

@@ -39,8 +39,13 @@ impl Recording {
         let sessions = self.sessions()?;
         let meta = self.pairs("SELECT key, value FROM meta WHERE key <> 'rows'")?;
         Ok(Info {
-            format: self.connection().pragma_query_value(None, "user_version", |row| row.get(0)).at(&self.path)?,
-            finished: sessions.last().is_some_and(|session| session.ended.is_some()),
+            format: self
+                .connection()
+                .pragma_query_value(None, "user_version", |row| row.get(0))
+                .at(&self.path)?,
+            finished: sessions
+                .last()
+                .is_some_and(|session| session.ended.is_some()),
             bytes: length(&self.path),
             log_bytes: length(&beside(&self.path, "-wal")),
             labels: self.labels.clone(),
@@ -54,7 +59,10 @@ impl Recording {
     }
 
     fn pairs(&self, sql: &str) -> Result<BTreeMap<String, String>, Error> {
-        Ok(self.all(sql, |row| Ok((row.get(0)?, row.get(1)?)))?.into_iter().collect())
+        Ok(self
+            .all(sql, |row| Ok((row.get(0)?, row.get(1)?)))?
+            .into_iter()
+            .collect())
     }
 
     fn tick_where(&self, which: &str) -> Result<Option<TickRow>, Error> {

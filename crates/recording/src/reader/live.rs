@@ -40,7 +40,10 @@ impl Recording {
         if let Some(tick) = live.tick.as_ref().filter(|_| self.has("validator_sample")) {
             let of_tick = |name: &str| -> Result<Option<u64>, Error> {
                 let column = file::list(&self.present, "validator_sample", std::iter::once(name));
-                let value = self.number(&format!("SELECT {column} FROM validator_sample WHERE tick = {}", tick.id))?;
+                let value = self.number(&format!(
+                    "SELECT {column} FROM validator_sample WHERE tick = {}",
+                    tick.id
+                ))?;
                 Ok(value.and_then(|value| u64::try_from(value).ok()))
             };
             (live.slots_behind, live.tip) = (of_tick("slots_behind")?, of_tick("slot_shred")?);
@@ -48,12 +51,23 @@ impl Recording {
         let points = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MOST}"
         );
-        let rows =
-            |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, Option<f64>>(2)?));
-        let points =
-            if self.has("replay_slot_point") { self.collect(Gives::Numbers, &points, rows)? } else { Vec::new() };
+        let rows = |row: &rusqlite::Row<'_>| {
+            Ok((
+                row.get::<_, i64>(0)?,
+                row.get::<_, i64>(1)?,
+                row.get::<_, Option<f64>>(2)?,
+            ))
+        };
+        let points = if self.has("replay_slot_point") {
+            self.collect(Gives::Numbers, &points, rows)?
+        } else {
+            Vec::new()
+        };
         live.last_point = points.last().map_or(after, |(last, ..)| *last);
-        live.replays = points.into_iter().filter_map(|(_, unix_ns, us)| Some((unix_ns, us?))).collect();
+        live.replays = points
+            .into_iter()
+            .filter_map(|(_, unix_ns, us)| Some((unix_ns, us?)))
+            .collect();
         Ok(live)
     }
 }

@@ -12,10 +12,15 @@ pub(super) fn open(path: &Path) -> Result<(Guarded, Present, Option<Copied>), Er
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
         let found = "a folder or a device".to_owned();
-        return Err(Error::NotARecording { path: path.to_owned(), found });
+        return Err(Error::NotARecording {
+            path: path.to_owned(),
+            found,
+        });
     }
     if meta.len() == 0 {
-        return Err(Error::Empty { path: path.to_owned() });
+        return Err(Error::Empty {
+            path: path.to_owned(),
+        });
     }
     match file::open_to_read(path).and_then(|conn| hold(conn, path)) {
         Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
@@ -44,7 +49,12 @@ fn hold(mut conn: Guarded, path: &Path) -> Result<(Guarded, Present), Error> {
 fn wants_to_write(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
-        Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::SystemIoFailure)
+        Some(
+            ErrorCode::CannotOpen
+                | ErrorCode::ReadOnly
+                | ErrorCode::PermissionDenied
+                | ErrorCode::SystemIoFailure
+        )
     )
 }
 

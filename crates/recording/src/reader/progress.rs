@@ -34,11 +34,18 @@ const SLOTS: [(&str, &str); 4] = [
 ];
 
 /// Where executed transactions are told, the better first.
-const TRANSACTIONS: [(&str, &str); 2] =
-    [("cost_tracker_point", "transaction_count"), ("replay_slot_point", "total_transactions")];
+const TRANSACTIONS: [(&str, &str); 2] = [
+    ("cost_tracker_point", "transaction_count"),
+    ("replay_slot_point", "total_transactions"),
+];
 
 /// Where it is told when something arrived.
-const POINTS: [&str; 4] = ["program_cache_point", "replay_slot_point", "set_root_point", "cost_tracker_point"];
+const POINTS: [&str; 4] = [
+    "program_cache_point",
+    "replay_slot_point",
+    "set_root_point",
+    "cost_tracker_point",
+];
 
 /// Points arrive nearly in order: the first and the last one are among so many rows.
 const NEAR: u32 = 256;
@@ -49,7 +56,11 @@ impl Recording {
         let last_tick = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop();
         let (exit, oom) = (EventKind::Exit.name(), EventKind::OomKill.name());
         let (start, tip) = (EventKind::Start.name(), EventKind::AtTip.name());
-        let last = |kinds: &str| self.number(&format!("SELECT max(id) FROM event WHERE kind IN ({kinds})"));
+        let last = |kinds: &str| {
+            self.number(&format!(
+                "SELECT max(id) FROM event WHERE kind IN ({kinds})"
+            ))
+        };
         let ended = last(&format!("'{exit}', '{oom}'"))?;
         let followed = last(&format!("'{start}', '{}'", EventKind::Restart.name()))?;
         Ok(Progress {
@@ -66,16 +77,30 @@ impl Recording {
     /// The last tick, and when the newest push of its session arrived, since 1970; `None` if none did. A push that came after
     /// that tick counts if it brought a point that is kept.
     pub fn last_push(&self) -> Result<Option<(TickRow, Duration)>, Error> {
-        let Some(tick) = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop() else { return Ok(None) };
+        let Some(tick) = self.ticks_where("ORDER BY id DESC LIMIT 1")?.pop() else {
+            return Ok(None);
+        };
         let mut newest = None;
         if self.has("daemon_sample") {
-            let column = file::list(&self.present, "daemon_sample", ["last_push_timestamp_seconds"].into_iter());
-            let of_tick = format!("SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}", tick.id);
+            let column = file::list(
+                &self.present,
+                "daemon_sample",
+                ["last_push_timestamp_seconds"].into_iter(),
+            );
+            let of_tick = format!(
+                "SELECT CAST({column} * 1e9 AS INTEGER) FROM daemon_sample WHERE tick = {}",
+                tick.id
+            );
             newest = self.number(&of_tick)?;
         }
         for table in POINTS.into_iter().filter(|table| self.has(table)) {
-            let last = format!("SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1");
-            let of_session = format!("SELECT max(received_unix_ns) FROM ({last}) WHERE session = {}", tick.session);
+            let last = format!(
+                "SELECT session, received_unix_ns FROM {table} ORDER BY rowid DESC LIMIT 1"
+            );
+            let of_session = format!(
+                "SELECT max(received_unix_ns) FROM ({last}) WHERE session = {}",
+                tick.session
+            );
             newest = newest.max(self.number(&of_session)?);
         }
         Ok(newest.map(|push| (tick, duration(push))))
@@ -84,7 +109,9 @@ impl Recording {
     fn first_transaction(&self) -> Result<Option<i64>, Error> {
         for (table, column) in TRANSACTIONS {
             if self.has_rows(table)? {
-                let first = format!("SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {NEAR}");
+                let first = format!(
+                    "SELECT unix_ns FROM {table} WHERE {column} > 0 ORDER BY rowid LIMIT {NEAR}"
+                );
                 return self.number(&format!("SELECT min(unix_ns) FROM ({first})"));
             }
         }
@@ -95,9 +122,14 @@ impl Recording {
         let mut newest = None;
         for (table, column) in SLOTS {
             if self.has(table) {
-                let order = if table.ends_with("_sample") { "tick" } else { "rowid" };
-                let sql =
-                    format!("SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT 256)");
+                let order = if table.ends_with("_sample") {
+                    "tick"
+                } else {
+                    "rowid"
+                };
+                let sql = format!(
+                    "SELECT max({column}) FROM (SELECT {column} FROM {table} ORDER BY {order} DESC LIMIT 256)"
+                );
                 newest = newest.max(self.number(&sql)?);
             }
         }
@@ -105,7 +137,10 @@ impl Recording {
     }
 
     fn has_rows(&self, table: &str) -> Result<bool, Error> {
-        Ok(self.has(table) && self.number(&format!("SELECT max(rowid) FROM {table}"))?.is_some())
+        Ok(self.has(table)
+            && self
+                .number(&format!("SELECT max(rowid) FROM {table}"))?
+                .is_some())
     }
 
     /// The one number that a query gives.

@@ -1,13 +1,15 @@
 //! Reads rows into their types.
 
 use super::Recording;
-use super::types::{Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow};
+use super::types::{
+    Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
+};
 use crate::error::{At, Error};
 use crate::file::{self, Gives, Guarded, duration};
 use crate::rows::EventKind;
 use crate::schema::{
-    CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-    Table,
+    CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
+    ReplaySlotPoint, SetRootPoint, Table,
 };
 use rusqlite::types::ValueRef;
 use serde_json::Value;
@@ -48,10 +50,13 @@ impl Recording {
 
     /// In the order of time, session by session.
     pub fn events(&self) -> Result<Vec<EventRow>, Error> {
-        let sql = "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
+        let sql =
+            "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
         let rows = self.all(sql, |row| {
             let kind: String = row.get(4)?;
-            let Some(kind) = EventKind::parse(&kind) else { return Ok(Err((row.get::<_, i64>(0)?, kind))) };
+            let Some(kind) = EventKind::parse(&kind) else {
+                return Ok(Err((row.get::<_, i64>(0)?, kind)));
+            };
             Ok(Ok(EventRow {
                 id: row.get(0)?,
                 session: row.get(1)?,
@@ -63,10 +68,18 @@ impl Recording {
             }))
         })?;
         let unknown = |(id, kind)| {
-            let what = format!("event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it");
-            Error::BadRow { path: self.path.clone(), what }
+            let what = format!(
+                "event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it"
+            );
+            Error::BadRow {
+                path: self.path.clone(),
+                what,
+            }
         };
-        let mut rows = rows.into_iter().map(|row| row.map_err(unknown)).collect::<Result<Vec<EventRow>, Error>>()?;
+        let mut rows = rows
+            .into_iter()
+            .map(|row| row.map_err(unknown))
+            .collect::<Result<Vec<EventRow>, Error>>()?;
         rows.sort_by_key(|row| (row.session, row.uptime));
         Ok(rows)
     }
@@ -77,7 +90,9 @@ impl Recording {
     }
 
     pub(super) fn ticks_where(&self, which: &str) -> Result<Vec<TickRow>, Error> {
-        let sql = format!("SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {which}");
+        let sql = format!(
+            "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {which}"
+        );
         let mut last: Option<Arc<str>> = None;
         self.all(&sql, |row| {
             let phase = row.get_ref(6)?.as_str_or_null()?;
@@ -104,9 +119,14 @@ impl Recording {
     pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns, Error> {
         let unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(unknown) {
-            return Err(Error::NoSuchColumn { what: format!("{}.{name}", table.name()) });
+            return Err(Error::NoSuchColumn {
+                what: format!("{}.{name}", table.name()),
+            });
         }
-        let mut columns = Columns { ticks: Vec::new(), values: vec![Vec::new(); names.len()] };
+        let mut columns = Columns {
+            ticks: Vec::new(),
+            values: vec![Vec::new(); names.len()],
+        };
         if !self.has(table.name()) {
             return Ok(columns);
         }
@@ -126,7 +146,11 @@ impl Recording {
     /// In the order of time, then of names.
     pub fn pools(&self) -> Result<Vec<PoolRow>, Error> {
         let names = self.names("pool")?;
-        let columns = POOL.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+        let columns = POOL
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(", ");
         let mut rows = self.numbers(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
@@ -151,7 +175,11 @@ impl Recording {
     /// In the order of time, then of names.
     pub fn devices(&self) -> Result<Vec<DeviceRow>, Error> {
         let names = self.names("device")?;
-        let columns = DEVICE.iter().map(|column| column.name).collect::<Vec<_>>().join(", ");
+        let columns = DEVICE
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(", ");
         let mut rows = self.numbers(
             "device_sample",
             &format!("SELECT tick, device, {columns} FROM device_sample ORDER BY rowid"),
@@ -175,19 +203,38 @@ impl Recording {
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
-        let mut rows = self.all("SELECT tick, series, value FROM series_sample ORDER BY rowid", |row| {
-            let (metric, labels) = names.get(&row.get(1)?).cloned().unwrap_or_else(|| ("".into(), "{}".into()));
-            Ok(SeriesRow { tick: row.get(0)?, metric, labels, value: row.get(2)? })
-        })?;
+        let mut rows = self.all(
+            "SELECT tick, series, value FROM series_sample ORDER BY rowid",
+            |row| {
+                let (metric, labels) = names
+                    .get(&row.get(1)?)
+                    .cloned()
+                    .unwrap_or_else(|| ("".into(), "{}".into()));
+                Ok(SeriesRow {
+                    tick: row.get(0)?,
+                    metric,
+                    labels,
+                    value: row.get(2)?,
+                })
+            },
+        )?;
         rows.sort_by_key(|row| row.tick);
         Ok(rows)
     }
 
     /// In the order of time.
     pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
-        let mut rows = self.all("SELECT tick, source, status, what FROM problem ORDER BY rowid", |row| {
-            Ok(ProblemRow { tick: row.get(0)?, source: row.get(1)?, status: row.get(2)?, what: row.get(3)? })
-        })?;
+        let mut rows = self.all(
+            "SELECT tick, source, status, what FROM problem ORDER BY rowid",
+            |row| {
+                Ok(ProblemRow {
+                    tick: row.get(0)?,
+                    source: row.get(1)?,
+                    status: row.get(2)?,
+                    what: row.get(3)?,
+                })
+            },
+        )?;
         rows.sort_by_key(|row| row.tick);
         Ok(rows)
     }
@@ -219,7 +266,10 @@ impl Recording {
 
     fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
         let fields = file::list(&self.present, P::TABLE, P::FIELDS.iter().copied());
-        let sql = format!("SELECT unix_ns, received_unix_ns, {fields} FROM {}", P::TABLE);
+        let sql = format!(
+            "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
+            P::TABLE
+        );
         let mut points = self.numbers(P::TABLE, &sql, |row| {
             let mut place = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
@@ -237,7 +287,10 @@ impl Recording {
             return Ok(HashMap::new());
         }
         let names = self.all(&format!("SELECT id, name FROM {table}"), |row| {
-            Ok((row.get::<_, i64>(0)?, Arc::<str>::from(row.get::<_, String>(1)?)))
+            Ok((
+                row.get::<_, i64>(0)?,
+                Arc::<str>::from(row.get::<_, String>(1)?),
+            ))
         })?;
         Ok(names.into_iter().collect())
     }
@@ -249,7 +302,11 @@ impl Recording {
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        if self.has(table) { self.collect(Gives::Numbers, sql, of) } else { Ok(Vec::new()) }
+        if self.has(table) {
+            self.collect(Gives::Numbers, sql, of)
+        } else {
+            Ok(Vec::new())
+        }
     }
 
     pub(super) fn all<T>(
@@ -280,12 +337,16 @@ impl Recording {
         sql: &str,
         mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
-        self.conn.walk(gives, sql, [], |row| each(row).at(&self.path))
+        self.conn
+            .walk(gives, sql, [], |row| each(row).at(&self.path))
     }
 }
 
 fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
-    names.get(&id).cloned().unwrap_or_else(|| format!("{id}").into())
+    names
+        .get(&id)
+        .cloned()
+        .unwrap_or_else(|| format!("{id}").into())
 }
 
 /// A count; also one beyond SQLite's whole numbers, which is kept as a float.
@@ -308,9 +369,14 @@ fn json(text: String) -> Value {
 /// By key.
 pub(crate) fn read_labels(conn: &Guarded, path: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut labels = Vec::new();
-    conn.walk(Gives::Texts, "SELECT key, value FROM label ORDER BY key", [], |row| {
-        labels.push((row.get(0).at(path)?, row.get(1).at(path)?));
-        Ok::<(), Error>(())
-    })?;
+    conn.walk(
+        Gives::Texts,
+        "SELECT key, value FROM label ORDER BY key",
+        [],
+        |row| {
+            labels.push((row.get(0).at(path)?, row.get(1).at(path)?));
+            Ok::<(), Error>(())
+        },
+    )?;
     Ok(labels)
 }

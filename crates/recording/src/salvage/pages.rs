@@ -48,22 +48,47 @@ impl Pages {
         let header = file::header(path).at(path)?;
         // What no database has is damage; then it is what the writer makes.
         let size = usize::try_from(file::page_size(&header)).unwrap_or(0);
-        let size = if size.is_power_of_two() && (512..=65_536).contains(&size) { size } else { 4096 };
+        let size = if size.is_power_of_two() && (512..=65_536).contains(&size) {
+            size
+        } else {
+            4096
+        };
         let reserved = usize::from(header[20]);
-        let usable = if size - reserved < 480 { size } else { size - reserved };
+        let usable = if size - reserved < 480 {
+            size
+        } else {
+            size - reserved
+        };
         let count = u32::try_from(length(path).div_ceil(size as u64)).unwrap_or(u32::MAX);
-        Ok(Pages { file: File::open(path).at(path)?, size, usable, count, taken: HashSet::new() })
+        Ok(Pages {
+            file: File::open(path).at(path)?,
+            size,
+            usable,
+            count,
+            taken: HashSet::new(),
+        })
     }
 
     /// Gives every row of the table that begins at `root`. Looks at a page once at most.
-    pub(super) fn rows<E>(&mut self, root: u32, mut each: impl FnMut(Row) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn rows<E>(
+        &mut self,
+        root: u32,
+        mut each: impl FnMut(Row) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut seen = HashSet::new();
-        let mut places = vec![PendingPage { page: root, low: i64::MIN, high: i64::MAX, depth: 0 }];
+        let mut places = vec![PendingPage {
+            page: root,
+            low: i64::MIN,
+            high: i64::MAX,
+            depth: 0,
+        }];
         while let Some(place) = places.pop() {
             if place.depth > DEPTH || self.taken.contains(&place.page) || !seen.insert(place.page) {
                 continue;
             }
-            let Some(page) = self.read(place.page) else { continue };
+            let Some(page) = self.read(place.page) else {
+                continue;
+            };
             let start = if place.page == 1 { file::HEADER } else { 0 };
             match page.get(start) {
                 Some(5) => places.extend(self.children(&page, start, &place).into_iter().rev()),
@@ -72,7 +97,8 @@ impl Pages {
                     if !rows.is_empty() {
                         self.taken.insert(place.page);
                     }
-                    rows.into_iter().try_for_each(|start| each(self.whole(start)))?;
+                    rows.into_iter()
+                        .try_for_each(|start| each(self.whole(start)))?;
                 }
                 _ => {}
             }
@@ -86,7 +112,9 @@ impl Pages {
             return None;
         }
         let mut bytes = vec![0; self.size];
-        self.file.read_exact_at(&mut bytes, u64::from(page - 1) * self.size as u64).ok()?;
+        self.file
+            .read_exact_at(&mut bytes, u64::from(page - 1) * self.size as u64)
+            .ok()?;
         Some(bytes)
     }
 
@@ -102,13 +130,29 @@ impl Pages {
         let mut children = Vec::new();
         let (mut low, depth) = (place.low, place.depth + 1);
         for (i, (page, key)) in cells.iter().enumerate() {
-            let next = || keys.iter().zip(&sound).skip(i).find(|(_, sound)| **sound).map(|(key, _)| *key);
-            children.push(PendingPage { page: *page, low, high: next().unwrap_or(place.high), depth });
+            let next = || {
+                keys.iter()
+                    .zip(&sound)
+                    .skip(i)
+                    .find(|(_, sound)| **sound)
+                    .map(|(key, _)| *key)
+            };
+            children.push(PendingPage {
+                page: *page,
+                low,
+                high: next().unwrap_or(place.high),
+                depth,
+            });
             if sound.get(i) == Some(&true) {
                 low = *key;
             }
         }
-        let last = number(page, start + 8).map(|page| PendingPage { page, low, high: place.high, depth });
+        let last = number(page, start + 8).map(|page| PendingPage {
+            page,
+            low,
+            high: place.high,
+            depth,
+        });
         children.extend(last);
         children
     }
@@ -126,25 +170,46 @@ impl Pages {
         let rows: Vec<Start> = begins.take_while(fits).collect();
         let ids: Vec<i64> = rows.iter().map(|row| row.id).collect();
         let sound = ascending(&ids, 0, LAST_ROW);
-        let mut rows: Vec<Start> =
-            rows.into_iter().zip(sound).filter_map(|(row, sound)| sound.then_some(row)).collect();
+        let mut rows: Vec<Start> = rows
+            .into_iter()
+            .zip(sound)
+            .filter_map(|(row, sound)| sound.then_some(row))
+            .collect();
         let found = rows.len();
         rows.retain(|row| row.id > place.low && row.id <= place.high);
-        if found - rows.len() > STRAYS { Vec::new() } else { rows }
+        if found - rows.len() > STRAYS {
+            Vec::new()
+        } else {
+            rows
+        }
     }
 
     fn start(&self, page: &[u8], at: usize) -> Option<Start> {
         let (size, a) = varint(page.get(at..)?)?;
         let (id, b) = varint(page.get(at + a..)?)?;
-        let size = usize::try_from(size).ok().filter(|size| *size <= LONGEST_VALUE)?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|size| *size <= LONGEST_VALUE)?;
         if size as u64 > u64::from(self.count) * self.size as u64 {
             return None;
         }
         let begin = at + a + b;
         let local = self.local(size);
-        let bytes = page.get(begin..begin + local).filter(|_| begin + local <= self.usable)?.to_vec();
-        let overflow = if local < size { Some(number(page, begin + local)?) } else { None };
-        Some(Start { id: id.cast_signed(), size, local: bytes, overflow })
+        let bytes = page
+            .get(begin..begin + local)
+            .filter(|_| begin + local <= self.usable)?
+            .to_vec();
+        let overflow = if local < size {
+            Some(number(page, begin + local)?)
+        } else {
+            None
+        };
+        Some(Start {
+            id: id.cast_signed(),
+            size,
+            local: bytes,
+            overflow,
+        })
     }
 
     /// How much of a row of `size` bytes lies on the page where it begins: as the file format says.
@@ -171,13 +236,22 @@ impl Pages {
             record.extend_from_slice(rest.get(..start.size - record.len()).unwrap_or(rest));
             next = number(&bytes, 0);
         }
-        Row { id: start.id, record, size: start.size }
+        Row {
+            id: start.id,
+            record,
+            size: start.size,
+        }
     }
 }
 
 /// Where the cells of a page begin.
 fn pointers(page: &[u8], start: usize, header: usize) -> impl Iterator<Item = usize> + '_ {
-    let two = |at: usize| Some(usize::from(u16::from_be_bytes([*page.get(at)?, *page.get(at + 1)?])));
+    let two = |at: usize| {
+        Some(usize::from(u16::from_be_bytes([
+            *page.get(at)?,
+            *page.get(at + 1)?,
+        ])))
+    };
     let cells = two(start + 3).unwrap_or(0);
     (0..cells).map_while(move |i| two(start + header + 2 * i))
 }
@@ -190,9 +264,15 @@ fn number(page: &[u8], at: usize) -> Option<u32> {
 /// Which numbers lie between their neighbours, as all do on a page that is whole.
 fn ascending(ids: &[i64], low: i64, high: i64) -> Vec<bool> {
     let sound = |i: usize, id: i64| {
-        let before = i.checked_sub(1).and_then(|i| ids.get(i)).is_none_or(|before| *before < id);
+        let before = i
+            .checked_sub(1)
+            .and_then(|i| ids.get(i))
+            .is_none_or(|before| *before < id);
         let after = ids.get(i + 1).is_none_or(|after| id < *after);
         before && after && id > low && id <= high
     };
-    ids.iter().enumerate().map(|(i, id)| sound(i, *id)).collect()
+    ids.iter()
+        .enumerate()
+        .map(|(i, id)| sound(i, *id))
+        .collect()
 }

@@ -74,7 +74,11 @@ fn value(kind: u64, bytes: &[u8]) -> Option<Cell> {
         1..=6 => {
             let negative = bytes.first().is_some_and(|first| first & 0x80 != 0);
             let sign = if negative { -1 } else { 0 };
-            Cell::Integer(bytes.iter().fold(sign, |value, byte| value << 8 | i64::from(*byte)))
+            Cell::Integer(
+                bytes
+                    .iter()
+                    .fold(sign, |value, byte| value << 8 | i64::from(*byte)),
+            )
         }
         // No recording has bytes that are no text.
         _ if kind.is_multiple_of(2) => return None,

@@ -26,25 +26,50 @@ impl Layout {
     pub(super) fn read(pages: &mut Pages, fresh: &Connection) -> rusqlite::Result<Layout> {
         let mut tables = HashMap::new();
         pages.rows(1, |row| {
-            let Some([Cell::Text(kind), Cell::Text(name), _, Cell::Integer(root), Cell::Text(sql)]) =
-                values(&row, false).and_then(|values| <[Cell; 5]>::try_from(values).ok())
+            let Some(
+                [
+                    Cell::Text(kind),
+                    Cell::Text(name),
+                    _,
+                    Cell::Integer(root),
+                    Cell::Text(sql),
+                ],
+            ) = values(&row, false).and_then(|values| <[Cell; 5]>::try_from(values).ok())
             else {
                 return Ok(());
             };
-            if let (true, Ok(root), Some(spec)) =
-                (kind == "table", u32::try_from(root), TABLES.iter().find(|table| table.name == name))
-            {
-                tables.insert(name, Found { root, columns: columns(&sql, spec) });
+            if let (true, Ok(root), Some(spec)) = (
+                kind == "table",
+                u32::try_from(root),
+                TABLES.iter().find(|table| table.name == name),
+            ) {
+                tables.insert(
+                    name,
+                    Found {
+                        root,
+                        columns: columns(&sql, spec),
+                    },
+                );
             }
             Ok::<(), rusqlite::Error>(())
         })?;
-        let mut statement = fresh.prepare("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")?;
-        let usual: HashMap<String, u32> =
-            statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<rusqlite::Result<_>>()?;
-        let as_usual = tables.iter().all(|(name, found)| usual.get(name) == Some(&found.root));
+        let mut statement =
+            fresh.prepare("SELECT name, rootpage FROM sqlite_schema WHERE type = 'table'")?;
+        let usual: HashMap<String, u32> = statement
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let as_usual = tables
+            .iter()
+            .all(|(name, found)| usual.get(name) == Some(&found.root));
         if as_usual && !tables.is_empty() {
-            for (spec, root) in TABLES.iter().filter_map(|spec| Some((spec, *usual.get(spec.name)?))) {
-                tables.entry(spec.name.to_owned()).or_insert_with(|| Found { root, columns: own(spec) });
+            for (spec, root) in TABLES
+                .iter()
+                .filter_map(|spec| Some((spec, *usual.get(spec.name)?)))
+            {
+                tables.entry(spec.name.to_owned()).or_insert_with(|| Found {
+                    root,
+                    columns: own(spec),
+                });
             }
         }
         Ok(Layout(tables))
@@ -52,16 +77,21 @@ impl Layout {
 }
 
 fn own(spec: &TableSpec) -> Vec<String> {
-    spec.columns.iter().map(|column| column.name.to_owned()).collect()
+    spec.columns
+        .iter()
+        .map(|column| column.name.to_owned())
+        .collect()
 }
 
 /// The columns that a statement makes; those of this version if it is damaged.
 fn columns(sql: &str, spec: &TableSpec) -> Vec<String> {
     let own = own(spec);
-    let named = declared(sql, spec).map(|columns| columns.iter().map(|(name, _)| (*name).to_owned()).collect());
+    let named = declared(sql, spec)
+        .map(|columns| columns.iter().map(|(name, _)| (*name).to_owned()).collect());
     // Other versions have more columns or fewer. Some that are unknown in place of some that are missing are damage.
     let known = |columns: &Vec<String>| {
-        columns.iter().all(|name| own.contains(name)) || own.iter().all(|name| columns.contains(name))
+        columns.iter().all(|name| own.contains(name))
+            || own.iter().all(|name| columns.contains(name))
     };
     named.filter(known).unwrap_or(own)
 }
@@ -74,14 +104,23 @@ pub(super) fn table(
     spec: &TableSpec,
     path: &Path,
 ) -> Result<(), Error> {
-    let Some(found) = layout.0.get(spec.name) else { return Ok(()) };
-    let own_id = spec.columns.first().is_some_and(|first| is_id(first.kind, first.constraint));
+    let Some(found) = layout.0.get(spec.name) else {
+        return Ok(());
+    };
+    let own_id = spec
+        .columns
+        .first()
+        .is_some_and(|first| is_id(first.kind, first.constraint));
     let insert = if own_id {
         spec.insert().replacen("INSERT", "INSERT OR IGNORE", 1)
     } else {
         // With its number, for the order.
         let places = vec!["?"; spec.columns.len() + 1].join(",");
-        format!("INSERT OR IGNORE INTO {}(rowid,{}) VALUES({places})", spec.name, spec.names())
+        format!(
+            "INSERT OR IGNORE INTO {}(rowid,{}) VALUES({places})",
+            spec.name,
+            spec.names()
+        )
     };
     let mut insert = to.prepare(&insert).at(path)?;
     let own = own(spec);
@@ -89,7 +128,9 @@ pub(super) fn table(
     let grown = versions(to).at(path)? > 1;
     let mut width = None;
     pages.rows(found.root, |row| {
-        let Some(stored) = values(&row, is_few(spec)) else { return Ok(()) };
+        let Some(stored) = values(&row, is_few(spec)) else {
+            return Ok(());
+        };
         let first = *width.get_or_insert(stored.len());
         let names = match stored.len() {
             n if n == found.columns.len() => &found.columns,
@@ -97,11 +138,16 @@ pub(super) fn table(
             n if grown && n == first && n < found.columns.len() => &found.columns,
             _ => return Ok(()),
         };
-        let Some(mut cells) = arrange(&row, &stored, names, spec) else { return Ok(()) };
+        let Some(mut cells) = arrange(&row, &stored, names, spec) else {
+            return Ok(());
+        };
         if !own_id {
             cells.insert(0, Cell::Integer(row.id));
         }
-        insert.execute(rusqlite::params_from_iter(&cells)).map(|_| ()).at(path)
+        insert
+            .execute(rusqlite::params_from_iter(&cells))
+            .map(|_| ())
+            .at(path)
     })
 }
 
@@ -117,7 +163,9 @@ fn is_plausible(column: &str, value: i64) -> bool {
 
 /// How many versions of the daemon wrote the sessions saved so far.
 fn versions(to: &Connection) -> rusqlite::Result<i64> {
-    to.query_row("SELECT count(DISTINCT version) FROM session", [], |row| row.get(0))
+    to.query_row("SELECT count(DISTINCT version) FROM session", [], |row| {
+        row.get(0)
+    })
 }
 
 fn is_id(kind: Kind, constraint: &str) -> bool {
@@ -129,7 +177,9 @@ fn arrange(row: &Row, stored: &[Cell], names: &[String], spec: &TableSpec) -> Op
     let mut cells = Vec::new();
     for column in &spec.columns {
         let place = names.iter().position(|name| name == column.name);
-        let value = place.and_then(|place| stored.get(place)).unwrap_or(&Cell::Null);
+        let value = place
+            .and_then(|place| stored.get(place))
+            .unwrap_or(&Cell::Null);
         cells.push(match value {
             Cell::Integer(n) if !is_plausible(column.name, *n) => return None,
             Cell::Null if is_id(column.kind, column.constraint) => Cell::Integer(row.id),
@@ -139,7 +189,11 @@ fn arrange(row: &Row, stored: &[Cell], names: &[String], spec: &TableSpec) -> Op
                 EventKind::parse(kind)?;
                 value.clone()
             }
-            value => of_kind(value, column.kind, column.role == Role::Plain && spec.name.ends_with("_sample"))?,
+            value => of_kind(
+                value,
+                column.kind,
+                column.role == Role::Plain && spec.name.ends_with("_sample"),
+            )?,
         });
     }
     // The rest of the row is worth more than nothing.
@@ -155,5 +209,8 @@ fn arrange(row: &Row, stored: &[Cell], names: &[String], spec: &TableSpec) -> Op
 /// Tables with an id of their own and a JSON text at the end.
 fn is_few(table: &TableSpec) -> bool {
     let roles = [Role::Session, Role::Process, Role::Event];
-    table.columns.first().is_some_and(|first| roles.contains(&first.role))
+    table
+        .columns
+        .first()
+        .is_some_and(|first| roles.contains(&first.role))
 }

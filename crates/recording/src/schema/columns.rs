@@ -2,14 +2,34 @@
 
 use super::{Column, Kind};
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{cgroup as c, daemon as d, host as h, process as p, validator as v};
+use faultline_catalog::metrics::{
+    cgroup as c, daemon as d, host as h, process as p, validator as v,
+};
 
-const fn whole(name: &'static str, metric: &'static Metric, labels: &'static [&'static str]) -> Column {
-    Column { name, metric, labels, kind: Kind::Integer }
+const fn whole(
+    name: &'static str,
+    metric: &'static Metric,
+    labels: &'static [&'static str],
+) -> Column {
+    Column {
+        name,
+        metric,
+        labels,
+        kind: Kind::Integer,
+    }
 }
 
-const fn real(name: &'static str, metric: &'static Metric, labels: &'static [&'static str]) -> Column {
-    Column { name, metric, labels, kind: Kind::Real }
+const fn real(
+    name: &'static str,
+    metric: &'static Metric,
+    labels: &'static [&'static str],
+) -> Column {
+    Column {
+        name,
+        metric,
+        labels,
+        kind: Kind::Real,
+    }
 }
 
 pub(super) static PROCESS: &[Column] = &[
@@ -30,7 +50,11 @@ pub(super) static PROCESS: &[Column] = &[
     whole("io_write_bytes", &p::IO_BYTES, &["write"]),
     real("block_io_delay_seconds", &p::BLOCK_IO_DELAY, &[]),
     whole("voluntary_switches", &p::CONTEXT_SWITCHES, &["voluntary"]),
-    whole("involuntary_switches", &p::CONTEXT_SWITCHES, &["involuntary"]),
+    whole(
+        "involuntary_switches",
+        &p::CONTEXT_SWITCHES,
+        &["involuntary"],
+    ),
     whole("oom_score", &p::OOM_SCORE, &[]),
     whole("oom_score_adj", &p::OOM_SCORE_ADJ, &[]),
 ];
@@ -57,7 +81,11 @@ pub(super) static CGROUP: &[Column] = &[
     whole("vmalloc_bytes", &c::STAT, &["vmalloc"]),
     whole("slab_bytes", &c::STAT, &["slab"]),
     whole("slab_reclaimable_bytes", &c::STAT, &["slab_reclaimable"]),
-    whole("slab_unreclaimable_bytes", &c::STAT, &["slab_unreclaimable"]),
+    whole(
+        "slab_unreclaimable_bytes",
+        &c::STAT,
+        &["slab_unreclaimable"],
+    ),
     whole("unevictable_bytes", &c::STAT, &["unevictable"]),
     whole("events_low", &c::EVENTS, &["low"]),
     whole("events_high", &c::EVENTS, &["high"]),
@@ -74,8 +102,16 @@ pub(super) static CGROUP: &[Column] = &[
     whole("steal_direct_pages", &c::RECLAIM, &["steal", "direct"]),
     real("pressure_cpu_some_seconds", &c::PRESSURE, &["cpu", "some"]),
     real("pressure_cpu_full_seconds", &c::PRESSURE, &["cpu", "full"]),
-    real("pressure_memory_some_seconds", &c::PRESSURE, &["memory", "some"]),
-    real("pressure_memory_full_seconds", &c::PRESSURE, &["memory", "full"]),
+    real(
+        "pressure_memory_some_seconds",
+        &c::PRESSURE,
+        &["memory", "some"],
+    ),
+    real(
+        "pressure_memory_full_seconds",
+        &c::PRESSURE,
+        &["memory", "full"],
+    ),
     real("pressure_io_some_seconds", &c::PRESSURE, &["io", "some"]),
     real("pressure_io_full_seconds", &c::PRESSURE, &["io", "full"]),
     real("cpu_throttled_seconds", &c::CPU_THROTTLED, &[]),
@@ -96,8 +132,16 @@ pub(super) static HOST: &[Column] = &[
     whole("oom_kills", &h::OOM_KILLS, &[]),
     real("pressure_cpu_some_seconds", &h::PRESSURE, &["cpu", "some"]),
     real("pressure_cpu_full_seconds", &h::PRESSURE, &["cpu", "full"]),
-    real("pressure_memory_some_seconds", &h::PRESSURE, &["memory", "some"]),
-    real("pressure_memory_full_seconds", &h::PRESSURE, &["memory", "full"]),
+    real(
+        "pressure_memory_some_seconds",
+        &h::PRESSURE,
+        &["memory", "some"],
+    ),
+    real(
+        "pressure_memory_full_seconds",
+        &h::PRESSURE,
+        &["memory", "full"],
+    ),
     real("pressure_io_some_seconds", &h::PRESSURE, &["io", "some"]),
     real("pressure_io_full_seconds", &h::PRESSURE, &["io", "full"]),
     whole("max_maps", &h::MAX_MAPS, &[]),
@@ -106,9 +150,21 @@ pub(super) static HOST: &[Column] = &[
 pub(super) static VALIDATOR: &[Column] = &[
     whole("transactions", &v::TRANSACTIONS, &[]),
     whole("bank_transactions", &v::BANK_TRANSACTIONS, &[]),
-    whole("block_transactions_leader", &v::BLOCK_TRANSACTIONS, &["true"]),
-    whole("block_transactions_other", &v::BLOCK_TRANSACTIONS, &["false"]),
-    whole("block_transactions_unknown", &v::BLOCK_TRANSACTIONS, &["unknown"]),
+    whole(
+        "block_transactions_leader",
+        &v::BLOCK_TRANSACTIONS,
+        &["true"],
+    ),
+    whole(
+        "block_transactions_other",
+        &v::BLOCK_TRANSACTIONS,
+        &["false"],
+    ),
+    whole(
+        "block_transactions_unknown",
+        &v::BLOCK_TRANSACTIONS,
+        &["unknown"],
+    ),
     whole("rooted_transactions", &v::ROOTED_TRANSACTIONS, &[]),
     whole("replayed_transactions", &v::REPLAYED_TRANSACTIONS, &[]),
     whole("slot_processed", &v::SLOT, &["processed"]),
@@ -132,15 +188,35 @@ pub(super) static VALIDATOR: &[Column] = &[
     whole("cache_replacements", &v::CACHE_REPLACEMENTS, &[]),
     whole("cache_one_hit_wonders", &v::CACHE_ONE_HIT_WONDERS, &[]),
     whole("cache_prunes_orphan", &v::CACHE_PRUNES_ORPHAN, &[]),
-    whole("cache_prunes_environment", &v::CACHE_PRUNES_ENVIRONMENT, &[]),
+    whole(
+        "cache_prunes_environment",
+        &v::CACHE_PRUNES_ENVIRONMENT,
+        &[],
+    ),
     whole("cache_prunes_stale", &v::CACHE_PRUNES_STALE, &[]),
     whole("cache_empty_entries", &v::CACHE_EMPTY_ENTRIES, &[]),
     whole("cache_loaded_entries", &v::CACHE_LOADED, &[]),
-    whole("cache_capacity_configured", &v::CACHE_CAPACITY, &["configured"]),
+    whole(
+        "cache_capacity_configured",
+        &v::CACHE_CAPACITY,
+        &["configured"],
+    ),
     whole("cache_capacity_observed", &v::CACHE_CAPACITY, &["observed"]),
-    whole("cache_shrink_target_configured", &v::CACHE_SHRINK_TARGET, &["configured"]),
-    whole("cache_shrink_target_observed", &v::CACHE_SHRINK_TARGET, &["observed"]),
-    real("load_register_syscalls_seconds", &v::PROGRAM_LOAD, &["register_syscalls"]),
+    whole(
+        "cache_shrink_target_configured",
+        &v::CACHE_SHRINK_TARGET,
+        &["configured"],
+    ),
+    whole(
+        "cache_shrink_target_observed",
+        &v::CACHE_SHRINK_TARGET,
+        &["observed"],
+    ),
+    real(
+        "load_register_syscalls_seconds",
+        &v::PROGRAM_LOAD,
+        &["register_syscalls"],
+    ),
     real("load_elf_seconds", &v::PROGRAM_LOAD, &["load_elf"]),
     real("load_verify_seconds", &v::PROGRAM_LOAD, &["verify"]),
     real("load_jit_seconds", &v::PROGRAM_LOAD, &["jit"]),
@@ -161,17 +237,33 @@ pub(super) static VALIDATOR: &[Column] = &[
     whole("write_cache_flushes", &v::WRITE_CACHE_FLUSHES, &[]),
     real("write_cache_flush_seconds", &v::WRITE_CACHE_FLUSH_TIME, &[]),
     whole("write_cache_flushed_bytes", &v::WRITE_CACHE_FLUSHED, &[]),
-    whole("accounts_loaded_write_cache", &v::ACCOUNTS_LOADED, &["write_cache"]),
-    whole("accounts_loaded_read_cache", &v::ACCOUNTS_LOADED, &["read_cache"]),
+    whole(
+        "accounts_loaded_write_cache",
+        &v::ACCOUNTS_LOADED,
+        &["write_cache"],
+    ),
+    whole(
+        "accounts_loaded_read_cache",
+        &v::ACCOUNTS_LOADED,
+        &["read_cache"],
+    ),
     whole("accounts_loaded_storage", &v::ACCOUNTS_LOADED, &["storage"]),
     whole("jobs_clean", &v::ACCOUNTS_JOBS, &["clean"]),
     whole("jobs_shrink", &v::ACCOUNTS_JOBS, &["shrink"]),
-    whole("jobs_squash_ancient", &v::ACCOUNTS_JOBS, &["squash_ancient"]),
+    whole(
+        "jobs_squash_ancient",
+        &v::ACCOUNTS_JOBS,
+        &["squash_ancient"],
+    ),
     whole("jobs_flush", &v::ACCOUNTS_JOBS, &["flush"]),
     whole("jobs_hash", &v::ACCOUNTS_JOBS, &["hash"]),
     real("job_clean_seconds", &v::ACCOUNTS_JOB_TIME, &["clean"]),
     real("job_shrink_seconds", &v::ACCOUNTS_JOB_TIME, &["shrink"]),
-    real("job_squash_ancient_seconds", &v::ACCOUNTS_JOB_TIME, &["squash_ancient"]),
+    real(
+        "job_squash_ancient_seconds",
+        &v::ACCOUNTS_JOB_TIME,
+        &["squash_ancient"],
+    ),
     real("job_flush_seconds", &v::ACCOUNTS_JOB_TIME, &["flush"]),
     real("job_hash_seconds", &v::ACCOUNTS_JOB_TIME, &["hash"]),
     whole("index_entries", &v::INDEX_ENTRIES, &[]),
@@ -180,21 +272,41 @@ pub(super) static VALIDATOR: &[Column] = &[
     whole("index_bytes", &v::INDEX_BYTES, &[]),
     whole("index_lookups_found", &v::INDEX_LOOKUPS, &["found"]),
     whole("index_lookups_missing", &v::INDEX_LOOKUPS, &["missing"]),
-    whole("index_disk_lookups_found", &v::INDEX_DISK_LOOKUPS, &["found"]),
-    whole("index_disk_lookups_missing", &v::INDEX_DISK_LOOKUPS, &["missing"]),
+    whole(
+        "index_disk_lookups_found",
+        &v::INDEX_DISK_LOOKUPS,
+        &["found"],
+    ),
+    whole(
+        "index_disk_lookups_missing",
+        &v::INDEX_DISK_LOOKUPS,
+        &["missing"],
+    ),
     real("index_disk_found_seconds", &v::INDEX_DISK_TIME, &["found"]),
-    real("index_disk_missing_seconds", &v::INDEX_DISK_TIME, &["missing"]),
+    real(
+        "index_disk_missing_seconds",
+        &v::INDEX_DISK_TIME,
+        &["missing"],
+    ),
     whole("index_disk_index_bytes", &v::INDEX_DISK_BYTES, &["index"]),
     whole("index_disk_data_bytes", &v::INDEX_DISK_BYTES, &["data"]),
     whole("index_bins_scanned", &v::INDEX_BINS_SCANNED, &[]),
     real("index_scan_seconds", &v::INDEX_SCAN_TIME, &[]),
     whole("storages", &v::STORAGES, &[]),
     whole("repair_requests_shred", &v::REPAIR_REQUESTS, &["shred"]),
-    whole("repair_requests_highest_shred", &v::REPAIR_REQUESTS, &["highest_shred"]),
+    whole(
+        "repair_requests_highest_shred",
+        &v::REPAIR_REQUESTS,
+        &["highest_shred"],
+    ),
     whole("repair_requests_orphan", &v::REPAIR_REQUESTS, &["orphan"]),
     whole("shreds_repaired", &v::SHREDS_REPAIRED, &[]),
     whole("shreds_recovered", &v::SHREDS_RECOVERED, &[]),
-    whole("udp_receive_buffer_errors", &v::UDP_BUFFER_ERRORS, &["receive"]),
+    whole(
+        "udp_receive_buffer_errors",
+        &v::UDP_BUFFER_ERRORS,
+        &["receive"],
+    ),
     whole("udp_send_buffer_errors", &v::UDP_BUFFER_ERRORS, &["send"]),
 ];
 
@@ -215,16 +327,40 @@ pub(super) static DAEMON: &[Column] = &[
     whole("up_recorder", &d::SOURCE_UP, &["recorder"]),
     whole("up_daemon", &d::SOURCE_UP, &["daemon"]),
     real("target_duration_seconds", &d::SOURCE_DURATION, &["target"]),
-    real("process_duration_seconds", &d::SOURCE_DURATION, &["process"]),
-    real("threads_duration_seconds", &d::SOURCE_DURATION, &["threads"]),
+    real(
+        "process_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["process"],
+    ),
+    real(
+        "threads_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["threads"],
+    ),
     real("cgroup_duration_seconds", &d::SOURCE_DURATION, &["cgroup"]),
     real("host_duration_seconds", &d::SOURCE_DURATION, &["host"]),
-    real("datapoints_duration_seconds", &d::SOURCE_DURATION, &["datapoints"]),
+    real(
+        "datapoints_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["datapoints"],
+    ),
     real("log_duration_seconds", &d::SOURCE_DURATION, &["log"]),
     real("rpc_duration_seconds", &d::SOURCE_DURATION, &["rpc"]),
-    real("admin_rpc_duration_seconds", &d::SOURCE_DURATION, &["admin_rpc"]),
-    real("conclusions_duration_seconds", &d::SOURCE_DURATION, &["conclusions"]),
-    real("recorder_duration_seconds", &d::SOURCE_DURATION, &["recorder"]),
+    real(
+        "admin_rpc_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["admin_rpc"],
+    ),
+    real(
+        "conclusions_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["conclusions"],
+    ),
+    real(
+        "recorder_duration_seconds",
+        &d::SOURCE_DURATION,
+        &["recorder"],
+    ),
     real("daemon_duration_seconds", &d::SOURCE_DURATION, &["daemon"]),
     whole("lines_used", &d::INGEST_LINES, &["used"]),
     whole("lines_ignored", &d::INGEST_LINES, &["ignored"]),

@@ -28,7 +28,12 @@ pub enum Role {
 pub(super) type Declared = (&'static str, Kind, Role, &'static str, &'static str);
 
 /// A table: name, the column of its order, what it says, columns.
-pub(super) type DeclaredTable = (&'static str, &'static str, &'static str, &'static [Declared]);
+pub(super) type DeclaredTable = (
+    &'static str,
+    &'static str,
+    &'static str,
+    &'static [Declared],
+);
 
 const KEY: &str = "PRIMARY KEY";
 const NEEDED: &str = "NOT NULL";
@@ -54,7 +59,10 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "label",
         "key",
         "What the run is called: `--label KEY=VALUE`.",
-        &[("key", Text, Plain, KEY, ""), ("value", Text, Plain, NEEDED, "")],
+        &[
+            ("key", Text, Plain, KEY, ""),
+            ("value", Text, Plain, NEEDED, ""),
+        ],
     ),
     (
         "session",
@@ -62,7 +70,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "One life of the daemon: a restart appends one.",
         &[
             ("id", Integer, Session, KEY, ""),
-            ("started_unix_ns", Integer, Plain, NEEDED, "when it began, in ns since 1970"),
+            (
+                "started_unix_ns",
+                Integer,
+                Plain,
+                NEEDED,
+                "when it began, in ns since 1970",
+            ),
             (
                 "ended_unix_ns",
                 Integer,
@@ -72,7 +86,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
             ),
             ("interval_ns", Integer, Plain, NEEDED, "from tick to tick"),
             ("version", Text, Plain, NEEDED, "of the daemon"),
-            ("manifest", Text, Plain, NEEDED, "host, CPU, memory, disks, kernel, configuration: a JSON object"),
+            (
+                "manifest",
+                Text,
+                Plain,
+                NEEDED,
+                "host, CPU, memory, disks, kernel, configuration: a JSON object",
+            ),
         ],
     ),
     (
@@ -83,8 +103,20 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
             ("id", Integer, Process, KEY, ""),
             ("session", Integer, Session, NEEDED, "by which session"),
             ("pid", Integer, Plain, NEEDED, ""),
-            ("started_unix_ns", Integer, Plain, "", "when it started, in ns since 1970; NULL if unknown"),
-            ("seen_unix_ns", Integer, Plain, NEEDED, "when the daemon found it, in ns since 1970"),
+            (
+                "started_unix_ns",
+                Integer,
+                Plain,
+                "",
+                "when it started, in ns since 1970; NULL if unknown",
+            ),
+            (
+                "seen_unix_ns",
+                Integer,
+                Plain,
+                NEEDED,
+                "when the daemon found it, in ns since 1970",
+            ),
             (
                 "manifest",
                 Text,
@@ -102,7 +134,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
             ("id", Integer, Event, KEY, ""),
             ("session", Integer, Session, NEEDED, ""),
             ("unix_ns", Integer, Plain, NEEDED, "when, in ns since 1970"),
-            ("uptime_ns", Integer, Plain, NEEDED, "when, in ns since the daemon started"),
+            (
+                "uptime_ns",
+                Integer,
+                Plain,
+                NEEDED,
+                "when, in ns since the daemon started",
+            ),
             (
                 "kind",
                 Text,
@@ -110,7 +148,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 NEEDED,
                 "`daemon_start`, `daemon_stop`, `start` (a process is followed), `exit`, `oom_kill`, `restart`, `phase` (detail: from, to; null: not known), `at_tip`, `behind`, `stall` (at the tip, and no slot advanced for 15 s), `clock_step` (the wall clock was set; detail: seconds), `gap` (nothing was recorded), `mark` (set by hand)",
             ),
-            ("process", Integer, Process, "", "NULL while no process was followed"),
+            (
+                "process",
+                Integer,
+                Process,
+                "",
+                "NULL while no process was followed",
+            ),
             ("detail", Text, Plain, NEEDED, "a JSON object, or empty"),
         ],
     ),
@@ -119,7 +163,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
         "id",
         "One tick of the daemon.",
         &[
-            ("id", Integer, Tick, KEY, "ascending over all sessions; what samples point at"),
+            (
+                "id",
+                Integer,
+                Tick,
+                KEY,
+                "ascending over all sessions; what samples point at",
+            ),
             ("session", Integer, Session, NEEDED, ""),
             (
                 "number",
@@ -128,7 +178,13 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 NEEDED,
                 "counted by the daemon from 1; a gap is a missed tick or one that was not written",
             ),
-            ("unix_ns", Integer, Plain, NEEDED, "when, in ns since 1970, on a clock that may be set"),
+            (
+                "unix_ns",
+                Integer,
+                Plain,
+                NEEDED,
+                "when, in ns since 1970, on a clock that may be set",
+            ),
             (
                 "uptime_ns",
                 Integer,
@@ -136,8 +192,20 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 NEEDED,
                 "when, in ns since the daemon started, on a clock that never jumps: for rates",
             ),
-            ("process", Integer, Process, "", "the followed process; NULL if none"),
-            ("phase", Text, Plain, "", "the validator's phase; NULL if unknown"),
+            (
+                "process",
+                Integer,
+                Process,
+                "",
+                "the followed process; NULL if none",
+            ),
+            (
+                "phase",
+                Text,
+                Plain,
+                "",
+                "the validator's phase; NULL if unknown",
+            ),
         ],
     ),
     (
@@ -167,7 +235,13 @@ pub(super) static SERIES: &[DeclaredTable] = &[
         "The names of series that have no column.",
         &[
             ("id", Integer, Series, KEY, ""),
-            ("metric", Text, Plain, NEEDED, "its name in METRICS.md; with `_count` or `_sum` of a histogram"),
+            (
+                "metric",
+                Text,
+                Plain,
+                NEEDED,
+                "its name in METRICS.md; with `_count` or `_sum` of a histogram",
+            ),
             ("labels", Text, Plain, NEEDED, "a JSON object"),
         ],
     ),
@@ -186,19 +260,47 @@ pub(super) static SERIES: &[DeclaredTable] = &[
 pub(super) const TICK: Declared = ("tick", Integer, Tick, KEY, "`tick.id`");
 
 /// The first columns of `pool_sample` and `device_sample`.
-pub(super) const POOL: [Declared; 2] = [("tick", Integer, Tick, NEEDED, ""), ("pool", Integer, Pool, NEEDED, "")];
-pub(super) const DEVICE: [Declared; 2] = [("tick", Integer, Tick, NEEDED, ""), ("device", Integer, Device, NEEDED, "")];
+pub(super) const POOL: [Declared; 2] = [
+    ("tick", Integer, Tick, NEEDED, ""),
+    ("pool", Integer, Pool, NEEDED, ""),
+];
+pub(super) const DEVICE: [Declared; 2] = [
+    ("tick", Integer, Tick, NEEDED, ""),
+    ("device", Integer, Device, NEEDED, ""),
+];
 
 /// The tables of their names.
-pub(super) const POOL_NAME: [Declared; 2] =
-    [("id", Integer, Pool, KEY, ""), ("name", Text, Plain, "NOT NULL UNIQUE", "")];
-pub(super) const DEVICE_NAME: [Declared; 2] =
-    [("id", Integer, Device, KEY, ""), ("name", Text, Plain, "NOT NULL UNIQUE", "")];
+pub(super) const POOL_NAME: [Declared; 2] = [
+    ("id", Integer, Pool, KEY, ""),
+    ("name", Text, Plain, "NOT NULL UNIQUE", ""),
+];
+pub(super) const DEVICE_NAME: [Declared; 2] = [
+    ("id", Integer, Device, KEY, ""),
+    ("name", Text, Plain, "NOT NULL UNIQUE", ""),
+];
 
 /// The first columns of the point tables.
 pub(super) const POINT: [Declared; 4] = [
     ("session", Integer, Session, NEEDED, ""),
-    ("tick", Integer, Tick, "", "the last tick before it was written; NULL before the first"),
-    ("unix_ns", Integer, Plain, NEEDED, "the validator's own time, in ns since 1970"),
-    ("received_unix_ns", Integer, Plain, NEEDED, "when the daemon received it, in ns since 1970"),
+    (
+        "tick",
+        Integer,
+        Tick,
+        "",
+        "the last tick before it was written; NULL before the first",
+    ),
+    (
+        "unix_ns",
+        Integer,
+        Plain,
+        NEEDED,
+        "the validator's own time, in ns since 1970",
+    ),
+    (
+        "received_unix_ns",
+        Integer,
+        Plain,
+        NEEDED,
+        "when the daemon received it, in ns since 1970",
+    ),
 ];

@@ -3,8 +3,8 @@
 use super::fixed::{self, Declared, DeclaredTable, Role};
 use super::points::PointTable;
 use super::{
-    CacheTimesPoint, Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-    Table,
+    CacheTimesPoint, Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint,
+    ReplaySlotPoint, SetRootPoint, Table,
 };
 use std::fmt::Write;
 use std::sync::LazyLock;
@@ -42,7 +42,10 @@ pub struct TableSpec {
 impl TableSpec {
     /// Whether an older file may lack it.
     pub(crate) fn may_be_missing(&self) -> bool {
-        !fixed::BEGINNING.iter().chain(fixed::SERIES).any(|(name, ..)| *name == self.name)
+        !fixed::BEGINNING
+            .iter()
+            .chain(fixed::SERIES)
+            .any(|(name, ..)| *name == self.name)
     }
 
     /// The statement that makes it.
@@ -63,12 +66,20 @@ impl TableSpec {
     /// The statement that adds a row with every column.
     pub(crate) fn insert(&self) -> String {
         let places = vec!["?"; self.columns.len()].join(",");
-        format!("INSERT INTO {}({}) VALUES({places})", self.name, self.names())
+        format!(
+            "INSERT INTO {}({}) VALUES({places})",
+            self.name,
+            self.names()
+        )
     }
 
     /// Its columns' names, separated by commas.
     pub(crate) fn names(&self) -> String {
-        self.columns.iter().map(|column| column.name).collect::<Vec<_>>().join(",")
+        self.columns
+            .iter()
+            .map(|column| column.name)
+            .collect::<Vec<_>>()
+            .join(",")
     }
 }
 
@@ -76,9 +87,19 @@ impl TableSpec {
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::BEGINNING.iter().map(table).collect();
     tables.extend(Table::ALL.map(wide));
-    tables.push(table(&("pool", "id", "The names of thread pools.", &fixed::POOL_NAME)));
+    tables.push(table(&(
+        "pool",
+        "id",
+        "The names of thread pools.",
+        &fixed::POOL_NAME,
+    )));
     tables.push(long("pool_sample", POOL_ABOUT, &fixed::POOL, &POOL));
-    tables.push(table(&("device", "id", "The names of block devices.", &fixed::DEVICE_NAME)));
+    tables.push(table(&(
+        "device",
+        "id",
+        "The names of block devices.",
+        &fixed::DEVICE_NAME,
+    )));
     tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, &DEVICE));
     tables.extend(fixed::SERIES.iter().map(table));
     tables.push(points::<ProgramCachePoint>());
@@ -90,46 +111,98 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
 });
 
 const POOL_ABOUT: &str = "Totals of each thread pool, where one of them changed. Carries forward.";
-const DEVICE_ABOUT: &str = "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
+const DEVICE_ABOUT: &str =
+    "What the cgroup read and wrote, by block device, where it changed. Carries forward.";
 
 fn column(&(name, kind, role, constraint, about): &Declared) -> TableColumn {
-    TableColumn { name, kind, role, constraint, about: about.to_owned() }
+    TableColumn {
+        name,
+        kind,
+        role,
+        constraint,
+        about: about.to_owned(),
+    }
 }
 
 fn table(&(name, order, about, columns): &DeclaredTable) -> TableSpec {
-    let unique = if name == "series" { ", UNIQUE(metric, labels)" } else { "" };
-    TableSpec { name, columns: columns.iter().map(column).collect(), order, about, unique }
+    let unique = if name == "series" {
+        ", UNIQUE(metric, labels)"
+    } else {
+        ""
+    };
+    TableSpec {
+        name,
+        columns: columns.iter().map(column).collect(),
+        order,
+        about,
+        unique,
+    }
 }
 
 /// A column that holds a series of the catalog.
 fn value(of: &Column, key: &[&str]) -> TableColumn {
     let pairs = of.metric.labels.iter().zip(key.iter().chain(of.labels));
-    let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-    let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
+    let labels = if pairs.is_empty() {
+        String::new()
+    } else {
+        format!("{{{}}}", pairs.join(","))
+    };
     let about = format!("`{}{labels}`, {}", of.metric.name, of.metric.unit.word());
-    TableColumn { name: of.name, kind: of.kind, role: Role::Plain, constraint: "", about }
+    TableColumn {
+        name: of.name,
+        kind: of.kind,
+        role: Role::Plain,
+        constraint: "",
+        about,
+    }
 }
 
 fn wide(of: Table) -> TableSpec {
     let mut columns = vec![column(&fixed::TICK)];
     columns.extend(of.columns().iter().map(|of| value(of, &[])));
-    TableSpec { name: of.name(), columns, order: "tick", about: of.about(), unique: "" }
+    TableSpec {
+        name: of.name(),
+        columns,
+        order: "tick",
+        about: of.about(),
+        unique: "",
+    }
 }
 
 fn long(name: &'static str, about: &'static str, key: &[Declared], values: &[Column]) -> TableSpec {
     let mut columns: Vec<TableColumn> = key.iter().map(column).collect();
     columns.extend(values.iter().map(|of| value(of, &["..."])));
-    TableSpec { name, columns, order: "rowid", about, unique: "" }
+    TableSpec {
+        name,
+        columns,
+        order: "rowid",
+        about,
+        unique: "",
+    }
 }
 
 fn points<P: PointTable>() -> TableSpec {
     let mut columns: Vec<TableColumn> = fixed::POINT.iter().map(column).collect();
-    columns.extend(P::FIELDS.iter().zip(P::ABOUT).map(|(name, about)| TableColumn {
-        name,
-        kind: Kind::Integer,
-        role: Role::Plain,
-        constraint: "",
-        about: about.trim().trim_end_matches('.').to_owned(),
-    }));
-    TableSpec { name: P::TABLE, columns, order: "rowid", about: P::TABLE_ABOUT, unique: "" }
+    columns.extend(
+        P::FIELDS
+            .iter()
+            .zip(P::ABOUT)
+            .map(|(name, about)| TableColumn {
+                name,
+                kind: Kind::Integer,
+                role: Role::Plain,
+                constraint: "",
+                about: about.trim().trim_end_matches('.').to_owned(),
+            }),
+    );
+    TableSpec {
+        name: P::TABLE,
+        columns,
+        order: "rowid",
+        about: P::TABLE_ABOUT,
+        unique: "",
+    }
 }

@@ -12,10 +12,26 @@ fn every_column_is_a_series_of_the_catalog() {
     let known: BTreeSet<&str> = metrics::all().map(|metric| metric.name).collect();
     let mut seen = BTreeSet::new();
     for column in columns() {
-        assert!(known.contains(column.metric.name), "{} is no metric", column.metric.name);
-        let keyed = POOL.iter().chain(&DEVICE).any(|other| std::ptr::eq(other, column));
-        assert_eq!(column.labels.len() + usize::from(keyed), column.metric.labels.len(), "{}", column.name);
-        assert!(seen.insert((column.metric.name, column.labels)), "{} is there twice", column.name);
+        assert!(
+            known.contains(column.metric.name),
+            "{} is no metric",
+            column.metric.name
+        );
+        let keyed = POOL
+            .iter()
+            .chain(&DEVICE)
+            .any(|other| std::ptr::eq(other, column));
+        assert_eq!(
+            column.labels.len() + usize::from(keyed),
+            column.metric.labels.len(),
+            "{}",
+            column.name
+        );
+        assert!(
+            seen.insert((column.metric.name, column.labels)),
+            "{} is there twice",
+            column.name
+        );
     }
 }
 
@@ -27,11 +43,20 @@ fn every_metric_of_the_catalog_has_exactly_one_place() {
         // A metric has as many columns as it has label values.
         add(column.metric, "column");
     }
-    SERIES.iter().for_each(|metric| assert!(add(metric, "series"), "{} twice", metric.name));
-    ELSEWHERE.iter().for_each(|(metric, _)| assert!(add(metric, "elsewhere"), "{} twice", metric.name));
+    SERIES
+        .iter()
+        .for_each(|metric| assert!(add(metric, "series"), "{} twice", metric.name));
+    ELSEWHERE
+        .iter()
+        .for_each(|(metric, _)| assert!(add(metric, "elsewhere"), "{} twice", metric.name));
     for metric in metrics::all() {
         let place = places.get(metric.name);
-        let place = place.unwrap_or_else(|| panic!("{}: add a column, or a line to SERIES or ELSEWHERE", metric.name));
+        let place = place.unwrap_or_else(|| {
+            panic!(
+                "{}: add a column, or a line to SERIES or ELSEWHERE",
+                metric.name
+            )
+        });
         assert_eq!(place.len(), 1, "{} is kept as {place:?}", metric.name);
     }
 }
@@ -43,7 +68,12 @@ fn names_of_tables_and_columns_are_there_once_and_need_no_quotes() {
         assert!(tables.insert(table.name));
         let mut columns = BTreeSet::new();
         for column in &table.columns {
-            assert!(columns.insert(column.name), "{}.{} twice", table.name, column.name);
+            assert!(
+                columns.insert(column.name),
+                "{}.{} twice",
+                table.name,
+                column.name
+            );
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
             assert!(column.name.chars().all(plain), "{}", column.name);
         }
@@ -57,7 +87,11 @@ fn a_column_says_its_unit() {
         match column.metric.unit {
             faultline_catalog::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
             faultline_catalog::Unit::Seconds => {
-                assert!(ends("_seconds") && column.kind == Kind::Real, "{}", column.name);
+                assert!(
+                    ends("_seconds") && column.kind == Kind::Real,
+                    "{}",
+                    column.name
+                );
             }
             _ => assert!(!ends("_bytes") && !ends("_seconds"), "{}", column.name),
         }

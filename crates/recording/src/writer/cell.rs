@@ -23,7 +23,9 @@ impl Number {
         match *value {
             Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
             Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
-            Value::Real(x) if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < EXACT => Number::Whole(x as i64),
+            Value::Real(x) if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < EXACT => {
+                Number::Whole(x as i64)
+            }
             Value::Real(x) => Number::real(x),
             Value::Histogram(_) => Number::None,
         }
@@ -31,7 +33,11 @@ impl Number {
 
     /// SQLite has no NaN.
     pub(super) fn real(x: f64) -> Self {
-        if x.is_nan() { Number::None } else { Number::Real(x) }
+        if x.is_nan() {
+            Number::None
+        } else {
+            Number::Real(x)
+        }
     }
 }
 

@@ -9,7 +9,11 @@ use std::collections::HashMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Destination {
     /// Into a wide table's column.
-    Wide { table: usize, column: usize, kind: Kind },
+    Wide {
+        table: usize,
+        column: usize,
+        kind: Kind,
+    },
     /// Into a column of the pool that its first label names.
     Pool { column: usize, kind: Kind },
     /// Into a column of the device that its first label names.
@@ -32,38 +36,78 @@ impl Destinations {
     pub(super) fn new() -> Self {
         let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
         let mut add = |metric: &'static Metric, labels: Labels, destination: Destination| {
-            destinations.entry(address(metric)).or_default().push((labels, destination));
+            destinations
+                .entry(address(metric))
+                .or_default()
+                .push((labels, destination));
         };
         for (table, of) in Table::ALL.into_iter().enumerate() {
             for (column, c) in of.columns().iter().enumerate() {
-                add(c.metric, c.labels, Destination::Wide { table, column, kind: c.kind });
+                add(
+                    c.metric,
+                    c.labels,
+                    Destination::Wide {
+                        table,
+                        column,
+                        kind: c.kind,
+                    },
+                );
             }
         }
         let keyed = |columns: &'static [Column]| columns.iter().enumerate();
         for (column, c) in keyed(&POOL) {
-            add(c.metric, c.labels, Destination::Pool { column, kind: c.kind });
+            add(
+                c.metric,
+                c.labels,
+                Destination::Pool {
+                    column,
+                    kind: c.kind,
+                },
+            );
         }
         for (column, c) in keyed(&DEVICE) {
-            add(c.metric, c.labels, Destination::Device { column, kind: c.kind });
+            add(
+                c.metric,
+                c.labels,
+                Destination::Device {
+                    column,
+                    kind: c.kind,
+                },
+            );
         }
         for (metric, _) in ELSEWHERE {
-            let destination = if std::ptr::eq(*metric, &PHASE) { Destination::Phase } else { Destination::Elsewhere };
+            let destination = if std::ptr::eq(*metric, &PHASE) {
+                Destination::Phase
+            } else {
+                Destination::Elsewhere
+            };
             destinations.insert(address(metric), vec![(&[], destination)]);
         }
         Destinations(destinations)
     }
 
     pub(super) fn of(&self, reading: &Reading) -> Destination {
-        let Some(candidates) = self.0.get(&address(reading.metric)) else { return Destination::Series };
+        let Some(candidates) = self.0.get(&address(reading.metric)) else {
+            return Destination::Series;
+        };
         let fits = |(labels, destination): &&(Labels, Destination)| {
             let own = match destination {
                 Destination::Phase | Destination::Elsewhere => return true,
-                Destination::Pool { .. } | Destination::Device { .. } => reading.labels.get(1..).unwrap_or_default(),
+                Destination::Pool { .. } | Destination::Device { .. } => {
+                    reading.labels.get(1..).unwrap_or_default()
+                }
                 _ => &*reading.labels,
             };
-            reading.tags.is_empty() && own.iter().map(|text| text.as_str()).eq(labels.iter().copied())
+            reading.tags.is_empty()
+                && own
+                    .iter()
+                    .map(|text| text.as_str())
+                    .eq(labels.iter().copied())
         };
-        candidates.iter().find(fits).map_or(Destination::Series, |(_, destination)| *destination)
+        candidates
+            .iter()
+            .find(fits)
+            .map_or(Destination::Series, |(_, destination)| *destination)
     }
 }
 

@@ -49,26 +49,47 @@ pub(super) struct Wrote {
 
 impl<const N: usize> Long<N> {
     pub(super) fn new(statements: Statements) -> Self {
-        Long { statements, entries: BTreeMap::new() }
+        Long {
+            statements,
+            entries: BTreeMap::new(),
+        }
     }
 
     /// Takes a value of this tick.
     pub(super) fn put(&mut self, name: &str, source: Source, column: usize, number: Number) {
         if !self.entries.contains_key(name) {
-            let entry = Entry { id: None, source, written: Some([Number::None; N]), now: [Number::None; N] };
+            let entry = Entry {
+                id: None,
+                source,
+                written: Some([Number::None; N]),
+                now: [Number::None; N],
+            };
             self.entries.insert(name.into(), entry);
         }
-        if let Some(place) = self.entries.get_mut(name).and_then(|entry| entry.now.get_mut(column)) {
+        if let Some(place) = self
+            .entries
+            .get_mut(name)
+            .and_then(|entry| entry.now.get_mut(column))
+        {
             *place = number;
         }
     }
 
     /// Writes a row for each name whose values differ from those written before; all NULL for one that is gone.
-    pub(super) fn write(&mut self, conn: &Connection, tick: i64, fresh: &Fresh) -> rusqlite::Result<Wrote> {
+    pub(super) fn write(
+        &mut self,
+        conn: &Connection,
+        tick: i64,
+        fresh: &Fresh,
+    ) -> rusqlite::Result<Wrote> {
         let mut wrote = Wrote::default();
         let mut row = conn.prepare_cached(&self.statements.row)?;
         for (name, entry) in &mut self.entries {
-            if !fresh.get(entry.source as usize).copied().unwrap_or_default() {
+            if !fresh
+                .get(entry.source as usize)
+                .copied()
+                .unwrap_or_default()
+            {
                 continue;
             }
             let now = std::mem::replace(&mut entry.now, [Number::None; N]);
@@ -103,7 +124,8 @@ impl<const N: usize> Long<N> {
 
     /// Everything written is in the file. What is gone may never come back: its name must not stay in memory.
     pub(super) fn settle(&mut self) {
-        self.entries.retain(|_, entry| entry.written != Some([Number::None; N]));
+        self.entries
+            .retain(|_, entry| entry.written != Some([Number::None; N]));
     }
 
     /// Names may have been removed: they are looked up again.
@@ -127,15 +149,24 @@ fn insert<const N: usize>(
 }
 
 /// The id of a name, which gets one if it has none.
-fn identify(conn: &Connection, statements: &Statements, name: &str, names: &mut u64) -> rusqlite::Result<i64> {
+fn identify(
+    conn: &Connection,
+    statements: &Statements,
+    name: &str,
+    names: &mut u64,
+) -> rusqlite::Result<i64> {
     use rusqlite::OptionalExtension;
     let parts: Vec<&str> = name.split(SEPARATOR).collect();
     let parameters = || rusqlite::params_from_iter(&parts);
-    let found = conn.prepare_cached(&statements.find)?.query_row(parameters(), |row| row.get(0)).optional()?;
+    let found = conn
+        .prepare_cached(&statements.find)?
+        .query_row(parameters(), |row| row.get(0))
+        .optional()?;
     if let Some(id) = found {
         return Ok(id);
     }
-    conn.prepare_cached(&statements.name)?.execute(parameters())?;
+    conn.prepare_cached(&statements.name)?
+        .execute(parameters())?;
     *names += 1;
     Ok(conn.last_insert_rowid())
 }

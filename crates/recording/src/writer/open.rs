@@ -16,9 +16,16 @@ const LAST_RESORT_PAGES: i64 = 4096;
 
 pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     if let Some((path, _)) = beside_it(path).filter(|_| !path.exists()) {
-        return Err(Error::Leftover { path, what: "belongs to a recording that is not here" });
+        return Err(Error::Leftover {
+            path,
+            what: "belongs to a recording that is not here",
+        });
     }
-    let file = OpenOptions::new().write(true).create_new(true).open(path).at(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+        .at(path)?;
     let made = lock(file, path).and_then(|lock| {
         let conn = file::open_to_write(path)?;
         make_tables(&conn, &labels(opening)).at(path)?;
@@ -36,12 +43,23 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         return create(path, opening);
     }
     if let Some((path, _)) = beside_it(path).filter(|(_, meta)| !meta.is_file()) {
-        return Err(Error::Leftover { path, what: "is no log of a recording" });
+        return Err(Error::Leftover {
+            path,
+            what: "is no log of a recording",
+        });
     }
-    let file = OpenOptions::new().read(true).write(true).open(path).at(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .at(path)?;
     let lock = lock(file, path)?;
-    let mut found = file::open_to_recover(path, path).map_err(|error| file::cut_off(path, error))?;
-    match found.measure().and_then(|()| file::check_format(found.connection(), path)) {
+    let mut found =
+        file::open_to_recover(path, path).map_err(|error| file::cut_off(path, error))?;
+    match found
+        .measure()
+        .and_then(|()| file::check_format(found.connection(), path))
+    {
         Err(Error::Empty { .. }) => {
             drop((found, lock));
             remove_all(path);
@@ -51,12 +69,18 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
     }
     let present = file::present(&found, path)?;
     let counts = found_counts(&found, &present)?;
-    let labels_found: BTreeMap<String, String> = crate::reader::read_labels(&found, path)?.into_iter().collect();
+    let labels_found: BTreeMap<String, String> = crate::reader::read_labels(&found, path)?
+        .into_iter()
+        .collect();
     let conn = found.release()?;
     let wanted = labels(opening);
     if labels_found != wanted {
         let (found, wanted) = (words(&labels_found), words(&wanted));
-        return Err(Error::OtherLabels { path: path.to_owned(), found, wanted });
+        return Err(Error::OtherLabels {
+            path: path.to_owned(),
+            found,
+            wanted,
+        });
     }
     bring_up(&conn, &present).at(path)?;
     begin_session(conn, lock, path, &opening.session, counts)
@@ -65,24 +89,34 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
 /// The first of the names that SQLite will write and delete beside the recording which is taken, and by what.
 fn beside_it(path: &Path) -> Option<(PathBuf, Metadata)> {
     let names = BESIDE.iter().map(|suffix| beside(path, suffix));
-    names.filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?))).next()
+    names
+        .filter_map(|name| Some((name.clone(), name.symlink_metadata().ok()?)))
+        .next()
 }
 
 /// Makes one file of it. Everything is committed.
 pub(crate) fn one_file(conn: &Connection, path: &Path) -> Result<(), Error> {
-    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).at(path)?;
-    let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| row.get::<_, String>(0));
+    conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .at(path)?;
+    let mode = conn.query_row("PRAGMA journal_mode = DELETE", [], |row| {
+        row.get::<_, String>(0)
+    });
     match mode {
         Ok(mode) if mode == "delete" => Ok(()),
         Err(error) if error.sqlite_error_code() != Some(rusqlite::ErrorCode::DatabaseBusy) => {
             Err(Error::sqlite(path, error))
         }
-        _ => Err(Error::BeingRead { path: path.to_owned() }),
+        _ => Err(Error::BeingRead {
+            path: path.to_owned(),
+        }),
     }
 }
 
 /// Makes the tables of the format in an empty database.
-pub(crate) fn make_tables(conn: &Connection, labels: &BTreeMap<String, String>) -> rusqlite::Result<()> {
+pub(crate) fn make_tables(
+    conn: &Connection,
+    labels: &BTreeMap<String, String>,
+) -> rusqlite::Result<()> {
     conn.pragma_update(None, "page_size", 4096)?;
     conn.execute_batch("BEGIN IMMEDIATE")?;
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
@@ -104,7 +138,11 @@ fn bring_up(conn: &Connection, present: &Present) -> rusqlite::Result<()> {
             conn.execute_batch(&table.create())?;
             continue;
         };
-        for column in table.columns.iter().filter(|column| !columns.contains(column.name)) {
+        for column in table
+            .columns
+            .iter()
+            .filter(|column| !columns.contains(column.name))
+        {
             conn.execute_batch(&format!(
                 "ALTER TABLE {} ADD COLUMN {} {}",
                 table.name,
@@ -124,15 +162,31 @@ fn begin_session(
     counts: Counts,
 ) -> Result<Writer, Error> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).at(path);
-    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).at(path)?;
+    conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
+        .at(path)?;
     conn.pragma_update(None, "synchronous", "NORMAL").at(path)?;
-    conn.pragma_update(None, "wal_autocheckpoint", LAST_RESORT_PAGES).at(path)?;
+    conn.pragma_update(None, "wal_autocheckpoint", LAST_RESORT_PAGES)
+        .at(path)?;
     let next_tick = number("SELECT coalesce(max(id), 0) + 1 FROM tick")?;
-    let sql = "INSERT INTO session(started_unix_ns, interval_ns, version, manifest) VALUES(?,?,?,?)";
+    let sql =
+        "INSERT INTO session(started_unix_ns, interval_ns, version, manifest) VALUES(?,?,?,?)";
     let (started, interval) = (nanos(session.started.unix), nanos(session.interval));
-    conn.execute(sql, params![started, interval, session.version, session.manifest.to_string()]).at(path)?;
+    conn.execute(
+        sql,
+        params![
+            started,
+            interval,
+            session.version,
+            session.manifest.to_string()
+        ],
+    )
+    .at(path)?;
     let id = conn.last_insert_rowid();
-    let mut now = Mark { next_tick, process: None, counts };
+    let mut now = Mark {
+        next_tick,
+        process: None,
+        counts,
+    };
     *now.counts.entry("session").or_default() += 1;
     Ok(Writer {
         conn,
@@ -157,14 +211,20 @@ fn words(labels: &BTreeMap<String, String>) -> String {
     if labels.is_empty() {
         return "(none)".into();
     }
-    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(", ")
+    labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// Keeps other writers away as long as the file is open. Not one of SQLite's own locks: those are held for moments.
 fn lock(file: File, path: &Path) -> Result<File, Error> {
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::InUse { path: path.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(Error::InUse {
+            path: path.to_owned(),
+        }),
         Err(TryLockError::Error(error)) => Err(Error::io(path, error)),
     }
 }
@@ -179,8 +239,15 @@ fn remove_all(path: &Path) {
 /// Rows of every table of a file that may be anybody's.
 fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
     let count = |name: &'static str| {
-        let rows = if present.contains_key(name) { found.number(&format!("SELECT sum(1) FROM {name}"))? } else { None };
-        Ok((name, rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0)))
+        let rows = if present.contains_key(name) {
+            found.number(&format!("SELECT sum(1) FROM {name}"))?
+        } else {
+            None
+        };
+        Ok((
+            name,
+            rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0),
+        ))
     };
     counted().map(count).collect()
 }
@@ -188,7 +255,9 @@ fn found_counts(found: &Guarded, present: &Present) -> Result<Counts, Error> {
 /// Rows of every table.
 pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
-        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0))?;
+        let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
+            row.get(0)
+        })?;
         Ok((name, u64::try_from(rows).unwrap_or(0)))
     };
     counted().map(count).collect()
@@ -196,5 +265,8 @@ pub(crate) fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
 
 /// The tables whose rows are counted.
 fn counted() -> impl Iterator<Item = &'static str> {
-    TABLES.iter().map(|table| table.name).filter(|name| !["meta", "label"].contains(name))
+    TABLES
+        .iter()
+        .map(|table| table.name)
+        .filter(|name| !["meta", "label"].contains(name))
 }

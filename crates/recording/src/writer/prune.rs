@@ -46,59 +46,117 @@ struct Cut {
 fn first_kept(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cut>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| {
-        Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, i64>(2)?,
+            row.get::<_, i64>(3)?,
+        ))
     });
-    let Some((last, session, unix, uptime)) = newest.optional()? else { return Ok(None) };
+    let Some((last, session, unix, uptime)) = newest.optional()? else {
+        return Ok(None);
+    };
     let from_uptime = uptime.saturating_sub(unix.saturating_sub(before_unix).max(0));
     // The newest tick always stays: it is where everything carries to.
     let sql = "SELECT id, session, process, uptime_ns FROM tick
                WHERE (session = ?1 AND uptime_ns >= ?2) OR (session < ?1 AND unix_ns BETWEEN ?3 AND ?4) OR id = ?5
                ORDER BY id LIMIT 1";
-    let cut = conn.query_row(sql, params![session, from_uptime, before_unix, unix, last], |row| {
-        Ok(Cut { tick: row.get(0)?, session: row.get(1)?, process: row.get(2)?, uptime: row.get(3)? })
-    })?;
+    let cut = conn.query_row(
+        sql,
+        params![session, from_uptime, before_unix, unix, last],
+        |row| {
+            Ok(Cut {
+                tick: row.get(0)?,
+                session: row.get(1)?,
+                process: row.get(2)?,
+                uptime: row.get(3)?,
+            })
+        },
+    )?;
     let first: Option<i64> = conn.query_row("SELECT min(id) FROM tick", [], |row| row.get(0))?;
     Ok((first != Some(cut.tick)).then_some(cut))
 }
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn prune(conn: &Connection, cut: &Cut, process: Option<i64>, removed: &mut Counts) -> rusqlite::Result<()> {
-    for (table, name) in [("pool_sample", "pool"), ("device_sample", "device"), ("series_sample", "series")] {
+fn prune(
+    conn: &Connection,
+    cut: &Cut,
+    process: Option<i64>,
+    removed: &mut Counts,
+) -> rusqlite::Result<()> {
+    for (table, name) in [
+        ("pool_sample", "pool"),
+        ("device_sample", "device"),
+        ("series_sample", "series"),
+    ] {
         carry(conn, table, name, cut)?;
     }
     carry_problems(conn, cut)?;
-    let mut delete = |table: &'static str, condition: &str, values: &[i64]| -> rusqlite::Result<()> {
-        let sql = format!("DELETE FROM {table} WHERE {condition}");
-        let rows = conn.prepare_cached(&sql)?.execute(rusqlite::params_from_iter(values))?;
-        *removed.entry(table).or_default() += rows as u64;
-        Ok(())
-    };
+    let mut delete =
+        |table: &'static str, condition: &str, values: &[i64]| -> rusqlite::Result<()> {
+            let sql = format!("DELETE FROM {table} WHERE {condition}");
+            let rows = conn
+                .prepare_cached(&sql)?
+                .execute(rusqlite::params_from_iter(values))?;
+            *removed.entry(table).or_default() += rows as u64;
+            Ok(())
+        };
     for table in TABLES.iter() {
         match tick_column(table) {
             // A point from before the first tick has none.
-            Some(column) => delete(table.name, &format!("{column} < ?1 OR {column} IS NULL"), &[cut.tick])?,
+            Some(column) => delete(
+                table.name,
+                &format!("{column} < ?1 OR {column} IS NULL"),
+                &[cut.tick],
+            )?,
             None => continue,
         }
     }
-    for (table, gone) in [("pool_sample", &crate::schema::POOL[..]), ("device_sample", &crate::schema::DEVICE[..])] {
-        let all_null: Vec<String> = gone.iter().map(|column| format!("{} IS NULL", column.name)).collect();
-        delete(table, &format!("tick = ?1 AND {}", all_null.join(" AND ")), &[cut.tick])?;
+    for (table, gone) in [
+        ("pool_sample", &crate::schema::POOL[..]),
+        ("device_sample", &crate::schema::DEVICE[..]),
+    ] {
+        let all_null: Vec<String> = gone
+            .iter()
+            .map(|column| format!("{} IS NULL", column.name))
+            .collect();
+        delete(
+            table,
+            &format!("tick = ?1 AND {}", all_null.join(" AND ")),
+            &[cut.tick],
+        )?;
     }
     delete("series_sample", "tick = ?1 AND value IS NULL", &[cut.tick])?;
     delete("problem", "tick = ?1 AND status IS NULL", &[cut.tick])?;
-    delete("event", "session < ?1 OR (session = ?1 AND uptime_ns < ?2)", &[cut.session, cut.uptime])?;
+    delete(
+        "event",
+        "session < ?1 OR (session = ?1 AND uptime_ns < ?2)",
+        &[cut.session, cut.uptime],
+    )?;
     let unused = "id <> ?1 AND id NOT IN (SELECT process FROM tick WHERE process NOT NULL)
                   AND id NOT IN (SELECT process FROM event WHERE process NOT NULL)";
     delete("process", unused, &[process.unwrap_or(0)])?;
     delete("session", "id < ?1", &[cut.session])?;
-    for (name, samples) in [("pool", "pool_sample"), ("device", "device_sample"), ("series", "series_sample")] {
-        delete(name, &format!("id NOT IN (SELECT {name} FROM {samples})"), &[])?;
+    for (name, samples) in [
+        ("pool", "pool_sample"),
+        ("device", "device_sample"),
+        ("series", "series_sample"),
+    ] {
+        delete(
+            name,
+            &format!("id NOT IN (SELECT {name} FROM {samples})"),
+            &[],
+        )?;
     }
     Ok(())
 }
 
 fn tick_column(table: &TableSpec) -> Option<&'static str> {
-    table.columns.iter().find(|column| column.role == Role::Tick).map(|column| column.name)
+    table
+        .columns
+        .iter()
+        .find(|column| column.role == Role::Tick)
+        .map(|column| column.name)
 }
 
 /// Moves the last row of each name before the cut to the cut, unless that tick has one; only what readers carry: rows of
@@ -110,7 +168,9 @@ fn carry(conn: &Connection, table: &str, name: &str, cut: &Cut) -> rusqlite::Res
              WHERE s.tick < ?1 AND t.session = ?2 AND t.process IS ?3 GROUP BY s.{name})
          AND {name} NOT IN (SELECT {name} FROM {table} WHERE tick = ?1)"
     );
-    conn.prepare_cached(&sql)?.execute(params![cut.tick, cut.session, cut.process]).map(|_| ())
+    conn.prepare_cached(&sql)?
+        .execute(params![cut.tick, cut.session, cut.process])
+        .map(|_| ())
 }
 
 /// Likewise for the problems a source had last.
@@ -119,5 +179,7 @@ fn carry_problems(conn: &Connection, cut: &Cut) -> rusqlite::Result<()> {
                    SELECT p.source, max(p.tick) FROM problem p JOIN tick t ON t.id = p.tick
                    WHERE p.tick < ?1 AND t.session = ?2 GROUP BY p.source)
                AND source NOT IN (SELECT source FROM problem WHERE tick = ?1)";
-    conn.prepare_cached(sql)?.execute(params![cut.tick, cut.session]).map(|_| ())
+    conn.prepare_cached(sql)?
+        .execute(params![cut.tick, cut.session])
+        .map(|_| ())
 }

@@ -113,7 +113,11 @@ impl Samples {
         fresh: &Fresh,
         counts: &mut Counts,
     ) -> rusqlite::Result<()> {
-        for batch in tick.batches.iter().filter(|batch| fresh.get(batch.source as usize) == Some(&true)) {
+        for batch in tick
+            .batches
+            .iter()
+            .filter(|batch| fresh.get(batch.source as usize) == Some(&true))
+        {
             self.take(batch);
         }
         for wide in self.wide.iter_mut().filter(|wide| wide.any) {
@@ -142,18 +146,34 @@ impl Samples {
     fn take(&mut self, batch: &Batch) {
         for reading in &batch.readings {
             match self.destinations.of(reading) {
-                Destination::Wide { table, column, kind } => {
-                    let Some(wide) = self.wide.get_mut(table) else { continue };
+                Destination::Wide {
+                    table,
+                    column,
+                    kind,
+                } => {
+                    let Some(wide) = self.wide.get_mut(table) else {
+                        continue;
+                    };
                     if let Some(value) = wide.values.get_mut(column) {
                         *value = Number::of(&reading.value, kind);
                         wide.any = true;
                     }
                 }
                 Destination::Pool { column, kind } => {
-                    self.pools.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
+                    self.pools.put(
+                        first(reading),
+                        batch.source,
+                        column,
+                        Number::of(&reading.value, kind),
+                    );
                 }
                 Destination::Device { column, kind } => {
-                    self.devices.put(first(reading), batch.source, column, Number::of(&reading.value, kind));
+                    self.devices.put(
+                        first(reading),
+                        batch.source,
+                        column,
+                        Number::of(&reading.value, kind),
+                    );
                 }
                 Destination::Phase | Destination::Elsewhere => {}
                 Destination::Series => self.other(reading, batch.source),
@@ -164,20 +184,30 @@ impl Samples {
     /// A reading without a column: by the metric's name and its labels as JSON; a histogram as its count and sum.
     fn other(&mut self, reading: &Reading, source: Source) {
         if let Value::Histogram(histogram) = &reading.value {
-            for (suffix, number) in [("_count", histogram.count() as f64), ("_sum", histogram.sum())] {
+            for (suffix, number) in [
+                ("_count", histogram.count() as f64),
+                ("_sum", histogram.sum()),
+            ] {
                 name_of(reading, suffix, &mut self.name);
                 self.series.put(&self.name, source, 0, Number::real(number));
             }
             return;
         }
         name_of(reading, "", &mut self.name);
-        self.series.put(&self.name, source, 0, Number::of(&reading.value, Kind::Real));
+        self.series.put(
+            &self.name,
+            source,
+            0,
+            Number::of(&reading.value, Kind::Real),
+        );
     }
 }
 
 /// The phase that the tick's readings tell; `None` if they tell none.
 pub(super) fn phase(tick: &Tick) -> Option<&str> {
-    let is_on = |reading: &&Reading| std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1);
+    let is_on = |reading: &&Reading| {
+        std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
+    };
     tick.readings().find(is_on).map(first)
 }
 
@@ -189,11 +219,24 @@ fn first(reading: &Reading) -> &str {
 fn name_of(reading: &Reading, suffix: &str, out: &mut String) {
     out.clear();
     let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
-    let labels = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|value| value.as_str()));
-    let tags = reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let labels = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(|value| value.as_str()));
+    let tags = reading
+        .tags
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
     for (i, (name, value)) in labels.chain(tags).enumerate() {
         out.push_str(if i == 0 { "" } else { "," });
-        let _ = write!(out, "{}:{}", serde_json::Value::from(name), serde_json::Value::from(value));
+        let _ = write!(
+            out,
+            "{}:{}",
+            serde_json::Value::from(name),
+            serde_json::Value::from(value)
+        );
     }
     out.push('}');
 }
@@ -208,7 +251,11 @@ fn named(table: &str) -> Statements {
 
 /// The statement that adds a row with every column of a table.
 pub(super) fn insert_into(table: &str) -> &'static str {
-    static INSERTS: LazyLock<BTreeMap<&'static str, String>> =
-        LazyLock::new(|| TABLES.iter().map(|spec| (spec.name, spec.insert())).collect());
+    static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
+        TABLES
+            .iter()
+            .map(|spec| (spec.name, spec.insert()))
+            .collect()
+    });
     INSERTS.get(table).map_or("", String::as_str)
 }

@@ -41,10 +41,16 @@ fn a_log_cut_at_any_byte_loses_the_commits_behind_the_cut_and_no_other() {
     let (database, log, lengths) = left_by_a_kill(folder.path(), 12);
     assert_eq!(lengths.last(), Some(&log.len()), "the log never began anew");
     let mut random = Random::new(1);
-    let around = lengths.iter().flat_map(|length| [length - 1, *length, length + 1]);
+    let around = lengths
+        .iter()
+        .flat_map(|length| [length - 1, *length, length + 1]);
     let anywhere = std::iter::repeat_with(|| random.next() as usize % log.len()).take(80);
     let beginning = [0, 1, 31, 32, 33, 56, 57];
-    for cut in beginning.into_iter().chain(around).chain(anywhere.collect::<Vec<_>>()) {
+    for cut in beginning
+        .into_iter()
+        .chain(around)
+        .chain(anywhere.collect::<Vec<_>>())
+    {
         let cut = cut.min(log.len());
         let copy = open_copy(folder.path(), &database, Some(&log[..cut]));
         if cut < lengths[0] {
@@ -53,7 +59,11 @@ fn a_log_cut_at_any_byte_loses_the_commits_behind_the_cut_and_no_other() {
             continue;
         }
         let committed = lengths.iter().filter(|length| **length <= cut).count() - 1;
-        assert_eq!(assert_is_a_beginning(&copy.unwrap(), &arm(12)), committed, "cut at {cut}");
+        assert_eq!(
+            assert_is_a_beginning(&copy.unwrap(), &arm(12)),
+            committed,
+            "cut at {cut}"
+        );
     }
 }
 
@@ -82,9 +92,16 @@ fn a_finished_recording_cut_at_any_byte_is_refused() {
     finished(&path, arm(40));
     let whole = fs::read(&path).unwrap();
     let mut random = Random::new(3);
-    let pages = (1..whole.len() / 4096).flat_map(|page| [page * 4096 - 1, page * 4096, page * 4096 + 1]);
-    let anywhere: Vec<usize> = std::iter::repeat_with(|| random.next() as usize % whole.len()).take(100).collect();
-    for cut in [0, 1, 15, 16, 99, 100, 511, 512].into_iter().chain(pages).chain(anywhere) {
+    let pages =
+        (1..whole.len() / 4096).flat_map(|page| [page * 4096 - 1, page * 4096, page * 4096 + 1]);
+    let anywhere: Vec<usize> = std::iter::repeat_with(|| random.next() as usize % whole.len())
+        .take(100)
+        .collect();
+    for cut in [0, 1, 15, 16, 99, 100, 511, 512]
+        .into_iter()
+        .chain(pages)
+        .chain(anywhere)
+    {
         let error = open_copy(folder.path(), &whole[..cut], None).unwrap_err();
         match (&error, cut) {
             (Error::Empty { .. }, 0) | (Error::NotARecording { .. }, 1..512) => {}
@@ -94,9 +111,15 @@ fn a_finished_recording_cut_at_any_byte_is_refused() {
             }
             _ => panic!("cut at {cut}: {error}"),
         }
-        assert!(Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).opening()).is_err() || cut == 0);
+        assert!(
+            Writer::append(&folder.path().join("copy.db"), &Day::new(arm(1)).opening()).is_err()
+                || cut == 0
+        );
     }
-    assert_eq!(assert_is_a_beginning(&open_copy(folder.path(), &whole, None).unwrap(), &arm(40)), 40);
+    assert_eq!(
+        assert_is_a_beginning(&open_copy(folder.path(), &whole, None).unwrap(), &arm(40)),
+        40
+    );
 }
 
 #[test]

@@ -16,28 +16,47 @@ type Rows = BTreeMap<&'static str, Vec<String>>;
 /// Fails if it does not end, or writes more than the file could hold. The deadline is for an endless one: it takes a
 /// fraction of a second.
 fn salvaged(damaged: &[u8], folder: &Path, seed: u64) -> Option<(Salvaged, PathBuf)> {
-    let (from, to) = (folder.join("damaged.db"), folder.join(format!("saved-{seed}.db")));
+    let (from, to) = (
+        folder.join("damaged.db"),
+        folder.join(format!("saved-{seed}.db")),
+    );
     fs::write(&from, damaged).unwrap();
     let (sender, receiver) = mpsc::channel();
     let places = (from.clone(), to.clone());
     let worker = std::thread::spawn(move || sender.send(salvage(&places.0, &places.1)));
-    let told = receiver.recv_timeout(Duration::from_secs(60)).expect("salvage does not end");
+    let told = receiver
+        .recv_timeout(Duration::from_secs(60))
+        .expect("salvage does not end");
     worker.join().unwrap().unwrap();
-    assert!(fs::read(&from).unwrap() == damaged, "the damaged file was changed");
-    let left: HashSet<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(
+        fs::read(&from).unwrap() == damaged,
+        "the damaged file was changed"
+    );
+    let left: HashSet<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     let known = |name: &std::ffi::OsString| {
-        ["whole.db", "damaged.db"].iter().any(|known| name == known) || *name == *to.file_name().unwrap()
+        ["whole.db", "damaged.db"].iter().any(|known| name == known)
+            || *name == *to.file_name().unwrap()
     };
     assert!(left.iter().all(known), "{left:?}");
     match told {
         Ok(told) => {
             let bound = damaged.len() as u64 * 5 / 4 + 60 * PAGE as u64;
             let size = fs::metadata(&to).unwrap().len();
-            assert!(size <= bound, "seed {seed}: {size} bytes of {}", damaged.len());
+            assert!(
+                size <= bound,
+                "seed {seed}: {size} bytes of {}",
+                damaged.len()
+            );
             Some((told, to))
         }
         Err(error) => {
-            let known = matches!(error, Error::Lost { .. } | Error::NotARecording { .. } | Error::Newer { .. });
+            let known = matches!(
+                error,
+                Error::Lost { .. } | Error::NotARecording { .. } | Error::Newer { .. }
+            );
             assert!(known && !to.exists(), "seed {seed}: {error}");
             None
         }
@@ -70,15 +89,25 @@ fn assert_readable(path: &Path) {
 fn invented(original: &Rows, saved: &Rows) -> usize {
     let of_table = |(table, rows): (&&str, &Vec<String>)| {
         let mut left: BTreeMap<&str, usize> = BTreeMap::new();
-        original[*table].iter().for_each(|row| *left.entry(row.as_str()).or_default() += 1);
-        let known =
-            |row: &&String| left.get_mut(row.as_str()).is_some_and(|n| std::mem::replace(n, n.saturating_sub(1)) > 0);
+        original[*table]
+            .iter()
+            .for_each(|row| *left.entry(row.as_str()).or_default() += 1);
+        let known = |row: &&String| {
+            left.get_mut(row.as_str())
+                .is_some_and(|n| std::mem::replace(n, n.saturating_sub(1)) > 0)
+        };
         rows.len() - rows.iter().filter(known).count()
     };
     // The end of the session is set by the salvage, and whoever loses a manifest keeps the rest. Roots and cost trackers
     // cannot be told apart by their values.
-    let told_apart = |table: &str| !["session", "process", "set_root_point", "cost_tracker_point"].contains(&table);
-    saved.iter().filter(|(table, _)| told_apart(table)).map(of_table).sum()
+    let told_apart = |table: &str| {
+        !["session", "process", "set_root_point", "cost_tracker_point"].contains(&table)
+    };
+    saved
+        .iter()
+        .filter(|(table, _)| told_apart(table))
+        .map(of_table)
+        .sum()
 }
 
 fn whole() -> (tempfile::TempDir, Vec<u8>, Rows) {
@@ -118,7 +147,9 @@ fn of_lost_repeated_and_swapped_pages_only_true_rows_are_saved() {
         for _ in 0..=seed % 12 {
             displace(&mut bytes, &mut random);
         }
-        let Some((told, saved)) = salvaged(&bytes, folder.path(), seed) else { continue };
+        let Some((told, saved)) = salvaged(&bytes, folder.path(), seed) else {
+            continue;
+        };
         assert_readable(&saved);
         let found = rows(&saved);
         let wrong: Vec<_> = found
@@ -128,13 +159,21 @@ fn of_lost_repeated_and_swapped_pages_only_true_rows_are_saved() {
             .collect();
         assert_eq!(invented(&original, &found), 0, "seed {seed}: {wrong:?}");
         for of in told.tables.iter().filter(|of| of.name != "meta") {
-            assert_eq!(of.kept, found[of.name].len() as u64, "seed {seed}: {}", of.name);
+            assert_eq!(
+                of.kept,
+                found[of.name].len() as u64,
+                "seed {seed}: {}",
+                of.name
+            );
         }
         saved_runs += 1;
         saved_rows += found.values().map(Vec::len).sum::<usize>();
         fs::remove_file(saved).unwrap();
     }
-    assert!(saved_runs > 45 && saved_rows > saved_runs * all / 2, "{saved_rows} of {saved_runs} times {all} rows");
+    assert!(
+        saved_runs > 45 && saved_rows > saved_runs * all / 2,
+        "{saved_rows} of {saved_runs} times {all} rows"
+    );
 }
 
 #[test]
@@ -148,14 +187,23 @@ fn pages_that_point_in_circles_are_followed_once() {
         for page in (1..pages).filter(|page| whole[page * PAGE] == 5) {
             let begin = page * PAGE;
             let cells = usize::from(u16::from_be_bytes([bytes[begin + 3], bytes[begin + 4]]));
-            for cell in (0..cells).filter(|_| seed == 0 || random.next().is_multiple_of(4)).collect::<Vec<_>>() {
+            for cell in (0..cells)
+                .filter(|_| seed == 0 || random.next().is_multiple_of(4))
+                .collect::<Vec<_>>()
+            {
                 let at = begin + 12 + 2 * cell;
                 let at = begin + usize::from(u16::from_be_bytes([bytes[at], bytes[at + 1]]));
-                let to = if random.next().is_multiple_of(2) { page as u64 } else { random.next() % pages as u64 };
+                let to = if random.next().is_multiple_of(2) {
+                    page as u64
+                } else {
+                    random.next() % pages as u64
+                };
                 bytes[at..at + 4].copy_from_slice(&(to as u32 + 1).to_be_bytes());
             }
         }
-        let Some((_, saved)) = salvaged(&bytes, folder.path(), seed) else { continue };
+        let Some((_, saved)) = salvaged(&bytes, folder.path(), seed) else {
+            continue;
+        };
         assert_readable(&saved);
         assert_eq!(invented(&original, &rows(&saved)), 0, "seed {seed}");
         fs::remove_file(saved).unwrap();
@@ -171,18 +219,26 @@ fn of_overwritten_bytes_no_more_rows_are_wrong_than_lie_where_they_were_written(
         let mut touched = HashSet::new();
         let (runs, most) = [(40, 300), (400, 1), (1, 3000), (2000, 1)][seed as usize % 4];
         for _ in 0..runs {
-            let (begin, length) =
-                (100 + random.next() as usize % (bytes.len() - 100), 1 + random.next() as usize % most);
+            let (begin, length) = (
+                100 + random.next() as usize % (bytes.len() - 100),
+                1 + random.next() as usize % most,
+            );
             for at in begin..(begin + length).min(bytes.len()) {
                 bytes[at] = random.next() as u8;
                 touched.insert(at);
             }
         }
-        let Some((_, saved)) = salvaged(&bytes, folder.path(), seed) else { continue };
+        let Some((_, saved)) = salvaged(&bytes, folder.path(), seed) else {
+            continue;
+        };
         assert_readable(&saved);
         // A byte is of one row, or of the number that tells where one begins.
         let wrong = invented(&original, &rows(&saved));
-        assert!(wrong <= touched.len(), "seed {seed}: {wrong} rows, {} bytes", touched.len());
+        assert!(
+            wrong <= touched.len(),
+            "seed {seed}: {wrong} rows, {} bytes",
+            touched.len()
+        );
         fs::remove_file(saved).unwrap();
     }
 }

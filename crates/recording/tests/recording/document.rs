@@ -24,7 +24,11 @@ fn generated() -> String {
                 _ if column.constraint == "PRIMARY KEY" => String::new(),
                 _ => format!("`{}.id`", column.name),
             };
-            let about = if column.about.is_empty() { of } else { column.about.clone() };
+            let about = if column.about.is_empty() {
+                of
+            } else {
+                column.about.clone()
+            };
             writeln!(out, "| `{}` | {kind}{constraint} | {about} |", column.name).unwrap();
         }
     }
@@ -40,12 +44,17 @@ fn generated() -> String {
 fn the_document_lists_every_table_and_column() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/RECORDING.md");
     let found = std::fs::read_to_string(&path).unwrap();
-    let (head, rest) = found.split_once(BEGIN).expect("the mark of the generated part");
+    let (head, rest) = found
+        .split_once(BEGIN)
+        .expect("the mark of the generated part");
     let (_, foot) = rest.split_once(END).expect("the end of the generated part");
     let wanted = format!("{head}{BEGIN}{}{END}{foot}", generated());
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         std::fs::write(&path, wanted).unwrap();
         return;
     }
-    assert!(found == wanted, "renew docs/RECORDING.md: FAULTLINE_RENEW=1 cargo test -p faultline-recording");
+    assert!(
+        found == wanted,
+        "renew docs/RECORDING.md: FAULTLINE_RENEW=1 cargo test -p faultline-recording"
+    );
 }

@@ -14,54 +14,155 @@ fn fixture() -> PathBuf {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_recording_of_format_1_is_read_as_it_was_written() {
     let recording = Recording::open(&fixture()).unwrap();
-    let labels: Vec<_> = recording.labels().iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let labels: Vec<_> = recording
+        .labels()
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
     assert_eq!(labels, [("arm", "512"), ("run", "1")]);
     let info = recording.info().unwrap();
     assert!(info.finished && info.format == 1);
-    assert_eq!(info.processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [4242, 4711]);
+    assert_eq!(
+        info.processes
+            .iter()
+            .map(|process| process.pid)
+            .collect::<Vec<_>>(),
+        [4242, 4711]
+    );
     assert_eq!(info.processes[0].manifest["version"], "2.1.14");
     assert_eq!(info.sessions[0].interval.as_secs(), 1);
 
     let ticks = recording.ticks().unwrap();
-    assert_eq!((ticks.len(), ticks[0].unix_ns, ticks[11].uptime_ns), (12, 1_789_970_400_000_120_000, 11_000_207_109));
-    let phases: Vec<_> = ticks.iter().take(4).map(|tick| tick.phase.as_deref().unwrap()).collect();
+    assert_eq!(
+        (ticks.len(), ticks[0].unix_ns, ticks[11].uptime_ns),
+        (12, 1_789_970_400_000_120_000, 11_000_207_109)
+    );
+    let phases: Vec<_> = ticks
+        .iter()
+        .take(4)
+        .map(|tick| tick.phase.as_deref().unwrap())
+        .collect();
     assert_eq!(phases, ["initializing", "catching_up", "at_tip", "at_tip"]);
-    assert_eq!(ticks.iter().filter(|tick| tick.process == Some(2)).count(), 5);
+    assert_eq!(
+        ticks.iter().filter(|tick| tick.process == Some(2)).count(),
+        5
+    );
 
     let names = ["resident_anon_bytes", "major_faults", "cpu_user_seconds"];
     let columns = recording.columns(Table::Process, &names).unwrap();
-    let of = |row: usize| columns.values.iter().map(|values| values[row].unwrap()).collect::<Vec<_>>();
+    let of = |row: usize| {
+        columns
+            .values
+            .iter()
+            .map(|values| values[row].unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of(0), [29_004_812_288.0, 120_005.0, 40_001.47]);
     assert_eq!(of(11), [12_449_853_440.0, 125.0, 200.39]);
 
     let pools = recording.pools().unwrap();
-    assert_eq!((pools.len(), pools.iter().map(|row| row.major_faults.unwrap()).sum::<u64>()), (164, 163));
-    let read: u64 = recording.devices().unwrap().iter().map(|row| row.read_bytes.unwrap()).sum();
+    assert_eq!(
+        (
+            pools.len(),
+            pools
+                .iter()
+                .map(|row| row.major_faults.unwrap())
+                .sum::<u64>()
+        ),
+        (164, 163)
+    );
+    let read: u64 = recording
+        .devices()
+        .unwrap()
+        .iter()
+        .map(|row| row.read_bytes.unwrap())
+        .sum();
     assert_eq!(read, 5_939_974_144 + 1_979_981_824);
     let series = recording.series().unwrap();
-    assert_eq!((series.len(), series.last().unwrap().value), (36, Some(4000.0)));
+    assert_eq!(
+        (series.len(), series.last().unwrap().value),
+        (36, Some(4000.0))
+    );
     assert!(series.last().unwrap().labels.contains(r#""id":"4""#));
     let problem = &recording.problems().unwrap()[0];
-    assert_eq!((problem.tick, problem.source.as_str(), problem.status.as_deref()), (1, "admin_rpc", Some("forbidden")));
-    let kinds: Vec<_> = recording.events().unwrap().iter().map(|event| event.kind).collect();
+    assert_eq!(
+        (
+            problem.tick,
+            problem.source.as_str(),
+            problem.status.as_deref()
+        ),
+        (1, "admin_rpc", Some("forbidden"))
+    );
+    let kinds: Vec<_> = recording
+        .events()
+        .unwrap()
+        .iter()
+        .map(|event| event.kind)
+        .collect();
     use EventKind::{AtTip, DaemonStart, OomKill, Phase, Restart, Start};
-    assert_eq!(kinds, [DaemonStart, Start, Phase, Phase, Phase, AtTip, OomKill, Start, Restart]);
+    assert_eq!(
+        kinds,
+        [
+            DaemonStart,
+            Start,
+            Phase,
+            Phase,
+            Phase,
+            AtTip,
+            OomKill,
+            Start,
+            Restart
+        ]
+    );
 }
 
 #[test]
 fn its_points_are_read_as_they_were_written() {
     let recording = Recording::open(&fixture()).unwrap();
     let cache = recording.program_cache_points().unwrap();
-    assert_eq!((cache.len(), cache.iter().map(|point| point.misses.unwrap()).sum::<u64>()), (30, 49));
-    assert_eq!((cache[0].slot, cache[0].prunes_stale), (Some(311_999_999), None));
+    assert_eq!(
+        (
+            cache.len(),
+            cache.iter().map(|point| point.misses.unwrap()).sum::<u64>()
+        ),
+        (30, 49)
+    );
+    assert_eq!(
+        (cache[0].slot, cache[0].prunes_stale),
+        (Some(311_999_999), None)
+    );
     assert_eq!(cache[29].time_unix_ns, 1_789_970_410_539_185_914);
     let replay = recording.replay_slot_points().unwrap();
-    assert_eq!(replay.iter().map(|point| point.program_cache_us.unwrap()).sum::<u64>(), 203_126);
-    assert_eq!(replay.iter().map(|point| point.replay_total_elapsed_us.unwrap()).sum::<u64>(), 10_190_388);
+    assert_eq!(
+        replay
+            .iter()
+            .map(|point| point.program_cache_us.unwrap())
+            .sum::<u64>(),
+        203_126
+    );
+    assert_eq!(
+        replay
+            .iter()
+            .map(|point| point.replay_total_elapsed_us.unwrap())
+            .sum::<u64>(),
+        10_190_388
+    );
     let roots = recording.set_root_points().unwrap();
-    assert_eq!(roots.iter().map(|point| point.tx_count.unwrap()).sum::<u64>(), 46_109);
+    assert_eq!(
+        roots
+            .iter()
+            .map(|point| point.tx_count.unwrap())
+            .sum::<u64>(),
+        46_109
+    );
     let costs = recording.cost_tracker_points().unwrap();
-    assert_eq!(costs.iter().map(|point| point.block_cost.unwrap()).sum::<u64>(), 735_777_330);
+    assert_eq!(
+        costs
+            .iter()
+            .map(|point| point.block_cost.unwrap())
+            .sum::<u64>(),
+        735_777_330
+    );
     assert!(costs.iter().all(|point| point.is_leader == Some(false)));
 }
 
@@ -83,13 +184,41 @@ fn with_less(folder: &Path) -> PathBuf {
 fn what_an_older_version_did_not_write_is_not_there() {
     let folder = crate::made_up::folder();
     let recording = Recording::open(&with_less(folder.path())).unwrap();
-    let columns = recording.columns(Table::Process, &["swap_bytes", "major_faults"]).unwrap();
-    assert_eq!((columns.values[0].clone(), columns.values[1][11]), (vec![None; 12], Some(125.0)));
+    let columns = recording
+        .columns(Table::Process, &["swap_bytes", "major_faults"])
+        .unwrap();
+    assert_eq!(
+        (columns.values[0].clone(), columns.values[1][11]),
+        (vec![None; 12], Some(125.0))
+    );
     let replay = recording.replay_slot_points().unwrap();
-    assert!(replay.iter().all(|point| point.load_us.is_none() && point.execute_us.is_some()));
-    assert_eq!((recording.devices().unwrap().len(), recording.set_root_points().unwrap().len()), (0, 0));
-    let empty = recording.tables().unwrap().into_iter().filter(|table| table.rows == 0).map(|table| table.name);
-    assert_eq!(empty.collect::<Vec<_>>(), ["device", "device_sample", "set_root_point", "cache_times_point"]);
+    assert!(
+        replay
+            .iter()
+            .all(|point| point.load_us.is_none() && point.execute_us.is_some())
+    );
+    assert_eq!(
+        (
+            recording.devices().unwrap().len(),
+            recording.set_root_points().unwrap().len()
+        ),
+        (0, 0)
+    );
+    let empty = recording
+        .tables()
+        .unwrap()
+        .into_iter()
+        .filter(|table| table.rows == 0)
+        .map(|table| table.name);
+    assert_eq!(
+        empty.collect::<Vec<_>>(),
+        [
+            "device",
+            "device_sample",
+            "set_root_point",
+            "cache_times_point"
+        ]
+    );
     let mut rows = 0;
     let mut count = |found: &[Vec<Cell>]| {
         assert!(found.iter().all(|row| row[5] == Cell::Null));
@@ -115,7 +244,14 @@ fn a_newer_daemon_goes_on_with_what_an_older_one_began() {
     crate::made_up::write_all(&mut writer, &mut day);
     writer.finish(at(99)).unwrap();
     let recording = Recording::open(&path).unwrap();
-    let swap = recording.columns(Table::Process, &["swap_bytes"]).unwrap().values.remove(0);
+    let swap = recording
+        .columns(Table::Process, &["swap_bytes"])
+        .unwrap()
+        .values
+        .remove(0);
     assert_eq!(swap.iter().filter(|value| value.is_some()).count(), 10);
-    assert!(!recording.devices().unwrap().is_empty() && !recording.set_root_points().unwrap().is_empty());
+    assert!(
+        !recording.devices().unwrap().is_empty()
+            && !recording.set_root_points().unwrap().is_empty()
+    );
 }

@@ -35,11 +35,22 @@ fn a_file_at_its_limit_says_so_and_goes_on_when_there_is_room() {
     writer.limit(400_000).unwrap();
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(committed > 10);
-    assert!(matches!(writer.tick(second.tick.as_ref().unwrap()).unwrap_err(), Error::RollBackFirst { .. }));
+    assert!(matches!(
+        writer.tick(second.tick.as_ref().unwrap()).unwrap_err(),
+        Error::RollBackFirst { .. }
+    ));
     writer.rollback();
-    assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm), committed);
+    assert_eq!(
+        assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm),
+        committed
+    );
     // Still full.
-    assert!(write(&mut writer, &second).and_then(|()| writer.commit()).unwrap_err().is_full());
+    assert!(
+        write(&mut writer, &second)
+            .and_then(|()| writer.commit())
+            .unwrap_err()
+            .is_full()
+    );
     writer.rollback();
     writer.limit(1 << 30).unwrap();
     write(&mut writer, &second).unwrap();
@@ -50,7 +61,9 @@ fn a_file_at_its_limit_says_so_and_goes_on_when_there_is_room() {
 
 #[test]
 fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_there_is_room() {
-    let Some(disk) = Mount::of_bytes(3 << 20) else { return };
+    let Some(disk) = Mount::of_bytes(3 << 20) else {
+        return;
+    };
     let path = disk.path().join("run.db");
     let ballast = disk.path().join("ballast");
     std::fs::write(&ballast, vec![1; 1 << 20]).unwrap();
@@ -59,7 +72,10 @@ fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_ther
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(writer.rollback() < 1000);
-    assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm), committed);
+    assert_eq!(
+        assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm),
+        committed
+    );
     let save = backup(&path, &disk.path().join("saved.db"), |_, _| ()).unwrap_err();
     assert!(save.is_full(), "{save}");
     assert!(!disk.path().join("saved.db.part").exists());
@@ -73,18 +89,28 @@ fn on_a_full_disk_everything_committed_is_readable_and_writing_goes_on_when_ther
     let recording = Recording::open(&path).unwrap();
     let ticks = recording.ticks().unwrap();
     assert_eq!(ticks.len(), committed + 1 + more);
-    assert!(ticks.iter().zip(1..).all(|(tick, number)| tick.number == number));
+    assert!(
+        ticks
+            .iter()
+            .zip(1..)
+            .all(|(tick, number)| tick.number == number)
+    );
 }
 
 #[test]
 fn a_recording_that_cannot_begin_leaves_nothing_behind() {
-    let Some(disk) = Mount::of_bytes(128 << 10) else { return };
+    let Some(disk) = Mount::of_bytes(128 << 10) else {
+        return;
+    };
     let path = disk.path().join("run.db");
     std::fs::write(disk.path().join("ballast"), vec![1; 100 << 10]).unwrap();
     let error = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap_err();
     assert!(error.is_full(), "{error}");
     assert_eq!(std::fs::read_dir(disk.path()).unwrap().count(), 1);
-    let nowhere = Writer::create(&disk.path().join("no/such/folder.db"), &Day::new(arm(1)).opening());
+    let nowhere = Writer::create(
+        &disk.path().join("no/such/folder.db"),
+        &Day::new(arm(1)).opening(),
+    );
     assert!(matches!(nowhere.unwrap_err(), Error::Missing { .. }));
     let _ = at(0);
 }

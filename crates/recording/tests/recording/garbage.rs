@@ -8,11 +8,22 @@ use std::path::Path;
 
 /// Everything a reader can be asked.
 fn read_all(path: &Path) {
-    let Ok(recording) = Recording::open(path) else { return };
+    let Ok(recording) = Recording::open(path) else {
+        return;
+    };
     let _ = recording.info();
-    let _ = (recording.ticks(), recording.events(), recording.problems(), recording.sessions(), recording.processes());
+    let _ = (
+        recording.ticks(),
+        recording.events(),
+        recording.problems(),
+        recording.sessions(),
+        recording.processes(),
+    );
     let _ = (recording.pools(), recording.devices(), recording.series());
-    let _ = (recording.program_cache_points(), recording.replay_slot_points());
+    let _ = (
+        recording.program_cache_points(),
+        recording.replay_slot_points(),
+    );
     let _ = (recording.set_root_points(), recording.cost_tracker_points());
     for table in Table::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();

@@ -25,9 +25,12 @@ fn changed(sql: &str) -> (TempDir, PathBuf) {
     let path = folder.path().join("run.db");
     finished(&path, arm(60));
     let conn = rusqlite::Connection::open(&path).unwrap();
-    conn.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF").unwrap();
-    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false).unwrap();
-    conn.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    conn.execute_batch("PRAGMA journal_mode = DELETE; PRAGMA foreign_keys = OFF")
+        .unwrap();
+    conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_DEFENSIVE, false)
+        .unwrap();
+    conn.execute_batch(sql)
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
     (folder, path)
 }
 
@@ -64,7 +67,9 @@ fn read_all(path: &Path) -> Result<(), Error> {
 fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || sender.send(work()));
-    let told = receiver.recv_timeout(Duration::from_secs(120)).expect("it does not end");
+    let told = receiver
+        .recv_timeout(Duration::from_secs(120))
+        .expect("it does not end");
     worker.join().unwrap().unwrap();
     told
 }
@@ -79,12 +84,18 @@ fn read_in_time(path: &Path) -> Result<(), Error> {
 fn whatever_is_no_plain_table_is_refused_by_name() {
     let cases = [
         (ENDLESS, "`event` is a view; a recording has only tables"),
-        ("CREATE VIEW mine AS SELECT 1", "`mine` is a view; a recording has only tables"),
+        (
+            "CREATE VIEW mine AS SELECT 1",
+            "`mine` is a view; a recording has only tables",
+        ),
         (
             "CREATE TRIGGER twice AFTER INSERT ON session BEGIN DELETE FROM tick; END",
             "`twice` is a trigger; a recording has only tables",
         ),
-        ("CREATE VIRTUAL TABLE notes USING fts5(x)", "`notes` is a virtual table; a recording has only plain ones"),
+        (
+            "CREATE VIRTUAL TABLE notes USING fts5(x)",
+            "`notes` is a virtual table; a recording has only plain ones",
+        ),
         (
             "DROP TABLE problem; CREATE VIRTUAL TABLE problem USING fts5(tick, source, status, what)",
             "`problem` is a virtual table",
@@ -93,18 +104,39 @@ fn whatever_is_no_plain_table_is_refused_by_name() {
             "ALTER TABLE tick ADD COLUMN twice TEXT AS (phase || phase)",
             "the column `twice` of `tick` is declared as `TEXT AS (phase || phase)`",
         ),
-        ("ALTER TABLE event ADD COLUMN more TEXT DEFAULT 'x'", "declared as `TEXT DEFAULT \\'x\\'`"),
+        (
+            "ALTER TABLE event ADD COLUMN more TEXT DEFAULT 'x'",
+            "declared as `TEXT DEFAULT \\'x\\'`",
+        ),
         (
             "DROP TABLE label; CREATE TABLE label(key TEXT PRIMARY KEY, value TEXT NOT NULL CHECK (value > 1))",
             "the column `value` of `label` is declared as `TEXT NOT NULL CHECK (value > 1)`",
         ),
-        ("DROP TABLE event; CREATE TABLE event AS SELECT 1 AS id", "`event`"),
-        ("DROP TABLE event; CREATE TABLE Event(id INTEGER PRIMARY KEY)", "`event` is not declared as"),
-        ("CREATE INDEX lengths ON event(length(detail))", "`lengths` is an index of an expression"),
-        ("CREATE INDEX some ON event(kind) WHERE kind > 'a'", "`some` is an index of an expression"),
-        ("ALTER TABLE event DROP COLUMN unix_ns", "`event` has no column `unix_ns`"),
+        (
+            "DROP TABLE event; CREATE TABLE event AS SELECT 1 AS id",
+            "`event`",
+        ),
+        (
+            "DROP TABLE event; CREATE TABLE Event(id INTEGER PRIMARY KEY)",
+            "`event` is not declared as",
+        ),
+        (
+            "CREATE INDEX lengths ON event(length(detail))",
+            "`lengths` is an index of an expression",
+        ),
+        (
+            "CREATE INDEX some ON event(kind) WHERE kind > 'a'",
+            "`some` is an index of an expression",
+        ),
+        (
+            "ALTER TABLE event DROP COLUMN unix_ns",
+            "`event` has no column `unix_ns`",
+        ),
         ("DROP TABLE event", "its table `event` is missing"),
-        ("CREATE VIEW \"a\u{1b}[2J\u{202e}b\" AS SELECT 1", "`a\\u{1b}[2J\\u{202e}b` is a view"),
+        (
+            "CREATE VIEW \"a\u{1b}[2J\u{202e}b\" AS SELECT 1",
+            "`a\\u{1b}[2J\\u{202e}b` is a view",
+        ),
     ];
     for (sql, says) in cases {
         let (folder, path) = changed(sql);
@@ -114,15 +146,31 @@ fn whatever_is_no_plain_table_is_refused_by_name() {
             other => panic!("{sql}: {other:?}"),
         };
         let to = |name: &str| folder.path().join(name);
-        assert!(said(read_in_time(&path)).contains(says), "{sql}: {}", said(read_all(&path)));
+        assert!(
+            said(read_in_time(&path)).contains(says),
+            "{sql}: {}",
+            said(read_all(&path))
+        );
         said(backup(&path, &to("copy.db"), |_, _| ()));
         said(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
         said(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
         let saved = to("saved.db");
         let told = salvage(&path, &saved).unwrap();
-        let ticks = told.tables.iter().find(|table| table.name == "tick").unwrap().kept;
-        assert_eq!((ticks, Recording::open(&saved).unwrap().ticks().unwrap().len()), (60, 60), "{sql}");
+        let ticks = told
+            .tables
+            .iter()
+            .find(|table| table.name == "tick")
+            .unwrap()
+            .kept;
+        assert_eq!(
+            (
+                ticks,
+                Recording::open(&saved).unwrap().ticks().unwrap().len()
+            ),
+            (60, 60),
+            "{sql}"
+        );
     }
 }
 
@@ -147,7 +195,10 @@ fn what_an_operator_or_a_later_version_adds_is_ignored() {
 fn a_statement_in_the_list_of_tables_is_not_run_by_a_salvage() {
     let elsewhere = folder();
     let made = elsewhere.path().join("made");
-    for statement in [format!("VACUUM INTO '{}'", made.display()), format!("ATTACH '{}' AS x", made.display())] {
+    for statement in [
+        format!("VACUUM INTO '{}'", made.display()),
+        format!("ATTACH '{}' AS x", made.display()),
+    ] {
         let (folder, path) = changed(&format!(
             "PRAGMA writable_schema = ON;
              UPDATE sqlite_schema SET sql = '{}' WHERE name = 'tick'",
@@ -163,21 +214,42 @@ fn a_statement_in_the_list_of_tables_is_not_run_by_a_salvage() {
 
 #[test]
 fn a_value_longer_than_any_of_a_recording_is_refused_and_lost_to_a_salvage() {
-    let (folder, path) = changed(&format!("UPDATE event SET detail = zeroblob({}) WHERE id = 2", 17 << 20));
+    let (folder, path) = changed(&format!(
+        "UPDATE event SET detail = zeroblob({}) WHERE id = 2",
+        17 << 20
+    ));
     let error = read_in_time(&path).unwrap_err();
-    assert!(error.to_string().contains("one of its values is longer than any of a recording"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .contains("one of its values is longer than any of a recording"),
+        "{error}"
+    );
     let saved = folder.path().join("saved.db");
     salvage(&path, &saved).unwrap();
-    let (all, left) = (Recording::open(&saved).unwrap().events().unwrap(), fs::metadata(&saved).unwrap().len());
-    assert!(!all.is_empty() && left < 4 << 20, "{} events in {left} bytes", all.len());
+    let (all, left) = (
+        Recording::open(&saved).unwrap().events().unwrap(),
+        fs::metadata(&saved).unwrap().len(),
+    );
+    assert!(
+        !all.is_empty() && left < 4 << 20,
+        "{} events in {left} bytes",
+        all.len()
+    );
     // As long as a manifest can become.
-    let text = format!("UPDATE process SET manifest = '\"' || replace(hex(zeroblob({})), '00', 'xx') || '\"'", 7 << 20);
+    let text = format!(
+        "UPDATE process SET manifest = '\"' || replace(hex(zeroblob({})), '00', 'xx') || '\"'",
+        7 << 20
+    );
     read_all(&changed(&text).1).unwrap();
 }
 
 #[test]
 fn a_schema_of_any_length_is_refused() {
-    let (_folder, path) = changed(&format!("CREATE TABLE wide(x TEXT DEFAULT '{}')", "x".repeat(100_000)));
+    let (_folder, path) = changed(&format!(
+        "CREATE TABLE wide(x TEXT DEFAULT '{}')",
+        "x".repeat(100_000)
+    ));
     let error = read_in_time(&path).unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error}");
 }
@@ -206,7 +278,9 @@ fn endless(table: &str) -> (TempDir, PathBuf) {
     let (folder, path) = changed("SELECT 1");
     let conn = rusqlite::Connection::open(&path).unwrap();
     let sql = format!("SELECT rootpage FROM sqlite_schema WHERE name = '{table}'");
-    let root = conn.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap() as usize;
+    let root = conn
+        .query_row(&sql, [], |row| row.get::<_, u32>(0))
+        .unwrap() as usize;
     drop(conn);
     let mut bytes = fs::read(&path).unwrap();
     let pages = (bytes.len() / PAGE) as u32;
@@ -223,10 +297,21 @@ fn endless(table: &str) -> (TempDir, PathBuf) {
 
 #[test]
 fn pages_that_are_referred_to_again_and_again_are_no_endless_table() {
-    for table in ["tick", "event", "process_sample", "pool_sample", "problem", "series_sample", "replay_slot_point"] {
+    for table in [
+        "tick",
+        "event",
+        "process_sample",
+        "pool_sample",
+        "problem",
+        "series_sample",
+        "replay_slot_point",
+    ] {
         let (folder, path) = endless(table);
         let error = read_in_time(&path).unwrap_err();
-        assert!(matches!(error, Error::Refused { .. } | Error::Damaged { .. }), "{table}: {error}");
+        assert!(
+            matches!(error, Error::Refused { .. } | Error::Damaged { .. }),
+            "{table}: {error}"
+        );
         let (from, saved) = (path.clone(), folder.path().join("saved.db"));
         let to = saved.clone();
         within(move || salvage(&from, &to)).unwrap();
@@ -253,38 +338,76 @@ fn numbers_at_the_end_of_their_range_make_a_merge_fail_or_work_and_never_panic()
 /// Not a test of its own: what [`a_hostile_file_costs_no_more_memory_than_its_kind_allows`] starts.
 #[test]
 fn what_a_reader_takes_in_memory() {
-    let Ok(path) = std::env::var(ORDER) else { return };
+    let Ok(path) = std::env::var(ORDER) else {
+        return;
+    };
     let path = Path::new(&path);
     let read = read_all(path);
     let kinds = Recording::open(path).and_then(|recording| recording.events());
-    let marks = kinds.map(|events| events.iter().filter(|event| event.kind == EventKind::Mark).count());
+    let marks = kinds.map(|events| {
+        events
+            .iter()
+            .filter(|event| event.kind == EventKind::Mark)
+            .count()
+    });
     let _ = fs::remove_file(path.with_extension("saved"));
     let saved = salvage(path, &path.with_extension("saved")).is_ok();
     let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    println!("\nread {} marks {} saved {saved} peak {}", read.is_ok(), marks.is_ok(), peak.trim());
+    let peak = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap();
+    println!(
+        "\nread {} marks {} saved {saved} peak {}",
+        read.is_ok(),
+        marks.is_ok(),
+        peak.trim()
+    );
 }
 
 /// The most memory a reader had, in KiB.
 fn peak(path: &Path) -> u64 {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["hostile::what_a_reader_takes_in_memory", "--exact", "--nocapture"])
+        .args([
+            "hostile::what_a_reader_takes_in_memory",
+            "--exact",
+            "--nocapture",
+        ])
         .env(ORDER, path)
         .output()
         .unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    let line = said.lines().find(|line| line.starts_with("read ")).unwrap_or_else(|| panic!("{said}"));
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("read "))
+        .unwrap_or_else(|| panic!("{said}"));
     println!("{}: {line}", path.display());
-    line.split_whitespace().rev().nth(1).unwrap().parse().unwrap()
+    line.split_whitespace()
+        .rev()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap()
 }
 
 #[test]
 fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
     let (_folder, sound) = changed("SELECT 1");
     let usual = peak(&sound);
-    let blob = format!("UPDATE event SET detail = zeroblob({}) WHERE id = 2", 200 << 20);
-    for (_folder, path) in [changed(&blob), changed(ENDLESS), endless("event"), endless("tick")] {
+    let blob = format!(
+        "UPDATE event SET detail = zeroblob({}) WHERE id = 2",
+        200 << 20
+    );
+    for (_folder, path) in [
+        changed(&blob),
+        changed(ENDLESS),
+        endless("event"),
+        endless("tick"),
+    ] {
         let more = peak(&path).saturating_sub(usual);
-        assert!(more < 64 << 10, "{more} KiB more than for a sound recording");
+        assert!(
+            more < 64 << 10,
+            "{more} KiB more than for a sound recording"
+        );
     }
 }

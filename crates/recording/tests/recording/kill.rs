@@ -1,6 +1,8 @@
 //! A writer that is killed at any step leaves what it committed, and nothing else.
 
-use crate::made_up::{arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write};
+use crate::made_up::{
+    arm, assert_is_a_beginning, assert_is_a_piece, at, day::Day, random::Random, write,
+};
 use faultline_recording::{Error, Recording, Writer, backup};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -29,7 +31,11 @@ impl Killed {
 fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
     let folder = crate::made_up::folder();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["kill::a_writer_that_waits_to_be_killed", "--exact", "--nocapture"])
+        .args([
+            "kill::a_writer_that_waits_to_be_killed",
+            "--exact",
+            "--nocapture",
+        ])
         .env(ORDER, order)
         .current_dir(folder.path())
         .stdout(Stdio::piped())
@@ -37,14 +43,21 @@ fn kill(order: &str, after: u64, random: &mut Random) -> Killed {
         .spawn()
         .unwrap();
     let mut told = 0;
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut lines = BufReader::new(child.stdout.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
     let mut number = |line: String| {
         if let Some((_, step)) = line.rsplit_once("step ") {
             told = step.parse().unwrap();
         }
         told
     };
-    while lines.next().map(&mut number).expect("it goes on until it is killed") < after {}
+    while lines
+        .next()
+        .map(&mut number)
+        .expect("it goes on until it is killed")
+        < after
+    {}
     // Any moment will do: this is what makes it another one each time.
     std::thread::sleep(Duration::from_micros(random.next() % 6000));
     child.kill().unwrap();
@@ -64,7 +77,9 @@ fn many(order: &str, mut check: impl FnMut(&Killed)) {
 /// Not a test of its own: what the others start and kill.
 #[test]
 fn a_writer_that_waits_to_be_killed() {
-    let Ok(order) = std::env::var(ORDER) else { return };
+    let Ok(order) = std::env::var(ORDER) else {
+        return;
+    };
     let path = Path::new("run.db");
     let mut day = Day::new(arm(SECONDS));
     match order.as_str() {
@@ -112,7 +127,11 @@ fn killed_at_any_moment_the_recording_holds_what_was_committed() {
         let recording = Recording::open(&killed.path("run.db")).unwrap();
         let ticks = assert_is_a_beginning(&recording, &arm(SECONDS)) as u64;
         // The last transaction may have ended just before the kill.
-        assert!((killed.told..=killed.told + 1).contains(&ticks), "{ticks} of {}", killed.told);
+        assert!(
+            (killed.told..=killed.told + 1).contains(&ticks),
+            "{ticks} of {}",
+            killed.told
+        );
         let info = recording.info().unwrap();
         assert!(!info.finished && info.sessions[0].ended.is_none());
     });
@@ -159,7 +178,10 @@ fn killed_while_it_saves_a_copy_each_named_copy_is_complete() {
                     assert!(copy.info().unwrap().finished);
                 }
                 // The very last may not have its name yet.
-                Err(error) => assert!(matches!(error, Error::Missing { .. }) && step >= killed.told, "{error}"),
+                Err(error) => assert!(
+                    matches!(error, Error::Missing { .. }) && step >= killed.told,
+                    "{error}"
+                ),
             }
         }
     });
@@ -174,12 +196,18 @@ fn killed_while_it_makes_a_file_the_file_is_empty_or_a_recording() {
                 Ok(recording) => assert_eq!(assert_is_a_beginning(&recording, &arm(1)), 0),
                 Err(error) => {
                     assert!(file > killed.told, "{error}");
-                    assert!(matches!(error, Error::Missing { .. } | Error::Empty { .. }), "{error}");
+                    assert!(
+                        matches!(error, Error::Missing { .. } | Error::Empty { .. }),
+                        "{error}"
+                    );
                 }
             }
             // Whatever it is, a daemon that starts again goes on with it.
             let day = Day::new(arm(1));
-            Writer::append(&path, &day.opening()).unwrap().finish(at(9)).unwrap();
+            Writer::append(&path, &day.opening())
+                .unwrap()
+                .finish(at(9))
+                .unwrap();
             assert!(Recording::open(&path).unwrap().info().unwrap().finished);
         }
     });
@@ -190,13 +218,19 @@ fn killed_while_it_finishes_nothing_is_lost() {
     many("finish", |killed| {
         for file in killed.told.saturating_sub(2).max(1)..=killed.told {
             let path = killed.path(&format!("{file}.db"));
-            assert_eq!(assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm(SECONDS)), 3);
+            assert_eq!(
+                assert_is_a_beginning(&Recording::open(&path).unwrap(), &arm(SECONDS)),
+                3
+            );
             assert!(!killed.path(&format!("{file}.db-wal")).exists());
         }
         let last = killed.path(&format!("{}.db", killed.told + 1));
         match Recording::open(&last) {
             Ok(recording) => assert!(assert_is_a_beginning(&recording, &arm(SECONDS)) <= 3),
-            Err(error) => assert!(matches!(error, Error::Missing { .. } | Error::Empty { .. }), "{error}"),
+            Err(error) => assert!(
+                matches!(error, Error::Missing { .. } | Error::Empty { .. }),
+                "{error}"
+            ),
         }
     });
 }

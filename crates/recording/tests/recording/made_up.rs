@@ -16,11 +16,17 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A temporary folder; in memory where there is one, as these tests wait for nothing else but the disk.
 pub(crate) fn folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
 }
 
 pub(crate) fn arm(seconds: u64) -> Arm {
-    Arm { seconds, labels: vec![("arm".into(), "512".into())], ..Arm::default() }
+    Arm {
+        seconds,
+        labels: vec![("arm".into(), "512".into())],
+        ..Arm::default()
+    }
 }
 
 /// Writes one second without a commit.
@@ -28,11 +34,17 @@ pub(crate) fn write(writer: &mut Writer, second: &Second) -> Result<(), Error> {
     if let Some(process) = &second.process {
         writer.process(process)?;
     }
-    second.events.iter().try_for_each(|event| writer.event(event))?;
+    second
+        .events
+        .iter()
+        .try_for_each(|event| writer.event(event))?;
     if let Some(tick) = &second.tick {
         writer.tick(tick)?;
     }
-    second.points.iter().try_for_each(|point| writer.point(point))
+    second
+        .points
+        .iter()
+        .try_for_each(|point| writer.point(point))
 }
 
 /// Writes and commits the rest of the run.
@@ -65,11 +77,17 @@ pub(crate) fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize
     let first = ticks.first().map_or(1, |tick| tick.number);
     let mut day = Day::new(arm.clone());
     let skipped = first as usize - 1;
-    let seconds: Vec<Second> = std::iter::from_fn(|| day.next()).skip(skipped).take(ticks.len()).collect();
+    let seconds: Vec<Second> = std::iter::from_fn(|| day.next())
+        .skip(skipped)
+        .take(ticks.len())
+        .collect();
     assert_eq!(seconds.len(), ticks.len(), "more ticks than the run has");
     for (row, second) in ticks.iter().zip(&seconds) {
         let tick = second.tick.as_ref().unwrap();
-        assert_eq!((row.number, row.unix_ns), (tick.number, tick.at.unix.as_nanos() as i64));
+        assert_eq!(
+            (row.number, row.unix_ns),
+            (tick.number, tick.at.unix.as_nanos() as i64)
+        );
         assert_eq!(row.uptime_ns, tick.at.uptime.as_nanos() as i64);
         assert_eq!(row.phase.as_deref(), phase(tick));
         assert_eq!(row.process, Some(1));
@@ -79,20 +97,33 @@ pub(crate) fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize
     }
     assert_pools(recording, first, &seconds);
     assert_points(recording, &seconds);
-    let events: Vec<_> = recording.events().unwrap().iter().map(|event| (event.kind, event.unix)).collect();
-    let expected: Vec<_> = seconds.iter().flat_map(|s| &s.events).map(|event| (event.kind, event.at.unix)).collect();
+    let events: Vec<_> = recording
+        .events()
+        .unwrap()
+        .iter()
+        .map(|event| (event.kind, event.unix))
+        .collect();
+    let expected: Vec<_> = seconds
+        .iter()
+        .flat_map(|s| &s.events)
+        .map(|event| (event.kind, event.at.unix))
+        .collect();
     assert_eq!(events, expected);
     (first, ticks.len())
 }
 
 fn phase(tick: &Tick) -> Option<&str> {
-    let on = tick.readings().find(|r| r.metric.name == "agave_phase" && r.value.number() == Some(1.0));
+    let on = tick
+        .readings()
+        .find(|r| r.metric.name == "agave_phase" && r.value.number() == Some(1.0));
     on.map(|reading| reading.labels[0].as_str())
 }
 
 /// Whether the source looked at this very tick: the run's sources do, or repeat an older batch.
 fn looked(tick: &Tick, source: Source) -> bool {
-    tick.batches.iter().any(|batch| batch.source == source && batch.at == tick.at)
+    tick.batches
+        .iter()
+        .any(|batch| batch.source == source && batch.at == tick.at)
 }
 
 fn assert_columns(recording: &Recording, table: Table, first: u64, seconds: &[Second]) {
@@ -100,15 +131,29 @@ fn assert_columns(recording: &Recording, table: Table, first: u64, seconds: &[Se
     let columns = recording.columns(table, &names).unwrap();
     let ids: Vec<i64> = (first as i64..).take(seconds.len()).collect();
     assert_eq!(columns.ticks, ids, "{}", table.name());
-    let of_threads = ["block_io_delay_seconds", "voluntary_switches", "involuntary_switches"];
+    let of_threads = [
+        "block_io_delay_seconds",
+        "voluntary_switches",
+        "involuntary_switches",
+    ];
     for (row, second) in seconds.iter().enumerate() {
         let tick = second.tick.as_ref().unwrap();
         let seen = seen(tick);
         for (column, values) in table.columns().iter().zip(&columns.values) {
             let skipped = of_threads.contains(&column.name) && !looked(tick, Source::Threads);
             let labels = column.labels.join(",");
-            let expected = seen.get(&(column.metric.name, labels)).copied().filter(|_| !skipped);
-            assert_eq!(values[row], expected, "{}.{} of tick {}", table.name(), column.name, tick.number);
+            let expected = seen
+                .get(&(column.metric.name, labels))
+                .copied()
+                .filter(|_| !skipped);
+            assert_eq!(
+                values[row],
+                expected,
+                "{}.{} of tick {}",
+                table.name(),
+                column.name,
+                tick.number
+            );
         }
     }
 }
@@ -118,7 +163,10 @@ fn seen(tick: &Tick) -> HashMap<(&'static str, String), f64> {
     let plain = tick.readings().filter(|reading| reading.tags.is_empty());
     let numbers = plain.filter_map(|reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
-        Some(((reading.metric.name, labels.join(",")), reading.value.number()?))
+        Some((
+            (reading.metric.name, labels.join(",")),
+            reading.value.number()?,
+        ))
     });
     numbers.collect()
 }
@@ -140,13 +188,19 @@ fn assert_pools(recording: &Recording, first: u64, seconds: &[Second]) {
                 row.run_queue,
                 row.block_io_delay,
             ];
-            assert_ne!(carried.insert(&row.pool, values), Some(values), "a row that says nothing new");
+            assert_ne!(
+                carried.insert(&row.pool, values),
+                Some(values),
+                "a row that says nothing new"
+            );
         }
         let tick = second.tick.as_ref().unwrap();
         let seen = seen(tick);
         for (pool, values) in &carried {
             let seen = |metric: &str, label: &str| {
-                let metric = all().find(|m| m.name == format!("agave_thread_pool_{metric}")).unwrap();
+                let metric = all()
+                    .find(|m| m.name == format!("agave_thread_pool_{metric}"))
+                    .unwrap();
                 seen.get(&(metric.name, format!("{pool}{label}"))).copied()
             };
             let seen = [
@@ -167,16 +221,52 @@ fn assert_pools(recording: &Recording, first: u64, seconds: &[Second]) {
 
 fn assert_points(recording: &Recording, seconds: &[Second]) {
     let mut found: Vec<Point> = Vec::new();
-    found.extend(recording.program_cache_points().unwrap().into_iter().map(Point::ProgramCache));
-    found.extend(recording.replay_slot_points().unwrap().into_iter().map(Point::ReplaySlot));
-    found.extend(recording.set_root_points().unwrap().into_iter().map(Point::SetRoot));
-    found.extend(recording.cache_times_points().unwrap().into_iter().map(Point::CacheTimes));
-    found.extend(recording.cost_tracker_points().unwrap().into_iter().map(Point::CostTracker));
-    let mut expected: Vec<Point> = seconds.iter().flat_map(|second| second.points.clone()).collect();
+    found.extend(
+        recording
+            .program_cache_points()
+            .unwrap()
+            .into_iter()
+            .map(Point::ProgramCache),
+    );
+    found.extend(
+        recording
+            .replay_slot_points()
+            .unwrap()
+            .into_iter()
+            .map(Point::ReplaySlot),
+    );
+    found.extend(
+        recording
+            .set_root_points()
+            .unwrap()
+            .into_iter()
+            .map(Point::SetRoot),
+    );
+    found.extend(
+        recording
+            .cache_times_points()
+            .unwrap()
+            .into_iter()
+            .map(Point::CacheTimes),
+    );
+    found.extend(
+        recording
+            .cost_tracker_points()
+            .unwrap()
+            .into_iter()
+            .map(Point::CostTracker),
+    );
+    let mut expected: Vec<Point> = seconds
+        .iter()
+        .flat_map(|second| second.points.clone())
+        .collect();
     found.sort_by_key(time);
     expected.sort_by_key(time);
     assert_eq!(found.len(), expected.len());
-    assert!(found == expected, "other points than those that were written");
+    assert!(
+        found == expected,
+        "other points than those that were written"
+    );
 }
 
 fn time(point: &Point) -> i64 {
@@ -192,5 +282,8 @@ fn time(point: &Point) -> i64 {
 /// A moment on both clocks, `seconds` after the run began.
 pub(crate) fn at(seconds: u64) -> Stamp {
     let uptime = std::time::Duration::from_secs(seconds);
-    Stamp { uptime, unix: std::time::Duration::from_secs(1_789_970_400) + uptime }
+    Stamp {
+        uptime,
+        unix: std::time::Duration::from_secs(1_789_970_400) + uptime,
+    }
 }

@@ -22,7 +22,14 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
     opening.session.started = at(68);
     let mut writer = Writer::create(&paths[1], &opening).unwrap();
     let manifest = serde_json::json!({"version": "2.1.14"});
-    writer.process(&NewProcess { pid: 4242, started_unix: None, seen: at(68), manifest }).unwrap();
+    writer
+        .process(&NewProcess {
+            pid: 4242,
+            started_unix: None,
+            seen: at(68),
+            manifest,
+        })
+        .unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     writer.finish(at(121)).unwrap();
     paths
@@ -37,42 +44,83 @@ fn a_run_cut_in_two_is_one_after_merging() {
     // In any order.
     let told = merge(&[second.clone(), first.clone()], &joined).unwrap();
     assert_eq!((told.sessions, told.ticks), (2, 112));
-    assert_eq!(told.gaps.iter().map(Duration::as_secs).collect::<Vec<_>>(), [8]);
+    assert_eq!(
+        told.gaps.iter().map(Duration::as_secs).collect::<Vec<_>>(),
+        [8]
+    );
 
     let all = Recording::open(&joined).unwrap();
-    let (first, second) = (Recording::open(&first).unwrap(), Recording::open(&second).unwrap());
+    let (first, second) = (
+        Recording::open(&first).unwrap(),
+        Recording::open(&second).unwrap(),
+    );
     let ticks = all.ticks().unwrap();
-    assert_eq!(ticks.iter().map(|tick| tick.id).collect::<Vec<_>>(), (1..=112).collect::<Vec<_>>());
+    assert_eq!(
+        ticks.iter().map(|tick| tick.id).collect::<Vec<_>>(),
+        (1..=112).collect::<Vec<_>>()
+    );
     let sessions: Vec<i64> = ticks.iter().map(|tick| tick.session).collect();
     assert_eq!(sessions, [[1; 60].as_slice(), &[2; 52]].concat());
     assert!(ticks[..60].iter().all(|tick| tick.process == Some(1)));
     assert!(ticks[60..].iter().all(|tick| tick.process == Some(2)));
-    assert!(ticks.windows(2).all(|pair| pair[0].unix_ns < pair[1].unix_ns));
+    assert!(
+        ticks
+            .windows(2)
+            .all(|pair| pair[0].unix_ns < pair[1].unix_ns)
+    );
 
     let faults = |recording: &Recording| {
-        recording.columns(faultline_recording::Table::Process, &["major_faults"]).unwrap().values.remove(0)
+        recording
+            .columns(faultline_recording::Table::Process, &["major_faults"])
+            .unwrap()
+            .values
+            .remove(0)
     };
     assert_eq!(faults(&all), [faults(&first), faults(&second)].concat());
     let pools = |recording: &Recording, offset: i64| -> Vec<_> {
         let rows = recording.pools().unwrap();
-        rows.into_iter().map(|row| (row.tick + offset, row.pool.to_string(), row.minor_faults)).collect()
+        rows.into_iter()
+            .map(|row| (row.tick + offset, row.pool.to_string(), row.minor_faults))
+            .collect()
     };
-    assert_eq!(pools(&all, 0), [pools(&first, 0), pools(&second, 60)].concat());
+    assert_eq!(
+        pools(&all, 0),
+        [pools(&first, 0), pools(&second, 60)].concat()
+    );
     let slots = |recording: &Recording| recording.replay_slot_points().unwrap();
     assert!(slots(&all) == [slots(&first), slots(&second)].concat());
     let series = |recording: &Recording| -> Vec<_> {
-        recording.series().unwrap().into_iter().map(|row| (row.metric, row.labels, row.value)).collect()
+        recording
+            .series()
+            .unwrap()
+            .into_iter()
+            .map(|row| (row.metric, row.labels, row.value))
+            .collect()
     };
     assert!(series(&all) == [series(&first), series(&second)].concat());
 
-    let gap = all.events().unwrap().into_iter().find(|event| event.kind == EventKind::Gap).unwrap();
+    let gap = all
+        .events()
+        .unwrap()
+        .into_iter()
+        .find(|event| event.kind == EventKind::Gap)
+        .unwrap();
     assert_eq!((gap.session, gap.unix, gap.process), (2, at(68).unix, None));
-    assert_eq!((gap.detail["seconds"].as_f64().unwrap().round(), &gap.detail["reason"]), (9.0, &"merge".into()));
+    assert_eq!(
+        (
+            gap.detail["seconds"].as_f64().unwrap().round(),
+            &gap.detail["reason"]
+        ),
+        (9.0, &"merge".into())
+    );
     let info = all.info().unwrap();
     assert!(info.finished);
     assert_eq!(info.labels, arm(1).labels);
     assert_eq!(info.meta["merged_from"], r#"["first.db","second.db"]"#);
-    assert_eq!(info.sessions[0].ended, None, "a daemon that was killed told no end");
+    assert_eq!(
+        info.sessions[0].ended, None,
+        "a daemon that was killed told no end"
+    );
 }
 
 #[test]
@@ -88,12 +136,27 @@ fn what_belongs_to_no_common_run_is_not_merged() {
         let from: Vec<_> = from.iter().map(|path| path.to_path_buf()).collect();
         merge(&from, &joined).unwrap_err().to_string()
     };
-    assert!(words(&[&first]).contains("two recordings or more"), "{}", words(&[&first]));
-    assert!(words(&[&first, &first]).contains("it is given twice"), "{}", words(&[&first, &first]));
-    assert!(words(&[&elsewhere, &second]).contains("labels"), "{}", words(&[&elsewhere, &second]));
+    assert!(
+        words(&[&first]).contains("two recordings or more"),
+        "{}",
+        words(&[&first])
+    );
+    assert!(
+        words(&[&first, &first]).contains("it is given twice"),
+        "{}",
+        words(&[&first, &first])
+    );
+    assert!(
+        words(&[&elsewhere, &second]).contains("labels"),
+        "{}",
+        words(&[&elsewhere, &second])
+    );
     assert!(words(&[&first, &folder.path().join("absent.db")]).contains("no such file"));
     assert!(!joined.exists());
     std::fs::write(&joined, "precious").unwrap();
-    assert!(matches!(merge(&[first, second], &joined).unwrap_err(), Error::Exists { .. }));
+    assert!(matches!(
+        merge(&[first, second], &joined).unwrap_err(),
+        Error::Exists { .. }
+    ));
     assert_eq!(std::fs::read_to_string(&joined).unwrap(), "precious");
 }

@@ -9,35 +9,84 @@ use std::time::Duration;
 fn witness(recording: &Recording) -> Progress {
     let banks = recording.cost_tracker_points().unwrap();
     let replayed = recording.replay_slot_points().unwrap();
-    let executed = banks.iter().filter(|bank| bank.transaction_count > Some(0)).map(|bank| bank.time_unix_ns);
-    let processed = recording.columns(Table::Validator, &["slot_processed"]).unwrap();
+    let executed = banks
+        .iter()
+        .filter(|bank| bank.transaction_count > Some(0))
+        .map(|bank| bank.time_unix_ns);
+    let processed = recording
+        .columns(Table::Validator, &["slot_processed"])
+        .unwrap();
     let slots = (banks.iter().filter_map(|bank| bank.bank_slot))
         .chain(replayed.iter().filter_map(|slot| slot.slot))
-        .chain(recording.program_cache_points().unwrap().into_iter().filter_map(|point| point.slot))
-        .chain(processed.values[0].iter().flatten().map(|slot| *slot as u64));
+        .chain(
+            recording
+                .program_cache_points()
+                .unwrap()
+                .into_iter()
+                .filter_map(|point| point.slot),
+        )
+        .chain(
+            processed.values[0]
+                .iter()
+                .flatten()
+                .map(|slot| *slot as u64),
+        );
     let ticks = recording.ticks().unwrap();
     let events = recording.events().unwrap();
     let is_end = |kind| matches!(kind, EventKind::Exit | EventKind::OomKill);
     let is_beginning = |kind| matches!(kind, EventKind::Start | EventKind::Restart);
-    let decides = events.iter().rev().find(|event| is_end(event.kind) || is_beginning(event.kind));
+    let decides = events
+        .iter()
+        .rev()
+        .find(|event| is_end(event.kind) || is_beginning(event.kind));
     Progress {
         process: !recording.processes().unwrap().is_empty(),
         ended: decides.is_some_and(|event| is_end(event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),
-        at_tip: ticks.iter().any(|tick| tick.phase.as_deref() == Some("at_tip")),
+        at_tip: ticks
+            .iter()
+            .any(|tick| tick.phase.as_deref() == Some("at_tip")),
         last_tick: ticks.last().cloned(),
     }
 }
 
 /// When the newest push arrived, from everything that is in the recording.
 fn last_push(recording: &Recording) -> Option<Duration> {
-    let told = recording.columns(Table::Daemon, &["last_push_timestamp_seconds"]).unwrap();
-    let told = told.values[0].last().copied().flatten().map(Duration::from_secs_f64);
-    let points = (recording.cost_tracker_points().unwrap().into_iter().map(|point| point.received))
-        .chain(recording.replay_slot_points().unwrap().into_iter().map(|point| point.received))
-        .chain(recording.set_root_points().unwrap().into_iter().map(|point| point.received))
-        .chain(recording.program_cache_points().unwrap().into_iter().map(|point| point.received));
+    let told = recording
+        .columns(Table::Daemon, &["last_push_timestamp_seconds"])
+        .unwrap();
+    let told = told.values[0]
+        .last()
+        .copied()
+        .flatten()
+        .map(Duration::from_secs_f64);
+    let points = (recording
+        .cost_tracker_points()
+        .unwrap()
+        .into_iter()
+        .map(|point| point.received))
+    .chain(
+        recording
+            .replay_slot_points()
+            .unwrap()
+            .into_iter()
+            .map(|point| point.received),
+    )
+    .chain(
+        recording
+            .set_root_points()
+            .unwrap()
+            .into_iter()
+            .map(|point| point.received),
+    )
+    .chain(
+        recording
+            .program_cache_points()
+            .unwrap()
+            .into_iter()
+            .map(|point| point.received),
+    );
     points.max().max(told)
 }
 
@@ -54,10 +103,16 @@ fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
         writer.commit().unwrap();
         let recording = Recording::open(&path).unwrap();
         let (tick, push) = recording.last_push().unwrap().unzip();
-        assert_eq!(tick, recording.ticks().unwrap().pop().filter(|_| push.is_some()));
+        assert_eq!(
+            tick,
+            recording.ticks().unwrap().pop().filter(|_| push.is_some())
+        );
         let close = |(a, b): (Duration, Duration)| a.abs_diff(b) < Duration::from_micros(10);
         let expected = last_push(&recording);
-        assert!(push.zip(expected).is_some_and(close) || push == expected, "{push:?}, expected {expected:?}");
+        assert!(
+            push.zip(expected).is_some_and(close) || push == expected,
+            "{push:?}, expected {expected:?}"
+        );
         seen.extend(push);
     }
     seen.dedup();
@@ -66,7 +121,14 @@ fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
     drop(writer);
     let mut writer = Writer::append(&path, &Day::new(arm(60)).opening()).unwrap();
     let second = Duration::from_secs(1);
-    let tick = Tick { number: 1, at: Stamp { uptime: second, unix: second }, batches: Vec::new() };
+    let tick = Tick {
+        number: 1,
+        at: Stamp {
+            uptime: second,
+            unix: second,
+        },
+        batches: Vec::new(),
+    };
     writer.tick(&tick).unwrap();
     writer.commit().unwrap();
     assert_eq!(Recording::open(&path).unwrap().last_push().unwrap(), None);
@@ -76,7 +138,10 @@ fn the_last_push_is_the_newest_that_a_tick_or_a_point_tells_of() {
 fn progress_says_at_every_moment_what_all_rows_say() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    let mut day = Day::new(Arm { killed_at: Some(400), ..arm(600) });
+    let mut day = Day::new(Arm {
+        killed_at: Some(400),
+        ..arm(600)
+    });
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
     let (mut second, mut told) = (0, Vec::new());
     while let Some(next) = day.next() {

@@ -31,7 +31,11 @@ impl Mount {
     }
 
     fn forbid_writing(&self) {
-        let done = Command::new("mount").args(["-o", "remount,ro"]).arg(self.path()).status().unwrap();
+        let done = Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(self.path())
+            .status()
+            .unwrap();
         assert!(done.success());
     }
 }
@@ -51,7 +55,9 @@ fn in_a_read_only_folder(files: &[PathBuf], look: impl FnOnce(&Path)) {
     };
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         // Root may write anywhere but on a disk that nobody may write.
-        let Some(disk) = Mount::of_bytes(64 << 20) else { return };
+        let Some(disk) = Mount::of_bytes(64 << 20) else {
+            return;
+        };
         fill(disk.path());
         disk.forbid_writing();
         look(disk.path());
@@ -59,7 +65,8 @@ fn in_a_read_only_folder(files: &[PathBuf], look: impl FnOnce(&Path)) {
     }
     let folder = crate::made_up::folder();
     fill(folder.path());
-    let allow = |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+    let allow =
+        |mode| fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
     allow(0o555);
     look(folder.path());
     allow(0o755);
@@ -103,7 +110,9 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
                 while !over.load(Ordering::Relaxed) {
                     let recording = Recording::open(&path).unwrap();
                     assert!(recording.ticks().unwrap().len() <= 1200);
-                    recording.columns(Table::Process, &["major_faults"]).unwrap();
+                    recording
+                        .columns(Table::Process, &["major_faults"])
+                        .unwrap();
                     read.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -171,7 +180,10 @@ fn a_live_copy_is_of_one_moment_and_finished() {
     })
     .unwrap();
     assert!(
-        steps.len() > 1 && steps.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 == pair[1].1),
+        steps.len() > 1
+            && steps
+                .windows(2)
+                .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 == pair[1].1),
         "{steps:?}"
     );
     let copied = Recording::open(&copy).unwrap();
@@ -179,10 +191,22 @@ fn a_live_copy_is_of_one_moment_and_finished() {
     let info = copied.info().unwrap();
     assert!(info.finished && info.log_bytes == 0);
     let last = info.last_tick.unwrap();
-    assert_eq!(info.sessions[0].ended.unwrap().as_nanos() as i64, last.unix_ns);
-    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert!(names.into_iter().all(|name| name == "copy.db" || name.starts_with("run.db")));
-    assert!(matches!(backup(&path, &copy, |_, _| ()).unwrap_err(), Error::Exists { .. }));
+    assert_eq!(
+        info.sessions[0].ended.unwrap().as_nanos() as i64,
+        last.unix_ns
+    );
+    let names = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(
+        names
+            .into_iter()
+            .all(|name| name == "copy.db" || name.starts_with("run.db"))
+    );
+    assert!(matches!(
+        backup(&path, &copy, |_, _| ()).unwrap_err(),
+        Error::Exists { .. }
+    ));
 }
 
 #[test]
@@ -202,11 +226,19 @@ fn what_any_writer_left_is_read_in_a_folder_that_may_not_be_written() {
     std::mem::forget(writer);
     fs::copy(path("killed.db"), path("moved.db")).unwrap();
     fs::copy(path("killed.db-wal"), path("moved.db-wal")).unwrap();
-    let files =
-        ["finished.db", "dropped.db", "killed.db", "killed.db-wal", "killed.db-shm", "moved.db", "moved.db-wal"];
+    let files = [
+        "finished.db",
+        "dropped.db",
+        "killed.db",
+        "killed.db-wal",
+        "killed.db-shm",
+        "moved.db",
+        "moved.db-wal",
+    ];
     in_a_read_only_folder(&files.map(path), |there| {
         for name in ["finished.db", "dropped.db", "killed.db", "moved.db"] {
-            let recording = Recording::open(&there.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let recording = Recording::open(&there.join(name))
+                .unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(assert_is_a_beginning(&recording, &arm), 50, "{name}");
         }
         assert_eq!(fs::read_dir(there).unwrap().count(), files.len());
@@ -220,19 +252,44 @@ fn what_is_no_recording_is_refused_with_the_reason() {
     fs::write(path("text"), "slot,misses\n1,2\n".repeat(500)).unwrap();
     fs::write(path("empty"), "").unwrap();
     let other = rusqlite::Connection::open(path("other.db")).unwrap();
-    other.execute_batch("CREATE TABLE tick(id); INSERT INTO tick VALUES(1)").unwrap();
+    other
+        .execute_batch("CREATE TABLE tick(id); INSERT INTO tick VALUES(1)")
+        .unwrap();
     drop(other);
     finished(&path("newer.db"), arm(3));
     let newer = rusqlite::Connection::open(path("newer.db")).unwrap();
     newer.pragma_update(None, "user_version", 2).unwrap();
     drop(newer);
     let words = |name: &str| Recording::open(&path(name)).unwrap_err().to_string();
-    assert!(words("text").contains("not a recording of faultlined"), "{}", words("text"));
-    assert!(words("other.db").contains("another program's SQLite database"), "{}", words("other.db"));
-    assert!(words("newer.db").contains("format 2, and this version reads up to format 1; use a newer faultline"));
-    assert!(words("empty").contains("nothing was recorded"), "{}", words("empty"));
-    assert!(words("absent").contains("no such file"), "{}", words("absent"));
-    assert!(words(".").contains("a folder or a device"), "{}", words("."));
+    assert!(
+        words("text").contains("not a recording of faultlined"),
+        "{}",
+        words("text")
+    );
+    assert!(
+        words("other.db").contains("another program's SQLite database"),
+        "{}",
+        words("other.db")
+    );
+    assert!(
+        words("newer.db")
+            .contains("format 2, and this version reads up to format 1; use a newer faultline")
+    );
+    assert!(
+        words("empty").contains("nothing was recorded"),
+        "{}",
+        words("empty")
+    );
+    assert!(
+        words("absent").contains("no such file"),
+        "{}",
+        words("absent")
+    );
+    assert!(
+        words(".").contains("a folder or a device"),
+        "{}",
+        words(".")
+    );
     for name in ["text", "other.db", "newer.db"] {
         let before = fs::read(path(name)).unwrap();
         assert!(Writer::append(&path(name), &Day::new(arm(1)).opening()).is_err());

@@ -25,13 +25,18 @@ fn the_ring_stops_growing_and_holds_its_last_minutes() {
         }
         if second % MINUTE == 0 {
             writer.checkpoint().unwrap();
-            let log = fs::metadata(folder.path().join("ring.db-wal")).unwrap().len();
+            let log = fs::metadata(folder.path().join("ring.db-wal"))
+                .unwrap()
+                .len();
             sizes.push((fs::metadata(&path).unwrap().len(), log));
         }
     }
     let (early, late) = sizes.split_at(8);
     let most = early.iter().map(|(size, _)| *size).max().unwrap();
-    assert!(late.iter().all(|(size, _)| *size <= most * 11 / 10), "{sizes:?}");
+    assert!(
+        late.iter().all(|(size, _)| *size <= most * 11 / 10),
+        "{sizes:?}"
+    );
     assert!(sizes.iter().all(|(_, log)| *log < 12 << 20), "{sizes:?}");
     let saved = folder.path().join("saved.db");
     backup_with(&path, &saved, &[("reason", "oom_kill")], |_, _| ()).unwrap();
@@ -48,14 +53,24 @@ fn the_ring_stops_growing_and_holds_its_last_minutes() {
     // Set at the first tick and never again: carried over every cut.
     assert_eq!(recording.problems().unwrap().len(), 1);
     assert_eq!(recording.problems().unwrap()[0].tick, first as i64);
-    assert!(recording.series().unwrap().iter().any(|row| row.metric.starts_with("faultline_source_problems")));
+    assert!(
+        recording
+            .series()
+            .unwrap()
+            .iter()
+            .any(|row| row.metric.starts_with("faultline_source_problems"))
+    );
     assert!(info.bytes <= most * 11 / 10, "{} bytes", info.bytes);
     // The ring goes on.
     write_one(&mut writer, 40 * MINUTE + 1);
 }
 
 fn write_one(writer: &mut Writer, second: u64) {
-    let tick = Tick { number: second, at: at(second), batches: Vec::new() };
+    let tick = Tick {
+        number: second,
+        at: at(second),
+        batches: Vec::new(),
+    };
     writer.tick(&tick).unwrap();
     writer.commit().unwrap();
 }
@@ -67,13 +82,22 @@ fn a_saved_copy_never_replaces_a_file() {
     let _writer = Writer::create(&ring, &Day::new(arm(1)).opening()).unwrap();
     let there = folder.path().join("there.db");
     fs::write(&there, "precious").unwrap();
-    assert!(matches!(backup(&ring, &there, |_, _| ()).unwrap_err(), Error::Exists { .. }));
+    assert!(matches!(
+        backup(&ring, &there, |_, _| ()).unwrap_err(),
+        Error::Exists { .. }
+    ));
     assert_eq!(fs::read_to_string(&there).unwrap(), "precious");
     // What a save that was killed left under its provisional name is in nobody's way.
     fs::write(folder.path().join("new.db.part"), "half").unwrap();
     backup(&ring, &folder.path().join("new.db"), |_, _| ()).unwrap();
     assert!(!folder.path().join("new.db.part").exists());
-    assert!(Recording::open(&folder.path().join("new.db")).unwrap().info().unwrap().finished);
+    assert!(
+        Recording::open(&folder.path().join("new.db"))
+            .unwrap()
+            .info()
+            .unwrap()
+            .finished
+    );
 }
 
 #[test]
@@ -82,10 +106,22 @@ fn a_copy_is_of_what_is_committed() {
     let ring = folder.path().join("ring.db");
     let mut writer = Writer::create(&ring, &Day::new(arm(1)).opening()).unwrap();
     write_one(&mut writer, 1);
-    writer.tick(&Tick { number: 2, at: at(2), batches: Vec::new() }).unwrap();
+    writer
+        .tick(&Tick {
+            number: 2,
+            at: at(2),
+            batches: Vec::new(),
+        })
+        .unwrap();
     backup(&ring, &folder.path().join("saved.db"), |_, _| ()).unwrap();
     writer.commit().unwrap();
-    let ticks = |name: &str| Recording::open(&folder.path().join(name)).unwrap().ticks().unwrap().len();
+    let ticks = |name: &str| {
+        Recording::open(&folder.path().join(name))
+            .unwrap()
+            .ticks()
+            .unwrap()
+            .len()
+    };
     assert_eq!((ticks("saved.db"), ticks("ring.db")), (1, 2));
 }
 
@@ -101,12 +137,22 @@ fn a_wall_clock_that_jumps_neither_empties_the_ring_nor_lets_it_grow() {
             150..280 => at(second).unix - Duration::from_secs(3600),
             _ => at(second).unix + Duration::from_secs(86_400),
         };
-        let mut tick = Tick { number: second, at: at(second), batches: Vec::new() };
+        let mut tick = Tick {
+            number: second,
+            at: at(second),
+            batches: Vec::new(),
+        };
         tick.at.unix = unix;
         writer.tick(&tick).unwrap();
         writer.commit().unwrap();
         writer.prune(unix - Duration::from_secs(60)).unwrap();
-        let numbers: Vec<u64> = Recording::open(&path).unwrap().ticks().unwrap().iter().map(|t| t.number).collect();
+        let numbers: Vec<u64> = Recording::open(&path)
+            .unwrap()
+            .ticks()
+            .unwrap()
+            .iter()
+            .map(|t| t.number)
+            .collect();
         let expected: Vec<u64> = (second.saturating_sub(60).max(1)..=second).collect();
         assert_eq!(numbers, expected);
     }
@@ -124,14 +170,29 @@ fn an_older_session_leaves_the_ring_tick_by_tick_and_then_wholly() {
     let mut writer = Writer::append(&path, &opening).unwrap();
     for second in 60..=200u64 {
         // A new daemon: its own uptime begins anew.
-        let mut tick = Tick { number: second - 59, at: at(second), batches: Vec::new() };
+        let mut tick = Tick {
+            number: second - 59,
+            at: at(second),
+            batches: Vec::new(),
+        };
         tick.at.uptime = Duration::from_secs(second - 59);
         writer.tick(&tick).unwrap();
-        writer.prune(at(second).unix - Duration::from_secs(30)).unwrap();
+        writer
+            .prune(at(second).unix - Duration::from_secs(30))
+            .unwrap();
         let recording = Recording::open(&path).unwrap();
         let ticks = recording.ticks().unwrap();
-        assert!(ticks.iter().all(|tick| tick.unix_ns >= (at(second - 31).unix.as_nanos() as i64)));
-        let sessions: Vec<i64> = recording.sessions().unwrap().iter().map(|session| session.id).collect();
+        assert!(
+            ticks
+                .iter()
+                .all(|tick| tick.unix_ns >= (at(second - 31).unix.as_nanos() as i64))
+        );
+        let sessions: Vec<i64> = recording
+            .sessions()
+            .unwrap()
+            .iter()
+            .map(|session| session.id)
+            .collect();
         let expected = if second <= 79 { vec![1, 2] } else { vec![2] };
         assert_eq!(sessions, expected, "at {second}");
         assert_eq!(recording.processes().unwrap().len(), expected.len() - 1);
@@ -145,19 +206,52 @@ fn names_that_nothing_refers_to_leave_the_ring() {
     let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
     for second in 1..=300u64 {
         let name: Arc<str> = format!("pool{}", second / 20).into();
-        let reading = Reading::counter(&pools::PAGE_FAULTS, [name.into(), "major".into()], second / 40);
+        let reading = Reading::counter(
+            &pools::PAGE_FAULTS,
+            [name.into(), "major".into()],
+            second / 40,
+        );
         let problems = vec![Problem::new(Status::Gone, second / 50)];
-        let batch = Batch { readings: vec![reading], problems, ..Batch::empty(Source::Threads, at(second)) };
-        writer.tick(&Tick { number: second, at: at(second), batches: vec![Arc::new(batch)] }).unwrap();
+        let batch = Batch {
+            readings: vec![reading],
+            problems,
+            ..Batch::empty(Source::Threads, at(second))
+        };
+        writer
+            .tick(&Tick {
+                number: second,
+                at: at(second),
+                batches: vec![Arc::new(batch)],
+            })
+            .unwrap();
         writer.commit().unwrap();
-        writer.prune(at(second).unix.saturating_sub(Duration::from_secs(60))).unwrap();
+        writer
+            .prune(at(second).unix.saturating_sub(Duration::from_secs(60)))
+            .unwrap();
     }
     let recording = Recording::open(&path).unwrap();
-    let mut pools: Vec<_> = recording.pools().unwrap().iter().map(|row| row.pool.to_string()).collect();
+    let mut pools: Vec<_> = recording
+        .pools()
+        .unwrap()
+        .iter()
+        .map(|row| row.pool.to_string())
+        .collect();
     pools.dedup();
     assert!(pools.len() < 12, "{pools:?}");
-    let names = recording.tables().unwrap().into_iter().find(|table| table.name == "pool").unwrap().rows;
+    let names = recording
+        .tables()
+        .unwrap()
+        .into_iter()
+        .find(|table| table.name == "pool")
+        .unwrap()
+        .rows;
     assert!(names <= 5, "{names} names");
     assert!(recording.problems().unwrap().len() <= 3);
-    assert!(recording.columns(Table::Process, &["threads"]).unwrap().ticks.is_empty());
+    assert!(
+        recording
+            .columns(Table::Process, &["threads"])
+            .unwrap()
+            .ticks
+            .is_empty()
+    );
 }

@@ -2,35 +2,69 @@
 
 use crate::made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all};
 use faultline_catalog::metrics::{cgroup, daemon, pools, process, validator};
-use faultline_catalog::{Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value};
+use faultline_catalog::{
+    Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value,
+};
 use faultline_recording::{
-    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewSession, Opening, Point, Recording, Table, Writer,
+    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewSession, Opening, Point,
+    Recording, Table, Writer,
 };
 use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) fn opening(labels: &[(&str, &str)]) -> Opening {
-    let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let labels = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+        .collect();
     let manifest = serde_json::json!({"host": "h"});
     let interval = Duration::from_secs(1);
-    Opening { labels, session: NewSession { started: at(0), interval, version: "0.1.0".into(), manifest } }
+    Opening {
+        labels,
+        session: NewSession {
+            started: at(0),
+            interval,
+            version: "0.1.0".into(),
+            manifest,
+        },
+    }
 }
 
 fn process(pid: u32) -> NewProcess {
-    NewProcess { pid, started_unix: None, seen: at(0), manifest: serde_json::json!({"exe": "agave-validator"}) }
+    NewProcess {
+        pid,
+        started_unix: None,
+        seen: at(0),
+        manifest: serde_json::json!({"exe": "agave-validator"}),
+    }
 }
 
 fn batch(source: Source, seconds: u64, readings: Vec<Reading>) -> Arc<Batch> {
     let took = Duration::from_micros(1);
-    Arc::new(Batch { source, at: at(seconds), took, readings, problems: Vec::new(), up: true })
+    Arc::new(Batch {
+        source,
+        at: at(seconds),
+        took,
+        readings,
+        problems: Vec::new(),
+        up: true,
+    })
 }
 
 fn tick(number: u64, batches: Vec<Arc<Batch>>) -> Tick {
-    Tick { number, at: at(number), batches }
+    Tick {
+        number,
+        at: at(number),
+        batches,
+    }
 }
 
 fn pool(name: &'static str, major: u64) -> Reading {
-    Reading::counter(&pools::PAGE_FAULTS, [Text::Fixed(name), "major".into()], major)
+    Reading::counter(
+        &pools::PAGE_FAULTS,
+        [Text::Fixed(name), "major".into()],
+        major,
+    )
 }
 
 #[test]
@@ -44,9 +78,18 @@ fn every_value_of_a_run_is_read_as_it_was_written() {
     let info = recording.info().unwrap();
     assert!(info.finished && info.log_bytes == 0 && info.format == 1);
     assert_eq!(info.labels, [("arm".to_owned(), "512".to_owned())]);
-    assert_eq!((info.first_tick.unwrap().number, info.last_tick.unwrap().number), (1, 120));
+    assert_eq!(
+        (
+            info.first_tick.unwrap().number,
+            info.last_tick.unwrap().number
+        ),
+        (1, 120)
+    );
     assert_eq!(info.sessions[0].manifest["kernel"], "6.8.0-45-generic");
-    assert_eq!((info.processes[0].pid, info.processes[0].session), (4242, 1));
+    assert_eq!(
+        (info.processes[0].pid, info.processes[0].session),
+        (4242, 1)
+    );
 }
 
 #[test]
@@ -54,11 +97,18 @@ fn a_finished_recording_is_one_file_in_delete_mode() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     finished(&path, arm(30));
-    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(names, ["run.db"]);
     let raw = rusqlite::Connection::open(&path).unwrap();
-    let mode: String = raw.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
-    let check: String = raw.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    let mode: String = raw
+        .query_row("PRAGMA journal_mode", [], |row| row.get(0))
+        .unwrap();
+    let check: String = raw
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .unwrap();
     assert_eq!((mode.as_str(), check.as_str()), ("delete", "ok"));
 }
 
@@ -67,18 +117,34 @@ fn what_a_source_repeats_is_not_recorded_again() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
-    let old = batch(Source::Process, 1, vec![Reading::whole(&process::VIRTUAL, [], 7)]);
+    let old = batch(
+        Source::Process,
+        1,
+        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+    );
     writer.tick(&tick(1, vec![Arc::clone(&old)])).unwrap();
     writer.tick(&tick(2, vec![old])).unwrap();
-    let anew = batch(Source::Process, 3, vec![Reading::whole(&process::VIRTUAL, [], 7)]);
+    let anew = batch(
+        Source::Process,
+        3,
+        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+    );
     writer.tick(&tick(3, vec![anew])).unwrap();
-    let never = Arc::new(Batch::empty(Source::Cgroup, faultline_catalog::Stamp::default()));
+    let never = Arc::new(Batch::empty(
+        Source::Cgroup,
+        faultline_catalog::Stamp::default(),
+    ));
     writer.tick(&tick(4, vec![never])).unwrap();
     writer.finish(at(5)).unwrap();
     let recording = Recording::open(&path).unwrap();
-    let columns = recording.columns(Table::Process, &["virtual_bytes", "threads"]).unwrap();
+    let columns = recording
+        .columns(Table::Process, &["virtual_bytes", "threads"])
+        .unwrap();
     assert_eq!(columns.ticks, [1, 3]);
-    assert_eq!(columns.values, [vec![Some(7.0), Some(7.0)], vec![None, None]]);
+    assert_eq!(
+        columns.values,
+        [vec![Some(7.0), Some(7.0)], vec![None, None]]
+    );
     assert_eq!(recording.ticks().unwrap().len(), 4);
 }
 
@@ -89,17 +155,32 @@ fn a_pool_is_written_when_it_changes_and_when_it_is_gone() {
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     writer.process(&process(1)).unwrap();
     let threads = |second, readings| tick(second, vec![batch(Source::Threads, second, readings)]);
-    writer.tick(&threads(1, vec![pool("a", 1), pool("b", 1)])).unwrap();
-    writer.tick(&threads(2, vec![pool("a", 1), pool("b", 2)])).unwrap();
+    writer
+        .tick(&threads(1, vec![pool("a", 1), pool("b", 1)]))
+        .unwrap();
+    writer
+        .tick(&threads(2, vec![pool("a", 1), pool("b", 2)]))
+        .unwrap();
     writer.tick(&threads(3, vec![pool("b", 2)])).unwrap();
-    writer.tick(&threads(4, vec![pool("a", 1), pool("b", 2)])).unwrap();
+    writer
+        .tick(&threads(4, vec![pool("a", 1), pool("b", 2)]))
+        .unwrap();
     writer.process(&process(2)).unwrap();
     writer.tick(&threads(5, vec![pool("b", 2)])).unwrap();
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().pools().unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| (row.tick, &*row.pool, row.major_faults)).collect();
-    let expected =
-        [(1, "a", Some(1)), (1, "b", Some(1)), (2, "b", Some(2)), (3, "a", None), (4, "a", Some(1)), (5, "b", Some(2))];
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| (row.tick, &*row.pool, row.major_faults))
+        .collect();
+    let expected = [
+        (1, "a", Some(1)),
+        (1, "b", Some(1)),
+        (2, "b", Some(2)),
+        (3, "a", None),
+        (4, "a", Some(1)),
+        (5, "b", Some(2)),
+    ];
     assert_eq!(rows, expected);
 }
 
@@ -113,26 +194,50 @@ fn what_has_no_column_is_kept_as_a_series() {
     let sum = Reading::counter(&validator::DATAPOINT_SUM, ["a \"b\"".into(), "c".into()], 3);
     let readings = vec![
         sum.with_tags(vec![("id".into(), "2".into())]),
-        Reading::new(&validator::CACHE_PRUNE, [], Value::Histogram(Arc::new(times))),
+        Reading::new(
+            &validator::CACHE_PRUNE,
+            [],
+            Value::Histogram(Arc::new(times)),
+        ),
         Reading::counter(&process::RESTARTS, ["oom_kill".into()], 1),
         Reading::whole(&cgroup::STAT, ["not foreseen".into()], 4096),
         Reading::real(&validator::DATAPOINT, ["x".into(), "y".into()], f64::NAN),
         Reading::counter(&daemon::TICKS, [], 1),
     ];
-    writer.tick(&tick(1, vec![batch(Source::Datapoints, 1, readings)])).unwrap();
+    writer
+        .tick(&tick(1, vec![batch(Source::Datapoints, 1, readings)]))
+        .unwrap();
     writer.finish(at(2)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let rows = recording.series().unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| (&*row.metric, &*row.labels, row.value)).collect();
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| (&*row.metric, &*row.labels, row.value))
+        .collect();
     let expected = [
-        ("agave_cgroup_memory_stat_bytes", r#"{"type":"not foreseen"}"#, Some(4096.0)),
-        ("agave_datapoint_sum_total", r#"{"name":"a \"b\"","field":"c","id":"2"}"#, Some(3.0)),
-        ("agave_process_restarts_total", r#"{"reason":"oom_kill"}"#, Some(1.0)),
+        (
+            "agave_cgroup_memory_stat_bytes",
+            r#"{"type":"not foreseen"}"#,
+            Some(4096.0),
+        ),
+        (
+            "agave_datapoint_sum_total",
+            r#"{"name":"a \"b\"","field":"c","id":"2"}"#,
+            Some(3.0),
+        ),
+        (
+            "agave_process_restarts_total",
+            r#"{"reason":"oom_kill"}"#,
+            Some(1.0),
+        ),
         ("agave_program_cache_prune_seconds_count", "{}", Some(1.0)),
         ("agave_program_cache_prune_seconds_sum", "{}", Some(0.5)),
     ];
     assert_eq!(rows, expected);
-    assert_eq!(recording.columns(Table::Daemon, &["ticks"]).unwrap().values, [[Some(1.0)]]);
+    assert_eq!(
+        recording.columns(Table::Daemon, &["ticks"]).unwrap().values,
+        [[Some(1.0)]]
+    );
 }
 
 #[test]
@@ -140,12 +245,24 @@ fn devices_negative_numbers_and_the_largest_ones_survive() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
-    let io =
-        |direction: &'static str, bytes| Reading::counter(&cgroup::IO_BYTES, ["vda".into(), direction.into()], bytes);
-    let readings =
-        vec![Reading::real(&process::OOM_SCORE_ADJ, [], -500.0), Reading::whole(&process::SWAP, [], u64::MAX)];
-    let of_cgroup = batch(Source::Cgroup, 1, vec![io("read", 5), io("write", u64::MAX)]);
-    writer.tick(&tick(1, vec![batch(Source::Process, 1, readings), of_cgroup])).unwrap();
+    let io = |direction: &'static str, bytes| {
+        Reading::counter(&cgroup::IO_BYTES, ["vda".into(), direction.into()], bytes)
+    };
+    let readings = vec![
+        Reading::real(&process::OOM_SCORE_ADJ, [], -500.0),
+        Reading::whole(&process::SWAP, [], u64::MAX),
+    ];
+    let of_cgroup = batch(
+        Source::Cgroup,
+        1,
+        vec![io("read", 5), io("write", u64::MAX)],
+    );
+    writer
+        .tick(&tick(
+            1,
+            vec![batch(Source::Process, 1, readings), of_cgroup],
+        ))
+        .unwrap();
     let point = CostTrackerPoint {
         time_unix_ns: -1,
         received: Duration::from_secs(9),
@@ -157,12 +274,23 @@ fn devices_negative_numbers_and_the_largest_ones_survive() {
     writer.point(&Point::CostTracker(point.clone())).unwrap();
     writer.finish(at(2)).unwrap();
     let recording = Recording::open(&path).unwrap();
-    let columns = recording.columns(Table::Process, &["oom_score_adj", "swap_bytes"]).unwrap();
+    let columns = recording
+        .columns(Table::Process, &["oom_score_adj", "swap_bytes"])
+        .unwrap();
     assert_eq!(columns.values, [[Some(-500.0)], [Some(u64::MAX as f64)]]);
     let devices = recording.devices().unwrap();
-    assert_eq!((devices[0].read_bytes, devices[0].write_bytes), (Some(5), Some(u64::MAX)));
+    assert_eq!(
+        (devices[0].read_bytes, devices[0].write_bytes),
+        (Some(5), Some(u64::MAX))
+    );
     // No count is that large: what SQLite cannot keep exactly is left out of a point.
-    assert_eq!(recording.cost_tracker_points().unwrap(), [CostTrackerPoint { bank_slot: None, ..point }]);
+    assert_eq!(
+        recording.cost_tracker_points().unwrap(),
+        [CostTrackerPoint {
+            bank_slot: None,
+            ..point
+        }]
+    );
 }
 
 #[test]
@@ -171,19 +299,38 @@ fn problems_are_written_when_they_change_and_when_they_are_over() {
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     let with = |second, problems: &[&str]| {
-        let problems = problems.iter().map(|what| Problem::new(Status::Forbidden, what)).collect();
-        let batch = Batch { problems, ..Batch::empty(Source::Process, at(second)) };
+        let problems = problems
+            .iter()
+            .map(|what| Problem::new(Status::Forbidden, what))
+            .collect();
+        let batch = Batch {
+            problems,
+            ..Batch::empty(Source::Process, at(second))
+        };
         tick(second, vec![Arc::new(batch)])
     };
-    for (second, problems) in [(1, &["io"][..]), (2, &["io"]), (3, &["io", "fd"]), (4, &[]), (5, &[])] {
+    for (second, problems) in [
+        (1, &["io"][..]),
+        (2, &["io"]),
+        (3, &["io", "fd"]),
+        (4, &[]),
+        (5, &[]),
+    ] {
         writer.tick(&with(second, problems)).unwrap();
     }
     writer.finish(at(6)).unwrap();
     let rows = Recording::open(&path).unwrap().problems().unwrap();
-    let rows: Vec<_> = rows.iter().map(|row| (row.tick, row.status.as_deref(), row.what.as_deref())).collect();
+    let rows: Vec<_> = rows
+        .iter()
+        .map(|row| (row.tick, row.status.as_deref(), row.what.as_deref()))
+        .collect();
     let forbidden = Some("forbidden");
-    let expected =
-        [(1, forbidden, Some("io")), (3, forbidden, Some("io")), (3, forbidden, Some("fd")), (4, None, None)];
+    let expected = [
+        (1, forbidden, Some("io")),
+        (3, forbidden, Some("io")),
+        (3, forbidden, Some("fd")),
+        (4, None, None),
+    ];
     assert_eq!(rows, expected);
 }
 
@@ -194,9 +341,14 @@ fn a_problem_in_one_of_two_batches_of_a_source_is_written_once() {
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     for second in 1..10 {
         let problems = vec![Problem::new(Status::Absent, "descriptors are not counted")];
-        let of_itself = Batch { problems, ..Batch::empty(Source::Daemon, at(second)) };
+        let of_itself = Batch {
+            problems,
+            ..Batch::empty(Source::Daemon, at(second))
+        };
         let book = Batch::empty(Source::Daemon, at(second));
-        writer.tick(&tick(second, vec![Arc::new(of_itself), Arc::new(book)])).unwrap();
+        writer
+            .tick(&tick(second, vec![Arc::new(of_itself), Arc::new(book)]))
+            .unwrap();
     }
     writer.finish(at(10)).unwrap();
     assert_eq!(Recording::open(&path).unwrap().problems().unwrap().len(), 1);
@@ -218,23 +370,48 @@ fn a_restart_of_the_daemon_appends_a_session() {
     let ticks = recording.ticks().unwrap();
     let sessions: Vec<_> = ticks.iter().map(|tick| tick.session).collect();
     assert_eq!(sessions, [[1; 20].as_slice(), &[2; 10]].concat());
-    assert_eq!(ticks.iter().map(|tick| tick.id).collect::<Vec<_>>(), (1..=30).collect::<Vec<_>>());
-    let ended: Vec<_> = recording.sessions().unwrap().iter().map(|session| session.ended).collect();
+    assert_eq!(
+        ticks.iter().map(|tick| tick.id).collect::<Vec<_>>(),
+        (1..=30).collect::<Vec<_>>()
+    );
+    let ended: Vec<_> = recording
+        .sessions()
+        .unwrap()
+        .iter()
+        .map(|session| session.ended)
+        .collect();
     assert_eq!(ended, [None, Some(at(99).unix)]);
     // Nothing carries over: the second session begins with every pool.
-    assert_eq!(recording.pools().unwrap().iter().filter(|row| row.tick == 21).count(), 70);
+    assert_eq!(
+        recording
+            .pools()
+            .unwrap()
+            .iter()
+            .filter(|row| row.tick == 21)
+            .count(),
+        70
+    );
 }
 
 #[test]
 fn a_recording_of_another_run_is_not_appended_to() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
-    Writer::create(&path, &opening(&[("arm", "512"), ("run", "1")])).unwrap().finish(at(1)).unwrap();
+    Writer::create(&path, &opening(&[("arm", "512"), ("run", "1")]))
+        .unwrap()
+        .finish(at(1))
+        .unwrap();
     let error = Writer::append(&path, &opening(&[("arm", "1024")])).unwrap_err();
     assert!(matches!(&error, Error::OtherLabels { .. }));
     let text = error.to_string();
-    assert!(text.contains("arm=512, run=1") && text.contains("arm=1024"), "{text}");
-    assert!(matches!(Writer::create(&path, &opening(&[])).unwrap_err(), Error::Exists { .. }));
+    assert!(
+        text.contains("arm=512, run=1") && text.contains("arm=1024"),
+        "{text}"
+    );
+    assert!(matches!(
+        Writer::create(&path, &opening(&[])).unwrap_err(),
+        Error::Exists { .. }
+    ));
     assert_eq!(Recording::open(&path).unwrap().sessions().unwrap().len(), 1);
 }
 
@@ -243,9 +420,15 @@ fn two_writers_do_not_share_a_recording() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let writer = Writer::create(&path, &opening(&[])).unwrap();
-    assert!(matches!(Writer::append(&path, &opening(&[])).unwrap_err(), Error::InUse { .. }));
+    assert!(matches!(
+        Writer::append(&path, &opening(&[])).unwrap_err(),
+        Error::InUse { .. }
+    ));
     drop(writer);
-    Writer::append(&path, &opening(&[])).unwrap().finish(at(1)).unwrap();
+    Writer::append(&path, &opening(&[]))
+        .unwrap()
+        .finish(at(1))
+        .unwrap();
 }
 
 #[test]
@@ -270,7 +453,9 @@ fn a_rollback_loses_what_was_not_committed_and_nothing_else() {
     assert_eq!(recording.ticks().unwrap().len(), 40);
     let info = recording.info().unwrap();
     assert_eq!(info.processes.len(), 1);
-    let columns = recording.columns(Table::Process, &["major_faults"]).unwrap();
+    let columns = recording
+        .columns(Table::Process, &["major_faults"])
+        .unwrap();
     assert!(columns.values[0].iter().all(Option::is_some));
 }
 
@@ -280,7 +465,9 @@ fn after_a_rollback_a_pool_that_vanished_meanwhile_is_told_to_be_gone() {
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     let threads = |second, readings| tick(second, vec![batch(Source::Threads, second, readings)]);
-    writer.tick(&threads(1, vec![pool("a", 1), pool("b", 1)])).unwrap();
+    writer
+        .tick(&threads(1, vec![pool("a", 1), pool("b", 1)]))
+        .unwrap();
     writer.commit().unwrap();
     writer.tick(&threads(2, vec![pool("b", 1)])).unwrap();
     writer.rollback();
@@ -296,19 +483,41 @@ fn more_that_becomes_known_of_a_process_replaces_its_manifest() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
-    writer.describe_process(&serde_json::json!({"of": "nobody"})).unwrap();
+    writer
+        .describe_process(&serde_json::json!({"of": "nobody"}))
+        .unwrap();
     writer.process(&process(5)).unwrap();
-    writer.describe_process(&serde_json::json!({"version": "2.1.14"})).unwrap();
+    writer
+        .describe_process(&serde_json::json!({"version": "2.1.14"}))
+        .unwrap();
     writer.no_process();
     writer.tick(&tick(1, Vec::new())).unwrap();
-    writer.event(&Event { at: at(1), kind: EventKind::Mark, detail: r#"{"text":"hi"}"#.into() }).unwrap();
-    writer.event(&Event { at: at(1), kind: EventKind::Gap, detail: "no JSON".into() }).unwrap();
+    writer
+        .event(&Event {
+            at: at(1),
+            kind: EventKind::Mark,
+            detail: r#"{"text":"hi"}"#.into(),
+        })
+        .unwrap();
+    writer
+        .event(&Event {
+            at: at(1),
+            kind: EventKind::Gap,
+            detail: "no JSON".into(),
+        })
+        .unwrap();
     writer.finish(at(2)).unwrap();
     let recording = Recording::open(&path).unwrap();
-    assert_eq!(recording.processes().unwrap()[0].manifest["version"], "2.1.14");
+    assert_eq!(
+        recording.processes().unwrap()[0].manifest["version"],
+        "2.1.14"
+    );
     assert_eq!(recording.ticks().unwrap()[0].process, None);
     let events = recording.events().unwrap();
-    assert_eq!((events[0].kind, events[0].process, &events[0].detail["text"]), (EventKind::Mark, None, &"hi".into()));
+    assert_eq!(
+        (events[0].kind, events[0].process, &events[0].detail["text"]),
+        (EventKind::Mark, None, &"hi".into())
+    );
     assert_eq!(events[1].detail, serde_json::Value::from("no JSON"));
 }
 
@@ -328,7 +537,11 @@ fn any_table_can_be_read_in_pieces_without_knowing_it() {
             })
             .unwrap();
         assert_eq!(sizes.iter().sum::<u64>(), table.rows, "{}", table.name);
-        assert!(sizes.iter().rev().skip(1).all(|size| *size == 10), "{}", table.name);
+        assert!(
+            sizes.iter().rev().skip(1).all(|size| *size == 10),
+            "{}",
+            table.name
+        );
     }
     let mut phases = Vec::new();
     let take = |rows: &[Vec<Cell>]| {
@@ -337,8 +550,12 @@ fn any_table_can_be_read_in_pieces_without_knowing_it() {
     };
     recording.rows("tick", 7, take).unwrap();
     assert_eq!(phases.last(), Some(&Cell::Text("at_tip".into())));
-    let unknown = recording.rows("nothing", 1, |_| Ok::<(), Error>(())).unwrap_err();
+    let unknown = recording
+        .rows("nothing", 1, |_| Ok::<(), Error>(()))
+        .unwrap_err();
     assert!(matches!(unknown, Error::NoSuchColumn { .. }));
-    let unknown = recording.columns(Table::Host, &["oom_kills", "nothing"]).unwrap_err();
+    let unknown = recording
+        .columns(Table::Host, &["oom_kills", "nothing"])
+        .unwrap_err();
     assert!(unknown.to_string().contains("host_sample.nothing"));
 }

@@ -27,13 +27,22 @@ fn assert_saved(original: &BTreeMap<&'static str, Vec<String>>, saved: &Path, to
     for (table, found) in rows(saved) {
         let mut left = original[table].iter();
         for row in &found {
-            let same = |other: &&String| *other == row || (table == "session" && other.starts_with("[Integer(1)"));
-            assert!(left.any(|other| same(&other)), "{table} has {row}, which was never written");
+            let same = |other: &&String| {
+                *other == row || (table == "session" && other.starts_with("[Integer(1)"))
+            };
+            assert!(
+                left.any(|other| same(&other)),
+                "{table} has {row}, which was never written"
+            );
         }
         let told = told.tables.iter().find(|of| of.name == table).unwrap();
         assert_eq!(told.kept, found.len() as u64, "{table}");
         if table != "label" {
-            assert_eq!(told.lost.unwrap_or_default() + told.kept, original[table].len() as u64, "{table}");
+            assert_eq!(
+                told.lost.unwrap_or_default() + told.kept,
+                original[table].len() as u64,
+                "{table}"
+            );
         }
     }
     let info = Recording::open(saved).unwrap().info().unwrap();
@@ -50,14 +59,29 @@ fn of_a_truncated_recording_everything_before_the_cut_is_saved() {
     for (share, at_least) in [(0.25, 100), (0.5, 300), (0.9, 700), (0.999, 850)] {
         let cut = (whole.len() as f64 * share) as usize;
         fs::write(path("damaged.db"), &whole[..cut]).unwrap();
-        assert!(matches!(Recording::open(&path("damaged.db")).unwrap_err(), Error::Truncated { .. }));
+        assert!(matches!(
+            Recording::open(&path("damaged.db")).unwrap_err(),
+            Error::Truncated { .. }
+        ));
         let saved = path(&format!("saved-{share}.db"));
         let told = salvage(&path("damaged.db"), &saved).unwrap();
         assert_saved(&original, &saved, &told);
-        let kept = told.tables.iter().find(|of| of.name == "tick").unwrap().kept;
+        let kept = told
+            .tables
+            .iter()
+            .find(|of| of.name == "tick")
+            .unwrap()
+            .kept;
         let lost: u64 = told.tables.iter().filter_map(|table| table.lost).sum();
-        assert!(kept >= at_least && lost > 0, "{share}: {kept} ticks kept, {lost} rows lost");
-        assert_eq!(fs::read(path("damaged.db")).unwrap().len(), cut, "the damaged one is left as it was");
+        assert!(
+            kept >= at_least && lost > 0,
+            "{share}: {kept} ticks kept, {lost} rows lost"
+        );
+        assert_eq!(
+            fs::read(path("damaged.db")).unwrap().len(),
+            cut,
+            "the damaged one is left as it was"
+        );
     }
     let names = fs::read_dir(folder.path()).unwrap();
     assert_eq!(names.count(), 6, "something was left behind");
@@ -94,10 +118,18 @@ fn around_damaged_pages_everything_else_is_saved() {
 #[test]
 fn of_a_whole_recording_nothing_is_lost() {
     let folder = crate::made_up::folder();
-    let (path, saved) = (folder.path().join("damaged.db"), folder.path().join("saved.db"));
+    let (path, saved) = (
+        folder.path().join("damaged.db"),
+        folder.path().join("saved.db"),
+    );
     finished(&path, arm(60));
     let told = salvage(&path, &saved).unwrap();
-    assert!(told.tables.iter().all(|table| table.lost.is_none_or(|lost| lost == 0)), "{told:?}");
+    assert!(
+        told.tables
+            .iter()
+            .all(|table| table.lost.is_none_or(|lost| lost == 0)),
+        "{told:?}"
+    );
     assert_saved(&rows(&path), &saved, &told);
     assert!(rows(&path) == rows(&saved));
 }
@@ -112,13 +144,33 @@ fn what_is_no_recording_is_not_salvaged() {
     let whole = fs::read(path("whole.db")).unwrap();
     fs::write(path("hardly"), &whole[..4096]).unwrap();
     fs::write(path("shorter"), &whole[..50]).unwrap();
-    let words = |name: &str| salvage(&path(name), &path("saved.db")).unwrap_err().to_string();
-    assert!(words("text").contains("not a recording"), "{}", words("text"));
-    assert!(words("empty").contains("nothing was recorded"), "{}", words("empty"));
+    let words = |name: &str| {
+        salvage(&path(name), &path("saved.db"))
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(
+        words("text").contains("not a recording"),
+        "{}",
+        words("text")
+    );
+    assert!(
+        words("empty").contains("nothing was recorded"),
+        "{}",
+        words("empty")
+    );
     for name in ["hardly", "shorter"] {
-        assert!(words(name).contains("nothing can be saved: the beginning of the file is missing"), "{}", words(name));
+        assert!(
+            words(name).contains("nothing can be saved: the beginning of the file is missing"),
+            "{}",
+            words(name)
+        );
         assert!(!words(name).contains("--salvage"), "it is running already");
     }
-    assert!(words("absent").contains("no such file"), "{}", words("absent"));
+    assert!(
+        words("absent").contains("no such file"),
+        "{}",
+        words("absent")
+    );
     assert!(!path("saved.db").exists() && !path("saved.db.part").exists());
 }

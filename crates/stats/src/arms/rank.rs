@@ -32,8 +32,16 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
     let own: f64 = ranks.iter().take(m).sum();
     let least = (m * (m + 1)) as f64 / 2.0;
     let exact = n + m <= EXACT;
-    let p = if exact { exact_p(&ranks, m, own) } else { normal_p(&ranks, m, own) };
-    Some(MannWhitney { u: own - least, p, exact })
+    let p = if exact {
+        exact_p(&ranks, m, own)
+    } else {
+        normal_p(&ranks, m, own)
+    };
+    Some(MannWhitney {
+        u: own - least,
+        p,
+        exact,
+    })
 }
 
 /// Over all ways to deal `m` of the ranks to an arm: twice the share with a rank sum as far out as `own`. Ranks are multiples
@@ -63,7 +71,10 @@ fn normal_p(ranks: &[f64], m: usize, own: f64) -> f64 {
     let (m, n) = (m as f64, size - m as f64);
     let mut sorted = ranks.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let ties: f64 = sorted.chunk_by(|a, b| a == b).map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64).sum();
+    let ties: f64 = sorted
+        .chunk_by(|a, b| a == b)
+        .map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64)
+        .sum();
     let variance = m * n / 12.0 * ((size + 1.0) - ties / (size * (size - 1.0)));
     let distance = ((own - m * (size + 1.0) / 2.0).abs() - 0.5).max(0.0);
     if variance <= 0.0 {
@@ -85,7 +96,10 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
             0.0
         }
     };
-    let sum: f64 = reference.iter().flat_map(|a| other.iter().map(move |b| score(a, b))).sum();
+    let sum: f64 = reference
+        .iter()
+        .flat_map(|a| other.iter().map(move |b| score(a, b)))
+        .sum();
     (pairs > 0).then(|| sum / pairs as f64)
 }
 
@@ -93,12 +107,23 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 /// with the interval that inverts the rank test without ties (Hodges and Lehmann 1963). Its level is the smallest possible one
 /// not below `level`, or that of all differences where even this is less. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
-    let mut differences: Vec<f64> = reference.iter().flat_map(|a| other.iter().map(move |b| b - a)).collect();
+    let mut differences: Vec<f64> = reference
+        .iter()
+        .flat_map(|a| other.iter().map(move |b| b - a))
+        .collect();
     differences.sort_unstable_by(f64::total_cmp);
     let value = quantile_sorted(&differences, 0.5)?;
     let (skip, level) = outside(reference.len(), other.len(), 1.0 - level);
-    let (low, high) = (*differences.get(skip)?, *differences.get(differences.len() - 1 - skip)?);
-    Some(Interval { value, low, high, level })
+    let (low, high) = (
+        *differences.get(skip)?,
+        *differences.get(differences.len() - 1 - skip)?,
+    );
+    Some(Interval {
+        value,
+        low,
+        high,
+        level,
+    })
 }
 
 /// How many of the sorted differences to leave out at each end so that at most `alpha` is outside, and the level that leaves.
@@ -107,13 +132,21 @@ fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     if n + m > EXACT {
         let (n, m) = (n as f64, m as f64);
         let reach = normal_quantile(1.0 - alpha / 2.0) * (n * m * (n + m + 1.0) / 12.0).sqrt();
-        return ((n * m / 2.0 - reach - 0.5).max(0.0).floor() as usize, 1.0 - alpha);
+        return (
+            (n * m / 2.0 - reach - 0.5).max(0.0).floor() as usize,
+            1.0 - alpha,
+        );
     }
     let ways = ways_of_u(n, m);
     let all: f64 = ways.iter().sum();
     let mut tail = ways.first().copied().unwrap_or(0.0) / all;
     let mut best = below(0, tail);
-    for (u, count) in ways.iter().enumerate().skip(1).take((n * m / 2).saturating_sub(1)) {
+    for (u, count) in ways
+        .iter()
+        .enumerate()
+        .skip(1)
+        .take((n * m / 2).saturating_sub(1))
+    {
         tail += count / all;
         if tail > alpha / 2.0 {
             break;

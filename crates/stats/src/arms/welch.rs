@@ -26,11 +26,16 @@ struct Contrast {
 impl Contrast {
     /// `None` with fewer than two runs in an arm, or if no run differs from another of its arm.
     fn of(reference: &[f64], other: &[f64], factor: f64) -> Option<Contrast> {
-        let ((mean_a, va), (mean_b, vb)) = (mean_and_variance(reference)?, mean_and_variance(other)?);
+        let ((mean_a, va), (mean_b, vb)) =
+            (mean_and_variance(reference)?, mean_and_variance(other)?);
         let (na, nb) = (reference.len() as f64, other.len() as f64);
         let (a, b) = (factor * factor * va / na, vb / nb);
         let freedom = (a + b).powi(2) / (a * a / (na - 1.0) + b * b / (nb - 1.0));
-        let contrast = Contrast { value: mean_b - factor * mean_a, error: (a + b).sqrt(), freedom };
+        let contrast = Contrast {
+            value: mean_b - factor * mean_a,
+            error: (a + b).sqrt(),
+            freedom,
+        };
         (contrast.error > 0.0 && freedom.is_finite()).then_some(contrast)
     }
 }
@@ -41,7 +46,11 @@ pub fn welch_test(reference: &[f64], other: &[f64]) -> Option<Welch> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.error;
     let p = (2.0 * t_above(t.abs(), contrast.freedom)?).min(1.0);
-    Some(Welch { t, freedom: contrast.freedom, p })
+    Some(Welch {
+        t,
+        freedom: contrast.freedom,
+        p,
+    })
 }
 
 /// Mean of the other minus mean of the reference with Welch's interval. `None` as for [`welch_test`].
@@ -49,7 +58,12 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
     let contrast = Contrast::of(reference, other, 1.0)?;
     let reach = t_quantile(f64::midpoint(1.0, level), contrast.freedom)? * contrast.error;
     let value = contrast.value;
-    Some(Interval { value, low: value - reach, high: value + reach, level })
+    Some(Interval {
+        value,
+        low: value - reach,
+        high: value + reach,
+        level,
+    })
 }
 
 /// Mean of the other over mean of the reference, with the interval of Fieller (1954) and Satterthwaite's degrees of freedom at
@@ -62,7 +76,9 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         return None;
     }
     let value = b / a;
-    let freedom = Contrast::of(reference, other, value).or_else(|| Contrast::of(reference, other, 1.0))?.freedom;
+    let freedom = Contrast::of(reference, other, value)
+        .or_else(|| Contrast::of(reference, other, 1.0))?
+        .freedom;
     let t = t_quantile(f64::midpoint(1.0, level), freedom)?;
     let (va, vb) = (va / reference.len() as f64, vb / other.len() as f64);
     let blur = t * t * va / (a * a);
@@ -70,15 +86,28 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         return None;
     }
     let reach = t / a * (vb + value * value * va - blur * vb).sqrt();
-    let (low, high) = ((value - reach) / (1.0 - blur), (value + reach) / (1.0 - blur));
+    let (low, high) = (
+        (value - reach) / (1.0 - blur),
+        (value + reach) / (1.0 - blur),
+    );
     let amounts = reference.iter().chain(other).all(|run| *run >= 0.0);
     if low >= 0.0 || b <= 0.0 || !amounts {
-        return Some(Interval { value, low, high, level });
+        return Some(Interval {
+            value,
+            low,
+            high,
+            level,
+        });
     }
     // (b - r a)^2 = t^2 (r/value vb + r^2 va), solved for r: both solutions are positive.
     let half = value + t * t * vb / (2.0 * a * b);
     let root = (half * half - (1.0 - blur) * value * value).sqrt();
-    Some(Interval { value, low: value * value / (half + root), high: (half + root) / (1.0 - blur), level })
+    Some(Interval {
+        value,
+        low: value * value / (half + root),
+        high: (half + root) / (1.0 - blur),
+        level,
+    })
 }
 
 /// The p-value of equivalence: two one-sided Welch tests that the ratio of means is above `1 - margin` and below `1 + margin`

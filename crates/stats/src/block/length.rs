@@ -28,7 +28,12 @@ pub(super) fn memory(series: &[f64]) -> Memory {
         scale *= 2.0;
         found = at_one_scale(&coarse);
     }
-    Memory { block: found.block * scale, long_run: found.long_run / scale, variance: first.variance, ..found }
+    Memory {
+        block: found.block * scale,
+        long_run: found.long_run / scale,
+        variance: first.variance,
+        ..found
+    }
 }
 
 /// Politis and White (2004) with the correction of Patton, Politis and White (2009): autocovariances up to the lag after which
@@ -45,20 +50,30 @@ fn at_one_scale(series: &[f64]) -> Memory {
     let mut last = None;
     for lag in 1..=most {
         lags.push(covariance(series, lag));
-        run = if lags[lag].abs() < significant * variance { run + 1 } else { 0 };
+        run = if lags[lag].abs() < significant * variance {
+            run + 1
+        } else {
+            0
+        };
         if run == quiet {
             last = Some(lag - quiet);
             break;
         }
     }
-    let window = last.map_or(most, |last| 2 * last.max(1)).min(n.saturating_sub(1));
+    let window = last
+        .map_or(most, |last| 2 * last.max(1))
+        .min(n.saturating_sub(1));
     for lag in lags.len()..=window {
         lags.push(covariance(series, lag));
     }
     let (mut long_run, mut slope) = (variance, 0.0);
     for (lag, covariance) in lags.iter().enumerate().take(window + 1).skip(1) {
         let share = lag as f64 / window as f64;
-        let weight = if share <= 0.5 { 1.0 } else { 2.0 * (1.0 - share) };
+        let weight = if share <= 0.5 {
+            1.0
+        } else {
+            2.0 * (1.0 - share)
+        };
         long_run += 2.0 * weight * covariance;
         slope += 2.0 * weight * lag as f64 * covariance;
     }
@@ -66,14 +81,24 @@ fn at_one_scale(series: &[f64]) -> Memory {
     let best = (1.5 * (slope / long_run).powi(2) * size).cbrt();
     let block = if best.is_finite() { best } else { 1.0 };
     let beyond = block > bound || (last.is_none() && n > 2 * quiet);
-    Memory { block: block.clamp(1.0, bound), beyond, variance, long_run: long_run.max(0.0) }
+    Memory {
+        block: block.clamp(1.0, bound),
+        beyond,
+        variance,
+        long_run: long_run.max(0.0),
+    }
 }
 
 fn covariance(series: &[f64], lag: usize) -> f64 {
     let (a, b) = (&series[..series.len() - lag], &series[lag..]);
     let mut sums = [0.0; 8];
     let (ca, cb) = (a.chunks_exact(8), b.chunks_exact(8));
-    let rest: f64 = ca.remainder().iter().zip(cb.remainder()).map(|(a, b)| a * b).sum();
+    let rest: f64 = ca
+        .remainder()
+        .iter()
+        .zip(cb.remainder())
+        .map(|(a, b)| a * b)
+        .sum();
     for (a, b) in ca.zip(cb) {
         for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
             *sum += a * b;

@@ -35,16 +35,35 @@ impl Deviations {
     pub(super) fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
         let n = influence.len();
         // In units of the largest, squares neither overflow nor vanish.
-        let unit = influence.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
+        let unit = influence
+            .iter()
+            .fold(0.0_f64, |largest, v| largest.max(v.abs()));
         let varies = unit > noise && unit.is_finite();
-        let scaled: Vec<f64> = influence.iter().map(|v| if varies { v / unit } else { 0.0 }).collect();
+        let scaled: Vec<f64> = influence
+            .iter()
+            .map(|v| if varies { v / unit } else { 0.0 })
+            .collect();
         let memory = memory(&scaled);
-        let block = (memory.block.ceil() as usize).max(n.div_ceil(MOST_BLOCKS)).clamp(1, (n / 2).max(1));
+        let block = (memory.block.ceil() as usize)
+            .max(n.div_ceil(MOST_BLOCKS))
+            .clamp(1, (n / 2).max(1));
         let (low, high, method, long_run) = (0.0, 0.0, Method::None, memory.long_run);
-        let mut deviations = Deviations { low, high, method, memory, long_run, block, n, rare: false };
+        let mut deviations = Deviations {
+            low,
+            high,
+            method,
+            memory,
+            long_run,
+            block,
+            n,
+            rare: false,
+        };
         if varies {
             deviations.resample(&scaled, plan);
-            (deviations.low, deviations.high) = (deviations.low * unit / weight, deviations.high * unit / weight);
+            (deviations.low, deviations.high) = (
+                deviations.low * unit / weight,
+                deviations.high * unit / weight,
+            );
         }
         deviations
     }
@@ -81,7 +100,11 @@ impl Deviations {
     /// An estimate without its interval.
     pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let worth = self.n as f64 * self.memory.variance / self.long_run;
-        let n_eff = if worth.is_finite() { worth.clamp(1.0, n as f64) } else { n as f64 };
+        let n_eff = if worth.is_finite() {
+            worth.clamp(1.0, n as f64)
+        } else {
+            n as f64
+        };
         let reliable = if self.method == Method::None {
             Reliability::Constant
         } else if self.memory.beyond {
@@ -94,7 +117,17 @@ impl Deviations {
             Reliability::Reliable
         };
         let (level, method, block_length) = (plan.level, self.method, self.block);
-        Estimate { value, low: value, high: value, level, method, n, n_eff, block_length, reliable }
+        Estimate {
+            value,
+            low: value,
+            high: value,
+            level,
+            method,
+            n,
+            n_eff,
+            block_length,
+            reliable,
+        }
     }
 }
 
@@ -112,7 +145,11 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
     let one = |place: usize| {
         let from = place * n / places;
         let to = from + block;
-        if to <= n { running[to] - running[from] } else { sum - running[from] + running[to - n] }
+        if to <= n {
+            running[to] - running[from]
+        } else {
+            sum - running[from] + running[to - n]
+        }
     };
     let mut sums: Vec<f64> = (0..places).map(one).collect();
     let mean = sums.iter().sum::<f64>() / places as f64;
@@ -146,7 +183,11 @@ fn draw(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
         let variance = (squares / size - mean * mean).max(0.0);
         let error = (variance / (size - 1.0).max(1.0)).sqrt();
         means.push(mean);
-        ts.push(if error > 1e-9 * mean.abs() { mean / error } else { f64::INFINITY.copysign(mean) });
+        ts.push(if error > 1e-9 * mean.abs() {
+            mean / error
+        } else {
+            f64::INFINITY.copysign(mean)
+        });
     }
     (means, ts)
 }

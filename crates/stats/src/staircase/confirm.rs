@@ -37,7 +37,11 @@ impl Confirmation {
     pub(super) fn begin(&mut self, interval: &Interval) {
         if self.rounds < ROUNDS && !self.agrees() {
             self.rounds += 1;
-            self.newest = Some(Confirmed { high: interval.high, low: interval.low, ..Confirmed::default() });
+            self.newest = Some(Confirmed {
+                high: interval.high,
+                low: interval.low,
+                ..Confirmed::default()
+            });
         }
     }
 
@@ -62,7 +66,9 @@ impl Confirmation {
     }
 
     pub(super) fn take(&mut self, high: bool, kept_up: bool) {
-        let Some(newest) = &mut self.newest else { return };
+        let Some(newest) = &mut self.newest else {
+            return;
+        };
         let count = match (high, kept_up) {
             (true, true) => &mut newest.high_kept_up,
             (true, false) => &mut newest.high_failed,
@@ -84,8 +90,22 @@ impl Confirmation {
 impl Confirmed {
     /// With ends as they were really tried.
     pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> Confirmed<Value> {
-        let Confirmed { high, low, high_kept_up, high_failed, low_kept_up, low_failed } = *self;
-        Confirmed { high: tried(high), low: tried(low), high_kept_up, high_failed, low_kept_up, low_failed }
+        let Confirmed {
+            high,
+            low,
+            high_kept_up,
+            high_failed,
+            low_kept_up,
+            low_failed,
+        } = *self;
+        Confirmed {
+            high: tried(high),
+            low: tried(low),
+            high_kept_up,
+            high_failed,
+            low_kept_up,
+            low_failed,
+        }
     }
 }
 

@@ -28,8 +28,11 @@ static SHARP: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
     (0..=2 * ROWS).map(of).collect()
 });
 
-static ENTROPY: LazyLock<Vec<f64>> =
-    LazyLock::new(|| (0..=ENTROPIES).map(|at| entropy(at as f64 / ENTROPIES as f64)).collect());
+static ENTROPY: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    (0..=ENTROPIES)
+        .map(|at| entropy(at as f64 / ENTROPIES as f64))
+        .collect()
+});
 
 /// Weights, which sum to 1.
 #[derive(Debug, Clone)]
@@ -106,7 +109,12 @@ impl Grid {
 
     /// How likely a threshold above this value is.
     pub(super) fn above(&self, value: f64) -> f64 {
-        self.rows.iter().enumerate().filter(|(row, _)| self.threshold(*row) > value).map(|(_, weight)| weight).sum()
+        self.rows
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| self.threshold(*row) > value)
+            .map(|(_, weight)| weight)
+            .sum()
     }
 
     /// How likely a slope above this one is.
@@ -127,19 +135,33 @@ impl Grid {
         let all = self.weights.iter().zip(&self.rows).enumerate();
         let likely: Vec<Likely> = all
             .filter(|(_, (_, weight))| **weight > UNLIKELY)
-            .map(|(row, (weights, weight))| Likely { row, weight: *weight, slopes: by_slope(weights) })
+            .map(|(row, (weights, weight))| Likely {
+                row,
+                weight: *weight,
+                slopes: by_slope(weights),
+            })
             .collect();
-        let (Some(first), Some(last)) = (likely.first(), likely.last()) else { return high };
+        let (Some(first), Some(last)) = (likely.first(), likely.last()) else {
+            return high;
+        };
         // Rounding must not lose the ends.
         let row = |value: f64| ((value - self.first) / STEP).clamp(0.0, (ROWS - 1) as f64);
-        let (low, high) = ((row(low) - 1e-6).ceil() as usize, (row(high) + 1e-6).floor() as usize);
+        let (low, high) = (
+            (row(low) - 1e-6).ceil() as usize,
+            (row(high) + 1e-6).floor() as usize,
+        );
         // What is far from every likely threshold is known beforehand.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
-            rows.map(|row| (learnt(&likely, row), row)).max_by(|a, b| a.0.total_cmp(&b.0)).map_or(high, |(_, row)| row)
+            rows.map(|row| (learnt(&likely, row), row))
+                .max_by(|a, b| a.0.total_cmp(&b.0))
+                .map_or(high, |(_, row)| row)
         };
         let near = best(&mut (low..=high).rev().step_by(COARSE));
-        let (from, to) = (near.saturating_sub(COARSE - 1).max(low), (near + COARSE - 1).min(high));
+        let (from, to) = (
+            near.saturating_sub(COARSE - 1).max(low),
+            (near + COARSE - 1).min(high),
+        );
         self.threshold(best(&mut (from..=to)))
     }
 }
@@ -147,9 +169,20 @@ impl Grid {
 /// What a trial at this row is expected to teach of the threshold, in nats.
 fn learnt(likely: &[Likely], value: usize) -> f64 {
     let (mut fails, mut within) = (0.0, 0.0);
-    for Likely { row, weight, slopes } in likely {
-        let Some(sharp) = SHARP.get(row + ROWS - value) else { continue };
-        let joint: f64 = slopes.iter().zip(sharp).map(|([lapsed, sharply], sharp)| lapsed + sharply * sharp).sum();
+    for Likely {
+        row,
+        weight,
+        slopes,
+    } in likely
+    {
+        let Some(sharp) = SHARP.get(row + ROWS - value) else {
+            continue;
+        };
+        let joint: f64 = slopes
+            .iter()
+            .zip(sharp)
+            .map(|([lapsed, sharply], sharp)| lapsed + sharply * sharp)
+            .sum();
         fails += joint;
         within += weight * about(joint / weight);
     }

@@ -2,7 +2,11 @@ use super::*;
 use proptest::prelude::*;
 
 fn wanted() -> Wanted {
-    Wanted { from: 1000.0, width: 0.1, most: 40 }
+    Wanted {
+        from: 1000.0,
+        width: 0.1,
+        most: 40,
+    }
 }
 
 #[test]
@@ -25,7 +29,10 @@ fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hol
         assert_eq!(confirmed.agrees(), !contradict);
         match outcome {
             Outcome::Found(interval) => {
-                assert!(!contradict && interval.low < 400.0 && interval.high > 400.0, "{interval:?}")
+                assert!(
+                    !contradict && interval.low < 400.0 && interval.high > 400.0,
+                    "{interval:?}"
+                )
             }
             outcome => assert!(contradict && outcome == Outcome::Noisy, "{outcome:?}"),
         }
@@ -35,13 +42,34 @@ fn both_ends_of_an_interval_are_tried_three_times_each_and_one_that_does_not_hol
 #[test]
 fn what_is_no_search_is_refused() {
     for bad in [
-        Wanted { from: 0.0, ..wanted() },
-        Wanted { from: -1.0, ..wanted() },
-        Wanted { from: f64::NAN, ..wanted() },
-        Wanted { from: f64::INFINITY, ..wanted() },
-        Wanted { width: 0.01, ..wanted() },
-        Wanted { width: f64::NAN, ..wanted() },
-        Wanted { most: 0, ..wanted() },
+        Wanted {
+            from: 0.0,
+            ..wanted()
+        },
+        Wanted {
+            from: -1.0,
+            ..wanted()
+        },
+        Wanted {
+            from: f64::NAN,
+            ..wanted()
+        },
+        Wanted {
+            from: f64::INFINITY,
+            ..wanted()
+        },
+        Wanted {
+            width: 0.01,
+            ..wanted()
+        },
+        Wanted {
+            width: f64::NAN,
+            ..wanted()
+        },
+        Wanted {
+            most: 0,
+            ..wanted()
+        },
     ] {
         assert!(Staircase::new(bad).is_none(), "{bad:?}");
     }
@@ -52,14 +80,21 @@ fn it_begins_at_the_first_value_and_goes_down_by_eight_percent_until_one_fails()
     let mut staircase = Staircase::new(wanted()).unwrap();
     let mut expected = 1000.0;
     for _ in 0..5 {
-        let Next::Try(h) = staircase.next_trial() else { panic!("{staircase:?}") };
+        let Next::Try(h) = staircase.next_trial() else {
+            panic!("{staircase:?}")
+        };
         assert!((h - expected).abs() < 1e-9, "{h}");
         staircase.take(h, true);
         expected *= 0.92;
     }
     staircase.take(expected, false);
-    let Next::Try(h) = staircase.next_trial() else { panic!("{staircase:?}") };
-    assert!(h < 1000.0 && h > expected * 0.9, "{h} after {expected} failed");
+    let Next::Try(h) = staircase.next_trial() else {
+        panic!("{staircase:?}")
+    };
+    assert!(
+        h < 1000.0 && h > expected * 0.9,
+        "{h} after {expected} failed"
+    );
 }
 
 #[test]
@@ -74,8 +109,13 @@ fn what_never_fails_and_what_fails_from_the_beginning_have_no_interval() {
         }
     };
     assert_eq!(never.trials(), 40);
-    let Outcome::NeverFailed { lowest } = outcome else { panic!("{outcome:?}") };
-    assert!((lowest / (1000.0 * 0.92_f64.powi(39)) - 1.0).abs() < 1e-9, "{lowest}");
+    let Outcome::NeverFailed { lowest } = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(
+        (lowest / (1000.0 * 0.92_f64.powi(39)) - 1.0).abs() < 1e-9,
+        "{lowest}"
+    );
     let outcome = loop {
         match always.next_trial() {
             Next::Try(h) => always.take(h, false),

@@ -31,15 +31,24 @@ pub(crate) struct Searches {
 
 impl Thing {
     fn keeps_up(&self, h: f64, threshold: f64, random: &mut fastrand::Rng) -> bool {
-        let normal = (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos();
+        let normal = (-2.0 * (1.0 - random.f64()).ln()).sqrt()
+            * (std::f64::consts::TAU * random.f64()).cos();
         let above = threshold.ln() + self.noise * normal - h.ln();
         let fails = 1.0 / (1.0 + (-above / self.slope).exp());
         (random.f64() >= fails) != (random.f64() < self.lapses)
     }
 
-    pub(crate) fn search(&self, wanted: Wanted, threshold: f64, random: &mut fastrand::Rng) -> Searches {
+    pub(crate) fn search(
+        &self,
+        wanted: Wanted,
+        threshold: f64,
+        random: &mut fastrand::Rng,
+    ) -> Searches {
         let mut staircase = Staircase::new(wanted).expect("a search");
-        let mut one = Searches { all: 1, ..Searches::default() };
+        let mut one = Searches {
+            all: 1,
+            ..Searches::default()
+        };
         let floor = self.floor.map_or(0.0, |share| share * threshold);
         let least = threshold.max(floor);
         loop {
@@ -91,7 +100,11 @@ impl Searches {
 /// So many searches, each with a threshold of its own, from 20 to 90 % of the first value.
 pub(crate) fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
     let mut random = fastrand::Rng::with_seed(seed);
-    let wanted = Wanted { from: 24e9, width: 0.1, most: 50 };
+    let wanted = Wanted {
+        from: 24e9,
+        width: 0.1,
+        most: 50,
+    };
     let mut all = Searches::default();
     for _ in 0..many {
         let threshold = wanted.from * (0.2_f64.ln() + random.f64() * (0.9_f64 / 0.2).ln()).exp();

@@ -57,7 +57,9 @@ impl Process {
         match self {
             Process::Autoregression(rho) => format!("AR(1), rho {rho}"),
             Process::LogNormal(rho) => format!("log-normal AR(1), rho {rho}"),
-            Process::Counts(mean, shape, stays) => format!("counts, mean {mean}, shape {shape}, stays {stays}"),
+            Process::Counts(mean, shape, stays) => {
+                format!("counts, mean {mean}, shape {shape}, stays {stays}")
+            }
         }
     }
 
@@ -94,7 +96,9 @@ impl Process {
             (Process::LogNormal(_), What::Mean | What::MeanWithGaps) => 0.5_f64.exp(),
             (Process::LogNormal(_), What::Quantile(p)) => z(p).exp(),
             (Process::Counts(mean, ..), What::Mean | What::MeanWithGaps) => *mean,
-            (Process::Counts(mean, shape, _), What::Quantile(p)) => negative_binomial(*mean, *shape, p),
+            (Process::Counts(mean, shape, _), What::Quantile(p)) => {
+                negative_binomial(*mean, *shape, p)
+            }
         }
     }
 }
@@ -117,19 +121,30 @@ pub(crate) fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage 
         ^ (case.process.name() + &case.what.name())
             .bytes()
             .fold(case.n as u64, |h, b| h.wrapping_mul(31) + u64::from(b));
-    let mut random = Random { bits: fastrand::Rng::with_seed(seed), spare: None };
+    let mut random = Random {
+        bits: fastrand::Rng::with_seed(seed),
+        spare: None,
+    };
     let mut c = Coverage::default();
     let one = 1.0 / replications as f64;
     for replication in 0..replications {
         let series = case.process.series(case.n, &mut random);
-        let plan = Plan { resamples: 1000, seed: seed.wrapping_add(replication as u64), ..Plan::default() };
+        let plan = Plan {
+            resamples: 1000,
+            seed: seed.wrapping_add(replication as u64),
+            ..Plan::default()
+        };
         let estimate: Option<Estimate> = match case.what {
             What::Mean => block::mean(&series, &plan),
             What::Quantile(p) => block::quantile(&series, p, &plan),
             What::MeanWithGaps => block::mean(&gaps(series, &mut random), &plan),
             What::RatioOfSums => {
-                let below: Vec<Option<f64>> = series.iter().map(|v| v.map(|v| 4.0 + v.abs())).collect();
-                let above: Vec<Option<f64>> = below.iter().map(|b| b.map(|b| 0.5 * b + random.normal())).collect();
+                let below: Vec<Option<f64>> =
+                    series.iter().map(|v| v.map(|v| 4.0 + v.abs())).collect();
+                let above: Vec<Option<f64>> = below
+                    .iter()
+                    .map(|b| b.map(|b| 0.5 * b + random.normal()))
+                    .collect();
                 block::ratio_of_sums(&above, &below, &plan)
             }
         };
@@ -153,7 +168,11 @@ fn gaps(mut series: Vec<Option<f64>>, random: &mut Random) -> Vec<Option<f64>> {
     for _ in 0..outages {
         let from = (random.uniform() * series.len() as f64) as usize;
         let length = 1 + (random.uniform() * 60.0) as usize;
-        series.iter_mut().skip(from).take(length).for_each(|v| *v = None);
+        series
+            .iter_mut()
+            .skip(from)
+            .take(length)
+            .for_each(|v| *v = None);
     }
     series
 }
@@ -174,9 +193,11 @@ impl Case {
             }
             cases.push(case(Process::LogNormal(0.5), n, What::Mean));
             cases.push(case(Process::LogNormal(0.5), n, What::Quantile(0.95)));
-            for process in
-                [Process::Counts(0.85, 0.2, 1.0), Process::Counts(0.02, 0.05, 10.0), Process::Counts(5.0, 0.5, 20.0)]
-            {
+            for process in [
+                Process::Counts(0.85, 0.2, 1.0),
+                Process::Counts(0.02, 0.05, 10.0),
+                Process::Counts(5.0, 0.5, 20.0),
+            ] {
                 cases.push(case(process, n, What::Mean));
             }
         }

@@ -1,5 +1,8 @@
 //! Runs a real leader and a real follower by hand, to try the daemon on.
-#![expect(clippy::disallowed_methods, reason = "a tool for people: it reads the clock and chooses its exit code")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool for people: it reads the clock and chooses its exit code"
+)]
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -73,8 +76,16 @@ fn run(arguments: Arguments) -> Result<()> {
         cache_entries: arguments.cache_entries,
         follower_metrics: arguments.metrics,
         leader_metrics: arguments.leader_metrics,
-        first_snapshot: if downloads { FirstSnapshot::Downloaded } else { FirstSnapshot::Handed },
-        follower_stakes: arguments.follower_stake.map(Stake::always).into_iter().collect(),
+        first_snapshot: if downloads {
+            FirstSnapshot::Downloaded
+        } else {
+            FirstSnapshot::Handed
+        },
+        follower_stakes: arguments
+            .follower_stake
+            .map(Stake::always)
+            .into_iter()
+            .collect(),
         slots_per_epoch: arguments.slots_per_epoch,
         ports_base: arguments.ports,
         folder: arguments.folder,
@@ -101,28 +112,55 @@ fn run(arguments: Arguments) -> Result<()> {
     }
     let load = match if arguments.no_load { 0 } else { arguments.rate } {
         0 => None,
-        rate => Some(Load::start(cluster.leader_rpc().address(), rate, arguments.programs)?),
+        rate => Some(Load::start(
+            cluster.leader_rpc().address(),
+            rate,
+            arguments.programs,
+        )?),
     };
-    let end = arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
+    let end = arguments
+        .seconds
+        .map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let stdin_closed = (!arguments.ignore_stdin).then(watch_stdin);
-    while end.is_none_or(|end| Instant::now() < end) && !wait(stdin_closed.as_ref(), Duration::from_secs(1)) {
-        if arguments.leader_only { cluster.check_leader()? } else { cluster.check()? }
+    while end.is_none_or(|end| Instant::now() < end)
+        && !wait(stdin_closed.as_ref(), Duration::from_secs(1))
+    {
+        if arguments.leader_only {
+            cluster.check_leader()?
+        } else {
+            cluster.check()?
+        }
     }
     if let Some(load) = load {
         let failed = load.failed();
-        println!("load      {} transactions accepted, {failed} refused", load.stop());
+        println!(
+            "load      {} transactions accepted, {failed} refused",
+            load.stop()
+        );
     }
     Ok(())
 }
 
 fn tell_how_to_follow(cluster: &Cluster) {
     let follower = cluster.follower();
-    let environment: Vec<String> = follower.environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let environment: Vec<String> = follower
+        .environment
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
     for (number, place) in cluster.places().iter().enumerate() {
         let ledger = cluster.folder().join(format!("follower-{}", number + 1));
-        let command = if number == 0 { cluster.follower_command(&ledger) } else { follower.command(place, &ledger) };
+        let command = if number == 0 {
+            cluster.follower_command(&ledger)
+        } else {
+            follower.command(place, &ledger)
+        };
         let command = command.join(" ");
-        println!("follower {} by  {} {command} --log -", number + 1, environment.join(" "));
+        println!(
+            "follower {} by  {} {command} --log -",
+            number + 1,
+            environment.join(" ")
+        );
     }
 }
 

@@ -5,7 +5,10 @@
 //! connection that stays open, OpenMetrics, gzip. With several daemons their blocks alternate, so that all see the same
 //! machine.
 
-#![expect(clippy::disallowed_methods, reason = "a tool for people: it reads the clock and waits")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool for people: it reads the clock and waits"
+)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -83,7 +86,11 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     fn name(&self) -> String {
-        [Some(self.daemon), self.config].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        [Some(self.daemon), self.config]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -93,9 +100,22 @@ fn run(arguments: &Arguments) -> Result<()> {
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let configs = arguments.configs.iter().map(|config| Some(config.as_str()));
-    let configs: Vec<_> = if arguments.configs.is_empty() { vec![None] } else { configs.collect() };
-    let of = |daemon| configs.iter().map(move |config| Subject { daemon, config: *config });
-    let subjects: Vec<Subject<'_>> = arguments.daemons.iter().flat_map(|daemon| of(daemon.as_str())).collect();
+    let configs: Vec<_> = if arguments.configs.is_empty() {
+        vec![None]
+    } else {
+        configs.collect()
+    };
+    let of = |daemon| {
+        configs.iter().map(move |config| Subject {
+            daemon,
+            config: *config,
+        })
+    };
+    let subjects: Vec<Subject<'_>> = arguments
+        .daemons
+        .iter()
+        .flat_map(|daemon| of(daemon.as_str()))
+        .collect();
     for &threads in &arguments.threads {
         let mut all: Vec<Measured> = subjects.iter().map(|_| Measured::default()).collect();
         for _ in 0..arguments.rounds {
@@ -104,7 +124,12 @@ fn run(arguments: &Arguments) -> Result<()> {
             }
         }
         for (subject, measured) in subjects.iter().zip(&mut all) {
-            print(threads, subject, measured, (arguments.rounds * arguments.seconds) as f64);
+            print(
+                threads,
+                subject,
+                measured,
+                (arguments.rounds * arguments.seconds) as f64,
+            );
         }
     }
     Ok(())
@@ -113,32 +138,54 @@ fn run(arguments: &Arguments) -> Result<()> {
 fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: f64) {
     let mean = measured.cpu.iter().sum::<f64>() / measured.cpu.len().max(1) as f64;
     let blocks: Vec<String> = measured.cpu.iter().map(|cpu| format!("{cpu:.2}")).collect();
-    let parts = measured.by_thread.iter().map(|(name, ms)| format!("{name} {:.2}", ms / seconds));
+    let parts = measured
+        .by_thread
+        .iter()
+        .map(|(name, ms)| format!("{name} {:.2}", ms / seconds));
     let parts = parts.collect::<Vec<_>>().join(", ");
     measured.scrapes.sort_by(f64::total_cmp);
     let at = |share: f64| {
         let place = ((measured.scrapes.len() as f64 - 1.0) * share).round() as usize;
         measured.scrapes.get(place).copied().unwrap_or(f64::NAN)
     };
-    let (name, blocks, peak) = (subject.name(), blocks.join(", "), measured.peak as f64 / 1024.0);
+    let (name, blocks, peak) = (
+        subject.name(),
+        blocks.join(", "),
+        measured.peak as f64 / 1024.0,
+    );
     let (p50, p99, series) = (at(0.5), at(0.99), measured.series);
-    println!("| {threads} | {name} | {mean:.2} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {parts} |");
+    println!(
+        "| {threads} | {name} | {mean:.2} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {parts} |"
+    );
 }
 
 /// A daemon and a target of their own, from their start to their end.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &mut Measured) -> Result<()> {
-    let folder = tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
+fn block(
+    arguments: &Arguments,
+    threads: u64,
+    subject: &Subject<'_>,
+    measured: &mut Measured,
+) -> Result<()> {
+    let folder =
+        tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
     let ports = PortBlock::claim(20_000)?;
     let (ledger, push, rpc) = (folder.path().join("ledger"), ports.port(1), ports.port(2));
     let (waking, voters) = (arguments.waking, arguments.voters);
-    let truth = format!("threads={threads},waking_percent={waking},voters={voters},push_ms=10000,slots_per_second=3");
+    let truth = format!(
+        "threads={threads},waking_percent={waking},voters={voters},push_ms=10000,slots_per_second=3"
+    );
     let metrics = format!("host=http://127.0.0.1:{push},db=d,u=u,p=p");
     let _target = Running::start(&Program {
         path: arguments.validator.clone(),
-        arguments: ["--ledger", &ledger.display().to_string(), "--rpc-port", &rpc.to_string()]
-            .map(str::to_owned)
-            .into(),
+        arguments: [
+            "--ledger",
+            &ledger.display().to_string(),
+            "--rpc-port",
+            &rpc.to_string(),
+        ]
+        .map(str::to_owned)
+        .into(),
         environment: vec![
             (TRUTH_VARIABLE.to_owned(), Some(truth)),
             ("SOLANA_METRICS_CONFIG".to_owned(), Some(metrics)),
@@ -147,7 +194,12 @@ fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &
     })?;
     let (ledger, push) = (ledger.display().to_string(), format!("127.0.0.1:{push}"));
     let mut options = vec!["--ledger", &ledger, "--ingest", &push];
-    options.extend(subject.config.iter().flat_map(|config| ["--config", config]));
+    options.extend(
+        subject
+            .config
+            .iter()
+            .flat_map(|config| ["--config", config]),
+    );
     let daemon = Daemon::start(subject.daemon, &options, folder.path())?;
     std::thread::sleep(SETTLING);
     let mut connection = Connection::open(daemon.metrics())?;
@@ -155,8 +207,12 @@ fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &
     let before = cpu(daemon.pid())?;
     let began = Instant::now();
     for second in 1..=arguments.seconds {
-        std::thread::sleep((began + Duration::from_secs(second)).saturating_duration_since(Instant::now()));
-        measured.scrapes.push(connection.scrape()?.as_secs_f64() * 1e3);
+        std::thread::sleep(
+            (began + Duration::from_secs(second)).saturating_duration_since(Instant::now()),
+        );
+        measured
+            .scrapes
+            .push(connection.scrape()?.as_secs_f64() * 1e3);
     }
     let after = cpu(daemon.pid())?;
     let mut total = 0.0;
@@ -166,7 +222,11 @@ fn block(arguments: &Arguments, threads: u64, subject: &Subject<'_>, measured: &
         total += spent;
     }
     measured.cpu.push(total / began.elapsed().as_secs_f64());
-    measured.series = daemon.page()?.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).count();
+    measured.series = daemon
+        .page()?
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .count();
     measured.peak = measured.peak.max(peak(daemon.pid())?);
     daemon.stop()?;
     Ok(())
@@ -181,17 +241,29 @@ struct Connection {
 
 impl Connection {
     fn open(address: &str) -> Result<Self> {
-        let broken = |source| Error::Connection { address: address.to_owned(), source };
+        let broken = |source| Error::Connection {
+            address: address.to_owned(),
+            source,
+        };
         let stream = TcpStream::connect(address).map_err(broken)?;
         stream.set_nodelay(true).map_err(broken)?;
-        stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(broken)?;
-        Ok(Connection { stream, address: address.to_owned(), answer: Vec::new() })
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .map_err(broken)?;
+        Ok(Connection {
+            stream,
+            address: address.to_owned(),
+            answer: Vec::new(),
+        })
     }
 
     /// How long the whole answer took.
     fn scrape(&mut self) -> Result<Duration> {
         let address = self.address.clone();
-        let broken = |source| Error::Connection { address: address.clone(), source };
+        let broken = |source| Error::Connection {
+            address: address.clone(),
+            source,
+        };
         let began = Instant::now();
         self.stream.write_all(REQUEST.as_bytes()).map_err(broken)?;
         self.answer.clear();
@@ -204,47 +276,82 @@ impl Connection {
             self.answer.extend_from_slice(&room[..n]);
             if whole(&self.answer) {
                 let took = began.elapsed();
-                return if self.answer.starts_with(b"HTTP/1.1 200 ") { Ok(took) } else { Err(self.refused()) };
+                return if self.answer.starts_with(b"HTTP/1.1 200 ") {
+                    Ok(took)
+                } else {
+                    Err(self.refused())
+                };
             }
         }
     }
 
     /// Anything but a page is no measurement.
     fn refused(&self) -> Error {
-        let text = String::from_utf8_lossy(&self.answer).chars().take(200).collect();
-        Error::Malformed { what: "a scrape is answered with 200", text }
+        let text = String::from_utf8_lossy(&self.answer)
+            .chars()
+            .take(200)
+            .collect();
+        Error::Malformed {
+            what: "a scrape is answered with 200",
+            text,
+        }
     }
 }
 
 /// Whether an answer with a Content-Length is all there.
 fn whole(answer: &[u8]) -> bool {
-    let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
+    let Some(head) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return false;
+    };
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
-    let length = text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+    let length = text
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
     length.is_some_and(|length| answer.len() >= head + 4 + length)
 }
 
 fn cannot(path: &Path, source: std::io::Error) -> Error {
-    Error::File { path: path.to_owned(), source }
+    Error::File {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// The most memory that a process had resident so far, in KiB.
 fn peak(pid: u32) -> Result<u64> {
     let file = PathBuf::from(format!("/proc/{pid}/status"));
     let status = std::fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-    let number = line.split_whitespace().next().and_then(|word| word.parse().ok());
-    number.ok_or_else(|| Error::Malformed { what: "a status has VmHWM", text: line.to_owned() })
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap_or_default();
+    let number = line
+        .split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok());
+    number.ok_or_else(|| Error::Malformed {
+        what: "a status has VmHWM",
+        text: line.to_owned(),
+    })
 }
 
 /// Milliseconds of CPU so far, by the name of the thread.
 fn cpu(pid: u32) -> Result<BTreeMap<String, f64>> {
     let folder = PathBuf::from(format!("/proc/{pid}/task"));
     let mut threads = BTreeMap::new();
-    for entry in std::fs::read_dir(&folder).map_err(|error| cannot(&folder, error))?.flatten() {
-        let read = |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
-        let nanos = read("schedstat").split(' ').next().and_then(|word| word.parse::<f64>().ok());
-        *threads.entry(read("comm").trim_end().to_owned()).or_default() += nanos.unwrap_or_default() / 1e6;
+    for entry in std::fs::read_dir(&folder)
+        .map_err(|error| cannot(&folder, error))?
+        .flatten()
+    {
+        let read =
+            |file: &str| std::fs::read_to_string(entry.path().join(file)).unwrap_or_default();
+        let nanos = read("schedstat")
+            .split(' ')
+            .next()
+            .and_then(|word| word.parse::<f64>().ok());
+        *threads
+            .entry(read("comm").trim_end().to_owned())
+            .or_default() += nanos.unwrap_or_default() / 1e6;
     }
     Ok(threads)
 }

@@ -43,14 +43,21 @@ fn read() -> Result<(Arguments, Truth), String> {
             "--identity" => arguments.identity = Some(value()?.into()),
             "--rpc-port" => {
                 let port = value()?;
-                arguments.rpc_port = Some(port.parse().map_err(|_| format!("--rpc-port {port}: no port"))?);
+                arguments.rpc_port = Some(
+                    port.parse()
+                        .map_err(|_| format!("--rpc-port {port}: no port"))?,
+                );
             }
-            "--truth" => truth.read_file(value()?.as_ref()).map_err(|error| error.to_string())?,
+            "--truth" => truth
+                .read_file(value()?.as_ref())
+                .map_err(|error| error.to_string())?,
             _ => {}
         }
     }
     if let Ok(text) = std::env::var(TRUTH_VARIABLE) {
-        truth.read(&text).map_err(|error| format!("{TRUTH_VARIABLE}: {error}"))?;
+        truth
+            .read(&text)
+            .map_err(|error| format!("{TRUTH_VARIABLE}: {error}"))?;
     }
     if arguments.ledger.as_os_str().is_empty() {
         return Err("--ledger is missing".to_owned());

@@ -5,7 +5,10 @@
 //! process for long. Four arms alternate: nobody looks; the daemon at its default of 1 s; the daemon at 100 ms with
 //! thread pools on every tick; and, to show that the test can see a stall, a reader of `smaps_rollup` twice a second.
 
-#![expect(clippy::disallowed_methods, reason = "a tool for people: it starts itself, reads the clock and exits")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool for people: it starts itself, reads the clock and exits"
+)]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -33,7 +36,12 @@ enum Arm {
     Rollup,
 }
 
-const ARMS: [Arm; 4] = [Arm::Nobody, Arm::EverySecond, Arm::TenTimesASecond, Arm::Rollup];
+const ARMS: [Arm; 4] = [
+    Arm::Nobody,
+    Arm::EverySecond,
+    Arm::TenTimesASecond,
+    Arm::Rollup,
+];
 
 impl Arm {
     fn name(self) -> &'static str {
@@ -76,16 +84,20 @@ fn at_least_one(text: &str) -> std::result::Result<usize, std::num::ParseIntErro
 }
 
 fn main() -> ExitCode {
-    program::main(
-        "faultline-stall",
-        |arguments: Arguments| {
-            if arguments.as_target { be_the_target(&arguments) } else { run(&arguments) }
-        },
-    )
+    program::main("faultline-stall", |arguments: Arguments| {
+        if arguments.as_target {
+            be_the_target(&arguments)
+        } else {
+            run(&arguments)
+        }
+    })
 }
 
 fn own(source: std::io::Error) -> Error {
-    Error::File { path: "the target".into(), source }
+    Error::File {
+        path: "the target".into(),
+        source,
+    }
 }
 
 /// Holds the memory and the threads, and prints on each line of standard input the probes since the last one.
@@ -95,7 +107,9 @@ fn be_the_target(arguments: &Arguments) -> Result<()> {
     for _ in 0..arguments.mappings.div_ceil(2) {
         // Neighbours of one protection would be merged into one mapping.
         let writable = touched(size).map_err(own)?;
-        let read_only = touched(size).and_then(MmapMut::make_read_only).map_err(own)?;
+        let read_only = touched(size)
+            .and_then(MmapMut::make_read_only)
+            .map_err(own)?;
         kept.push((writable, Some(read_only)));
     }
     for number in 0..arguments.threads {
@@ -112,7 +126,10 @@ fn be_the_target(arguments: &Arguments) -> Result<()> {
                 let Ok(map) = touched(PROBED) else { continue };
                 drop(map);
                 let took = start.elapsed().as_nanos() as u64;
-                probes.lock().unwrap_or_else(PoisonError::into_inner).push(took);
+                probes
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(took);
             }
         });
         println!("ready");
@@ -143,20 +160,32 @@ impl Target {
     fn start(arguments: &Arguments) -> Result<Self> {
         let program = std::env::current_exe().map_err(own)?;
         let mut command = Command::new(program);
-        for (name, value) in
-            [("--gib", arguments.gib), ("--mappings", arguments.mappings), ("--threads", arguments.threads)]
-        {
+        for (name, value) in [
+            ("--gib", arguments.gib),
+            ("--mappings", arguments.mappings),
+            ("--threads", arguments.threads),
+        ] {
             command.arg(name).arg(value.to_string());
         }
-        let mut child =
-            command.arg(format!("--{AS_TARGET}")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(own)?;
+        let mut child = command
+            .arg(format!("--{AS_TARGET}"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(own)?;
         let (Some(commands), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(Error::Missing("the target has no pipes".to_owned()));
         };
-        let mut target = Target { child, commands, answers: BufReader::new(answers) };
+        let mut target = Target {
+            child,
+            commands,
+            answers: BufReader::new(answers),
+        };
         match target.line()?.as_str() {
             "ready" => Ok(target),
-            _ => Err(Error::Missing("the target has no room for its memory".to_owned())),
+            _ => Err(Error::Missing(
+                "the target has no room for its memory".to_owned(),
+            )),
         }
     }
 
@@ -170,7 +199,11 @@ impl Target {
     fn take(&mut self) -> Result<Vec<f64>> {
         self.commands.write_all(b"\n").map_err(own)?;
         let line = self.line()?;
-        Ok(line.split(' ').filter_map(|word| word.parse::<f64>().ok()).map(|nanos| nanos / 1e3).collect())
+        Ok(line
+            .split(' ')
+            .filter_map(|word| word.parse::<f64>().ok())
+            .map(|nanos| nanos / 1e3)
+            .collect())
     }
 }
 
@@ -186,25 +219,44 @@ fn run(arguments: &Arguments) -> Result<()> {
     let mut target = Target::start(arguments)?;
     let pid = target.child.id();
     let resident = proc::status_bytes(pid, "VmRSS")?.unwrap_or_default() >> 20;
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).map_err(own)?.lines().count();
-    println!("target: {resident} MiB resident, {maps} mappings, {} threads", arguments.threads + 2);
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(own)?
+        .lines()
+        .count();
+    println!(
+        "target: {resident} MiB resident, {maps} mappings, {} threads",
+        arguments.threads + 2
+    );
     let mut samples: [Vec<f64>; 4] = Default::default();
     let mut worst: [Vec<f64>; 4] = Default::default();
     for round in 0..arguments.rounds {
-        let order: Vec<usize> = if round % 2 == 0 { (0..4).collect() } else { (0..4).rev().collect() };
+        let order: Vec<usize> = if round % 2 == 0 {
+            (0..4).collect()
+        } else {
+            (0..4).rev().collect()
+        };
         for place in order {
             let probes = block(arguments, ARMS[place], &mut target)?;
             worst[place].push(probes.iter().copied().fold(0.0, f64::max));
             samples[place].extend(probes);
         }
     }
-    println!("\n| who looks | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |");
+    println!(
+        "\n| who looks | probes | p50, us | p99, us | p99.9, us | p99.99, us | worst of each block, ms |"
+    );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for (place, arm) in ARMS.iter().enumerate() {
         let all = &mut samples[place];
         all.sort_by(f64::total_cmp);
-        let at = |share: f64| all.get(((all.len() as f64 - 1.0) * share) as usize).copied().unwrap_or_default();
-        let worst: Vec<String> = worst[place].iter().map(|us| format!("{:.2}", us / 1e3)).collect();
+        let at = |share: f64| {
+            all.get(((all.len() as f64 - 1.0) * share) as usize)
+                .copied()
+                .unwrap_or_default()
+        };
+        let worst: Vec<String> = worst[place]
+            .iter()
+            .map(|us| format!("{:.2}", us / 1e3))
+            .collect();
         println!(
             "| {} | {} | {:.1} | {:.1} | {:.1} | {:.1} | {} |",
             arm.name(),
@@ -229,38 +281,68 @@ fn block(arguments: &Arguments, arm: Arm, target: &mut Target) -> Result<Vec<f64
         Arm::Nobody | Arm::Rollup => None,
     };
     std::thread::sleep(SETTLING);
-    let cpu_before = daemon.as_ref().map(|daemon| cpu(daemon.pid())).transpose()?;
+    let cpu_before = daemon
+        .as_ref()
+        .map(|daemon| cpu(daemon.pid()))
+        .transpose()?;
     target.take()?;
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     while Instant::now() < end {
         if arm == Arm::Rollup {
             std::fs::read(format!("/proc/{pid}/smaps_rollup")).map_err(own)?;
         }
-        std::thread::sleep(Duration::from_millis(500).min(end.saturating_duration_since(Instant::now())));
+        std::thread::sleep(
+            Duration::from_millis(500).min(end.saturating_duration_since(Instant::now())),
+        );
     }
     let probes = target.take()?;
     if let (Some(daemon), Some(before)) = (daemon, cpu_before) {
         let share = (cpu(daemon.pid())? - before) / arguments.seconds as f64 * 100.0;
-        let resident = proc::status_bytes(daemon.pid(), "VmRSS")?.unwrap_or_default() as f64 / 1_048_576.0;
-        println!("{}: the daemon took {share:.2} % of one core and has {resident:.1} MiB", arm.name());
+        let resident =
+            proc::status_bytes(daemon.pid(), "VmRSS")?.unwrap_or_default() as f64 / 1_048_576.0;
+        println!(
+            "{}: the daemon took {share:.2} % of one core and has {resident:.1} MiB",
+            arm.name()
+        );
         daemon.stop()?;
     }
     Ok(probes)
 }
 
-fn start(arguments: &Arguments, pid: u32, interval: &str, pools: &str, folder: &std::path::Path) -> Result<Daemon> {
+fn start(
+    arguments: &Arguments,
+    pid: u32,
+    interval: &str,
+    pools: &str,
+    folder: &std::path::Path,
+) -> Result<Daemon> {
     let config = folder.join("c.toml");
-    let text = format!("[sampling]\ninterval = \"{interval}\"\n[threads]\ninterval = \"{pools}\"\n");
-    std::fs::write(&config, text).map_err(|source| Error::File { path: config.clone(), source })?;
-    let (program, config, pid) =
-        (arguments.daemon.display().to_string(), config.display().to_string(), pid.to_string());
+    let text =
+        format!("[sampling]\ninterval = \"{interval}\"\n[threads]\ninterval = \"{pools}\"\n");
+    std::fs::write(&config, text).map_err(|source| Error::File {
+        path: config.clone(),
+        source,
+    })?;
+    let (program, config, pid) = (
+        arguments.daemon.display().to_string(),
+        config.display().to_string(),
+        pid.to_string(),
+    );
     Daemon::start(&program, &["--config", &config, "--pid", &pid], folder)
 }
 
 /// Seconds of CPU of all threads so far.
 fn cpu(pid: u32) -> Result<f64> {
     let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File { path: folder.into(), source })?;
-    let texts = entries.flatten().filter_map(|entry| std::fs::read_to_string(entry.path().join("schedstat")).ok());
-    Ok(texts.filter_map(|text| text.split(' ').next()?.parse::<f64>().ok()).sum::<f64>() / 1e9)
+    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File {
+        path: folder.into(),
+        source,
+    })?;
+    let texts = entries
+        .flatten()
+        .filter_map(|entry| std::fs::read_to_string(entry.path().join("schedstat")).ok());
+    Ok(texts
+        .filter_map(|text| text.split(' ').next()?.parse::<f64>().ok())
+        .sum::<f64>()
+        / 1e9)
 }

@@ -7,7 +7,9 @@ use super::{ClusterOptions, FirstSnapshot, Follower, PLACES, Place, WARP_SLOT};
 use crate::binaries::Binaries;
 use crate::ports::PortBlock;
 use crate::process::Program;
-use crate::transaction::{Address, GenesisAccount, base58, follower_identities, mint, payers, program_address};
+use crate::transaction::{
+    Address, GenesisAccount, base58, follower_identities, mint, payers, program_address,
+};
 use crate::{Error, Result, voter};
 
 const NO_VOTING: &str = "--no-voting";
@@ -15,7 +17,10 @@ const NO_VOTING: &str = "--no-voting";
 const SYSTEM: Address = [0; 32];
 const PAYER_LAMPORTS: u64 = 1_000_000_000_000;
 /// Of both nodes. The metrics client honours proxies; the daemon is on loopback.
-const ALWAYS: [(&str, &str); 2] = [("AGAVE_NO_ENFORCE_NOFILE", "1"), ("NO_PROXY", "127.0.0.1,localhost")];
+const ALWAYS: [(&str, &str); 2] = [
+    ("AGAVE_NO_ENFORCE_NOFILE", "1"),
+    ("NO_PROXY", "127.0.0.1,localhost"),
+];
 
 /// Paths and ports of one cluster.
 #[derive(Debug)]
@@ -55,14 +60,23 @@ impl Layout {
             follower_rpc_port: ports.port(110),
             places: places(&folder, ports),
             accounts: folder.join("payers"),
-            leader_ports: NodePorts { gossip: ports.port(1), dynamic: (ports.port(20), ports.port(60)) },
+            leader_ports: NodePorts {
+                gossip: ports.port(1),
+                dynamic: (ports.port(20), ports.port(60)),
+            },
             faucet_port: ports.port(12),
             binaries,
             folder,
         };
-        for stale in [&layout.leader_ledger, &layout.follower_ledger, &layout.accounts] {
+        for stale in [
+            &layout.leader_ledger,
+            &layout.follower_ledger,
+            &layout.accounts,
+        ] {
             match fs::remove_dir_all(stale) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(Error::file(stale)(error)),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::file(stale)(error));
+                }
                 _ => {}
             }
         }
@@ -70,16 +84,23 @@ impl Layout {
         for (place, identity) in layout.places.iter().zip(follower_identities()) {
             write(&place.identity, &identity.to_file_text())?;
         }
-        let payers = payers(options.payers).into_iter().map(|payer| GenesisAccount {
-            address: payer.address(),
-            owner: SYSTEM,
-            lamports: PAYER_LAMPORTS,
-            data: Vec::new(),
-        });
-        let voting =
-            if options.follower_stakes.is_empty() { Vec::new() } else { voter::accounts(&options.follower_stakes) };
+        let payers = payers(options.payers)
+            .into_iter()
+            .map(|payer| GenesisAccount {
+                address: payer.address(),
+                owner: SYSTEM,
+                lamports: PAYER_LAMPORTS,
+                data: Vec::new(),
+            });
+        let voting = if options.follower_stakes.is_empty() {
+            Vec::new()
+        } else {
+            voter::accounts(&options.follower_stakes)
+        };
         for account in payers.chain(voting).chain(options.accounts.iter().cloned()) {
-            let file = layout.accounts.join(format!("{}.json", base58(account.address)));
+            let file = layout
+                .accounts
+                .join(format!("{}.json", base58(account.address)));
             write(&file, &account.to_file_text())?;
         }
         Ok(layout)
@@ -107,7 +128,11 @@ impl Layout {
         let authority = payers(1).iter().map(|payer| base58(payer.address())).next();
         for (index, file) in (0..options.programs + options.upgradeable).zip(files.iter().cycle()) {
             let is_upgradeable = index >= options.programs;
-            let option = if is_upgradeable { "--upgradeable-program" } else { "--bpf-program" };
+            let option = if is_upgradeable {
+                "--upgradeable-program"
+            } else {
+                "--bpf-program"
+            };
             let address = base58(program_address(index));
             arguments.extend([option.to_owned(), address, text(file)]);
             arguments.extend(authority.clone().filter(|_| is_upgradeable));
@@ -115,35 +140,63 @@ impl Layout {
         Program {
             path: self.binaries.test_validator.clone(),
             arguments,
-            environment: environment(options, options.leader_metrics.as_deref(), &options.leader_environment),
+            environment: environment(
+                options,
+                options.leader_metrics.as_deref(),
+                &options.leader_environment,
+            ),
             output: self.folder.join("leader.out"),
         }
     }
 
     pub(super) fn follower_program(&self, options: &ClusterOptions, genesis_hash: &str) -> Program {
-        let mut arguments = self.follower_command(options, genesis_hash, &self.follower_ledger).split_off(1);
+        let mut arguments = self
+            .follower_command(options, genesis_hash, &self.follower_ledger)
+            .split_off(1);
         if options.first_snapshot == FirstSnapshot::Handed {
-            arguments.extend(["--no-genesis-fetch".to_owned(), "--no-snapshot-fetch".to_owned()]);
+            arguments.extend([
+                "--no-genesis-fetch".to_owned(),
+                "--no-snapshot-fetch".to_owned(),
+            ]);
         }
         arguments.extend(["--log".to_owned(), text(&self.follower_log)]);
         arguments.extend(options.follower_arguments.iter().cloned());
         Program {
-            path: options.follower_program.clone().unwrap_or_else(|| self.binaries.validator.clone()),
+            path: options
+                .follower_program
+                .clone()
+                .unwrap_or_else(|| self.binaries.validator.clone()),
             arguments,
-            environment: environment(options, options.follower_metrics.as_deref(), &options.follower_environment),
+            environment: environment(
+                options,
+                options.follower_metrics.as_deref(),
+                &options.follower_environment,
+            ),
             output: self.folder.join("follower.out"),
         }
     }
 
     /// The follower at the first place, which votes if it has stake.
-    pub(super) fn follower_command(&self, options: &ClusterOptions, genesis_hash: &str, ledger: &Path) -> Vec<String> {
+    pub(super) fn follower_command(
+        &self,
+        options: &ClusterOptions,
+        genesis_hash: &str,
+        ledger: &Path,
+    ) -> Vec<String> {
         let [place, ..] = &self.places;
         let mut command = self.follower(genesis_hash).command(place, ledger);
         if !options.follower_stakes.is_empty() {
             command.retain(|argument| argument != NO_VOTING);
             let account = base58(voter::vote_account());
             // Its first blocks come without waiting for a vote of its own in a rooted slot.
-            command.extend(["--no-wait-for-vote-to-start-leader", "--vote-account", &account].map(str::to_owned));
+            command.extend(
+                [
+                    "--no-wait-for-vote-to-start-leader",
+                    "--vote-account",
+                    &account,
+                ]
+                .map(str::to_owned),
+            );
         }
         command
     }
@@ -160,7 +213,8 @@ impl Layout {
             "--no-os-network-limits-test",
         ];
         let mut arguments: Vec<String> = switches.map(str::to_owned).into();
-        let mut set = |name: &str, value: &str| arguments.extend([format!("--{name}"), value.to_owned()]);
+        let mut set =
+            |name: &str, value: &str| arguments.extend([format!("--{name}"), value.to_owned()]);
         set("expected-genesis-hash", genesis_hash);
         set("limit-ledger-size", "50000000");
         set("max-genesis-archive-unpacked-size", "200000000");
@@ -206,7 +260,10 @@ impl NodePorts {
         set("bind-address", loopback.clone());
         set("gossip-host", loopback);
         set("gossip-port", self.gossip.to_string());
-        set("dynamic-port-range", format!("{}-{}", self.dynamic.0, self.dynamic.1));
+        set(
+            "dynamic-port-range",
+            format!("{}-{}", self.dynamic.0, self.dynamic.1),
+        );
         arguments
     }
 }
@@ -219,7 +276,10 @@ fn places(folder: &Path, ports: &PortBlock) -> [Place; PLACES] {
         gossip_port: ports.port(gossip),
         port_range: (ports.port(range.0), ports.port(range.1)),
     };
-    [place("follower", 110, 101, (120, 158)), place("second-follower", 112, 102, (160, 198))]
+    [
+        place("follower", 110, 101, (120, 158)),
+        place("second-follower", 112, 102, (160, 198)),
+    ]
 }
 
 /// The value of `SOLANA_METRICS_CONFIG` with which a validator pushes to that URL.
@@ -233,8 +293,13 @@ fn environment(
     further: &[(String, String)],
 ) -> Vec<(String, Option<String>)> {
     let set = |name: &str, value: &str| (name.to_owned(), Some(value.to_owned()));
-    let mut environment =
-        vec![("RUST_LOG".to_owned(), None), ("SOLANA_METRICS_CONFIG".to_owned(), metrics.map(metrics_config))];
+    let mut environment = vec![
+        ("RUST_LOG".to_owned(), None),
+        (
+            "SOLANA_METRICS_CONFIG".to_owned(),
+            metrics.map(metrics_config),
+        ),
+    ];
     environment.extend(ALWAYS.map(|(name, value)| set(name, value)));
     if let Some(entries) = options.cache_entries {
         environment.push(set("AGAVE_PROGRAM_CACHE_ENTRIES", &entries.to_string()));

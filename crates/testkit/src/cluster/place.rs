@@ -62,8 +62,12 @@ mod tests {
             environment: Vec::new(),
             entrypoint: "127.0.0.1:7001".to_owned(),
         };
-        let place =
-            Place { identity: "/n/id.json".into(), rpc_port: 8899, gossip_port: 8001, port_range: (8002, 8040) };
+        let place = Place {
+            identity: "/n/id.json".into(),
+            rpc_port: 8899,
+            gossip_port: 8001,
+            port_range: (8002, 8040),
+        };
         assert_eq!(
             follower.command(&place, Path::new("/n/ledger")).join(" "),
             "/opt/agave-validator --no-voting --entrypoint 127.0.0.1:7001 --ledger /n/ledger --identity /n/id.json \

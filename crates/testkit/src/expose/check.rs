@@ -14,8 +14,16 @@ pub(super) enum Format {
 }
 
 const CLASSIC_KINDS: &[&str] = &["counter", "gauge", "histogram", "summary", "untyped"];
-const OPENMETRICS_KINDS: &[&str] =
-    &["counter", "gauge", "histogram", "gaugehistogram", "summary", "info", "stateset", "unknown"];
+const OPENMETRICS_KINDS: &[&str] = &[
+    "counter",
+    "gauge",
+    "histogram",
+    "gaugehistogram",
+    "summary",
+    "info",
+    "stateset",
+    "unknown",
+];
 
 impl Format {
     fn dialect(self) -> Dialect {
@@ -49,15 +57,25 @@ impl Format {
 
 /// Reads a page; the first broken rule ends it.
 pub(super) fn read(text: &str, format: Format) -> Result<Page> {
-    let mut reader =
-        Reader { format, page: Page::default(), current: None, begun: HashSet::new(), seen: HashSet::new() };
-    let body = reader.without_end(text).map_err(|rule| Error::malformed(rule, tail(text)))?;
+    let mut reader = Reader {
+        format,
+        page: Page::default(),
+        current: None,
+        begun: HashSet::new(),
+        seen: HashSet::new(),
+    };
+    let body = reader
+        .without_end(text)
+        .map_err(|rule| Error::malformed(rule, tail(text)))?;
     for line in body.lines() {
-        reader.line(line).map_err(|rule| Error::malformed(rule, line))?;
+        reader
+            .line(line)
+            .map_err(|rule| Error::malformed(rule, line))?;
     }
     for (name, family) in &reader.page.families {
         if family.kind.as_deref() == Some("histogram") {
-            check_histogram(name, &reader.page.samples).map_err(|rule| Error::malformed(rule, name))?;
+            check_histogram(name, &reader.page.samples)
+                .map_err(|rule| Error::malformed(rule, name))?;
         }
     }
     Ok(reader.page)
@@ -83,9 +101,15 @@ impl Reader {
             Format::Classic if text.is_empty() || text.ends_with('\n') => Ok(text),
             Format::Classic => Err("the last line has no end"),
             Format::OpenMetrics => {
-                let body = text.strip_suffix("# EOF\n").or_else(|| text.strip_suffix("# EOF"));
+                let body = text
+                    .strip_suffix("# EOF\n")
+                    .or_else(|| text.strip_suffix("# EOF"));
                 let body = body.ok_or("no # EOF at the end")?;
-                if body.is_empty() || body.ends_with('\n') { Ok(body) } else { Err("# EOF is not a line of its own") }
+                if body.is_empty() || body.ends_with('\n') {
+                    Ok(body)
+                } else {
+                    Err("# EOF is not a line of its own")
+                }
             }
         }
     }
@@ -100,12 +124,16 @@ impl Reader {
         };
         let mut words = comment.strip_prefix(' ').unwrap_or(comment).splitn(3, ' ');
         match (words.next(), words.next(), words.next()) {
-            (Some(what @ ("HELP" | "TYPE")), Some(name), rest) => self.metadata(what, name, rest.unwrap_or_default()),
+            (Some(what @ ("HELP" | "TYPE")), Some(name), rest) => {
+                self.metadata(what, name, rest.unwrap_or_default())
+            }
             (Some("UNIT"), Some(name), Some(unit)) if self.format == Format::OpenMetrics => {
                 self.metadata("UNIT", name, unit)
             }
             (Some("EOF"), ..) if self.format == Format::OpenMetrics => Err("lines after # EOF"),
-            _ if self.format == Format::OpenMetrics => Err("a comment that is neither HELP, TYPE nor UNIT"),
+            _ if self.format == Format::OpenMetrics => {
+                Err("a comment that is neither HELP, TYPE nor UNIT")
+            }
             _ => Ok(()),
         }
     }
@@ -137,7 +165,11 @@ impl Reader {
 
     /// Makes this the current family.
     fn enter(&mut self, name: &str) -> std::result::Result<(), Broken> {
-        if self.current.as_ref().is_some_and(|(current, _)| current == name) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|(current, _)| current == name)
+        {
             return Ok(());
         }
         if !self.begun.insert(name.to_owned()) {
@@ -154,15 +186,28 @@ impl Reader {
         if let Some((_, sampled)) = &mut self.current {
             *sampled = true;
         }
-        let kind = self.page.families.get(&family).and_then(|family| family.kind.as_deref());
-        let counts = kind == Some("counter") || sample.name.ends_with("_bucket") || sample.name.ends_with("_count");
-        if kind.is_some() && counts && (sample.value.is_nan() || sample.value < 0.0) && kind != Some("gauge") {
+        let kind = self
+            .page
+            .families
+            .get(&family)
+            .and_then(|family| family.kind.as_deref());
+        let counts = kind == Some("counter")
+            || sample.name.ends_with("_bucket")
+            || sample.name.ends_with("_count");
+        if kind.is_some()
+            && counts
+            && (sample.value.is_nan() || sample.value < 0.0)
+            && kind != Some("gauge")
+        {
             return Err("a count that is negative or not a number");
         }
         if exemplar && !(sample.name.ends_with("_bucket") || sample.name.ends_with("_total")) {
             return Err("an exemplar on something else than a bucket or a total");
         }
-        let key = (sample.name.clone(), sample.labels.clone().into_iter().collect());
+        let key = (
+            sample.name.clone(),
+            sample.labels.clone().into_iter().collect(),
+        );
         if !self.seen.insert(key) {
             return Err("a series twice");
         }
@@ -173,14 +218,24 @@ impl Reader {
     fn family_of(&self, name: &str) -> std::result::Result<String, Broken> {
         let fits = |family: &str, described: &Family| {
             let suffixes = self.format.suffixes(described.kind.as_deref());
-            name.strip_prefix(family).is_some_and(|suffix| suffixes.contains(&suffix))
+            name.strip_prefix(family)
+                .is_some_and(|suffix| suffixes.contains(&suffix))
         };
-        let suffixes = ["", "_total", "_created", "_bucket", "_sum", "_count", "_gsum", "_gcount", "_info"];
-        let candidates = suffixes.iter().filter_map(|suffix| name.strip_suffix(suffix));
+        let suffixes = [
+            "", "_total", "_created", "_bucket", "_sum", "_count", "_gsum", "_gcount", "_info",
+        ];
+        let candidates = suffixes
+            .iter()
+            .filter_map(|suffix| name.strip_suffix(suffix));
         let described = candidates.filter_map(|family| self.page.families.get_key_value(family));
-        match described.into_iter().find(|(family, described)| fits(family, described)) {
+        match described
+            .into_iter()
+            .find(|(family, described)| fits(family, described))
+        {
             Some((family, _)) => Ok(family.clone()),
-            None if self.page.families.contains_key(name) => Err("a sample whose name does not fit its family's type"),
+            None if self.page.families.contains_key(name) => {
+                Err("a sample whose name does not fit its family's type")
+            }
             None if self.format == Format::OpenMetrics && self.fits_no_type(name) => {
                 Err("a sample whose name does not fit its family's type")
             }
@@ -190,9 +245,12 @@ impl Reader {
 
     /// Whether the current family, which has a type, is the beginning of a name that does not fit the type.
     fn fits_no_type(&self, name: &str) -> bool {
-        let Some((current, _)) = &self.current else { return false };
-        name.strip_prefix(current.as_str())
-            .is_some_and(|suffix| ["_total", "_bucket", "_sum", "_count", "_info", "_created"].contains(&suffix))
+        let Some((current, _)) = &self.current else {
+            return false;
+        };
+        name.strip_prefix(current.as_str()).is_some_and(|suffix| {
+            ["_total", "_bucket", "_sum", "_count", "_info", "_created"].contains(&suffix)
+        })
     }
 }
 
@@ -208,14 +266,22 @@ fn check_histogram(name: &str, samples: &[Sample]) -> std::result::Result<(), Br
         if sample.name == bucket {
             let bound = labels.remove("le").ok_or("a bucket without le")?;
             let bound = bound.parse().map_err(|_| "le is not a number")?;
-            buckets.entry(labels.into_iter().collect()).or_default().push((bound, sample.value));
+            buckets
+                .entry(labels.into_iter().collect())
+                .or_default()
+                .push((bound, sample.value));
         } else if sample.name == count {
             counts.insert(labels.into_iter().collect(), sample.value);
         }
     }
     for (labels, series) in &buckets {
-        let rising = series.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
-        let last = series.last().filter(|(bound, _)| *bound == f64::INFINITY).ok_or("a histogram without +Inf")?;
+        let rising = series
+            .windows(2)
+            .all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
+        let last = series
+            .last()
+            .filter(|(bound, _)| *bound == f64::INFINITY)
+            .ok_or("a histogram without +Inf")?;
         if !rising {
             return Err("bounds or counts of a histogram do not rise");
         }

@@ -16,7 +16,9 @@ pub struct Sample {
 impl Sample {
     /// Whether the series has all these labels with these values, among others.
     pub fn has(&self, labels: &[(&str, &str)]) -> bool {
-        labels.iter().all(|(name, value)| self.labels.get(*name).is_some_and(|own| own == value))
+        labels
+            .iter()
+            .all(|(name, value)| self.labels.get(*name).is_some_and(|own| own == value))
     }
 }
 
@@ -34,7 +36,9 @@ pub(super) enum Dialect {
 
 /// A sample line, and whether an exemplar hangs on it.
 pub(super) fn sample(line: &str, dialect: Dialect) -> Result<(Sample, bool), Broken> {
-    let name_end = line.find(['{', ' ', '\t']).ok_or("a series without a value")?;
+    let name_end = line
+        .find(['{', ' ', '\t'])
+        .ok_or("a series without a value")?;
     let (name, rest) = line.split_at(name_end);
     if !is_name(name, true) {
         return Err("not a metric name");
@@ -51,13 +55,27 @@ pub(super) fn sample(line: &str, dialect: Dialect) -> Result<(Sample, bool), Bro
     if let Some(exemplar) = exemplar {
         check_exemplar(exemplar)?;
     }
-    Ok((Sample { name: name.to_owned(), labels, value }, exemplar.is_some()))
+    Ok((
+        Sample {
+            name: name.to_owned(),
+            labels,
+            value,
+        },
+        exemplar.is_some(),
+    ))
 }
 
 fn value_and_timestamp(text: &str, dialect: Dialect) -> Result<f64, Broken> {
     let parts: Vec<&str> = match dialect {
-        Dialect::Classic => text.split([' ', '\t']).filter(|part| !part.is_empty()).collect(),
-        Dialect::OpenMetrics => text.strip_prefix(' ').ok_or("no space before the value")?.split(' ').collect(),
+        Dialect::Classic => text
+            .split([' ', '\t'])
+            .filter(|part| !part.is_empty())
+            .collect(),
+        Dialect::OpenMetrics => text
+            .strip_prefix(' ')
+            .ok_or("no space before the value")?
+            .split(' ')
+            .collect(),
     };
     let (value, timestamp) = match parts.as_slice() {
         [value] => (value, None),
@@ -68,13 +86,20 @@ fn value_and_timestamp(text: &str, dialect: Dialect) -> Result<f64, Broken> {
         Dialect::Classic => timestamp.parse::<i64>().is_ok(),
         Dialect::OpenMetrics => timestamp.parse::<f64>().is_ok_and(f64::is_finite),
     });
-    if timestamp_holds { value.parse().map_err(|_| "the value is not a number") } else { Err("not a timestamp") }
+    if timestamp_holds {
+        value.parse().map_err(|_| "the value is not a number")
+    } else {
+        Err("not a timestamp")
+    }
 }
 
 fn check_exemplar(text: &str) -> Result<(), Broken> {
     let inside = text.strip_prefix('{').ok_or("an exemplar without labels")?;
     let (labels, rest) = labels(inside, Dialect::OpenMetrics)?;
-    let length: usize = labels.iter().map(|(name, value)| name.chars().count() + value.chars().count()).sum();
+    let length: usize = labels
+        .iter()
+        .map(|(name, value)| name.chars().count() + value.chars().count())
+        .sum();
     if length > 128 {
         return Err("an exemplar's labels exceed 128 characters");
     }
@@ -83,7 +108,13 @@ fn check_exemplar(text: &str) -> Result<(), Broken> {
 
 /// Labels up to and with the closing brace, and what follows it.
 fn labels(text: &str, dialect: Dialect) -> Result<(BTreeMap<String, String>, &str), Broken> {
-    let skip = |text| if dialect == Dialect::Classic { str::trim_start(text) } else { text };
+    let skip = |text| {
+        if dialect == Dialect::Classic {
+            str::trim_start(text)
+        } else {
+            text
+        }
+    };
     let mut labels = BTreeMap::new();
     let mut rest = skip(text);
     if let Some(after) = rest.strip_prefix('}') {
@@ -91,11 +122,17 @@ fn labels(text: &str, dialect: Dialect) -> Result<(BTreeMap<String, String>, &st
     }
     loop {
         let (name, after) = rest.split_once('=').ok_or("a label without a value")?;
-        let name = if dialect == Dialect::Classic { name.trim_end() } else { name };
+        let name = if dialect == Dialect::Classic {
+            name.trim_end()
+        } else {
+            name
+        };
         if !is_name(name, false) {
             return Err("not a label name");
         }
-        let quoted = skip(after).strip_prefix('"').ok_or("a label value without quotes")?;
+        let quoted = skip(after)
+            .strip_prefix('"')
+            .ok_or("a label value without quotes")?;
         let (value, after) = quoted_value(quoted)?;
         if labels.insert(name.to_owned(), value).is_some() {
             return Err("a label twice in one series");
@@ -149,6 +186,11 @@ pub(super) fn help(text: &str, dialect: Dialect) -> Result<String, Broken> {
 
 /// A metric name (colons allowed) or a label name.
 pub(super) fn is_name(text: &str, colons: bool) -> bool {
-    let allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || (colons && char == ':');
-    text.chars().all(allowed) && text.chars().next().is_some_and(|first| !first.is_ascii_digit())
+    let allowed =
+        |char: char| char.is_ascii_alphanumeric() || char == '_' || (colons && char == ':');
+    text.chars().all(allowed)
+        && text
+            .chars()
+            .next()
+            .is_some_and(|first| !first.is_ascii_digit())
 }

@@ -56,16 +56,29 @@ fn refused_as_openmetrics(page: &str, rule: &str) {
 #[test]
 fn a_classic_page_gives_its_samples_types_and_help() -> Result<()> {
     let page = parse_text(CLASSIC)?;
-    assert_eq!(page.get("requests_total", &[("code", "200"), ("path", "/a\"b\\\n")]), Some(3.0));
-    assert_eq!(page.get("requests_total", &[("code", "200")]), None, "get wants all labels");
+    assert_eq!(
+        page.get("requests_total", &[("code", "200"), ("path", "/a\"b\\\n")]),
+        Some(3.0)
+    );
+    assert_eq!(
+        page.get("requests_total", &[("code", "200")]),
+        None,
+        "get wants all labels"
+    );
     assert_eq!(page.matching("requests_total", &[("code", "200")]).len(), 1);
     assert_eq!(page.sum("requests_total"), Some(4.0));
     assert_eq!(page.sum("nothing"), None);
     assert!(page.get("up", &[]).is_some_and(f64::is_nan));
     assert_eq!(page.get("untyped_thing", &[]), Some(f64::NEG_INFINITY));
-    assert_eq!(page.get("wait_seconds_bucket", &[("le", "+Inf")]), Some(2.0));
+    assert_eq!(
+        page.get("wait_seconds_bucket", &[("le", "+Inf")]),
+        Some(2.0)
+    );
     assert_eq!(page.kind("wait_seconds"), Some("histogram"));
-    assert_eq!(page.families["requests_total"].help.as_deref(), Some("All \\ requests,\nby code."));
+    assert_eq!(
+        page.families["requests_total"].help.as_deref(),
+        Some("All \\ requests,\nby code.")
+    );
     Ok(())
 }
 
@@ -90,12 +103,24 @@ fn an_empty_page_is_a_page() -> Result<()> {
 #[test]
 fn a_page_that_is_wrong_in_either_format_is_refused() {
     refused_as_text("a 1\na 2\n", "a series twice");
-    refused_as_text("a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 1\n", "a series twice");
+    refused_as_text(
+        "a{x=\"1\",y=\"2\"} 1\na{y=\"2\",x=\"1\"} 1\n",
+        "a series twice",
+    );
     refused_as_text("a 1\n# TYPE a gauge\n", "TYPE, HELP or UNIT after a sample");
-    refused_as_text("# TYPE a gauge\n# TYPE a gauge\n", "TYPE, HELP or UNIT twice");
+    refused_as_text(
+        "# TYPE a gauge\n# TYPE a gauge\n",
+        "TYPE, HELP or UNIT twice",
+    );
     refused_as_text("# HELP a x\n# HELP a x\n", "TYPE, HELP or UNIT twice");
-    refused_as_text("a{x=\"1\"} 1\nb 1\na{x=\"2\"} 1\n", "lines of a family are not together");
-    refused_as_text("# TYPE a gauge\n# TYPE b gauge\na 1\n", "lines of a family are not together");
+    refused_as_text(
+        "a{x=\"1\"} 1\nb 1\na{x=\"2\"} 1\n",
+        "lines of a family are not together",
+    );
+    refused_as_text(
+        "# TYPE a gauge\n# TYPE b gauge\na 1\n",
+        "lines of a family are not together",
+    );
     refused_as_text("# TYPE a gouge\n", "not a type");
     refused_as_text("# TYPE 1a gauge\n", "not a metric name");
     refused_as_text("1a 1\n", "not a metric name");
@@ -118,10 +143,19 @@ fn a_page_that_is_wrong_in_either_format_is_refused() {
 fn a_histogram_that_does_not_add_up_is_refused() {
     let histogram = |buckets: &str| format!("# TYPE h histogram\n{buckets}");
     refused_as_text(&histogram("h 1\n"), "a sample whose name does not fit");
-    refused_as_text(&histogram("h_bucket{le=\"1\"} 1\n"), "a histogram without +Inf");
+    refused_as_text(
+        &histogram("h_bucket{le=\"1\"} 1\n"),
+        "a histogram without +Inf",
+    );
     refused_as_text(&histogram("h_bucket 1\n"), "a bucket without le");
-    refused_as_text(&histogram("h_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\n"), "bounds or counts");
-    refused_as_text(&histogram("h_bucket{le=\"+Inf\"} 1\nh_count 2\n"), "the count of a histogram");
+    refused_as_text(
+        &histogram("h_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} 1\n"),
+        "bounds or counts",
+    );
+    refused_as_text(
+        &histogram("h_bucket{le=\"+Inf\"} 1\nh_count 2\n"),
+        "the count of a histogram",
+    );
 }
 
 #[test]
@@ -132,13 +166,25 @@ fn openmetrics_asks_for_more() {
     refused_as_openmetrics("a 1# EOF\n", "# EOF is not a line");
     refused_as_openmetrics("a 1\n\n# EOF\n", "an empty line");
     refused_as_openmetrics("# hello\n# EOF\n", "a comment");
-    refused_as_openmetrics("# TYPE a counter\na 1\n# EOF\n", "a sample whose name does not fit");
-    refused_as_openmetrics("# TYPE a gauge\na_total 1\n# EOF\n", "a sample whose name does not fit");
-    refused_as_openmetrics("# TYPE a_s gauge\n# UNIT a_s bytes\n# EOF\n", "the name does not end in its unit");
+    refused_as_openmetrics(
+        "# TYPE a counter\na 1\n# EOF\n",
+        "a sample whose name does not fit",
+    );
+    refused_as_openmetrics(
+        "# TYPE a gauge\na_total 1\n# EOF\n",
+        "a sample whose name does not fit",
+    );
+    refused_as_openmetrics(
+        "# TYPE a_s gauge\n# UNIT a_s bytes\n# EOF\n",
+        "the name does not end in its unit",
+    );
     refused_as_openmetrics("# TYPE a untyped\n# EOF\n", "not a type");
     refused_as_openmetrics("a{x=\"1\",} 1\n# EOF\n", "a label without a value");
     refused_as_openmetrics("a  1\n# EOF\n", "the value is not a number");
-    refused_as_openmetrics("a 1 # {x=\"1\"} 1\n# EOF\n", "an exemplar on something else");
+    refused_as_openmetrics(
+        "a 1 # {x=\"1\"} 1\n# EOF\n",
+        "an exemplar on something else",
+    );
     refused_as_openmetrics(OPEN, "lines of a family are not together");
 }
 

@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 /// The smallest memory limit of this process's cgroup and those above it, in bytes; `None` if there is none.
 pub(super) fn memory_limit() -> Option<u64> {
     let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    groups.lines().filter_map(folder).filter_map(|(folder, root, file)| smallest(&folder, root, file)).min()
+    groups
+        .lines()
+        .filter_map(folder)
+        .filter_map(|(folder, root, file)| smallest(&folder, root, file))
+        .min()
 }
 
 /// The folder of a line of `/proc/PID/cgroup`, where its hierarchy begins, and the name of the limit's file.
@@ -13,15 +17,34 @@ fn folder(line: &str) -> Option<(PathBuf, &'static Path, &'static str)> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
     let roots: &[(&str, &str)] = match controllers {
-        "" => &[("/sys/fs/cgroup", "memory.max"), ("/sys/fs/cgroup/unified", "memory.max")],
-        some if some.split(',').any(|one| one == "memory") => &[("/sys/fs/cgroup/memory", "memory.limit_in_bytes")],
+        "" => &[
+            ("/sys/fs/cgroup", "memory.max"),
+            ("/sys/fs/cgroup/unified", "memory.max"),
+        ],
+        some if some.split(',').any(|one| one == "memory") => {
+            &[("/sys/fs/cgroup/memory", "memory.limit_in_bytes")]
+        }
         _ => &[],
     };
-    let candidates = roots.iter().map(|(root, file)| (Path::new(*root).join(path), Path::new(*root), *file));
-    candidates.into_iter().find(|(folder, ..)| folder.join("cgroup.procs").exists())
+    let candidates = roots
+        .iter()
+        .map(|(root, file)| (Path::new(*root).join(path), Path::new(*root), *file));
+    candidates
+        .into_iter()
+        .find(|(folder, ..)| folder.join("cgroup.procs").exists())
 }
 
 fn smallest(folder: &Path, root: &Path, file: &str) -> Option<u64> {
-    let inside = folder.ancestors().take_while(|folder| folder.starts_with(root));
-    inside.filter_map(|folder| std::fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok()).min()
+    let inside = folder
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root));
+    inside
+        .filter_map(|folder| {
+            std::fs::read_to_string(folder.join(file))
+                .ok()?
+                .trim()
+                .parse()
+                .ok()
+        })
+        .min()
 }

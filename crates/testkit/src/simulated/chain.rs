@@ -8,7 +8,9 @@ const GENESIS: u64 = 1_767_225_600;
 
 /// The cluster's newest slot at a time since 1970.
 pub fn tip(truth: &Truth, unix: Duration) -> u64 {
-    let since = unix.saturating_sub(Duration::from_secs(GENESIS)).as_millis();
+    let since = unix
+        .saturating_sub(Duration::from_secs(GENESIS))
+        .as_millis();
     u64::try_from(since * u128::from(truth.slots_per_second) / 1000).unwrap_or(u64::MAX)
 }
 
@@ -26,7 +28,11 @@ pub struct Contents {
 /// What is in that slot.
 pub fn contents(slot: u64) -> Contents {
     let transactions = 20 + mixed(slot) % 41;
-    Contents { transactions, entries: 64 + transactions, shreds: 30 + transactions / 4 }
+    Contents {
+        transactions,
+        entries: 64 + transactions,
+        shreds: 30 + transactions / 4,
+    }
 }
 
 /// Compiled programs that stay after an eviction pass: 90 % of the capacity.
@@ -56,7 +62,13 @@ pub fn steady(truth: &Truth, capacity: u64, slot: u64) -> Cache {
     let until = |slot: u64| slot * truth.calls_per_slot * absent / truth.programs.max(1);
     let missed = until(slot) - until(slot.saturating_sub(1));
     let water_level = if missed > 0 { target + 1 } else { 0 };
-    Cache { misses: missed, evictions: missed, reloads: missed, insertions: 0, water_level }
+    Cache {
+        misses: missed,
+        evictions: missed,
+        reloads: missed,
+        insertions: 0,
+        water_level,
+    }
 }
 
 /// The program cache of one process, from its start on.
@@ -69,7 +81,10 @@ pub struct ProgramCache {
 impl ProgramCache {
     /// Empty.
     pub fn new(capacity: u64) -> Self {
-        ProgramCache { capacity, called: 0 }
+        ProgramCache {
+            capacity,
+            called: 0,
+        }
     }
 
     /// What the next slot does.
@@ -77,7 +92,9 @@ impl ProgramCache {
         if self.called >= truth.programs {
             return steady(truth, self.capacity, slot);
         }
-        let new = truth.first_calls_per_slot.clamp(1, truth.programs - self.called);
+        let new = truth
+            .first_calls_per_slot
+            .clamp(1, truth.programs - self.called);
         let target = shrink_target(self.capacity);
         let loaded = self.called.min(target) + new;
         self.called += new;
@@ -108,8 +125,8 @@ pub struct Cost {
 pub fn cost(truth: &Truth, slot: u64, cache: Cache) -> Cost {
     let factor = (1000 + truth.slower_permille) * (1000 + truth.place_slower_permille) / 1000;
     let width = 2 * truth.noise_permille + 1;
-    let noise =
-        1000 + mixed(slot ^ truth.noise_seed.wrapping_mul(0x9e37_79b9)) % width - truth.noise_permille.min(1000);
+    let noise = 1000 + mixed(slot ^ truth.noise_seed.wrapping_mul(0x9e37_79b9)) % width
+        - truth.noise_permille.min(1000);
     let scaled = |us: u64| us * factor * noise / 1_000_000;
     let loading = cache.reloads * truth.load_us + cache.insertions * truth.first_load_us;
     let lookups = truth.calls_per_slot * truth.lookup_us;
@@ -149,19 +166,30 @@ mod tests {
     fn a_cache_without_room_stays_at_nine_tenths_and_loads_again_what_it_evicts() {
         let truth = Truth::default();
         let mut cache = ProgramCache::new(512);
-        let all: Vec<Cache> = (64_000..64_000 + 16 + 640).map(|slot| cache.slot(&truth, slot)).collect();
+        let all: Vec<Cache> = (64_000..64_000 + 16 + 640)
+            .map(|slot| cache.slot(&truth, slot))
+            .collect();
         let sum = |of: fn(&Cache) -> u64| all.iter().map(of).sum::<u64>();
         // 180 of 640 programs are not there, of 16 calls in each of 640 slots.
         assert_eq!(sum(|c| c.reloads), 16 * 180);
         assert_eq!(sum(|c| c.misses), 640 + 16 * 180);
         assert_eq!(sum(|c| c.evictions), 180 + 16 * 180);
-        assert_eq!(sum(|c| c.insertions) + sum(|c| c.reloads) - sum(|c| c.evictions), 460);
+        assert_eq!(
+            sum(|c| c.insertions) + sum(|c| c.reloads) - sum(|c| c.evictions),
+            460
+        );
         assert_eq!(all.iter().map(|c| c.water_level).max(), Some(461));
     }
 
     #[test]
     fn all_instances_see_the_same_slots_and_a_slowdown_is_in_every_time() {
-        let (truth, slow) = (Truth::default(), Truth { slower_permille: 250, ..Truth::default() });
+        let (truth, slow) = (
+            Truth::default(),
+            Truth {
+                slower_permille: 250,
+                ..Truth::default()
+            },
+        );
         for slot in 5000..5100 {
             let cache = steady(&truth, 512, slot);
             let (one, other) = (cost(&truth, slot, cache), cost(&slow, slot, cache));
@@ -172,9 +200,16 @@ mod tests {
 
     #[test]
     fn noise_is_as_wide_as_it_says_and_has_no_side() {
-        let noisy = Truth { noise_permille: 100, noise_seed: 3, ..Truth::default() };
+        let noisy = Truth {
+            noise_permille: 100,
+            noise_seed: 3,
+            ..Truth::default()
+        };
         let cache = steady(&noisy, 1024, 1);
-        let ratio = |slot| cost(&noisy, slot, cache).total as f64 / cost(&Truth::default(), slot, cache).total as f64;
+        let ratio = |slot| {
+            cost(&noisy, slot, cache).total as f64
+                / cost(&Truth::default(), slot, cache).total as f64
+        };
         let ratios: Vec<f64> = (0..10_000).map(ratio).collect();
         assert!(ratios.iter().all(|ratio| (0.899..1.101).contains(ratio)));
         let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
@@ -183,9 +218,18 @@ mod tests {
 
     #[test]
     fn slots_come_from_the_clock() {
-        let truth = Truth { slots_per_second: 20, ..Truth::default() };
+        let truth = Truth {
+            slots_per_second: 20,
+            ..Truth::default()
+        };
         assert_eq!(tip(&truth, Duration::from_secs(GENESIS)), 0);
-        assert_eq!(tip(&truth, Duration::from_millis(1000 * GENESIS + 1049)), 20);
-        assert_eq!(tip(&truth, Duration::from_millis(1000 * GENESIS + 1050)), 21);
+        assert_eq!(
+            tip(&truth, Duration::from_millis(1000 * GENESIS + 1049)),
+            20
+        );
+        assert_eq!(
+            tip(&truth, Duration::from_millis(1000 * GENESIS + 1050)),
+            21
+        );
     }
 }

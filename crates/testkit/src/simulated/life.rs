@@ -58,7 +58,9 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
     let ledger = &arguments.ledger;
     std::fs::create_dir_all(ledger).map_err(Error::file(ledger))?;
     let admin = Ledger::take(ledger).map_err(Error::file(ledger))?;
-    let server = std::env::var("SOLANA_METRICS_CONFIG").ok().filter(|config| !config.is_empty());
+    let server = std::env::var("SOLANA_METRICS_CONFIG")
+        .ok()
+        .filter(|config| !config.is_empty());
     let server = server.map(|config| Server::parse(&config)).transpose()?;
     if truth.forks {
         fork(&ledger.join("child.pid"))?;
@@ -72,20 +74,35 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
         running: AtomicBool::new(false),
         ran_from: OnceLock::new(),
         loaded: AtomicBool::new(truth.file_mib == 0),
-        accounts: arguments.accounts.as_ref().unwrap_or(&arguments.ledger).join("simulated-accounts"),
+        accounts: arguments
+            .accounts
+            .as_ref()
+            .unwrap_or(&arguments.ledger)
+            .join("simulated-accounts"),
         slot: AtomicU64::new(0),
         transactions: AtomicU64::new(TRANSACTIONS),
         truth,
     });
     cast(&state, arguments, admin, server)?;
     let replaying = Arc::clone(&state);
-    let name = if replaying.truth.replays_unseen { "solVirtual" } else { "solReplayStage" };
+    let name = if replaying.truth.replays_unseen {
+        "solVirtual"
+    } else {
+        "solReplayStage"
+    };
     let stage = thread(name, move || live(&replaying))?;
-    stage.join().unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
+    stage
+        .join()
+        .unwrap_or_else(|_| Err(Error::Missing("the replay stage panicked".to_owned())))
 }
 
 /// Starts the threads but for the one that replays.
-fn cast(state: &Arc<State>, arguments: &Arguments, admin: Ledger, server: Option<Server>) -> Result<()> {
+fn cast(
+    state: &Arc<State>,
+    arguments: &Arguments,
+    admin: Ledger,
+    server: Option<Server>,
+) -> Result<()> {
     for name in IDLE {
         thread(name, || {
             loop {
@@ -97,12 +114,22 @@ fn cast(state: &Arc<State>, arguments: &Arguments, admin: Ledger, server: Option
         let wakes = number % 100 < state.truth.waking_percent;
         let idle = move || {
             loop {
-                if wakes { std::thread::sleep(Duration::from_secs(1)) } else { std::thread::park() }
+                if wakes {
+                    std::thread::sleep(Duration::from_secs(1))
+                } else {
+                    std::thread::park()
+                }
             }
         };
         let name = format!("solPool{:02}T{number:03}", number / 9 % 100);
-        let started = std::thread::Builder::new().name(name).stack_size(64 * 1024).spawn(idle);
-        started.map_err(|source| Error::Start { program: "a thread".into(), source })?;
+        let started = std::thread::Builder::new()
+            .name(name)
+            .stack_size(64 * 1024)
+            .spawn(idle);
+        started.map_err(|source| Error::Start {
+            program: "a thread".into(),
+            source,
+        })?;
     }
     let here = Arc::clone(state);
     thread("solAdminRpc", move || admin.answer(|| here.node_state()))?;
@@ -112,7 +139,9 @@ fn cast(state: &Arc<State>, arguments: &Arguments, admin: Ledger, server: Option
         let folder = arguments.accounts.as_ref().unwrap_or(&arguments.ledger);
         std::fs::create_dir_all(folder).map_err(Error::file(folder))?;
         let here = Arc::clone(state);
-        thread("solAccounts00", move || read_accounts(&here, &here.accounts))?;
+        thread("solAccounts00", move || {
+            read_accounts(&here, &here.accounts)
+        })?;
     }
     if let Some(server) = server {
         let here = Arc::clone(state);
@@ -125,8 +154,13 @@ fn thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<std::thread::JoinHandle<T>> {
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-    started.map_err(|source| Error::Start { program: name.into(), source })
+    let started = std::thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work);
+    started.map_err(|source| Error::Start {
+        program: name.into(),
+        source,
+    })
 }
 
 /// Starts, then replays slot after slot; the exit code.
@@ -144,10 +178,13 @@ fn live(state: &Arc<State>) -> Result<u8> {
     let mut replay = Replay::new(truth, state.tip());
     if truth.working_set_percent > 0 {
         let path = &state.accounts;
-        replay.working_set = Some(WorkingSet::open(path, truth.working_set_percent).map_err(Error::file(path))?);
+        replay.working_set =
+            Some(WorkingSet::open(path, truth.working_set_percent).map_err(Error::file(path))?);
     }
     state.slot.store(replay.slot, Ordering::Relaxed);
-    state.lines().started(&state.identity, truth.start_ms, unix().as_nanos());
+    state
+        .lines()
+        .started(&state.identity, truth.start_ms, unix().as_nanos());
     if let Some(port) = state.rpc_port {
         let address = format!("127.0.0.1:{port}");
         rpc::serve(port, state).map_err(|source| Error::Connection { address, source })?;
@@ -168,9 +205,14 @@ fn live(state: &Arc<State>) -> Result<u8> {
         (heard + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
         heard = tip;
         if !over(truth.hangs_after_ms) {
-            for replayed in replay.on(truth, tip, lived, passed).map_err(Error::file(&state.accounts))? {
+            for replayed in replay
+                .on(truth, tip, lived, passed)
+                .map_err(Error::file(&state.accounts))?
+            {
                 state.slot.store(replayed.slot, Ordering::Relaxed);
-                state.transactions.fetch_add(replayed.contents.transactions, Ordering::Relaxed);
+                state
+                    .transactions
+                    .fetch_add(replayed.contents.transactions, Ordering::Relaxed);
                 state.lines().replayed(&state.identity, &replayed, now);
             }
         }
@@ -191,7 +233,8 @@ fn allocate(state: &State) {
 fn read_accounts(state: &State, path: &Path) {
     let truth = &state.truth;
     let read = || -> std::io::Result<()> {
-        let mut accounts = Accounts::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
+        let mut accounts =
+            Accounts::open(path, usize::try_from(truth.file_mib).unwrap_or(usize::MAX))?;
         state.loaded.store(true, Ordering::Relaxed);
         let (begun, mut done) = (Instant::now(), 0);
         loop {
@@ -223,20 +266,32 @@ fn identity(arguments: &Arguments) -> Result<String> {
     let Some(path) = &arguments.identity else {
         let name = arguments.ledger.to_string_lossy();
         let mut key = [7; 32];
-        name.bytes().enumerate().for_each(|(at, byte)| key[at % 32] ^= byte.wrapping_mul(31).rotate_left(at as u32));
+        name.bytes()
+            .enumerate()
+            .for_each(|(at, byte)| key[at % 32] ^= byte.wrapping_mul(31).rotate_left(at as u32));
         return Ok(bs58::encode(key).into_string());
     };
     let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
     let bytes: Option<Vec<u8>> = serde_json::from_str(&text).ok();
-    let key = bytes.as_deref().filter(|bytes| bytes.len() == 64).map(|bytes| bs58::encode(&bytes[32..]).into_string());
+    let key = bytes
+        .as_deref()
+        .filter(|bytes| bytes.len() == 64)
+        .map(|bytes| bs58::encode(&bytes[32..]).into_string());
     key.ok_or_else(|| Error::malformed("no keypair", &text))
 }
 
 /// A process of its own, in a session of its own, that outlives it.
 fn fork(note: &Path) -> Result<()> {
     let mut command = Command::new("setsid");
-    command.args(["sleep", "100000"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn().map_err(|source| Error::Start { program: "setsid".into(), source })?;
+    command
+        .args(["sleep", "100000"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = command.spawn().map_err(|source| Error::Start {
+        program: "setsid".into(),
+        source,
+    })?;
     std::fs::write(note, child.id().to_string()).map_err(Error::file(note))
 }
 
@@ -245,6 +300,12 @@ fn fork(note: &Path) -> Result<()> {
 fn start_again_deaf() -> Error {
     let program = std::env::current_exe().unwrap_or_default();
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-c", "trap '' TERM; exec \"$0\" \"$@\""]).arg(program).args(std::env::args_os().skip(1));
-    Error::Start { program: "/bin/sh".into(), source: shell.env(DEAF, "1").exec() }
+    shell
+        .args(["-c", "trap '' TERM; exec \"$0\" \"$@\""])
+        .arg(program)
+        .args(std::env::args_os().skip(1));
+    Error::Start {
+        program: "/bin/sh".into(),
+        source: shell.env(DEAF, "1").exec(),
+    }
 }

@@ -35,7 +35,11 @@ impl Accounts {
     /// The disk is full, or not writable.
     pub(super) fn open(path: &Path, mib: usize) -> io::Result<Self> {
         let length = u64::try_from(mib * MIB).map_err(io::Error::other)?;
-        if std::fs::metadata(path).map(|found| found.len()).unwrap_or_default() != length {
+        if std::fs::metadata(path)
+            .map(|found| found.len())
+            .unwrap_or_default()
+            != length
+        {
             let mut file = File::create(path)?;
             for part in 0..mib {
                 file.write_all(&vec![u8::try_from(part % 251).unwrap_or_default(); MIB])?;
@@ -44,7 +48,10 @@ impl Accounts {
             file.sync_all()?;
         }
         let mut file = File::open(path)?;
-        io::copy(&mut BufReader::with_capacity(MIB, &mut file), &mut io::sink())?;
+        io::copy(
+            &mut BufReader::with_capacity(MIB, &mut file),
+            &mut io::sink(),
+        )?;
         let map = MmapOptions::new().map_raw_read_only(&file)?;
         // From now on without reading ahead.
         map.advise(Advice::Random)?;
@@ -56,7 +63,8 @@ impl Accounts {
     /// # Errors
     /// The kernel is older than 5.14, or the disk fails.
     pub(super) fn read(&mut self) -> io::Result<()> {
-        self.map.advise_range(Advice::PopulateRead, self.next * MIB, MIB)?;
+        self.map
+            .advise_range(Advice::PopulateRead, self.next * MIB, MIB)?;
         self.next = (self.next + 1) % self.mib;
         Ok(())
     }

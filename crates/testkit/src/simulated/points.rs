@@ -22,7 +22,8 @@ pub(super) struct Lines {
 
 impl Lines {
     fn add(&mut self, name: &str, identity: &str, fields: &str, unix_ns: u128) {
-        self.text.push_str(&format!("{name},host_id={identity} {fields} {unix_ns}\n"));
+        self.text
+            .push_str(&format!("{name},host_id={identity} {fields} {unix_ns}\n"));
         self.count += 1;
     }
 
@@ -37,17 +38,39 @@ impl Lines {
 
     /// The cluster has made a slot.
     pub(super) fn heard(&mut self, identity: &str, slot: u64, unix_ns: u128) {
-        let shreds = format!("slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i");
+        let shreds = format!(
+            "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
+        );
         self.add("shred_insert_is_full", identity, &shreds, unix_ns);
-        self.add("optimistic_slot", identity, &format!("slot={slot}i"), unix_ns);
+        self.add(
+            "optimistic_slot",
+            identity,
+            &format!("slot={slot}i"),
+            unix_ns,
+        );
     }
 
     /// A slot was replayed.
     pub(super) fn replayed(&mut self, identity: &str, replayed: &Replayed, unix_ns: u128) {
-        let Replayed { slot, contents, cache, .. } = *replayed;
+        let Replayed {
+            slot,
+            contents,
+            cache,
+            ..
+        } = *replayed;
         let Contents { transactions, .. } = contents;
-        self.add("bank_frozen", identity, &format!("slot={slot}i,hash=\"11111111111111111111111111111111\""), unix_ns);
-        self.add("replay-slot-stats", identity, &replay_fields(replayed), unix_ns);
+        self.add(
+            "bank_frozen",
+            identity,
+            &format!("slot={slot}i,hash=\"11111111111111111111111111111111\""),
+            unix_ns,
+        );
+        self.add(
+            "replay-slot-stats",
+            identity,
+            &replay_fields(replayed),
+            unix_ns,
+        );
         let fields = format!(
             "slot={slot}i,hits={}i,misses={}i,evictions={}i,reloads={}i,insertions={}i,lost_insertions=0i,\
              replace_entry=0i,one_hit_wonders=0i,prunes_orphan=0i,prunes_environment=0i,empty_entries=0i,water_level={}i",
@@ -66,7 +89,9 @@ impl Lines {
         self.add("cost_tracker_stats", identity, &fields, unix_ns);
         let root = slot.saturating_sub(ROOT_DEPTH);
         let rooted = super::chain::contents(root).transactions;
-        let fields = format!("elapsed_ms=0i,slot={root}i,total_banks=33i,tx_count={rooted}i,dropped_banks_len=0i");
+        let fields = format!(
+            "elapsed_ms=0i,slot={root}i,total_banks=33i,tx_count={rooted}i,dropped_banks_len=0i"
+        );
         self.add("bank-forks_set_root", identity, &fields, unix_ns);
     }
 
@@ -83,8 +108,17 @@ impl Lines {
 }
 
 fn replay_fields(replayed: &Replayed) -> String {
-    let Replayed { slot, contents, cost, .. } = *replayed;
-    let Contents { transactions, entries, shreds } = contents;
+    let Replayed {
+        slot,
+        contents,
+        cost,
+        ..
+    } = *replayed;
+    let Contents {
+        transactions,
+        entries,
+        shreds,
+    } = contents;
     let (elf, verify) = (cost.loading * 3 / 10, cost.loading / 20);
     format!(
         "slot={slot}i,confirmation_without_replay_us=1000i,task_submission_us=200i,replay_total_elapsed={}i,\

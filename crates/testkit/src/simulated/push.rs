@@ -19,10 +19,21 @@ impl Server {
         let malformed = || Error::malformed("no SOLANA_METRICS_CONFIG", config);
         let value = |wanted: &str| {
             let mut pairs = config.split(',').filter_map(|pair| pair.split_once('='));
-            pairs.find(|(key, _)| *key == wanted).map(|(_, value)| value).ok_or_else(malformed)
+            pairs
+                .find(|(key, _)| *key == wanted)
+                .map(|(_, value)| value)
+                .ok_or_else(malformed)
         };
-        let address = value("host")?.strip_prefix("http://").ok_or_else(malformed)?.to_owned();
-        let path = format!("/write?db={}&u={}&p={}&precision=n", value("db")?, value("u")?, value("p")?);
+        let address = value("host")?
+            .strip_prefix("http://")
+            .ok_or_else(malformed)?
+            .to_owned();
+        let path = format!(
+            "/write?db={}&u={}&p={}&precision=n",
+            value("db")?,
+            value("u")?,
+            value("p")?
+        );
         Ok(Server { address, path })
     }
 
@@ -31,12 +42,18 @@ impl Server {
     /// # Errors
     /// No answer within 5 s, or another one than 2xx.
     pub(super) fn push(&self, body: &str) -> Result<()> {
-        let request = http::Request::new("POST", &self.path).body(body.as_bytes()).timeout(Duration::from_secs(5));
+        let request = http::Request::new("POST", &self.path)
+            .body(body.as_bytes())
+            .timeout(Duration::from_secs(5));
         let answer = request.send(&self.address)?;
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
-        Err(Error::Missing(format!("submit response unsuccessful: {} {}", answer.status, answer.text())))
+        Err(Error::Missing(format!(
+            "submit response unsuccessful: {} {}",
+            answer.status,
+            answer.text()
+        )))
     }
 }
 
@@ -50,7 +67,10 @@ mod tests {
         let sink = Sink::start().unwrap();
         let server = Server::parse(&format!("host={},db=d,u=me,p=secret", sink.url())).unwrap();
         server.push("a,host_id=b c=1i 1\n").unwrap();
-        assert_eq!(sink.arrivals()[0].target, "/write?db=d&u=me&p=secret&precision=n");
+        assert_eq!(
+            sink.arrivals()[0].target,
+            "/write?db=d&u=me&p=secret&precision=n"
+        );
         assert_eq!(sink.bodies(), [b"a,host_id=b c=1i 1\n"]);
         assert!(Server::parse("host=http://a:1,db=d,u=me").is_err());
     }

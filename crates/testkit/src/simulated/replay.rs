@@ -23,8 +23,12 @@ pub(super) struct Replay {
 impl Replay {
     /// Begins as far behind the tip as the truth says.
     pub(super) fn new(truth: &Truth, tip: u64) -> Self {
-        let given = std::env::var(CACHE_VARIABLE).ok().and_then(|entries| entries.parse().ok());
-        let capacity = given.filter(|_| !truth.ignores_cache_switch).unwrap_or(STOCK_CAPACITY);
+        let given = std::env::var(CACHE_VARIABLE)
+            .ok()
+            .and_then(|entries| entries.parse().ok());
+        let capacity = given
+            .filter(|_| !truth.ignores_cache_switch)
+            .unwrap_or(STOCK_CAPACITY);
         let limit = cgroup::memory_limit().unwrap_or(u64::MAX);
         Replay {
             slot: tip.saturating_sub(truth.behind_at_start),
@@ -51,26 +55,47 @@ impl Replay {
             self.slot = done.last().map_or(self.slot, |(slot, _)| *slot);
             let timed = |(slot, us)| {
                 let replayed = self.replay(truth, slot);
-                Replayed { cost: Cost { total: us, ..replayed.cost }, ..replayed }
+                Replayed {
+                    cost: Cost {
+                        total: us,
+                        ..replayed.cost
+                    },
+                    ..replayed
+                }
             };
             return Ok(done.into_iter().map(timed).collect());
         }
         let falls_behind = self.squeezed && lived >= Duration::from_millis(truth.squeezed_after_ms);
-        let percent = if falls_behind { truth.squeezed_percent } else { truth.catch_up_percent };
+        let percent = if falls_behind {
+            truth.squeezed_percent
+        } else {
+            truth.catch_up_percent
+        };
         let cluster = passed.as_secs_f64() * truth.slots_per_second as f64;
         let able = self.share + cluster * percent as f64 / 100.0;
         let ready = tip.saturating_sub(self.slot);
         let many = ready.min(able as u64);
         // At the tip nothing is saved up for later.
-        self.share = if many == ready { 0.0 } else { able - many as f64 };
+        self.share = if many == ready {
+            0.0
+        } else {
+            able - many as f64
+        };
         let first = self.slot + 1;
         self.slot += many;
-        Ok((first..=self.slot).map(|slot| self.replay(truth, slot)).collect())
+        Ok((first..=self.slot)
+            .map(|slot| self.replay(truth, slot))
+            .collect())
     }
 
     fn replay(&mut self, truth: &Truth, slot: u64) -> Replayed {
         let cache = self.cache.slot(truth, slot);
-        Replayed { slot, contents: chain::contents(slot), cache, cost: chain::cost(truth, slot, cache) }
+        Replayed {
+            slot,
+            contents: chain::contents(slot),
+            cache,
+            cost: chain::cost(truth, slot, cache),
+        }
     }
 }
 
@@ -82,19 +107,29 @@ mod tests {
 
     /// Slots behind the tip after each of so many seconds.
     fn behind(truth: &Truth, squeezed: bool, seconds: u64) -> Vec<u64> {
-        let mut replay = Replay { squeezed, ..Replay::new(truth, 100_000) };
+        let mut replay = Replay {
+            squeezed,
+            ..Replay::new(truth, 100_000)
+        };
         let steps = (1..=seconds * 50).map(|step| {
             let lived = STEP * u32::try_from(step).unwrap();
             let tip = 100_000 + step * truth.slots_per_second / 50;
             replay.on(truth, tip, lived, STEP).unwrap();
             tip - replay.slot
         });
-        steps.collect::<Vec<_>>().chunks(50).filter_map(|second| second.last().copied()).collect()
+        steps
+            .collect::<Vec<_>>()
+            .chunks(50)
+            .filter_map(|second| second.last().copied())
+            .collect()
     }
 
     #[test]
     fn it_catches_up_and_stays_at_the_tip() {
-        let truth = Truth { behind_at_start: 150, ..Truth::default() };
+        let truth = Truth {
+            behind_at_start: 150,
+            ..Truth::default()
+        };
         let behind = behind(&truth, false, 4);
         assert_eq!(behind.last(), Some(&0), "{behind:?}");
         assert!((74..=76).contains(&behind[0]), "{behind:?}");
@@ -102,14 +137,25 @@ mod tests {
 
     #[test]
     fn at_the_speed_of_the_cluster_it_never_comes_nearer() {
-        let truth = Truth { behind_at_start: 150, catch_up_percent: 100, ..Truth::default() };
+        let truth = Truth {
+            behind_at_start: 150,
+            catch_up_percent: 100,
+            ..Truth::default()
+        };
         let behind = behind(&truth, false, 30);
-        assert!(behind.iter().all(|behind| (149..=151).contains(behind)), "{behind:?}");
+        assert!(
+            behind.iter().all(|behind| (149..=151).contains(behind)),
+            "{behind:?}"
+        );
     }
 
     #[test]
     fn without_the_memory_that_it_needs_it_falls_behind_after_a_while() {
-        let truth = Truth { squeezed_after_ms: 2000, squeezed_percent: 20, ..Truth::default() };
+        let truth = Truth {
+            squeezed_after_ms: 2000,
+            squeezed_percent: 20,
+            ..Truth::default()
+        };
         let behind = behind(&truth, true, 7);
         assert_eq!(behind[..1], [0]);
         assert!((99..=101).contains(&behind[6]), "{behind:?}");
@@ -117,7 +163,10 @@ mod tests {
 
     #[test]
     fn every_slot_is_replayed_once_and_in_order() {
-        let truth = Truth { behind_at_start: 40, ..Truth::default() };
+        let truth = Truth {
+            behind_at_start: 40,
+            ..Truth::default()
+        };
         let mut replay = Replay::new(&truth, 1000);
         let all: Vec<u64> = (1..=100)
             .flat_map(|step| replay.on(&truth, 1000 + step / 2, STEP, STEP).unwrap())

@@ -13,13 +13,19 @@ use std::sync::Arc;
 pub(super) fn serve(port: u16, state: &Arc<State>) -> std::io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let state = Arc::clone(state);
-    std::thread::Builder::new().name("solJsonRpcSvc".to_owned()).spawn(move || {
-        for connection in listener.incoming().flatten() {
-            let state = Arc::clone(&state);
-            let serving = move || converse(connection, &state).unwrap_or_default();
-            drop(std::thread::Builder::new().name("solRpcEl00".to_owned()).spawn(serving));
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("solJsonRpcSvc".to_owned())
+        .spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let state = Arc::clone(&state);
+                let serving = move || converse(connection, &state).unwrap_or_default();
+                drop(
+                    std::thread::Builder::new()
+                        .name("solRpcEl00".to_owned())
+                        .spawn(serving),
+                );
+            }
+        })?;
     Ok(())
 }
 
@@ -33,10 +39,14 @@ fn converse(connection: TcpStream, state: &State) -> Option<()> {
         let body = read_body(&mut from, &headers, UnknownLength::Empty).ok()?;
         let answer = state.node_state().http(&body);
         let length = answer.len();
-        let head =
-            format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}");
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}"
+        );
         answers.write_all(head.as_bytes()).ok()?;
-        if headers.iter().any(|(name, value)| name == "connection" && value == "close") {
+        if headers
+            .iter()
+            .any(|(name, value)| name == "connection" && value == "close")
+        {
             return None;
         }
     }

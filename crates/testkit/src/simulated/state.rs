@@ -37,7 +37,9 @@ impl State {
         let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
         NodeState {
             identity: self.identity.clone(),
-            rpc_address: self.rpc_port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()),
+            rpc_address: self
+                .rpc_port
+                .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()),
             started: self.started,
             running,
             progress: if running {
@@ -68,5 +70,7 @@ impl State {
 
 /// Now, since 1970.
 pub(super) fn unix() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }

@@ -144,9 +144,17 @@ impl Truth {
     /// # Errors
     /// [`Error::Malformed`] with the first thing that is no `key = value` of a known key.
     pub fn read(&mut self, text: &str) -> Result<()> {
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-        for word in lines.flat_map(|line| line.split(',')).map(str::trim).filter(|word| !word.is_empty()) {
-            let known = word.split_once('=').and_then(|(key, value)| self.set(key.trim(), value.trim()));
+        let lines = text
+            .lines()
+            .map(|line| line.split('#').next().unwrap_or_default());
+        for word in lines
+            .flat_map(|line| line.split(','))
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
+            let known = word
+                .split_once('=')
+                .and_then(|(key, value)| self.set(key.trim(), value.trim()));
             known.ok_or_else(|| Error::malformed("no truth of a simulated validator", word))?;
         }
         Ok(())
@@ -168,14 +176,25 @@ mod tests {
     #[test]
     fn a_text_changes_what_it_names_and_nothing_else() {
         let mut truth = Truth::default();
-        truth.read("# how it is\nprograms = 7, executes=false\nexits_after_ms = 20 # soon\n\n").unwrap();
-        let expected = Truth { programs: 7, executes: false, exits_after_ms: Some(20), ..Truth::default() };
+        truth
+            .read("# how it is\nprograms = 7, executes=false\nexits_after_ms = 20 # soon\n\n")
+            .unwrap();
+        let expected = Truth {
+            programs: 7,
+            executes: false,
+            exits_after_ms: Some(20),
+            ..Truth::default()
+        };
         assert_eq!(truth, expected);
     }
 
     #[test]
     fn what_is_not_known_is_refused_with_its_words() {
-        for (text, words) in [("a = 1", "a = 1"), ("programs = -1", "programs = -1"), ("x", "x")] {
+        for (text, words) in [
+            ("a = 1", "a = 1"),
+            ("programs = -1", "programs = -1"),
+            ("x", "x"),
+        ] {
             let error = Truth::default().read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }

@@ -33,7 +33,13 @@ impl WorkingSet {
         // Else a page that is missing would bring others.
         fadvise(&file, 0, None, Advice::Random)?;
         let pages = (file.metadata()?.len() / PAGE * percent / 100).max(1);
-        Ok(WorkingSet { file, pages, random: 1, budget: Duration::ZERO, current: None })
+        Ok(WorkingSet {
+            file,
+            pages,
+            random: 1,
+            budget: Duration::ZERO,
+            current: None,
+        })
     }
 
     /// The slots up to `tip` that are replayed in this time, each with what it cost in µs.
@@ -56,7 +62,9 @@ impl WorkingSet {
                 None => (next, self.replay(truth)?),
             };
             self.current = Some((slot, cost));
-            let Some(left) = self.budget.checked_sub(cost) else { return Ok(done) };
+            let Some(left) = self.budget.checked_sub(cost) else {
+                return Ok(done);
+            };
             (self.budget, self.current) = (left, None);
             done.push((slot, u64::try_from(cost.as_micros()).unwrap_or(u64::MAX)));
             next = slot + 1;
@@ -70,18 +78,30 @@ impl WorkingSet {
     fn replay(&mut self, truth: &Truth) -> io::Result<Duration> {
         let mut missing = 0;
         for _ in 0..truth.pages_per_slot {
-            self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            self.random = self
+                .random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             missing += u64::from(!self.touch((self.random >> 33) % self.pages)?);
         }
-        Ok(Duration::from_micros(truth.slot_us + missing * truth.miss_us))
+        Ok(Duration::from_micros(
+            truth.slot_us + missing * truth.miss_us,
+        ))
     }
 
     /// Reads of a page; whether it was in memory.
     fn touch(&self, page: u64) -> io::Result<bool> {
         let (mut byte, at) = ([0], page * PAGE);
-        match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
+        match preadv2(
+            &self.file,
+            &mut [IoSliceMut::new(&mut byte)],
+            at,
+            ReadWriteFlags::NOWAIT,
+        ) {
             Ok(_) => Ok(true),
-            Err(Errno::AGAIN) => pread(&self.file, &mut byte, at).map(|_| false).map_err(io::Error::from),
+            Err(Errno::AGAIN) => pread(&self.file, &mut byte, at)
+                .map(|_| false)
+                .map_err(io::Error::from),
             Err(error) => Err(error.into()),
         }
     }
@@ -104,7 +124,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut set = set(folder.path());
         assert_eq!(set.pages, 128);
-        let truth = Truth { slots_per_second: 10, slot_us: 40_000, pages_per_slot: 50, ..Truth::default() };
+        let truth = Truth {
+            slots_per_second: 10,
+            slot_us: 40_000,
+            pages_per_slot: 50,
+            ..Truth::default()
+        };
         let mut replayed = 100;
         for step in 1..=500 {
             let tip = 100 + step / 5;
@@ -121,7 +146,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut set = set(folder.path());
         // Twice the time that a slot of the cluster takes.
-        let truth = Truth { slots_per_second: 10, slot_us: 200_000, pages_per_slot: 1, ..Truth::default() };
+        let truth = Truth {
+            slots_per_second: 10,
+            slot_us: 200_000,
+            pages_per_slot: 1,
+            ..Truth::default()
+        };
         let mut replayed = 100;
         for step in 1..=500 {
             let done = set.on(&truth, replayed, 100 + step / 5, STEP).unwrap();

@@ -42,7 +42,11 @@ impl Client {
     ///
     /// # Errors
     /// A file cannot be read or used.
-    pub(crate) fn new(address: &Address, access: &Access, interval: Duration) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        address: &Address,
+        access: &Access,
+        interval: Duration,
+    ) -> anyhow::Result<Self> {
         let config = Config::builder()
             .timeout_global(Some(PATIENCE.max(interval)))
             // What is asked is on this host or this network, and a proxy for the web cannot reach it.
@@ -51,27 +55,42 @@ impl Client {
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
         let config = match address.url.starts_with("https:") {
-            true => config.tls_config(tls::trusting(access.authorities.as_deref())?).build(),
+            true => config
+                .tls_config(tls::trusting(access.authorities.as_deref())?)
+                .build(),
             false => config.build(),
         };
         let agent = match &address.socket {
             Some(path) => Agent::with_parts(config, UnixConnector::new(path.clone()), AnyName),
             None => Agent::new_with_config(config),
         };
-        let authorization = access.login.as_ref().map(|(user, file)| authorization(user, file)).transpose()?;
-        Ok(Client { agent, url: address.url.clone(), authorization })
+        let authorization = access
+            .login
+            .as_ref()
+            .map(|(user, file)| authorization(user, file))
+            .transpose()?;
+        Ok(Client {
+            agent,
+            url: address.url.clone(),
+            authorization,
+        })
     }
 
     /// The page, or in words what came instead.
     pub(crate) fn fetch(&self) -> Answer {
-        let mut request = self.agent.get(&self.url).header("Accept", "text/plain;version=0.0.4");
+        let mut request = self
+            .agent
+            .get(&self.url)
+            .header("Accept", "text/plain;version=0.0.4");
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
         let mut response = request.call().map_err(|error| in_words(&error))?;
         match response.status().as_u16() {
             200 => {}
-            401 if self.authorization.is_none() => return Err("401: it wants --user and --password-file".to_owned()),
+            401 if self.authorization.is_none() => {
+                return Err("401: it wants --user and --password-file".to_owned());
+            }
             401 => return Err("401: it does not take this user and password".to_owned()),
             403 => {
                 return Err(
@@ -80,20 +99,40 @@ impl Client {
                 );
             }
             503 => return Err("503: it has no sample yet".to_owned()),
-            status @ 300..=399 => return Err(format!("{status}: the page has moved; name its new address")),
+            status @ 300..=399 => {
+                return Err(format!(
+                    "{status}: the page has moved; name its new address"
+                ));
+            }
             status => return Err(format!("it answers {status}, and no page")),
         }
-        let told = date(response.headers().get("date").and_then(|value| value.to_str().ok()));
-        let text = response.body_mut().with_config().limit(MOST_BYTES).lossy_utf8(true).read_to_string();
+        let told = date(
+            response
+                .headers()
+                .get("date")
+                .and_then(|value| value.to_str().ok()),
+        );
+        let text = response
+            .body_mut()
+            .with_config()
+            .limit(MOST_BYTES)
+            .lossy_utf8(true)
+            .read_to_string();
         let page = Page::read(&text.map_err(|error| in_words(&error))?).told_at(told);
-        if page.is_ours() { Ok(page) } else { Err("it answers, but it is no page of faultlined".to_owned()) }
+        if page.is_ours() {
+            Ok(page)
+        } else {
+            Err("it answers, but it is no page of faultlined".to_owned())
+        }
     }
 }
 
 /// Since 1970, of a `Date` header.
 fn date(header: Option<&str>) -> Option<Duration> {
     let time = DateTime::parse_from_rfc2822(header?).ok()?;
-    u64::try_from(time.timestamp()).ok().map(Duration::from_secs)
+    u64::try_from(time.timestamp())
+        .ok()
+        .map(Duration::from_secs)
 }
 
 /// Short, and without our words around the system's.
@@ -102,13 +141,17 @@ fn in_words(error: &ureq::Error) -> String {
         ureq::Error::Io(error) => io_in_words(error),
         ureq::Error::Timeout(_) => "no answer in time".to_owned(),
         ureq::Error::HostNotFound => "no host of this name".to_owned(),
-        ureq::Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        ureq::Error::Protocol(_) => {
+            "it speaks no HTTP here; if it speaks TLS, write https://".to_owned()
+        }
         other => other.to_string(),
     }
 }
 
 fn io_in_words(error: &std::io::Error) -> String {
-    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match tls {
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             "it speaks no TLS here: write http://".to_owned()
@@ -123,18 +166,30 @@ fn io_in_words(error: &std::io::Error) -> String {
              `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
                 .to_owned()
         }
-        _ => error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase(),
+        _ => error
+            .to_string()
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_lowercase(),
     }
 }
 
 fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("--password-file {}", file.display()))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--password-file {}", file.display()))?;
     let password = text.strip_suffix('\n').unwrap_or(&text);
-    anyhow::ensure!(!user.contains(':'), "--user {user:?}: a name cannot hold a colon");
+    anyhow::ensure!(
+        !user.contains(':'),
+        "--user {user:?}: a name cannot hold a colon"
+    );
     anyhow::ensure!(
         !password.is_empty() && !password.contains(['\n', '\0']),
         "--password-file {}: one line with the password is wanted",
         file.display()
     );
-    Ok(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
+    Ok(format!(
+        "Basic {}",
+        STANDARD.encode(format!("{user}:{password}"))
+    ))
 }

@@ -9,7 +9,9 @@ use ureq::Error;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport};
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
+};
 
 /// Connects to one socket, whatever host is asked for.
 #[derive(Debug)]
@@ -26,9 +28,16 @@ impl UnixConnector {
 impl Connector for UnixConnector {
     type Out = UnixTransport;
 
-    fn connect(&self, details: &ConnectionDetails, _chained: Option<()>) -> Result<Option<Self::Out>, Error> {
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        _chained: Option<()>,
+    ) -> Result<Option<Self::Out>, Error> {
         let stream = UnixStream::connect(&self.path)?;
-        let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+        let buffers = LazyBuffers::new(
+            details.config.input_buffer_size(),
+            details.config.output_buffer_size(),
+        );
         Ok(Some(UnixTransport { stream, buffers }))
     }
 }
@@ -38,7 +47,12 @@ impl Connector for UnixConnector {
 pub(super) struct AnyName;
 
 impl Resolver for AnyName {
-    fn resolve(&self, _uri: &Uri, _config: &Config, _timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+    fn resolve(
+        &self,
+        _uri: &Uri,
+        _config: &Config,
+        _timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
         let mut addresses = self.empty();
         addresses.push(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         Ok(addresses)
@@ -60,7 +74,9 @@ impl Transport for UnixTransport {
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         self.stream.set_write_timeout(limit(&timeout))?;
         let output = self.buffers.output().get(..amount).unwrap_or_default();
-        self.stream.write_all(output).map_err(|error| late(error, &timeout))
+        self.stream
+            .write_all(output)
+            .map_err(|error| late(error, &timeout))
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {

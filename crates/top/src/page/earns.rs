@@ -32,8 +32,12 @@ pub(crate) struct Earns {
 impl Page {
     /// `None` of a node whose votes are not known.
     pub(crate) fn earns(&self) -> Option<Earns> {
-        self.get(&m::EPOCH, &[]).or_else(|| self.get(&m::DELINQUENT, &[]))?;
-        let slots = |metric: &Metric| self.get(metric, &["passed"]).zip(self.get(metric, &["skipped"]));
+        self.get(&m::EPOCH, &[])
+            .or_else(|| self.get(&m::DELINQUENT, &[]))?;
+        let slots = |metric: &Metric| {
+            self.get(metric, &["passed"])
+                .zip(self.get(metric, &["skipped"]))
+        };
         let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
         let is_standby = self.label(&m::VOTE_ACCOUNT, "role") == Some("standby");
         let delinquent = self.flag(&m::DELINQUENT, &[]);
@@ -48,7 +52,10 @@ impl Page {
             leads: slots(&m::LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0),
             cluster_skips: all.map(|(passed, skipped)| skipped / passed),
             next: self.get(&m::NEXT_LEADER_SLOT, &[]),
-            days: self.get(&m::BALANCE, &["identity"]).filter(|_| !is_standby).map(|sol| sol / m::VOTES_SOL_PER_DAY),
+            days: self
+                .get(&m::BALANCE, &["identity"])
+                .filter(|_| !is_standby)
+                .map(|sol| sol / m::VOTES_SOL_PER_DAY),
         })
     }
 }

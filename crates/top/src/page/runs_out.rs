@@ -24,16 +24,25 @@ impl Page {
     /// `None` of a node of which nothing of it is known.
     pub(crate) fn runs_out(&self) -> Option<RunsOut> {
         let sizes: Vec<(&str, f64)> = self.by_label(&m::FILESYSTEM_SIZE, "mountpoint").collect();
-        let shares = self.by_label(&m::FILESYSTEM_AVAIL, "mountpoint").filter_map(|(mountpoint, avail)| {
-            let (_, size) = sizes.iter().find(|(other, size)| *other == mountpoint && *size > 0.0)?;
-            Some((mountpoint.to_owned(), avail, avail / size))
-        });
+        let shares = self
+            .by_label(&m::FILESYSTEM_AVAIL, "mountpoint")
+            .filter_map(|(mountpoint, avail)| {
+                let (_, size) = sizes
+                    .iter()
+                    .find(|(other, size)| *other == mountpoint && *size > 0.0)?;
+                Some((mountpoint.to_owned(), avail, avail / size))
+            });
         let known = |place: &str| sizes.iter().any(|(other, _)| *other == place);
-        let silent = self.by_label(&m::FILESYSTEM_AGE, "mountpoint").find(|(place, _)| !known(place));
+        let silent = self
+            .by_label(&m::FILESYSTEM_AGE, "mountpoint")
+            .find(|(place, _)| !known(place));
         let known = RunsOut {
             silent: silent.map(|(place, _)| place.to_owned()),
             tightest: shares.min_by(|(.., a), (.., b)| a.total_cmp(b)),
-            full: self.by_label(&m::FILESYSTEM_UNTIL_FULL, "mountpoint").map(|(_, seconds)| seconds).reduce(f64::min),
+            full: self
+                .by_label(&m::FILESYSTEM_UNTIL_FULL, "mountpoint")
+                .map(|(_, seconds)| seconds)
+                .reduce(f64::min),
             read_only: self
                 .by_label(&m::FILESYSTEM_READ_ONLY, "mountpoint")
                 .map(|(_, is)| is == 1.0)

@@ -12,7 +12,13 @@ fn every_sample_of_a_captured_page_is_read_as_the_strict_witness_reads_it() {
     assert_eq!(ours.samples.len(), strict.samples.len());
     for (ours, strict) in ours.samples.iter().zip(&strict.samples) {
         assert_eq!((&ours.name, ours.value), (&strict.name, strict.value));
-        assert_eq!(ours.labels.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(), strict.labels);
+        assert_eq!(
+            ours.labels
+                .iter()
+                .cloned()
+                .collect::<std::collections::BTreeMap<_, _>>(),
+            strict.labels
+        );
     }
 }
 
@@ -30,14 +36,23 @@ fn values_are_found_by_the_catalogs_names_whatever_labels_are_added() {
     assert_eq!(page.flag(&process::UP, &[]), Some(true));
     assert_eq!(page.get(&process::PAGE_FAULTS, &["minor"]), Some(8.0));
     assert_eq!(page.sum(&process::PAGE_FAULTS, &[]), Some(15.0));
-    assert_eq!(page.label(&process::TARGET_INFO, "version"), Some("2.1\n\"\\"));
+    assert_eq!(
+        page.label(&process::TARGET_INFO, "version"),
+        Some("2.1\n\"\\")
+    );
     assert_eq!(page.label(&process::TARGET_INFO, "identity"), None);
-    assert_eq!(page.buckets(&validator::REPLAY_TIME, &["total"]), [(0.5, 3.0), (f64::INFINITY, 4.0)]);
+    assert_eq!(
+        page.buckets(&validator::REPLAY_TIME, &["total"]),
+        [(0.5, 3.0), (f64::INFINITY, 4.0)]
+    );
     assert_eq!(page.get(&validator::SLOTS_BEHIND, &[]), None);
     assert_eq!(page.sum(&pools::PAGE_FAULTS, &[]), None);
     assert!(!page.is_ours());
     assert!(Page::read("faultline_build_info{version=\"1\"} 1").is_ours());
-    assert_eq!(Page::read("faultline_build_info 1").get(&daemon::BUILD_INFO, &["1"]), None);
+    assert_eq!(
+        Page::read("faultline_build_info 1").get(&daemon::BUILD_INFO, &["1"]),
+        None
+    );
 }
 
 proptest! {

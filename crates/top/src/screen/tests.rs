@@ -9,7 +9,11 @@ fn terminal() -> (File, File) {
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();
     let name = ptsname(&ours, Vec::new()).unwrap();
-    let theirs = OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let theirs = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(name.to_str().unwrap())
+        .unwrap();
     (ours.into(), theirs)
 }
 
@@ -32,13 +36,23 @@ fn a_panic_gives_the_terminal_back_and_so_does_an_orderly_end() {
         let ended = std::panic::catch_unwind(|| {
             let _screen = Screen::enter(&theirs, &theirs).unwrap();
             let during = tcgetattr(&theirs).unwrap();
-            assert!(!during.local_modes.intersects(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG));
+            assert!(
+                !during
+                    .local_modes
+                    .intersects(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG)
+            );
             assert!(!panics, "as planned");
         });
         assert_eq!(ended.is_err(), panics);
-        assert_eq!(format!("{:?}", tcgetattr(&theirs).unwrap()), format!("{before:?}"));
+        assert_eq!(
+            format!("{:?}", tcgetattr(&theirs).unwrap()),
+            format!("{before:?}")
+        );
         let all = written(&mut ours);
-        assert!(all.starts_with("\x1b[?1049h") && all.contains("\x1b[?25h"), "{all:?}");
+        assert!(
+            all.starts_with("\x1b[?1049h") && all.contains("\x1b[?25h"),
+            "{all:?}"
+        );
         assert_eq!(all.matches("\x1b[?1049l").count(), 1);
     }
 }

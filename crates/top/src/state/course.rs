@@ -76,19 +76,29 @@ impl What {
     /// Who tells it.
     pub(crate) fn source(self) -> Source {
         match self {
-            What::Anon | What::Major | What::Minor | What::Cpu | What::ReadBytes | What::WrittenBytes => {
-                Source::Process
+            What::Anon
+            | What::Major
+            | What::Minor
+            | What::Cpu
+            | What::ReadBytes
+            | What::WrittenBytes => Source::Process,
+            What::Unreclaimable | What::Refaults | What::StalledSome | What::StalledFull => {
+                Source::Cgroup
             }
-            What::Unreclaimable | What::Refaults | What::StalledSome | What::StalledFull => Source::Cgroup,
             What::Behind => Source::Conclusions,
             What::Tps => Source::Rpc,
-            What::TpsPushed | What::Misses | What::Reloads | What::Evictions | What::Loaded => Source::Datapoints,
+            What::TpsPushed | What::Misses | What::Reloads | What::Evictions | What::Loaded => {
+                Source::Datapoints
+            }
             What::DaemonCpu => Source::Daemon,
         }
     }
 
     fn is_rate(self) -> bool {
-        !matches!(self, What::Unreclaimable | What::Anon | What::Behind | What::Loaded)
+        !matches!(
+            self,
+            What::Unreclaimable | What::Anon | What::Behind | What::Loaded
+        )
     }
 
     fn read(self, page: &Page) -> Option<f64> {
@@ -152,6 +162,10 @@ impl Course {
 
     /// The newest `most` values, the oldest first.
     pub(crate) fn last(&self, most: usize) -> Vec<Option<f64>> {
-        self.values.iter().skip(self.values.len().saturating_sub(most)).copied().collect()
+        self.values
+            .iter()
+            .skip(self.values.len().saturating_sub(most))
+            .copied()
+            .collect()
     }
 }

@@ -14,37 +14,56 @@ pub(crate) struct Event {
 }
 
 /// What is different from the page before, in the order of importance from the last to the first.
-pub(super) fn between(before: Option<&Page>, page: &Page, silent_since: Option<Moment>, at: Moment) -> Vec<String> {
-    let Some(before) = before else { return Vec::new() };
+pub(super) fn between(
+    before: Option<&Page>,
+    page: &Page,
+    silent_since: Option<Moment>,
+    at: Moment,
+) -> Vec<String> {
+    let Some(before) = before else {
+        return Vec::new();
+    };
     let mut events = Vec::new();
     if let Some(since) = silent_since {
         let silent = at.uptime.saturating_sub(since.uptime);
-        events
-            .push(format!("faultlined is back after {}", faultline_text::time(Duration::from_secs(silent.as_secs()))));
+        events.push(format!(
+            "faultlined is back after {}",
+            faultline_text::time(Duration::from_secs(silent.as_secs()))
+        ));
     }
-    let differs =
-        |metric| matches!((before.get(metric, &[]), page.get(metric, &[])), (Some(was), Some(is)) if was != is);
+    let differs = |metric| matches!((before.get(metric, &[]), page.get(metric, &[])), (Some(was), Some(is)) if was != is);
     if differs(&daemon::SELF_START_TIME) {
         events.push("faultlined was started anew".to_owned());
     }
     match (phase(before), phase(page)) {
-        (was, Some(is)) if was != Some(is) => events.push(format!("phase: {}", is.replace('_', " "))),
+        (was, Some(is)) if was != Some(is) => {
+            events.push(format!("phase: {}", is.replace('_', " ")))
+        }
         (Some(_), None) => events.push("phase: not known".to_owned()),
         _ => {}
     }
     match (before.flag(&process::UP, &[]), page.flag(&process::UP, &[])) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if differs(&process::START_TIME) => events.push("the validator was started anew".to_owned()),
+        _ if differs(&process::START_TIME) => {
+            events.push("the validator was started anew".to_owned())
+        }
         _ => {}
     }
-    let rose = |was: Option<f64>, is: Option<f64>| matches!((was, is), (Some(was), Some(is)) if is > was);
+    let rose =
+        |was: Option<f64>, is: Option<f64>| matches!((was, is), (Some(was), Some(is)) if is > was);
     for (reason, restarts) in page.by_label(&process::RESTARTS, "reason") {
         if rose(before.get(&process::RESTARTS, &[reason]), Some(restarts)) {
-            events.push(format!("restart of the validator: {}", reason.replace('_', " ")));
+            events.push(format!(
+                "restart of the validator: {}",
+                reason.replace('_', " ")
+            ));
         }
     }
-    if rose(before.get(&cgroup::EVENTS, &["oom_kill"]), page.get(&cgroup::EVENTS, &["oom_kill"])) {
+    if rose(
+        before.get(&cgroup::EVENTS, &["oom_kill"]),
+        page.get(&cgroup::EVENTS, &["oom_kill"]),
+    ) {
         events.push("OOM kill in the validator's cgroup".to_owned());
     }
     events
@@ -52,5 +71,7 @@ pub(super) fn between(before: Option<&Page>, page: &Page, silent_since: Option<M
 
 /// The phase whose flag is 1.
 pub(crate) fn phase(page: &Page) -> Option<&str> {
-    page.by_label(&validator::PHASE, "phase").find(|(_, flag)| *flag == 1.0).map(|(phase, _)| phase)
+    page.by_label(&validator::PHASE, "phase")
+        .find(|(_, flag)| *flag == 1.0)
+        .map(|(phase, _)| phase)
 }

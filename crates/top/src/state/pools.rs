@@ -71,19 +71,21 @@ impl Pools {
     pub(super) fn take(&mut self, looks: &Looks<'_>) {
         let page = looks.page;
         let mut totals: BTreeMap<String, [Option<f64>; 4]> = BTreeMap::new();
-        let of =
-            |place: usize, metric: &'static Metric, totals: &mut BTreeMap<String, [Option<f64>; 4]>, kind: &str| {
-                for (name, labels, value) in page.pairs(metric, "pool") {
-                    let wanted = kind.is_empty() || labels == Some(kind);
-                    let known = totals.len() < MOST_POOLS || totals.contains_key(name);
-                    if wanted && known && value.is_finite() {
-                        let total = totals.entry(name.to_owned()).or_default();
-                        if let Some(total) = total.get_mut(place) {
-                            *total = Some(total.unwrap_or_default() + value);
-                        }
+        let of = |place: usize,
+                  metric: &'static Metric,
+                  totals: &mut BTreeMap<String, [Option<f64>; 4]>,
+                  kind: &str| {
+            for (name, labels, value) in page.pairs(metric, "pool") {
+                let wanted = kind.is_empty() || labels == Some(kind);
+                let known = totals.len() < MOST_POOLS || totals.contains_key(name);
+                if wanted && known && value.is_finite() {
+                    let total = totals.entry(name.to_owned()).or_default();
+                    if let Some(total) = total.get_mut(place) {
+                        *total = Some(total.unwrap_or_default() + value);
                     }
                 }
-            };
+            }
+        };
         of(0, &pools::PAGE_FAULTS, &mut totals, "major");
         of(1, &pools::PAGE_FAULTS, &mut totals, "minor");
         of(2, &pools::CPU, &mut totals, "");
@@ -95,12 +97,21 @@ impl Pools {
             .map(|(name, totals)| {
                 let meters = self.meters.entry(name.clone()).or_default();
                 let mut rates = meters.iter_mut().zip(totals).map(|(meter, total)| {
-                    looks.reading(Source::Threads, total).and_then(|r| meter.take(r, looks.now(), looks.longest))
+                    looks
+                        .reading(Source::Threads, total)
+                        .and_then(|r| meter.take(r, looks.now(), looks.longest))
                 });
                 let mut next = || rates.next().flatten();
                 let (major, minor, cpu, waiting) = (next(), next(), next(), next());
                 let threads = threads.get(name.as_str()).copied();
-                Pool { threads, name, major, minor, cpu, waiting }
+                Pool {
+                    threads,
+                    name,
+                    major,
+                    minor,
+                    cpu,
+                    waiting,
+                }
             })
             .collect();
     }
@@ -111,7 +122,9 @@ impl Pools {
         match order {
             Order::Name => {}
             Order::Cpu => pools.sort_by(|a, b| falling(a.cpu, b.cpu)),
-            Order::Faults => pools.sort_by(|a, b| falling(a.major, b.major).then(falling(a.minor, b.minor))),
+            Order::Faults => {
+                pools.sort_by(|a, b| falling(a.major, b.major).then(falling(a.minor, b.minor)))
+            }
         }
         pools
     }

@@ -13,8 +13,10 @@ pub(crate) struct SlotTimes {
 
 impl SlotTimes {
     pub(super) fn take(&mut self, looks: &Looks<'_>) {
-        self.cache.take(looks, &metrics::validator::CACHE_TIME, "replay");
-        self.replay.take(looks, &metrics::validator::REPLAY_TIME, "total");
+        self.cache
+            .take(looks, &metrics::validator::CACHE_TIME, "replay");
+        self.replay
+            .take(looks, &metrics::validator::REPLAY_TIME, "total");
     }
 
     /// Seconds of program cache time per slot, summed over threads.
@@ -53,16 +55,27 @@ impl Times {
         let totals = || {
             let sum = looks.page.with_suffix(metric, "_sum", &[label])?;
             let count = looks.page.with_suffix(metric, "_count", &[label])?;
-            Some(Totals { sum, count, buckets: looks.page.buckets(metric, &[label]) })
+            Some(Totals {
+                sum,
+                count,
+                buckets: looks.page.buckets(metric, &[label]),
+            })
         };
-        let (Some(totals), Some(reading)) = (totals(), looks.reading(Source::Datapoints, None)) else {
+        let (Some(totals), Some(reading)) = (totals(), looks.reading(Source::Datapoints, None))
+        else {
             *self = Times::default();
             return;
         };
-        match self.last.take().filter(|(before, _)| before.epoch == reading.epoch) {
+        match self
+            .last
+            .take()
+            .filter(|(before, _)| before.epoch == reading.epoch)
+        {
             Some((before, was)) if before.at == reading.at => self.last = Some((before, was)),
             before => {
-                let grown = before.filter(|(before, _)| (0.0..=looks.longest).contains(&(reading.at - before.at)));
+                let grown = before.filter(|(before, _)| {
+                    (0.0..=looks.longest).contains(&(reading.at - before.at))
+                });
                 (self.mean, self.p95) = grown.map_or((None, None), |(_, was)| since(&was, &totals));
                 self.last = Some((reading, totals));
             }
@@ -80,8 +93,16 @@ fn since(was: &Totals, is: &Totals) -> (Option<f64>, Option<f64>) {
         return (None, None);
     }
     let same = was.buckets.len() == is.buckets.len();
-    let grown: Vec<(f64, f64)> = was.buckets.iter().zip(&is.buckets).map(|(was, is)| (is.0, is.1 - was.1)).collect();
-    (Some(seconds / slots), if same { quantile(&grown, 0.95) } else { None })
+    let grown: Vec<(f64, f64)> = was
+        .buckets
+        .iter()
+        .zip(&is.buckets)
+        .map(|(was, is)| (is.0, is.1 - was.1))
+        .collect();
+    (
+        Some(seconds / slots),
+        if same { quantile(&grown, 0.95) } else { None },
+    )
 }
 
 /// A quantile of cumulative counts by upper bound, evenly spread within a bucket, as Prometheus does it; `None` without
@@ -91,7 +112,11 @@ fn quantile(buckets: &[(f64, f64)], q: f64) -> Option<f64> {
     let (mut low, mut below) = (0.0, 0.0);
     for (bound, count) in buckets {
         if *count >= rank && *count > below {
-            return Some(if bound.is_finite() { low + (bound - low) * (rank - below) / (count - below) } else { low });
+            return Some(if bound.is_finite() {
+                low + (bound - low) * (rank - below) / (count - below)
+            } else {
+                low
+            });
         }
         (low, below) = (*bound, *count);
     }
@@ -107,14 +132,21 @@ mod tests {
         let buckets = [(1.0, 0.0), (2.0, 10.0), (4.0, 20.0), (f64::INFINITY, 20.0)];
         assert_eq!(quantile(&buckets, 0.5), Some(2.0));
         assert_eq!(quantile(&buckets, 0.95), Some(3.8));
-        assert_eq!(quantile(&[(1.0, 1.0), (f64::INFINITY, 9.0)], 0.95), Some(1.0));
+        assert_eq!(
+            quantile(&[(1.0, 1.0), (f64::INFINITY, 9.0)], 0.95),
+            Some(1.0)
+        );
         assert_eq!(quantile(&[(1.0, 0.0), (f64::INFINITY, 0.0)], 0.95), None);
         assert_eq!(quantile(&[], 0.95), None);
     }
 
     #[test]
     fn no_slot_and_a_fall_have_no_mean() {
-        let totals = |sum, count| Totals { sum, count, buckets: vec![(f64::INFINITY, count)] };
+        let totals = |sum, count| Totals {
+            sum,
+            count,
+            buckets: vec![(f64::INFINITY, count)],
+        };
         assert_eq!(since(&totals(1.0, 5.0), &totals(2.0, 7.0)).0, Some(0.5));
         assert_eq!(since(&totals(1.0, 5.0), &totals(1.0, 5.0)), (None, None));
         assert_eq!(since(&totals(1.0, 5.0), &totals(0.5, 2.0)), (None, None));

@@ -5,7 +5,10 @@ const BEFORE: &str = include_str!("../../../../lab/tests/fixtures/top/ten_second
 const PAGE: &str = include_str!("../../../../lab/tests/fixtures/top/at_tip.prom");
 
 fn at(seconds: u64) -> Moment {
-    Moment { uptime: Duration::from_secs(seconds), unix_ns: 0 }
+    Moment {
+        uptime: Duration::from_secs(seconds),
+        unix_ns: 0,
+    }
 }
 
 fn after(pages: &[&str]) -> State {
@@ -28,7 +31,10 @@ const SUCCESS: &str = "faultline_source_last_success_timestamp_seconds";
 #[track_caller]
 fn is_close(value: Option<f64>, expected: f64) {
     let value = value.unwrap();
-    assert!((value - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{value} is not {expected}");
+    assert!(
+        (value - expected).abs() <= 1e-6 * expected.abs().max(1.0),
+        "{value} is not {expected}"
+    );
 }
 
 #[test]
@@ -36,19 +42,49 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     let state = after(&[BEFORE, PAGE]);
     let process = (SUCCESS, &[("source", "process")][..]);
     let faults = "agave_process_page_faults_total";
-    is_close(state.now(What::Major), by_hand(faults, &[("type", "major")], process));
-    is_close(state.now(What::Minor), by_hand(faults, &[("type", "minor")], process));
-    is_close(state.now(What::Tps), by_hand("agave_transactions_total", &[], (SUCCESS, &[("source", "rpc")])));
+    is_close(
+        state.now(What::Major),
+        by_hand(faults, &[("type", "major")], process),
+    );
+    is_close(
+        state.now(What::Minor),
+        by_hand(faults, &[("type", "minor")], process),
+    );
+    is_close(
+        state.now(What::Tps),
+        by_hand(
+            "agave_transactions_total",
+            &[],
+            (SUCCESS, &[("source", "rpc")]),
+        ),
+    );
     let push = ("faultline_last_push_timestamp_seconds", &[][..]);
-    is_close(state.now(What::Reloads), by_hand("agave_program_cache_reloads_total", &[], push));
-    is_close(state.now(What::Evictions), by_hand("agave_program_cache_evictions_total", &[], push));
+    is_close(
+        state.now(What::Reloads),
+        by_hand("agave_program_cache_reloads_total", &[], push),
+    );
+    is_close(
+        state.now(What::Evictions),
+        by_hand("agave_program_cache_evictions_total", &[], push),
+    );
     let pools = state.pools(Order::Faults);
-    let replay = pools.iter().find(|pool| pool.name == "solReplayStage").unwrap();
+    let replay = pools
+        .iter()
+        .find(|pool| pool.name == "solReplayStage")
+        .unwrap();
     let labels = [("pool", "solReplayStage"), ("type", "major")];
     let threads = (SUCCESS, &[("source", "threads")][..]);
-    is_close(replay.major, by_hand("agave_thread_pool_page_faults_total", &labels, threads));
-    let cpu =
-        |mode| by_hand("agave_thread_pool_cpu_seconds_total", &[("pool", "solReplayStage"), ("mode", mode)], threads);
+    is_close(
+        replay.major,
+        by_hand("agave_thread_pool_page_faults_total", &labels, threads),
+    );
+    let cpu = |mode| {
+        by_hand(
+            "agave_thread_pool_cpu_seconds_total",
+            &[("pool", "solReplayStage"), ("mode", mode)],
+            threads,
+        )
+    };
     is_close(replay.cpu, cpu("user") + cpu("system"));
 }
 
@@ -56,10 +92,19 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
 fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
     let state = after(&[BEFORE, PAGE]);
     let [before, page] = [BEFORE, PAGE].map(|page| expose::parse_text(page).unwrap());
-    let rise = |name: &str, label| page.get(name, &[label]).unwrap() - before.get(name, &[label]).unwrap();
-    let mean = |name: &str, label| rise(&format!("{name}_sum"), label) / rise(&format!("{name}_count"), label);
-    is_close(state.slots().cache_mean(), mean("agave_program_cache_time_seconds", ("path", "replay")));
-    is_close(state.slots().replay_mean(), mean("agave_replay_slot_seconds", ("part", "total")));
+    let rise =
+        |name: &str, label| page.get(name, &[label]).unwrap() - before.get(name, &[label]).unwrap();
+    let mean = |name: &str, label| {
+        rise(&format!("{name}_sum"), label) / rise(&format!("{name}_count"), label)
+    };
+    is_close(
+        state.slots().cache_mean(),
+        mean("agave_program_cache_time_seconds", ("path", "replay")),
+    );
+    is_close(
+        state.slots().replay_mean(),
+        mean("agave_replay_slot_seconds", ("part", "total")),
+    );
     let p95 = state.slots().cache_p95().unwrap();
     assert!((0.001..0.1).contains(&p95), "{p95}");
     assert_eq!(after(&[PAGE]).slots().cache_mean(), None);
@@ -68,29 +113,52 @@ fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
 #[test]
 fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
     let mut state = after(&[BEFORE, PAGE, PAGE]);
-    assert_eq!(state.now(What::Reloads), after(&[BEFORE, PAGE]).now(What::Reloads));
+    assert_eq!(
+        state.now(What::Reloads),
+        after(&[BEFORE, PAGE]).now(What::Reloads)
+    );
     let past = |state: &State| state.course(What::Reloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
     state.take(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
-    assert!(state.now(What::Reloads).is_some(), "what was told last stays until there is something newer");
+    assert!(
+        state.now(What::Reloads).is_some(),
+        "what was told last stays until there is something newer"
+    );
 }
 
 #[test]
 fn after_a_restart_of_the_daemon_nothing_is_made_up() {
-    let anew = PAGE.replace("\nprocess_start_time_seconds 1", "\nprocess_start_time_seconds 2");
+    let anew = PAGE.replace(
+        "\nprocess_start_time_seconds 1",
+        "\nprocess_start_time_seconds 2",
+    );
     let state = after(&[BEFORE, &anew]);
-    assert_eq!((state.now(What::Tps), state.now(What::Reloads)), (None, None));
+    assert_eq!(
+        (state.now(What::Tps), state.now(What::Reloads)),
+        (None, None)
+    );
     assert_eq!(state.slots().cache_mean(), None);
-    assert!(state.now(What::Major).is_some(), "the kernel's counters are as old as the validator");
-    assert!(state.events().any(|event| event.what == "faultlined was started anew"));
+    assert!(
+        state.now(What::Major).is_some(),
+        "the kernel's counters are as old as the validator"
+    );
+    assert!(
+        state
+            .events()
+            .any(|event| event.what == "faultlined was started anew")
+    );
 }
 
 #[test]
 fn what_is_kept_is_bounded() {
     let mut state = State::new(Duration::from_secs(1));
     for second in 0..2_000 {
-        let other = if second % 2 == 0 { PAGE.replace("agave_up 1", "agave_up 0") } else { PAGE.to_owned() };
+        let other = if second % 2 == 0 {
+            PAGE.replace("agave_up 1", "agave_up 0")
+        } else {
+            PAGE.to_owned()
+        };
         if second < 100 {
             state.take(Ok(Page::read(&other)), at(second));
         } else {
@@ -98,5 +166,9 @@ fn what_is_kept_is_bounded() {
         }
     }
     assert_eq!(state.events().count(), MOST_EVENTS);
-    assert!(What::ALL.iter().all(|what| state.course(*what).unwrap().last(10_000).len() <= 600));
+    assert!(
+        What::ALL
+            .iter()
+            .all(|what| state.course(*what).unwrap().last(10_000).len() <= 600)
+    );
 }

@@ -13,14 +13,23 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     }
     let (_, area) = cut_below(area, 1);
     let (head, mut rest) = cut_below(area, 1);
-    let title = format!("{:<width$}", " What happened", width = usize::from(area.width));
+    let title = format!(
+        "{:<width$}",
+        " What happened",
+        width = usize::from(area.width)
+    );
     Line::from(Span::styled(title, scene.look.reversed())).render(head, buffer);
     for event in scene.state().events() {
         if rest.is_empty() {
             return;
         }
         let (own, after) = cut_below(rest, 1);
-        Line::from(format!(" {}  {}", faultline_text::moment(event.at.unix_ns), event.what)).render(own, buffer);
+        Line::from(format!(
+            " {}  {}",
+            faultline_text::moment(event.at.unix_ns),
+            event.what
+        ))
+        .render(own, buffer);
         rest = after;
     }
 }

@@ -19,11 +19,22 @@ const KEYS: &str = " h help s order p pause q quit";
 /// One line: program, address, time.
 pub(super) fn head(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let width = usize::from(area.width);
-    let paused = if scene.session.is_paused() { "PAUSED  " } else { "" };
+    let paused = if scene.session.is_paused() {
+        "PAUSED  "
+    } else {
+        ""
+    };
     let right = format!("{paused}{} ", faultline_text::moment(scene.now.unix_ns));
     let room = width.saturating_sub(right.len());
-    let left: String = format!(" faultline top  {}", scene.address).chars().take(room).collect();
-    Line::from(Span::styled(format!("{left:<room$}{right}"), scene.look.reversed())).render(area, buffer);
+    let left: String = format!(" faultline top  {}", scene.address)
+        .chars()
+        .take(room)
+        .collect();
+    Line::from(Span::styled(
+        format!("{left:<room$}{right}"),
+        scene.look.reversed(),
+    ))
+    .render(area, buffer);
 }
 
 /// Two lines: the daemon's health, and keys.
@@ -32,7 +43,11 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let (words, style) = self::health(scene, usize::from(area.width));
     Line::from(Span::styled(format!(" {words}"), style)).render(health, buffer);
     let last = scene.state().events().next().map(|event| {
-        let time: String = faultline_text::moment(event.at.unix_ns).chars().skip(11).take(8).collect();
+        let time: String = faultline_text::moment(event.at.unix_ns)
+            .chars()
+            .skip(11)
+            .take(8)
+            .collect();
         format!("{time} {} ", event.what)
     });
     let last = last.unwrap_or_default();
@@ -46,23 +61,36 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let (state, look) = (scene.state(), scene.look);
     let seconds = |since: Duration| {
         faultline_text::time(
-            Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs()).max(Duration::from_secs(1)),
+            Duration::from_secs(scene.now.uptime.saturating_sub(since).as_secs())
+                .max(Duration::from_secs(1)),
         )
     };
     match (state.trouble(), state.taken()) {
         (Some(trouble), Some(_)) => {
             let since = seconds(trouble.since.uptime);
-            (format!("NO ANSWER for {since}: {}. The values are older.", trouble.what), look.bad())
+            (
+                format!(
+                    "NO ANSWER for {since}: {}. The values are older.",
+                    trouble.what
+                ),
+                look.bad(),
+            )
         }
         (Some(trouble), None) => {
             let since = seconds(trouble.since.uptime);
-            (format!("NO ANSWER for {since}: {}. Retrying.", trouble.what), look.bad())
+            (
+                format!("NO ANSWER for {since}: {}. Retrying.", trouble.what),
+                look.bad(),
+            )
         }
         (None, None) => ("asking ..".to_owned(), look.faint()),
         (None, Some(_)) => match state.stands_still(scene.now) {
             Some(still) => {
                 let still = faultline_text::time(Duration::from_secs(still.as_secs()));
-                (format!("faultlined HANGS: no new sample for {still}. The values are older."), look.bad())
+                (
+                    format!("faultlined HANGS: no new sample for {still}. The values are older."),
+                    look.bad(),
+                )
             }
             None => sources(scene, width),
         },
@@ -72,24 +100,39 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 /// How many sources are up, and which are not.
 fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let page = scene.state().newest();
-    let all: Vec<(&str, bool)> =
-        page.by_label(&daemon::SOURCE_UP, "source").map(|(name, up)| (name, up == 1.0)).collect();
+    let all: Vec<(&str, bool)> = page
+        .by_label(&daemon::SOURCE_UP, "source")
+        .map(|(name, up)| (name, up == 1.0))
+        .collect();
     let up = all.iter().filter(|(_, up)| *up).count();
-    let down: Vec<&str> = all.iter().filter(|(_, up)| !up).map(|(name, _)| *name).collect();
+    let down: Vec<&str> = all
+        .iter()
+        .filter(|(_, up)| !up)
+        .map(|(name, _)| *name)
+        .collect();
     let cpu = scene.state().now(What::DaemonCpu);
     let cost = [
         cpu.map(|cpu| format!("CPU {}", percent(cpu))),
-        page.get(&daemon::SELF_RESIDENT, &[]).map(|resident| format!("RSS {}", bytes(resident))),
+        page.get(&daemon::SELF_RESIDENT, &[])
+            .map(|resident| format!("RSS {}", bytes(resident))),
     ];
-    let version = page.label(&daemon::BUILD_INFO, "version").unwrap_or_default();
+    let version = page
+        .label(&daemon::BUILD_INFO, "version")
+        .unwrap_or_default();
     let mut words = format!("faultlined {version}: {up} sources up");
     if !down.is_empty() {
-        let list =
-            |say: fn(&Page, &str) -> String| down.iter().map(|name| say(page, name)).collect::<Vec<_>>().join(", ");
+        let list = |say: fn(&Page, &str) -> String| {
+            down.iter()
+                .map(|name| say(page, name))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let (why, names) = (list(with_kinds), list(|_, name| known(name).to_owned()));
         words += "; down: ";
         let counted = format!("{} of them", down.len());
-        let fits = [why, names, counted].into_iter().find(|list| words.len() + list.len() < width);
+        let fits = [why, names, counted]
+            .into_iter()
+            .find(|list| words.len() + list.len() < width);
         words += &fits.unwrap_or_default();
     }
     // Said only whole: half a figure would be a wrong one.
@@ -98,21 +141,39 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
             words += &format!("; {part}");
         }
     }
-    let style = if down.is_empty() { Style::new() } else { scene.look.warn() };
+    let style = if down.is_empty() {
+        Style::new()
+    } else {
+        scene.look.warn()
+    };
     (words, style)
 }
 
 /// A source with the kinds of problems it had.
 fn with_kinds(page: &Page, name: &str) -> String {
     let kinds = page.pairs(&daemon::SOURCE_PROBLEMS, "source");
-    let kinds: Vec<&str> =
-        kinds.filter(|(source, _, count)| *source == name && *count > 0.0).filter_map(|(_, kind, _)| kind).collect();
-    let kinds: Vec<&str> = Status::ALL.iter().map(|status| status.name()).filter(|name| kinds.contains(name)).collect();
+    let kinds: Vec<&str> = kinds
+        .filter(|(source, _, count)| *source == name && *count > 0.0)
+        .filter_map(|(_, kind, _)| kind)
+        .collect();
+    let kinds: Vec<&str> = Status::ALL
+        .iter()
+        .map(|status| status.name())
+        .filter(|name| kinds.contains(name))
+        .collect();
     let name = known(name);
-    if kinds.is_empty() { name.to_owned() } else { format!("{name} ({})", kinds.join(", ")) }
+    if kinds.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} ({})", kinds.join(", "))
+    }
 }
 
 /// The name, if it is one of ours: others could steer the terminal.
 fn known(name: &str) -> &str {
-    if Source::ALL.iter().any(|source| source.name() == name) { name } else { "another" }
+    if Source::ALL.iter().any(|source| source.name() == name) {
+        name
+    } else {
+        "another"
+    }
 }

@@ -24,11 +24,21 @@ const FIGURES: [&str; 10] = [
 /// Instead of figures and pools.
 pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) {
     let keys = HELP.iter().map(|(keys, what)| {
-        Line::from(vec![Span::styled(format!(" {keys:<10}"), scene.look.label()), Span::raw(*what)])
+        Line::from(vec![
+            Span::styled(format!(" {keys:<10}"), scene.look.label()),
+            Span::raw(*what),
+        ])
     });
     let figures = FIGURES.iter().map(|line| Line::from(format!(" {line}")));
     let all = keys.chain([Line::default()]).chain(figures);
     for (y, line) in (area.y..area.bottom()).zip(all) {
-        line.render(Rect { y, height: 1, ..area }, buffer);
+        line.render(
+            Rect {
+                y,
+                height: 1,
+                ..area
+            },
+            buffer,
+        );
     }
 }

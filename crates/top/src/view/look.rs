@@ -28,8 +28,13 @@ impl Look {
     /// the locale says UTF-8.
     pub(crate) fn of_environment(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default().to_lowercase();
-        let plain = set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .find_map(set)
+            .unwrap_or_default()
+            .to_lowercase();
+        let plain =
+            set("TERM").is_none_or(|terminal| terminal == "dumb" || terminal.starts_with("vt"));
         Look {
             colour: set("NO_COLOR").is_none() && !plain,
             unicode: locale.contains("utf-8") || locale.contains("utf8"),
@@ -38,17 +43,28 @@ impl Look {
 
     /// The same without colours, for what is not read on a terminal.
     pub(crate) fn without_colours(self) -> Self {
-        Look { colour: false, ..self }
+        Look {
+            colour: false,
+            ..self
+        }
     }
 
     /// What fills a plot.
     pub(super) fn bars(self) -> bar::Set<'static> {
-        if self.unicode { bar::NINE_LEVELS } else { LETTERS }
+        if self.unicode {
+            bar::NINE_LEVELS
+        } else {
+            LETTERS
+        }
     }
 
     /// Filled, half filled and empty parts of a bar.
     pub(super) fn fills(self) -> [&'static str; 3] {
-        if self.unicode { ["█", "▒", "·"] } else { ["#", "=", "."] }
+        if self.unicode {
+            ["█", "▒", "·"]
+        } else {
+            ["#", "=", "."]
+        }
     }
 
     /// What stands for a value that is not told.
@@ -61,7 +77,11 @@ impl Look {
     }
 
     pub(super) fn label(self) -> Style {
-        if self.colour { Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD) } else { Style::new() }
+        if self.colour {
+            Style::new().fg(Color::Blue).add_modifier(Modifier::BOLD)
+        } else {
+            Style::new()
+        }
     }
 
     pub(super) fn good(self) -> Style {
@@ -87,7 +107,11 @@ impl Look {
     }
 
     fn coloured(self, colour: Color) -> Style {
-        if self.colour { Style::new().fg(colour) } else { Style::new() }
+        if self.colour {
+            Style::new().fg(colour)
+        } else {
+            Style::new()
+        }
     }
 }
 
@@ -96,18 +120,43 @@ mod tests {
     use super::*;
 
     fn of(set: &[(&str, &str)]) -> Look {
-        Look::of_environment(|name| set.iter().find(|(own, _)| *own == name).map(|(_, value)| (*value).to_owned()))
+        Look::of_environment(|name| {
+            set.iter()
+                .find(|(own, _)| *own == name)
+                .map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
     fn colours_and_letters_are_used_where_the_terminal_has_them() {
-        let neither = Look { colour: false, unicode: false };
-        let both = Look { colour: true, unicode: true };
-        assert_eq!(of(&[("TERM", "xterm-256color"), ("LANG", "en_US.UTF-8")]), both);
-        assert_eq!(of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "")]), both);
-        assert_eq!(of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "1")]), both.without_colours());
-        assert_eq!(of(&[("TERM", "vt100"), ("LANG", "C.utf8")]), both.without_colours());
-        assert_eq!(of(&[("TERM", "dumb"), ("LC_ALL", "C"), ("LANG", "C.utf8")]), neither);
+        let neither = Look {
+            colour: false,
+            unicode: false,
+        };
+        let both = Look {
+            colour: true,
+            unicode: true,
+        };
+        assert_eq!(
+            of(&[("TERM", "xterm-256color"), ("LANG", "en_US.UTF-8")]),
+            both
+        );
+        assert_eq!(
+            of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "")]),
+            both
+        );
+        assert_eq!(
+            of(&[("TERM", "xterm"), ("LANG", "C.utf8"), ("NO_COLOR", "1")]),
+            both.without_colours()
+        );
+        assert_eq!(
+            of(&[("TERM", "vt100"), ("LANG", "C.utf8")]),
+            both.without_colours()
+        );
+        assert_eq!(
+            of(&[("TERM", "dumb"), ("LC_ALL", "C"), ("LANG", "C.utf8")]),
+            neither
+        );
         assert_eq!(of(&[]), neither);
     }
 }

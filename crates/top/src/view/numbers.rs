@@ -20,12 +20,23 @@ pub(super) fn bytes(value: f64) -> String {
 /// `0.4 %`, `48 %`.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    format!("{} %", number(if percent < 0.995 { percent } else { percent.round() }))
+    format!(
+        "{} %",
+        number(if percent < 0.995 {
+            percent
+        } else {
+            percent.round()
+        })
+    )
 }
 
 /// `0.4 ms`, `402 ms`, `3.5 s`.
 pub(super) fn seconds(value: f64) -> String {
-    if value < 1.0 { format!("{} ms", number(value * 1e3)) } else { format!("{} s", number(value)) }
+    if value < 1.0 {
+        format!("{} ms", number(value * 1e3))
+    } else {
+        format!("{} s", number(value))
+    }
 }
 
 #[cfg(test)]
@@ -35,8 +46,19 @@ mod tests {
     #[test]
     fn figures_are_short() {
         let said = [0.0, 3.0, 0.01, 0.44, 9.94, 9.96, 999_999.0, 1.25e6, 2e9].map(number);
-        assert_eq!(said, ["0", "3", "<0.1", "0.4", "9.9", "10", "999,999", "1.2M", "2.0G"]);
-        assert_eq!([0.0, 0.004, 0.033, 0.48].map(percent), ["0 %", "0.4 %", "3 %", "48 %"]);
-        assert_eq!([0.0004, 0.402, 3.51].map(seconds), ["0.4 ms", "402 ms", "3.5 s"]);
+        assert_eq!(
+            said,
+            [
+                "0", "3", "<0.1", "0.4", "9.9", "10", "999,999", "1.2M", "2.0G"
+            ]
+        );
+        assert_eq!(
+            [0.0, 0.004, 0.033, 0.48].map(percent),
+            ["0 %", "0.4 %", "3 %", "48 %"]
+        );
+        assert_eq!(
+            [0.0004, 0.402, 3.51].map(seconds),
+            ["0.4 ms", "402 ms", "3.5 s"]
+        );
     }
 }

@@ -20,7 +20,11 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     let width = usize::from(area.width);
     let title = format!(" Pools by {}", scene.session.order().word());
     let titles = ["threads", "major/s", "minor/s", "CPU", "waiting"].map(str::to_owned);
-    Line::from(Span::styled(line(&title, &titles, width), scene.look.reversed())).render(head, buffer);
+    Line::from(Span::styled(
+        line(&title, &titles, width),
+        scene.look.reversed(),
+    ))
+    .render(head, buffer);
     let pools = scene.state().pools(scene.session.order());
     if pools.is_empty() {
         let why = match scene.state().newest().is_up(Source::Threads) {
@@ -38,15 +42,21 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
             break;
         }
         let (own, after) = cut_below(rest, 1);
-        Line::from(line(&format!(" {}", pool.name), &figures(scene, pool), width)).render(own, buffer);
+        Line::from(line(
+            &format!(" {}", pool.name),
+            &figures(scene, pool),
+            width,
+        ))
+        .render(own, buffer);
         rest = after;
     }
     rest
 }
 
 fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
-    let say =
-        |value: Option<f64>, words: fn(f64) -> String| value.map_or_else(|| scene.look.absent().to_owned(), words);
+    let say = |value: Option<f64>, words: fn(f64) -> String| {
+        value.map_or_else(|| scene.look.absent().to_owned(), words)
+    };
     [
         say(pool.threads, number),
         say(pool.major, number),

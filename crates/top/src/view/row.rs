@@ -37,14 +37,21 @@ pub(super) struct Row {
 impl Row {
     /// Lines of it, if plots have `tall`.
     pub(super) fn height(&self, tall: u16) -> u16 {
-        if matches!(self.beside, Beside::Plot(_)) { tall } else { 1 }
+        if matches!(self.beside, Beside::Plot(_)) {
+            tall
+        } else {
+            1
+        }
     }
 }
 
 /// How high plots can be for all rows to fit into `room` lines; 1 at least, and at most `tallest`.
 pub(super) fn height_of_plots(rows: &[Row], room: u16, tallest: u16) -> u16 {
     let all = |tall: u16| rows.iter().map(|row| row.height(tall)).sum::<u16>();
-    (1..=tallest).rev().find(|tall| all(*tall) <= room).unwrap_or(1)
+    (1..=tallest)
+        .rev()
+        .find(|tall| all(*tall) <= room)
+        .unwrap_or(1)
 }
 
 /// Draws them from the top; what has no room is left out.
@@ -79,12 +86,26 @@ fn one(row: &Row, look: Look, area: Rect, buffer: &mut Buffer) {
 fn plot(values: &[Option<f64>], look: Look, area: Rect, buffer: &mut Buffer) {
     // The newest is at the right end, also while there are few.
     let empty = usize::from(area.width).saturating_sub(values.len());
-    let newest = values.iter().skip(values.len().saturating_sub(usize::from(area.width)));
+    let newest = values
+        .iter()
+        .skip(values.len().saturating_sub(usize::from(area.width)));
     let highest = newest.clone().flatten().copied().fold(0.0, f64::max);
-    let scale = if highest > 0.0 { FINENESS / highest } else { 0.0 };
-    let bars = newest.map(|value| SparklineBar::from(value.map(|value| (value.max(0.0) * scale).round() as u64)));
-    let data: Vec<SparklineBar> = std::iter::repeat_n(SparklineBar::from(None::<u64>), empty).chain(bars).collect();
-    let plot = Sparkline::default().data(data).max(FINENESS as u64).bar_set(look.bars()).style(look.plot());
+    let scale = if highest > 0.0 {
+        FINENESS / highest
+    } else {
+        0.0
+    };
+    let bars = newest.map(|value| {
+        SparklineBar::from(value.map(|value| (value.max(0.0) * scale).round() as u64))
+    });
+    let data: Vec<SparklineBar> = std::iter::repeat_n(SparklineBar::from(None::<u64>), empty)
+        .chain(bars)
+        .collect();
+    let plot = Sparkline::default()
+        .data(data)
+        .max(FINENESS as u64)
+        .bar_set(look.bars())
+        .style(look.plot());
     plot.absent_value_symbol(" ").render(area, buffer);
 }
 

@@ -42,7 +42,9 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
     let flow = |what| brief(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
     let host = |kind| page.get(&host::MEMORY, &[kind]);
-    let swapped = host("swap_total").zip(host("swap_free")).map(|(all, free)| all - free);
+    let swapped = host("swap_total")
+        .zip(host("swap_free"))
+        .map(|(all, free)| all - free);
     let free = format!(
         "{} of {} available, swap used {}",
         told(scene, host("available"), Source::Host, bytes),
@@ -53,10 +55,18 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     let most = brief(scene, page.get(&process::MAX_FDS, &[]), number);
     let threads = brief(scene, page.get(&process::THREADS, &[]), number);
     [
-        row("CPU", format!("{cpu}, {threads} threads"), plot(scene, What::Cpu)),
+        row(
+            "CPU",
+            format!("{cpu}, {threads} threads"),
+            plot(scene, What::Cpu),
+        ),
         row(
             "Disk",
-            format!("read {}, write {}", flow(What::ReadBytes), flow(What::WrittenBytes)),
+            format!(
+                "read {}, write {}",
+                flow(What::ReadBytes),
+                flow(What::WrittenBytes)
+            ),
             plot(scene, What::ReadBytes),
         ),
         row("Host", free, Beside::Nothing),
@@ -65,15 +75,30 @@ pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
 }
 
 fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> Row {
-    Row { name, words: words.into(), beside }
+    Row {
+        name,
+        words: words.into(),
+        beside,
+    }
 }
 
 fn plot(scene: &Scene<'_>, what: What) -> Beside {
-    Beside::Plot(scene.state().course(what).map(|course| course.last(PLOTTED)).unwrap_or_default())
+    Beside::Plot(
+        scene
+            .state()
+            .course(what)
+            .map(|course| course.last(PLOTTED))
+            .unwrap_or_default(),
+    )
 }
 
 /// A figure in words, or a dash and, where the page tells, why it is missing.
-fn told(scene: &Scene<'_>, value: Option<f64>, source: Source, words: impl FnOnce(f64) -> String) -> String {
+fn told(
+    scene: &Scene<'_>,
+    value: Option<f64>,
+    source: Source,
+    words: impl FnOnce(f64) -> String,
+) -> String {
     match value {
         Some(value) => words(value),
         None => absent(scene, source),
@@ -100,15 +125,40 @@ fn who(scene: &Scene<'_>) -> Row {
     let text = |name| page.label(&process::TARGET_INFO, name).map(short);
     let words = match page.flag(&process::UP, &[]) {
         Some(true) => {
-            let program = [text("client"), text("version")].into_iter().flatten().collect::<Vec<_>>().join(" ");
-            let program = if program.is_empty() { text("comm").unwrap_or_default() } else { program };
+            let program = [text("client"), text("version")]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let program = if program.is_empty() {
+                text("comm").unwrap_or_default()
+            } else {
+                program
+            };
             let identity = text("identity").map(|identity| shortened(&identity));
             let now = page.last_success(Source::Daemon);
-            let age = now.zip(page.get(&process::START_TIME, &[])).map(|(now, start)| (now - start).max(0.0));
-            let age = age.map(|age| format!("up {}", faultline_text::time(Duration::from_secs(age as u64))));
-            [Some(program), identity, text("cluster"), age].into_iter().flatten().collect::<Vec<_>>().join("  ")
+            let age = now
+                .zip(page.get(&process::START_TIME, &[]))
+                .map(|(now, start)| (now - start).max(0.0));
+            let age = age.map(|age| {
+                format!(
+                    "up {}",
+                    faultline_text::time(Duration::from_secs(age as u64))
+                )
+            });
+            [Some(program), identity, text("cluster"), age]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("  ")
         }
-        Some(false) => return row("Who", Span::styled("no validator is followed", look.bad()), Beside::Nothing),
+        Some(false) => {
+            return row(
+                "Who",
+                Span::styled("no validator is followed", look.bad()),
+                Beside::Nothing,
+            );
+        }
         None => absent(scene, Source::Target),
     };
     let mut spans = vec![Span::raw(words)];
@@ -157,11 +207,21 @@ fn phase_row(scene: &Scene<'_>) -> Row {
     }
     let restarts = page.sum(&process::RESTARTS, &[]);
     if let Some(restarts) = restarts {
-        let reasons = page.by_label(&process::RESTARTS, "reason").filter(|(_, count)| *count > 0.0);
-        let reasons: Vec<_> =
-            reasons.map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n))).collect();
-        let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-        spans.push(Span::raw(format!(", restarts {}{reasons}", number(restarts))));
+        let reasons = page
+            .by_label(&process::RESTARTS, "reason")
+            .filter(|(_, count)| *count > 0.0);
+        let reasons: Vec<_> = reasons
+            .map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n)))
+            .collect();
+        let reasons = if reasons.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", reasons.join(", "))
+        };
+        spans.push(Span::raw(format!(
+            ", restarts {}{reasons}",
+            number(restarts)
+        )));
     }
     row("Phase", spans, Beside::Nothing)
 }
@@ -173,10 +233,14 @@ fn held(page: &Page) -> Option<&'static str> {
         ("tracing_stop", "stopped by a debugger"),
         ("zombie", "main thread exited"),
     ];
-    let stopped = states.into_iter().find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
+    let stopped = states
+        .into_iter()
+        .find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
     // Waiting for a disk is normal for a moment; without a phase it is not known that it does anything else.
     let hangs = phase(page).is_none() && page.flag(&process::STATE, &["disk_sleep"]) == Some(true);
-    let stopped = stopped.map(|(_, words)| words).or(hangs.then_some("hangs in the kernel (D)"));
+    let stopped = stopped
+        .map(|(_, words)| words)
+        .or(hangs.then_some("hangs in the kernel (D)"));
     let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
     frozen.or(stopped)
 }
@@ -188,22 +252,62 @@ fn earns(scene: &Scene<'_>) -> Option<Row> {
         Some(true) => ("delinquent", scene.look.bad()),
         Some(false) if earns.is_standby => ("standby", Style::new()),
         Some(false) => ("votes", scene.look.good()),
-        None if earns.has_none => return Some(row("Earns", "it has no vote account with stake", Beside::Nothing)),
-        None => return Some(row("Earns", "it is not known whether it votes", Beside::Nothing)),
+        None if earns.has_none => {
+            return Some(row(
+                "Earns",
+                "it has no vote account with stake",
+                Beside::Nothing,
+            ));
+        }
+        None => {
+            return Some(row(
+                "Earns",
+                "it is not known whether it votes",
+                Beside::Nothing,
+            ));
+        }
     };
-    let all = earns.cluster_skips.map(|share| format!(" (all {})", percent(share))).unwrap_or_default();
+    let all = earns
+        .cluster_skips
+        .map(|share| format!(" (all {})", percent(share)))
+        .unwrap_or_default();
     let plural = |count: f64| if count == 1.0 { "" } else { "s" };
     // What matters most comes first: 80 columns have no room for the end.
     let parts = [
-        earns.distance.map(|slots| format!("{} slot{} ago", number(slots), plural(slots))),
+        earns
+            .distance
+            .map(|slots| format!("{} slot{} ago", number(slots), plural(slots))),
         earns.rank.map(|rank| format!("rank {}", number(rank))),
-        earns.days.map(|days| format!("SOL for {} day{}", number(days.floor()), plural(days.floor()))),
-        earns.leads.map(|(passed, skipped)| format!("skips {}{all}", percent(skipped / passed))),
-        earns.next.map(|next| format!("leads in {}", faultline_text::time(Duration::from_secs(next as u64)))),
-        earns.credits.map(|credits| format!("{} credits", number(credits))),
+        earns.days.map(|days| {
+            format!(
+                "SOL for {} day{}",
+                number(days.floor()),
+                plural(days.floor())
+            )
+        }),
+        earns
+            .leads
+            .map(|(passed, skipped)| format!("skips {}{all}", percent(skipped / passed))),
+        earns.next.map(|next| {
+            format!(
+                "leads in {}",
+                faultline_text::time(Duration::from_secs(next as u64))
+            )
+        }),
+        earns
+            .credits
+            .map(|credits| format!("{} credits", number(credits))),
     ];
-    let rest: String = parts.into_iter().flatten().map(|part| format!(", {part}")).collect();
-    Some(row("Earns", vec![Span::styled(words, style), Span::raw(rest)], Beside::Nothing))
+    let rest: String = parts
+        .into_iter()
+        .flatten()
+        .map(|part| format!(", {part}"))
+        .collect();
+    Some(row(
+        "Earns",
+        vec![Span::styled(words, style), Span::raw(rest)],
+        Beside::Nothing,
+    ))
 }
 
 /// One line of file systems, disks and UDP; none of a node of which nothing of it is known.
@@ -216,35 +320,73 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
         spans.push(Span::styled("read-only", scene.look.bad()));
     }
     if let Some(place) = &known.silent {
-        spans.push(Span::styled(format!("{} does not answer, ", short(place)), scene.look.bad()));
+        spans.push(Span::styled(
+            format!("{} does not answer, ", short(place)),
+            scene.look.bad(),
+        ));
     }
     if let Some((mountpoint, avail, share)) = known.tightest {
-        let style = if share < NEARLY_FULL { scene.look.bad() } else { Style::default() };
+        let style = if share < NEARLY_FULL {
+            scene.look.bad()
+        } else {
+            Style::default()
+        };
         let joint = if spans.is_empty() { "" } else { ", " };
-        let words = format!("{} {} ({}) left", short(&mountpoint), bytes(avail), percent(share));
+        let words = format!(
+            "{} {} ({}) left",
+            short(&mountpoint),
+            bytes(avail),
+            percent(share)
+        );
         spans.extend([Span::raw(joint), Span::styled(words, style)]);
     }
     if let Some(seconds) = known.full {
-        let style = if seconds < FULL_SOON { scene.look.warn() } else { Style::default() };
-        let joint = if spans.last().is_none_or(ends) { "" } else { ", " };
-        spans.push(Span::styled(format!("{joint}full in {}", time(seconds)), style));
+        let style = if seconds < FULL_SOON {
+            scene.look.warn()
+        } else {
+            Style::default()
+        };
+        let joint = if spans.last().is_none_or(ends) {
+            ""
+        } else {
+            ", "
+        };
+        spans.push(Span::styled(
+            format!("{joint}full in {}", time(seconds)),
+            style,
+        ));
     }
     let parts = [
-        known.busiest.map(|(disk, share)| format!("{} {} busy", short(&disk), percent(share))),
-        known.drops.map(|drops| format!("{} UDP drops", number(drops))),
+        known
+            .busiest
+            .map(|(disk, share)| format!("{} {} busy", short(&disk), percent(share))),
+        known
+            .drops
+            .map(|drops| format!("{} UDP drops", number(drops))),
     ];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
-    let joint = if rest.is_empty() || spans.last().is_none_or(ends) { "" } else { ", " };
+    let joint = if rest.is_empty() || spans.last().is_none_or(ends) {
+        ""
+    } else {
+        ", "
+    };
     spans.push(Span::raw(format!("{joint}{}", rest.join(", "))));
     Some(row("Room", spans, Beside::Nothing))
 }
 
 fn behind(scene: &Scene<'_>) -> Row {
     let value = scene.state().now(What::Behind);
-    let words = told(scene, value, What::Behind.source(), |slots| format!("{} slots", number(slots)));
+    let words = told(scene, value, What::Behind.source(), |slots| {
+        format!("{} slots", number(slots))
+    });
     let mut spans = vec![Span::styled(words, level(scene, value, BEHIND))];
     let own = scene.state().newest().get(&validator::SLOT, &["processed"]);
-    spans.extend(own.map(|slot| Span::raw(format!(", at {}", faultline_text::count(slot.max(0.0) as u64)))));
+    spans.extend(own.map(|slot| {
+        Span::raw(format!(
+            ", at {}",
+            faultline_text::count(slot.max(0.0) as u64)
+        ))
+    }));
     row("Behind", spans, plot(scene, What::Behind))
 }
 
@@ -255,7 +397,9 @@ fn tps(scene: &Scene<'_>) -> Row {
         (None, Some(_)) => (What::TpsPushed, " in frozen banks"),
         _ => (What::Tps, ""),
     };
-    let words = told(scene, state.now(what), what.source(), |tps| format!("{}/s{how}", number(tps)));
+    let words = told(scene, state.now(what), what.source(), |tps| {
+        format!("{}/s{how}", number(tps))
+    });
     row("TPS", words, plot(scene, what))
 }
 
@@ -267,44 +411,69 @@ fn memory(scene: &Scene<'_>) -> [Row; 3] {
     let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
     let used = told(scene, unreclaimable, Source::Cgroup, bytes);
     let of = match (share, limit) {
-        (Some(share), Some(limit)) => format!("{used} of {} unreclaimable, {}", bytes(limit), percent(share)),
+        (Some(share), Some(limit)) => format!(
+            "{used} of {} unreclaimable, {}",
+            bytes(limit),
+            percent(share)
+        ),
         _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
     };
-    let cached = get(&cgroup::STAT, &["file"]).zip(limit).map_or(0.0, |(cached, limit)| cached / limit);
+    let cached = get(&cgroup::STAT, &["file"])
+        .zip(limit)
+        .map_or(0.0, |(cached, limit)| cached / limit);
     let full = match share {
         Some(share) => Beside::Bar(share, cached),
         None => Beside::Nothing,
     };
     let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
     let rest = [
-        format!("file {}", brief(scene, get(&process::RESIDENT, &["file"]), bytes)),
+        format!(
+            "file {}",
+            brief(scene, get(&process::RESIDENT, &["file"]), bytes)
+        ),
         format!("swap {}", brief(scene, get(&process::SWAP, &[]), bytes)),
     ];
-    let refaults = brief(scene, state.now(What::Refaults), |rate| format!("{}/s", number(rate)));
+    let refaults = brief(scene, state.now(What::Refaults), |rate| {
+        format!("{}/s", number(rate))
+    });
     let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
         _ => scene.look.absent().to_owned(),
     };
     let kills = get(&cgroup::EVENTS, &["oom_kill"]);
-    let alarm = if kills.is_some_and(|kills| kills > 0.0) { scene.look.bad() } else { Style::new() };
+    let alarm = if kills.is_some_and(|kills| kills > 0.0) {
+        scene.look.bad()
+    } else {
+        Style::new()
+    };
     let pressed = vec![
         Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
         Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
     ];
     [
         row("Memory", Span::styled(of, level(scene, share, FULL)), full),
-        row("RSS", format!("anon {anon}, {}", rest.join(", ")), plot(scene, What::Anon)),
+        row(
+            "RSS",
+            format!("anon {anon}, {}", rest.join(", ")),
+            plot(scene, What::Anon),
+        ),
         row("Pressure", pressed, Beside::Nothing),
     ]
 }
 
 fn faults(scene: &Scene<'_>) -> [Row; 2] {
     let words = |name: &str, what: What| {
-        let rate = told(scene, scene.state().now(what), what.source(), |rate| format!("{}/s", number(rate)));
+        let rate = told(scene, scene.state().now(what), what.source(), |rate| {
+            format!("{}/s", number(rate))
+        });
         format!("{name} {rate}")
     };
     [
-        row("Faults", words("major", What::Major), plot(scene, What::Major)),
+        row(
+            "Faults",
+            words("major", What::Major),
+            plot(scene, What::Major),
+        ),
         row("", words("minor", What::Minor), plot(scene, What::Minor)),
     ]
 }
@@ -314,17 +483,33 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
     let (state, page) = (scene.state(), scene.state().newest());
     let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);
     let either = |metric| entries(metric, "observed").or_else(|| entries(metric, "configured"));
-    let (capacity, target) = (either(&validator::CACHE_CAPACITY), either(&validator::CACHE_SHRINK_TARGET));
+    let (capacity, target) = (
+        either(&validator::CACHE_CAPACITY),
+        either(&validator::CACHE_SHRINK_TARGET),
+    );
     let loaded = state.now(What::Loaded);
-    let share = loaded.zip(capacity).map(|(loaded, capacity)| loaded / capacity);
+    let share = loaded
+        .zip(capacity)
+        .map(|(loaded, capacity)| loaded / capacity);
     let words = match (loaded, share) {
         (Some(loaded), Some(share)) => {
-            let of = format!("{} of {} entries, {}", number(loaded), brief(scene, capacity, number), percent(share));
+            let of = format!(
+                "{} of {} entries, {}",
+                number(loaded),
+                brief(scene, capacity, number),
+                percent(share)
+            );
             // A full cache stands at this level: it never reaches its capacity.
-            target.map_or(of.clone(), |target| format!("{of}, evicts above {}", number(target)))
+            target.map_or(of.clone(), |target| {
+                format!("{of}, evicts above {}", number(target))
+            })
         }
         _ => {
-            format!("{}, capacity {}", told(scene, loaded, Source::Datapoints, number), brief(scene, capacity, number))
+            format!(
+                "{}, capacity {}",
+                told(scene, loaded, Source::Datapoints, number),
+                brief(scene, capacity, number)
+            )
         }
     };
     let mut spans = vec![Span::raw(words)];
@@ -332,17 +517,32 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
     let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", number(rate)));
     let [misses, reloads, evictions] = [What::Misses, What::Reloads, What::Evictions].map(rate);
     let slots = state.slots();
-    let share_of_slot = slots.cache_mean().zip(slots.replay_mean()).filter(|(_, replay)| *replay > 0.0);
+    let share_of_slot = slots
+        .cache_mean()
+        .zip(slots.replay_mean())
+        .filter(|(_, replay)| *replay > 0.0);
     let per_slot = format!(
         "{} of cache time, p95 {}; replay {}, {} of it",
         brief(scene, slots.cache_mean(), seconds),
         brief(scene, slots.cache_p95(), seconds),
         brief(scene, slots.replay_mean(), seconds),
-        brief(scene, share_of_slot.map(|(cache, replay)| cache / replay), percent),
+        brief(
+            scene,
+            share_of_slot.map(|(cache, replay)| cache / replay),
+            percent
+        ),
     );
     [
-        row("Cache", spans, share.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0))),
-        row("", format!("reload {reloads}, miss {misses}, evict {evictions}"), plot(scene, What::Reloads)),
+        row(
+            "Cache",
+            spans,
+            share.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0)),
+        ),
+        row(
+            "",
+            format!("reload {reloads}, miss {misses}, evict {evictions}"),
+            plot(scene, What::Reloads),
+        ),
         row("Per slot", per_slot, Beside::Nothing),
     ]
 }
@@ -354,7 +554,12 @@ fn pushes(page: &Page) -> Option<String> {
     }
     let last = page.get(&daemon::LAST_PUSH, &[])?;
     let age = page.last_success(Source::Daemon)? - last;
-    (age > PUSH_IS_LATE).then(|| format!("last push {} ago", faultline_text::time(Duration::from_secs(age as u64))))
+    (age > PUSH_IS_LATE).then(|| {
+        format!(
+            "last push {} ago",
+            faultline_text::time(Duration::from_secs(age as u64))
+        )
+    })
 }
 
 fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {

@@ -10,7 +10,10 @@ const BEFORE: &str = include_str!("../../../../lab/tests/fixtures/top/ten_second
 const PAGE: &str = include_str!("../../../../lab/tests/fixtures/top/at_tip.prom");
 
 fn at(seconds: u64) -> Moment {
-    Moment { uptime: Duration::from_secs(seconds), unix_ns: 1_795_272_760_000_000_000 + seconds as i64 * 1_000_000_000 }
+    Moment {
+        uptime: Duration::from_secs(seconds),
+        unix_ns: 1_795_272_760_000_000_000 + seconds as i64 * 1_000_000_000,
+    }
 }
 
 /// After the pages, ten seconds apart.
@@ -24,21 +27,34 @@ fn after(pages: &[&str]) -> Session {
 
 fn screen(session: &Session, width: u16, height: u16, seconds: u64) -> String {
     let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
-    let scene = Scene { session, address: "http://127.0.0.1:9912", now: at(seconds), look };
+    let scene = Scene {
+        session,
+        address: "http://127.0.0.1:9912",
+        now: at(seconds),
+        look,
+    };
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| draw(&scene, frame.area(), frame.buffer_mut())).unwrap();
+    terminal
+        .draw(|frame| draw(&scene, frame.area(), frame.buffer_mut()))
+        .unwrap();
     text(terminal.backend().buffer())
 }
 
 /// Compares with `tests/fixtures/top/NAME.txt`; `FAULTLINE_RENEW=1` writes it.
 #[track_caller]
 fn is_golden(name: &str, screen: &str) {
-    let path = format!("{}/../../lab/tests/fixtures/top/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../../lab/tests/fixtures/top/{name}.txt",
+        env!("CARGO_MANIFEST_DIR")
+    );
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         std::fs::write(&path, screen).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(expected == screen, "{name} is drawn anew; FAULTLINE_RENEW=1 takes it over:\n{screen}");
+    assert!(
+        expected == screen,
+        "{name} is drawn anew; FAULTLINE_RENEW=1 takes it over:\n{screen}"
+    );
 }
 
 #[test]
@@ -48,14 +64,25 @@ fn a_validator_at_the_tip_fits_into_80_by_24() {
 
 #[test]
 fn a_large_terminal_shows_more() {
-    is_golden("at_tip_160x50", &screen(&after(&[BEFORE, PAGE]), 160, 50, 10));
-    is_golden("at_tip_100x60", &screen(&after(&[BEFORE, PAGE]), 100, 60, 10));
+    is_golden(
+        "at_tip_160x50",
+        &screen(&after(&[BEFORE, PAGE]), 160, 50, 10),
+    );
+    is_golden(
+        "at_tip_100x60",
+        &screen(&after(&[BEFORE, PAGE]), 100, 60, 10),
+    );
 }
 
 #[test]
 fn after_one_page_rates_are_dashes_and_not_zeros() {
     let screen = screen(&after(&[PAGE]), 80, 24, 0);
-    for line in ["TPS      –", "major –", "reload –, miss –, evict –", "Per slot – of cache time"] {
+    for line in [
+        "TPS      –",
+        "major –",
+        "reload –, miss –, evict –",
+        "Per slot – of cache time",
+    ] {
         assert!(screen.contains(line), "{line}:\n{screen}");
     }
     assert!(!screen.contains(" 0/s"), "{screen}");
@@ -64,10 +91,19 @@ fn after_one_page_rates_are_dashes_and_not_zeros() {
 #[test]
 fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
     for (series, words) in [
-        ("agave_process_state{state=\"stopped\"} 1", "at tip, stopped by a signal"),
-        ("agave_process_state{state=\"zombie\"} 1", "at tip, main thread exited"),
+        (
+            "agave_process_state{state=\"stopped\"} 1",
+            "at tip, stopped by a signal",
+        ),
+        (
+            "agave_process_state{state=\"zombie\"} 1",
+            "at tip, main thread exited",
+        ),
         ("agave_cgroup_frozen 1", "at tip, cgroup frozen"),
-        ("agave_process_state{state=\"sleeping\"} 1\nagave_cgroup_frozen 0", "at tip, healthy"),
+        (
+            "agave_process_state{state=\"sleeping\"} 1\nagave_cgroup_frozen 0",
+            "at tip, healthy",
+        ),
     ] {
         let screen = screen(&after(&[&format!("{PAGE}{series}\n")]), 80, 24, 0);
         assert!(screen.contains(words), "{words}:\n{screen}");
@@ -77,8 +113,14 @@ fn a_process_that_is_stopped_or_frozen_says_so_beside_its_phase() {
 #[test]
 fn a_process_that_waits_for_a_disk_hangs_once_its_phase_is_unknown() {
     let waits = format!("{PAGE}agave_process_state{{state=\"disk_sleep\"}} 1\n");
-    assert!(!screen(&after(&[&waits]), 80, 24, 0).contains("hangs"), "waiting for a disk is normal");
-    let unknown = waits.replace("agave_phase{phase=\"at_tip\"} 1", "agave_phase{phase=\"at_tip\"} 0");
+    assert!(
+        !screen(&after(&[&waits]), 80, 24, 0).contains("hangs"),
+        "waiting for a disk is normal"
+    );
+    let unknown = waits.replace(
+        "agave_phase{phase=\"at_tip\"} 1",
+        "agave_phase{phase=\"at_tip\"} 0",
+    );
     assert_ne!(unknown, waits);
     let screen = screen(&after(&[&unknown]), 80, 24, 0);
     assert!(screen.contains("hangs in the kernel (D)"), "{screen}");
@@ -93,7 +135,11 @@ fn one_line_answers_whether_a_validator_earns() {
         agave_next_leader_slot_seconds 754\nagave_balance_sol{account=\"identity\"} 12.5\n";
     let line = |more: &str| {
         let screen = screen(&after(&[&format!("{PAGE}{more}")]), 120, 30, 0);
-        screen.lines().find(|line| line.starts_with(" Earns")).unwrap_or_default().to_owned()
+        screen
+            .lines()
+            .find(|line| line.starts_with(" Earns"))
+            .unwrap_or_default()
+            .to_owned()
     };
     assert_eq!(
         line(votes),
@@ -104,10 +150,16 @@ fn one_line_answers_whether_a_validator_earns() {
         line(&format!("{votes}{standby}")),
         " Earns    standby, 2 slots ago, rank 41, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
     );
-    assert_eq!(line("agave_epoch 700\nagave_delinquent 1\n"), " Earns    delinquent");
+    assert_eq!(
+        line("agave_epoch 700\nagave_delinquent 1\n"),
+        " Earns    delinquent"
+    );
     let up = "agave_epoch 700\nfaultline_source_up{source=\"votes\"} 1\n";
     assert_eq!(line(up), " Earns    it has no vote account with stake");
-    assert_eq!(line("agave_epoch 700\n"), " Earns    it is not known whether it votes");
+    assert_eq!(
+        line("agave_epoch 700\n"),
+        " Earns    it is not known whether it votes"
+    );
     assert_eq!(line(""), "");
 }
 
@@ -122,13 +174,19 @@ fn one_line_answers_whether_a_node_runs_out() {
         agave_udp_drops_total 12\n";
     let line = |more: &str| {
         let screen = screen(&after(&[&format!("{PAGE}{more}")]), 120, 30, 0);
-        screen.lines().find(|line| line.starts_with(" Room")).unwrap_or_default().to_owned()
+        screen
+            .lines()
+            .find(|line| line.starts_with(" Room"))
+            .unwrap_or_default()
+            .to_owned()
     };
-    assert_eq!(line(node), " Room     /mnt 128.0 GiB (13 %) left, full in 2 h 0 min, nvme0n1 31 % busy, 12 UDP drops");
+    assert_eq!(
+        line(node),
+        " Room     /mnt 128.0 GiB (13 %) left, full in 2 h 0 min, nvme0n1 31 % busy, 12 UDP drops"
+    );
     let read_only = "agave_filesystem_readonly{mountpoint=\"/mnt\",holds=\"ledger\"} 1\nagave_udp_drops_total 0\n";
     assert_eq!(line(read_only), " Room     read-only, 0 UDP drops");
-    let dead =
-        "agave_filesystem_answer_age_seconds{mountpoint=\"/mnt\",holds=\"ledger\"} 60\nagave_udp_drops_total 0\n";
+    let dead = "agave_filesystem_answer_age_seconds{mountpoint=\"/mnt\",holds=\"ledger\"} 60\nagave_udp_drops_total 0\n";
     assert_eq!(line(dead), " Room     /mnt does not answer, 0 UDP drops");
     assert_eq!(line(""), "");
 }
@@ -147,15 +205,23 @@ fn a_daemon_that_does_not_answer_is_told_of_and_what_it_said_stays() {
     session.take(Err("connection refused".to_owned()), at(11));
     session.take(Err("connection refused".to_owned()), at(12));
     let unreachable = screen(&session, 80, 24, 75);
-    assert!(unreachable.contains(" NO ANSWER for 1 min 4 s: connection refused."), "{unreachable}");
+    assert!(
+        unreachable.contains(" NO ANSWER for 1 min 4 s: connection refused."),
+        "{unreachable}"
+    );
     assert!(unreachable.contains("461 of 512 entries"), "{unreachable}");
     session.take(Ok(Page::read(PAGE)), at(76));
     let back = screen(&session, 80, 24, 76);
-    assert!(!back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"), "{back}");
+    assert!(
+        !back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"),
+        "{back}"
+    );
     let mut never = after(&[]);
     assert!(screen(&never, 80, 24, 0).contains("asking .."));
     never.take(Err("no host of this name".to_owned()), at(1));
-    assert!(screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s: no host of this name. Retrying."));
+    assert!(
+        screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s: no host of this name. Retrying.")
+    );
 }
 
 #[test]
@@ -171,23 +237,47 @@ fn a_daemon_that_answers_with_the_same_tick_for_long_is_told_of() {
 #[test]
 fn restarts_are_told_and_make_no_rate() {
     let restarted = PAGE
-        .replace("agave_process_start_time_seconds 1", "agave_process_start_time_seconds 2")
-        .replace("restarts_total{reason=\"oom_kill\"} 0", "restarts_total{reason=\"oom_kill\"} 1");
+        .replace(
+            "agave_process_start_time_seconds 1",
+            "agave_process_start_time_seconds 2",
+        )
+        .replace(
+            "restarts_total{reason=\"oom_kill\"} 0",
+            "restarts_total{reason=\"oom_kill\"} 1",
+        );
     let screen = screen(&after(&[BEFORE, &restarted]), 80, 24, 10);
-    assert!(screen.contains("restart of the validator: oom kill"), "{screen}");
+    assert!(
+        screen.contains("restart of the validator: oom kill"),
+        "{screen}"
+    );
     assert!(screen.contains("restarts 1 (oom kill 1)"), "{screen}");
-    assert!(screen.contains("major –") && screen.contains("minor –"), "{screen}");
-    assert!(!screen.contains("TPS      –"), "the daemon's own sums go on: {screen}");
+    assert!(
+        screen.contains("major –") && screen.contains("minor –"),
+        "{screen}"
+    );
+    assert!(
+        !screen.contains("TPS      –"),
+        "the daemon's own sums go on: {screen}"
+    );
 }
 
 #[test]
 fn a_source_that_is_down_has_no_rate_although_its_sum_stands_on_the_page() {
-    let rpc_down = PAGE.replace("faultline_source_up{source=\"rpc\"} 1", "faultline_source_up{source=\"rpc\"} 0");
+    let rpc_down = PAGE.replace(
+        "faultline_source_up{source=\"rpc\"} 1",
+        "faultline_source_up{source=\"rpc\"} 0",
+    );
     let pushed = screen(&after(&[BEFORE, &rpc_down]), 80, 24, 10);
-    assert!(pushed.contains("/s in frozen banks") && pushed.contains("down: rpc"), "{pushed}");
+    assert!(
+        pushed.contains("/s in frozen banks") && pushed.contains("down: rpc"),
+        "{pushed}"
+    );
     let both = rpc_down.replace("up{source=\"datapoints\"} 1", "up{source=\"datapoints\"} 0");
     let neither = screen(&after(&[BEFORE, &both]), 80, 24, 10);
-    assert!(neither.contains("TPS      – (rpc is down)") && neither.contains("reload –, miss –"), "{neither}");
+    assert!(
+        neither.contains("TPS      – (rpc is down)") && neither.contains("reload –, miss –"),
+        "{neither}"
+    );
 }
 
 #[test]
@@ -195,18 +285,33 @@ fn keys_order_the_pools_scroll_them_and_open_the_help() {
     let mut session = after(&[BEFORE, PAGE]);
     let first = |session: &Session| {
         let screen = screen(session, 80, 24, 10);
-        let mut lines = screen.lines().skip_while(|line| !line.starts_with(" Pools by")).map(str::to_owned);
-        (lines.next().unwrap_or_default(), lines.next().unwrap_or_default())
+        let mut lines = screen
+            .lines()
+            .skip_while(|line| !line.starts_with(" Pools by"))
+            .map(str::to_owned);
+        (
+            lines.next().unwrap_or_default(),
+            lines.next().unwrap_or_default(),
+        )
     };
     let (by_faults, most) = first(&session);
-    assert!(by_faults.starts_with(" Pools by faults") && most.starts_with(" solReplayStage"), "{by_faults} {most}");
+    assert!(
+        by_faults.starts_with(" Pools by faults") && most.starts_with(" solReplayStage"),
+        "{by_faults} {most}"
+    );
     assert!(press(&mut session, Key::Letter('s')) && press(&mut session, Key::Letter('s')));
     let (by_name, one) = first(&session);
-    assert!(by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"), "{by_name} {one}");
+    assert!(
+        by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"),
+        "{by_name} {one}"
+    );
     press(&mut session, Key::Down);
     assert!(first(&session).1.starts_with(" exited"));
     assert!((0..9).all(|_| press(&mut session, Key::PageDown)));
-    assert_eq!(session.first(), session.state().pools(session.order()).len() - 1);
+    assert_eq!(
+        session.first(),
+        session.state().pools(session.order()).len() - 1
+    );
     press(&mut session, Key::Letter('h'));
     is_golden("help_80x24", &screen(&session, 80, 24, 10));
     press(&mut session, Key::Escape);
@@ -221,9 +326,15 @@ fn a_pause_holds_the_screen_and_loses_nothing() {
     press(&mut session, Key::Letter('p'));
     session.take(Ok(Page::read(PAGE)), at(10));
     let paused = screen(&session, 80, 24, 10);
-    assert!(paused.contains("PAUSED") && paused.contains("TPS      –"), "{paused}");
+    assert!(
+        paused.contains("PAUSED") && paused.contains("TPS      –"),
+        "{paused}"
+    );
     press(&mut session, Key::Letter('p'));
-    assert_eq!(screen(&session, 80, 24, 10), screen(&after(&[BEFORE, PAGE]), 80, 24, 10));
+    assert_eq!(
+        screen(&session, 80, 24, 10),
+        screen(&after(&[BEFORE, PAGE]), 80, 24, 10)
+    );
 }
 
 #[test]
@@ -231,7 +342,10 @@ fn every_size_is_drawn_without_a_panic() {
     let mut session = after(&[BEFORE, PAGE]);
     for help in [false, true] {
         session.help = help;
-        for (width, height) in (1..200).step_by(7).flat_map(|w| (1..70).step_by(3).map(move |h| (w, h))) {
+        for (width, height) in (1..200)
+            .step_by(7)
+            .flat_map(|w| (1..70).step_by(3).map(move |h| (w, h)))
+        {
             screen(&session, width, height, 10);
         }
     }
@@ -242,7 +356,12 @@ fn every_size_is_drawn_without_a_panic() {
 fn text_for_a_pipe_has_every_pool_and_no_escape_sequence() {
     let session = after(&[BEFORE, PAGE]);
     let look = Look::of_environment(|_| None);
-    let scene = Scene { session: &session, address: "a", now: at(10), look };
+    let scene = Scene {
+        session: &session,
+        address: "a",
+        now: at(10),
+        look,
+    };
     let text = plain(&scene, 80);
     for pool in session.state().pools(session.order()) {
         assert!(text.contains(&pool.name), "{}:\n{text}", pool.name);
@@ -261,7 +380,10 @@ fn what_others_write_cannot_steer_the_terminal() {
         ("phase=\"at_tip\"", "phase=\"\x1b[2J\""),
         ("reason=\"exit\"} 0", "reason=\"\u{9b}2J\"} 0"),
         ("up{source=\"rpc\"} 1", "up{source=\"\x1b[2J\"} 0"),
-        ("client=\"agave\"", "client=\"a\u{202e}\u{200d}b\u{ad}\u{feff}\""),
+        (
+            "client=\"agave\"",
+            "client=\"a\u{202e}\u{200d}b\u{ad}\u{feff}\"",
+        ),
     ] {
         assert!(page.contains(was), "{was}");
         page = page.replace(was, is);
@@ -272,16 +394,30 @@ fn what_others_write_cannot_steer_the_terminal() {
     for help in [false, true] {
         session.help = help;
         let screen = screen(&session, 160, 60, 20);
-        assert!(!screen.chars().any(|letter| faultline_text::is_unfit(letter) && letter != '\n'), "{screen:?}");
+        assert!(
+            !screen
+                .chars()
+                .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+            "{screen:?}"
+        );
     }
     session.take(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
     let screen = screen(&session, 160, 60, 30);
-    assert!(!screen.chars().any(|letter| faultline_text::is_unfit(letter) && letter != '\n'), "{screen:?}");
+    assert!(
+        !screen
+            .chars()
+            .any(|letter| faultline_text::is_unfit(letter) && letter != '\n'),
+        "{screen:?}"
+    );
 }
 
 #[test]
 fn every_page_that_the_daemon_is_known_to_write_is_drawn_in_both_dialects_alike() {
-    let cases = std::fs::read_dir(format!("{}/../../daemon/tests/cases", env!("CARGO_MANIFEST_DIR"))).unwrap();
+    let cases = std::fs::read_dir(format!(
+        "{}/../../daemon/tests/cases",
+        env!("CARGO_MANIFEST_DIR")
+    ))
+    .unwrap();
     let mut drawn = 0;
     for case in cases.map(|case| case.unwrap().path()) {
         let [classic, openmetrics] = ["expected.prom", "expected.openmetrics"].map(|name| {
@@ -298,17 +434,30 @@ fn every_page_that_the_daemon_is_known_to_write_is_drawn_in_both_dialects_alike(
 #[test]
 fn a_low_terminal_keeps_memory_and_leaves_out_pools() {
     let screen = screen(&after(&[BEFORE, PAGE]), 40, 10, 10);
-    assert!(screen.contains("Memory") && !screen.contains("Pools by"), "{screen}");
+    assert!(
+        screen.contains("Memory") && !screen.contains("Pools by"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn what_goes_into_a_mail_has_one_line_a_figure() {
     let session = after(&[BEFORE, PAGE]);
     let look = Look::of_environment(|name| (name == "LANG").then(|| "C.UTF-8".to_owned()));
-    let scene = Scene { session: &session, address: "http://127.0.0.1:9912", now: at(10), look };
+    let scene = Scene {
+        session: &session,
+        address: "http://127.0.0.1:9912",
+        now: at(10),
+        look,
+    };
     for width in [80, 131, 132, 200] {
         let mail = plain(&scene, width);
-        let last = session.state().pools(session.order()).last().map(|pool| pool.name.clone()).unwrap_or_default();
+        let last = session
+            .state()
+            .pools(session.order())
+            .last()
+            .map(|pool| pool.name.clone())
+            .unwrap_or_default();
         assert!(mail.contains(&last) && mail.contains("Files"), "{mail}");
         let blank = mail.lines().filter(|line| line.trim().is_empty()).count();
         assert!(blank < 8, "{blank} blank lines at {width}:\n{mail}");
@@ -317,27 +466,45 @@ fn what_goes_into_a_mail_has_one_line_a_figure() {
 
 #[test]
 fn one_page_with_an_old_tick_shows_that_the_daemon_stands_still() {
-    let newest = Page::read(PAGE).last_success(faultline_catalog::Source::Daemon).unwrap();
+    let newest = Page::read(PAGE)
+        .last_success(faultline_catalog::Source::Daemon)
+        .unwrap();
     let told = |age: f64| Some(Duration::from_secs_f64(newest + age));
     let mut session = after(&[]);
     session.take(Ok(Page::read(PAGE).told_at(told(5.0))), at(0));
     assert!(!screen(&session, 80, 24, 0).contains("HANGS"));
     session.take(Ok(Page::read(PAGE).told_at(told(300.0))), at(1));
     let screen = screen(&session, 80, 24, 1);
-    assert!(screen.contains("HANGS: no new sample for 5 min"), "{screen}");
+    assert!(
+        screen.contains("HANGS: no new sample for 5 min"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn without_a_validator_there_is_no_rate_of_it() {
     let gone = PAGE.replace("agave_up 1", "agave_up 0");
     let screen = screen(&after(&[BEFORE, PAGE, &gone]), 80, 24, 20);
-    assert!(!screen.contains("in frozen banks") && screen.contains("reload –, miss –, evict –"), "{screen}");
+    assert!(
+        !screen.contains("in frozen banks") && screen.contains("reload –, miss –, evict –"),
+        "{screen}"
+    );
 }
 
 #[test]
 fn too_many_sources_that_are_down_are_counted() {
-    let names = ["target", "process", "threads", "cgroup", "rpc", "admin_rpc", "conclusions"];
-    let down: String = names.map(|name| format!("faultline_source_up{{source=\"{name}\"}} 0\n")).concat();
+    let names = [
+        "target",
+        "process",
+        "threads",
+        "cgroup",
+        "rpc",
+        "admin_rpc",
+        "conclusions",
+    ];
+    let down: String = names
+        .map(|name| format!("faultline_source_up{{source=\"{name}\"}} 0\n"))
+        .concat();
     let page = format!("faultline_build_info{{version=\"1\"}} 1\nagave_up 0\n{down}");
     let screen = screen(&after(&[&page]), 60, 24, 0);
     assert!(screen.contains("down: 7 of them"), "{screen}");

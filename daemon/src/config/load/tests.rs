@@ -2,7 +2,10 @@ use super::*;
 use proptest::prelude::*;
 
 fn mistakes(text: &str) -> Vec<String> {
-    parse(text).map_or_else(|m| m.iter().map(ToString::to_string).collect(), |_| Vec::new())
+    parse(text).map_or_else(
+        |m| m.iter().map(ToString::to_string).collect(),
+        |_| Vec::new(),
+    )
 }
 
 #[test]
@@ -16,11 +19,27 @@ fn every_commented_key_of_the_printed_default_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret");
     std::fs::write(&secret, "hidden\n").unwrap();
-    for drop in ["#[log]", "#metrics_config_file", "#file", "#journal", "#pid", "#ledger", "#unit", "#process_name"] {
+    for drop in [
+        "#[log]",
+        "#metrics_config_file",
+        "#file",
+        "#journal",
+        "#pid",
+        "#ledger",
+        "#unit",
+        "#process_name",
+    ] {
         assert!(crate::config::DEFAULT_TEXT.contains(drop), "{drop}");
     }
-    let left_out =
-        ["#[log]", "#metrics_config_file", "#file = \"/home", "#journal", "#ledger", "#unit", "#process_name"];
+    let left_out = [
+        "#[log]",
+        "#metrics_config_file",
+        "#file = \"/home",
+        "#journal",
+        "#ledger",
+        "#unit",
+        "#process_name",
+    ];
     let text: String = crate::config::DEFAULT_TEXT
         .lines()
         .filter(|line| !left_out.iter().any(|key| line.starts_with(key)))
@@ -34,13 +53,25 @@ fn every_commented_key_of_the_printed_default_is_known() {
     assert_eq!(config.target.find, Find::Pid(12345));
     assert_eq!(config.datapoints.allow.len(), 1);
     assert!(config.record.file.is_some() && config.record.labels.contains_key("operator"));
-    assert_eq!(config.forward.as_ref().map(|f| f.credentials.password.as_str()), Some("hidden"));
+    assert_eq!(
+        config
+            .forward
+            .as_ref()
+            .map(|f| f.credentials.password.as_str()),
+        Some("hidden")
+    );
 }
 
 fn regex_free_secret_paths(text: &str, secret: &Path) -> String {
     let line = format!("password_file = {:?}", secret.display().to_string());
     text.lines()
-        .map(|l| if l.starts_with("password_file") { line.clone() + "\n" } else { l.to_owned() + "\n" })
+        .map(|l| {
+            if l.starts_with("password_file") {
+                line.clone() + "\n"
+            } else {
+                l.to_owned() + "\n"
+            }
+        })
         .collect()
 }
 
@@ -64,7 +95,10 @@ fn all_mistakes_are_reported_at_once_with_their_lines() {
 #[test]
 fn text_that_is_no_toml_names_its_line() {
     let found = mistakes("[sampling]\ninterval = = 3\n");
-    assert!(found.first().is_some_and(|m| m.starts_with("line 2: ")), "{found:?}");
+    assert!(
+        found.first().is_some_and(|m| m.starts_with("line 2: ")),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -73,24 +107,38 @@ fn the_log_switches_the_listener_off_and_both_at_once_are_refused() {
     assert!(!config.ingest.enabled);
     for both in ["enabled = true", "listen = \"127.0.0.1:1\""] {
         let found = mistakes(&format!("[log]\nfile = \"/v.log\"\n[ingest]\n{both}\n"));
-        assert!(found.iter().any(|m| m.contains("counted twice")), "{found:?}");
+        assert!(
+            found.iter().any(|m| m.contains("counted twice")),
+            "{found:?}"
+        );
     }
 }
 
 #[test]
 fn a_password_is_never_shown() {
-    let credentials = Credentials { db: "d".into(), user: "u".into(), password: "hunter2".into() };
+    let credentials = Credentials {
+        db: "d".into(),
+        user: "u".into(),
+        password: "hunter2".into(),
+    };
     assert!(!format!("{credentials:?}").contains("hunter2"));
 }
 
 #[test]
 fn json_rpc_is_asked_by_plain_http_only() {
     assert_eq!(
-        parse("[rpc]\nurl = \"http://127.0.0.1:8899/\"\n").unwrap().rpc.url.as_deref(),
+        parse("[rpc]\nurl = \"http://127.0.0.1:8899/\"\n")
+            .unwrap()
+            .rpc
+            .url
+            .as_deref(),
         Some("http://127.0.0.1:8899")
     );
     for wrong in ["https://127.0.0.1:8899", "127.0.0.1:8899", "http://"] {
-        assert!(!mistakes(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(), "{wrong}");
+        assert!(
+            !mistakes(&format!("[rpc]\nurl = {wrong:?}\n")).is_empty(),
+            "{wrong}"
+        );
     }
 }
 
@@ -105,21 +153,34 @@ fn nesting_without_end_is_a_mistake_and_no_stack_overflow() {
 /// Keys and headers of the printed default in their order, many with the comment mark taken away, some damaged, and
 /// noise behind some.
 fn damaged_default() -> impl Strategy<Value = String> {
-    let keys: Vec<&str> = crate::config::DEFAULT_TEXT.lines().filter(|line| !line.starts_with("# ")).collect();
+    let keys: Vec<&str> = crate::config::DEFAULT_TEXT
+        .lines()
+        .filter(|line| !line.starts_with("# "))
+        .collect();
     let damage = proptest::option::weighted(0.1, (any::<prop::sample::Index>(), any::<char>()));
-    let noise = prop_oneof![9 => Just(String::new()), 1 => "[\\[\\]{}=\"'\\\\#.,a-z0-9 \\n-]{0,12}"];
+    let noise =
+        prop_oneof![9 => Just(String::new()), 1 => "[\\[\\]{}=\"'\\\\#.,a-z0-9 \\n-]{0,12}"];
     let change = (proptest::bool::weighted(0.8), damage, noise);
     let count = keys.len();
     let changes = proptest::collection::vec(change, count);
     (proptest::sample::subsequence(keys, 0..=count), changes).prop_map(|(lines, changes)| {
-        let changed = lines.iter().zip(changes).map(|(line, (bare, damage, noise))| {
-            let mut line: Vec<char> = if bare { line.trim_start_matches('#') } else { line }.chars().collect();
-            if let (Some((at, with)), false) = (damage, line.is_empty()) {
-                let at = at.index(line.len());
-                line[at] = with;
-            }
-            line.into_iter().collect::<String>() + &noise + "\n"
-        });
+        let changed = lines
+            .iter()
+            .zip(changes)
+            .map(|(line, (bare, damage, noise))| {
+                let mut line: Vec<char> = if bare {
+                    line.trim_start_matches('#')
+                } else {
+                    line
+                }
+                .chars()
+                .collect();
+                if let (Some((at, with)), false) = (damage, line.is_empty()) {
+                    let at = at.index(line.len());
+                    line[at] = with;
+                }
+                line.into_iter().collect::<String>() + &noise + "\n"
+            });
         changed.collect()
     })
 }
@@ -127,7 +188,10 @@ fn damaged_default() -> impl Strategy<Value = String> {
 fn assert_mistakes_within(text: &str) {
     let lines = text.matches('\n').count() + 1;
     for mistake in parse(text).err().unwrap_or_default() {
-        assert!(mistake.line.is_none_or(|line| (1..=lines).contains(&line)), "{mistake} in {text:?}");
+        assert!(
+            mistake.line.is_none_or(|line| (1..=lines).contains(&line)),
+            "{mistake} in {text:?}"
+        );
         assert!(!mistake.what.is_empty(), "{text:?}");
     }
 }
@@ -160,7 +224,10 @@ fn addresses_that_are_refused_are_not_repeated() {
         "[forward]\nurl = \"u:SECRET@h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/dev/null\"\n",
     ] {
         let found = mistakes(text);
-        assert!(!found.is_empty() && !found.concat().contains("SECRET"), "{found:?}");
+        assert!(
+            !found.is_empty() && !found.concat().contains("SECRET"),
+            "{found:?}"
+        );
     }
 }
 
@@ -168,26 +235,52 @@ fn addresses_that_are_refused_are_not_repeated() {
 fn names_to_answer_to_are_names_without_scheme_and_port() {
     let parsed = parse("[metrics]\nhosts = [\"Node1.Example.org\", \"node_1\"]\n").unwrap();
     assert_eq!(parsed.metrics.hosts, ["node1.example.org", "node_1"]);
-    for bad in ["http://node1", "node1:9912", "*", "node1/", "node1.", "", "a b"] {
+    for bad in [
+        "http://node1",
+        "node1:9912",
+        "*",
+        "node1/",
+        "node1.",
+        "",
+        "a b",
+    ] {
         let found = mistakes(&format!("[metrics]\nhosts = [{bad:?}]\n"));
-        assert!(found.len() == 1 && found[0].starts_with("line 2: metrics.hosts: "), "{bad}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with("line 2: metrics.hosts: "),
+            "{bad}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn a_recording_has_labels_of_any_name_and_those_of_the_exporter_from_their_own_section() {
-    let config = parse("[record]\nfile = \"/r\"\n[record.labels]\nmemory-type = \"DDR5\"\n").unwrap();
-    assert_eq!(config.record.labels.get("memory-type").map(String::as_str), Some("DDR5"));
-    for wrong in ["arm = \"A\"", "memory = 3", "\"a b\" = \"c\"", "memory = \"two\\nlines\""] {
+    let config =
+        parse("[record]\nfile = \"/r\"\n[record.labels]\nmemory-type = \"DDR5\"\n").unwrap();
+    assert_eq!(
+        config.record.labels.get("memory-type").map(String::as_str),
+        Some("DDR5")
+    );
+    for wrong in [
+        "arm = \"A\"",
+        "memory = 3",
+        "\"a b\" = \"c\"",
+        "memory = \"two\\nlines\"",
+    ] {
         let found = mistakes(&format!("[record.labels]\n{wrong}\n"));
-        assert!(found.len() == 1 && found[0].starts_with("line 2: record.labels"), "{wrong}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].starts_with("line 2: record.labels"),
+            "{wrong}: {found:?}"
+        );
     }
 }
 
 #[test]
 fn a_label_of_the_command_line_is_a_name_and_a_value() {
     use crate::config::values::parse_label;
-    assert_eq!(parse_label("arm=a=b"), Ok(("arm".to_owned(), "a=b".to_owned())));
+    assert_eq!(
+        parse_label("arm=a=b"),
+        Ok(("arm".to_owned(), "a=b".to_owned()))
+    );
     for wrong in ["arm", "=a", "arm=", "a b=c", ""] {
         assert!(parse_label(wrong).is_err(), "{wrong}");
     }
@@ -197,17 +290,32 @@ fn a_label_of_the_command_line_is_a_name_and_a_value() {
 fn a_flight_recorder_that_would_forget_what_it_waits_for_is_refused() {
     let config = parse("[flight]\nfolder = \"/f\"\nkeep = \"1h\"\nmax_saved = 3\n").unwrap();
     assert_eq!(config.flight.on(), Some(Path::new("/f")));
-    assert_eq!((config.flight.keep, config.flight.max_saved), (Duration::from_secs(3600), 3));
-    assert_eq!(parse("[flight]\nfolder = \"/f\"\nenabled = false\n").unwrap().flight.on(), None);
+    assert_eq!(
+        (config.flight.keep, config.flight.max_saved),
+        (Duration::from_secs(3600), 3)
+    );
+    assert_eq!(
+        parse("[flight]\nfolder = \"/f\"\nenabled = false\n")
+            .unwrap()
+            .flight
+            .on(),
+        None
+    );
     for (wrong, word) in [
         ("keep = \"5m\"", "less than keep"),
         ("pause = \"1h\"", "less than keep"),
-        ("keep = \"9s\"\npause = \"1s\"\nafter = \"1s\"", "shorter than"),
+        (
+            "keep = \"9s\"\npause = \"1s\"\nafter = \"1s\"",
+            "shorter than",
+        ),
         ("max_saved = 0", "at least 1"),
         ("max_saved_bytes = 0", "at least 1"),
     ] {
         let found = mistakes(&format!("[flight]\n{wrong}\n"));
-        assert!(found.len() == 1 && found[0].contains(word), "{wrong}: {found:?}");
+        assert!(
+            found.len() == 1 && found[0].contains(word),
+            "{wrong}: {found:?}"
+        );
     }
 }
 
@@ -217,7 +325,10 @@ fn other_machines_may_push_only_with_a_password() {
     let password = folder.path().join("password");
     std::fs::write(&password, "secret\n").unwrap();
     let told = parse("[ingest]\nlisten = \"0.0.0.0:9913\"\nbeyond_loopback = true\n").unwrap_err();
-    assert!(told.len() == 1 && told[0].what.contains("password_file"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].what.contains("password_file"),
+        "{told:?}"
+    );
     let text = format!(
         "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"{}\"\n",
         password.display()
@@ -259,29 +370,64 @@ fn nothing_is_told_that_only_follows_from_another_mistake() {
 fn a_mistake_is_about_the_key_that_is_wrong_or_that_was_meant() {
     let (_, found) = parse_all("[metrics]\nlisten = 3\nweb_confg = \"x\"\n");
     let about = |key: &str| found.iter().filter(|mistake| mistake.is_about(key)).count();
-    assert_eq!((about("metrics.listen"), about("metrics.web_config"), about("metrics.hosts")), (1, 1, 0), "{found:?}");
+    assert_eq!(
+        (
+            about("metrics.listen"),
+            about("metrics.web_config"),
+            about("metrics.hosts")
+        ),
+        (1, 1, 0),
+        "{found:?}"
+    );
 }
 
 #[test]
 fn what_the_validator_earns_is_asked_once_a_minute_unless_set_otherwise() {
     let default = Config::default().validator;
-    assert_eq!((default.enabled, default.interval), (true, Duration::from_secs(60)));
+    assert_eq!(
+        (default.enabled, default.interval),
+        (true, Duration::from_secs(60))
+    );
     let key = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
-    let set = parse(&format!("[validator]\nvote_account = \"{key}\"\ninterval = \"5m\"\n")).unwrap().validator;
-    assert_eq!((set.vote_account.as_deref(), set.interval), (Some(key), Duration::from_secs(300)));
+    let set = parse(&format!(
+        "[validator]\nvote_account = \"{key}\"\ninterval = \"5m\"\n"
+    ))
+    .unwrap()
+    .validator;
+    assert_eq!(
+        (set.vote_account.as_deref(), set.interval),
+        (Some(key), Duration::from_secs(300))
+    );
     let wrong = mistakes("[validator]\nvote_account = \"me\"\ninterval = \"900ms\"\n").join("; ");
-    assert!(wrong.contains("line 2") && wrong.contains("is not a public key") && wrong.contains("line 3"), "{wrong}");
+    assert!(
+        wrong.contains("line 2")
+            && wrong.contains("is not a public key")
+            && wrong.contains("line 3"),
+        "{wrong}"
+    );
 }
 
 #[test]
 fn a_probe_is_off_unless_asked_for_and_never_faster_than_a_second() {
     assert!(!Config::default().probe.enabled);
-    let set = parse("[probe]\nenabled = true\nmethod = \"getSlot\"\ninterval = \"1s\"\n").unwrap().probe;
-    assert_eq!((set.enabled, set.method, set.interval.as_secs()), (true, "getSlot", 1));
-    let wrong = mistakes("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
-    assert!(wrong.contains("is not asked; there are getSlot") && wrong.contains("shorter than 1s"), "{wrong}");
+    let set = parse("[probe]\nenabled = true\nmethod = \"getSlot\"\ninterval = \"1s\"\n")
+        .unwrap()
+        .probe;
+    assert_eq!(
+        (set.enabled, set.method, set.interval.as_secs()),
+        (true, "getSlot", 1)
+    );
+    let wrong =
+        mistakes("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
+    assert!(
+        wrong.contains("is not asked; there are getSlot") && wrong.contains("shorter than 1s"),
+        "{wrong}"
+    );
     let wrong = mistakes("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
     assert!(wrong.contains("rpc.enabled is false"), "{wrong}");
     let other = parse("[target]\nprocess_name = \"x\"\n[probe]\nenabled = true\n").unwrap();
-    assert!(!other.probe.enabled, "nothing is asked of what is no validator");
+    assert!(
+        !other.probe.enabled,
+        "nothing is asked of what is no validator"
+    );
 }

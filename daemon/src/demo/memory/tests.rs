@@ -14,7 +14,10 @@ fn faults() -> (u64, u64) {
 #[test]
 fn memory_grows_to_its_bound_and_stays_near_it() {
     let at = |second| wanted(Duration::from_secs(second));
-    assert_eq!([at(0), at(1), at(149), at(150), at(151), at(152)], [0, 1, 149, 150, 100, 101]);
+    assert_eq!(
+        [at(0), at(1), at(149), at(150), at(151), at(152)],
+        [0, 1, 149, 150, 100, 101]
+    );
     for second in 150..100_000 {
         assert!((LEAST..=MOST).contains(&at(second)), "{second}");
     }
@@ -33,7 +36,9 @@ fn the_heap_never_holds_more_than_its_bound() {
 
 #[test]
 fn reads_stay_gentle() {
-    let all: Vec<usize> = (0..120).map(|second| reads(Duration::from_secs(second))).collect();
+    let all: Vec<usize> = (0..120)
+        .map(|second| reads(Duration::from_secs(second)))
+        .collect();
     assert_eq!((all.iter().min(), all.iter().max()), (Some(&5), Some(&35)));
 }
 

@@ -8,8 +8,13 @@ fn recording() -> Recording {
 /// The slots that lines of `name` carry in their field `key`, of four repetitions.
 fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
     let lines = recording().between(track, Duration::ZERO, LENGTH * 4);
-    let points = lines.iter().map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
-    points.filter(|point| point.name() == name).filter_map(|point| whole(&point, key)).collect()
+    let points = lines
+        .iter()
+        .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
+    points
+        .filter(|point| point.name() == name)
+        .filter_map(|point| whole(&point, key))
+        .collect()
 }
 
 #[test]
@@ -38,7 +43,10 @@ fn every_line_is_one_that_the_daemon_understands() {
             let point = Point::parse(line.as_bytes()).unwrap();
             point.check().unwrap();
             assert_eq!(point.host_id(), Some(IDENTITY));
-            assert!(line.starts_with(&format!("{},host_id={IDENTITY}", point.name())), "{line}");
+            assert!(
+                line.starts_with(&format!("{},host_id={IDENTITY}", point.name())),
+                "{line}"
+            );
             lines += 1;
             if let Some(decoded) = Known::parse(&point) {
                 assert_eq!(decoded.unwrap().broken, 0, "{line}");
@@ -52,11 +60,22 @@ fn every_line_is_one_that_the_daemon_understands() {
 #[test]
 fn the_cache_that_evicts_all_the_time_is_full_all_the_time() {
     let lines = recording().between(Track::Own, Duration::ZERO, LENGTH * 2);
-    let points = lines.iter().map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
+    let points = lines
+        .iter()
+        .map(|(_, line)| Point::parse(line.as_bytes()).unwrap());
     let caches = points.filter(|point| point.name() == "loaded-programs-cache-stats");
-    let levels: Vec<_> =
-        caches.map(|point| (whole(&point, "water_level"), whole(&point, "evictions") > Some(0))).collect();
-    assert!(levels.len() > 200 && levels.iter().all(|level| *level == (Some(461), true)), "{levels:?}");
+    let levels: Vec<_> = caches
+        .map(|point| {
+            (
+                whole(&point, "water_level"),
+                whole(&point, "evictions") > Some(0),
+            )
+        })
+        .collect();
+    assert!(
+        levels.len() > 200 && levels.iter().all(|level| *level == (Some(461), true)),
+        "{levels:?}"
+    );
 }
 
 #[test]
@@ -75,8 +94,15 @@ fn no_recorded_slot_is_left() {
 fn counts_under_a_slots_name_are_left_alone() {
     let line = "shrink_ancient_stats,host_id=x slot=7i,num_slots_shrunk=1000i 1";
     let pieces = pieces(&Point::parse(line.as_bytes()).unwrap(), 1000).unwrap();
-    let line = Line { at: Duration::ZERO, pieces }.render(132);
-    assert_eq!(line, format!("shrink_ancient_stats,host_id={IDENTITY} slot=7i,num_slots_shrunk=1000i"));
+    let line = Line {
+        at: Duration::ZERO,
+        pieces,
+    }
+    .render(132);
+    assert_eq!(
+        line,
+        format!("shrink_ancient_stats,host_id={IDENTITY} slot=7i,num_slots_shrunk=1000i")
+    );
 }
 
 #[test]
@@ -92,8 +118,10 @@ fn slot_and_transactions_never_fall_and_agree_with_the_lines() {
         recording.newest(LENGTH * 3).0,
         slots(Track::Own, "bank_frozen", "slot")[3 * recording.blocks.len() - 1]
     );
-    let one: u64 =
-        slots(Track::Own, "cost_tracker_stats", "transaction_count").iter().take(recording.blocks.len()).sum();
+    let one: u64 = slots(Track::Own, "cost_tracker_stats", "transaction_count")
+        .iter()
+        .take(recording.blocks.len())
+        .sum();
     assert!((10_000..100_000).contains(&one), "{one}");
     assert!(recording.newest(LENGTH * 3).1.abs_diff(3 * one) < one / 20);
 }
@@ -105,7 +133,11 @@ fn what_is_played_in_parts_is_what_is_played_at_once() {
     let mut parts = Vec::new();
     let step = Duration::from_millis(7_700);
     for part in 0..24 {
-        parts.extend(recording.between(Track::Own, step * part, (step * (part + 1)).min(LENGTH * 3)));
+        parts.extend(recording.between(
+            Track::Own,
+            step * part,
+            (step * (part + 1)).min(LENGTH * 3),
+        ));
     }
     assert_eq!(parts, whole);
 }

@@ -8,14 +8,18 @@ fn bodies() -> Vec<String> {
     let mut uptime = Duration::from_secs(1);
     let mut bodies = Vec::new();
     while uptime < Duration::from_secs(180) {
-        bodies.push(replay.push(Stamp { uptime, unix: Duration::from_secs(1_800_000_000) + uptime }));
+        bodies.push(replay.push(Stamp {
+            uptime,
+            unix: Duration::from_secs(1_800_000_000) + uptime,
+        }));
         uptime = story::next_push(uptime);
     }
     bodies
 }
 
 fn points(body: &str) -> impl Iterator<Item = Point<'_>> {
-    body.lines().map(|line| Point::parse(line.as_bytes()).unwrap())
+    body.lines()
+        .map(|line| Point::parse(line.as_bytes()).unwrap())
 }
 
 #[test]
@@ -35,9 +39,16 @@ fn times_only_increase_and_lie_between_the_pushes() {
 fn every_push_ends_with_the_agents_own_point() {
     for body in bodies() {
         let last = points(&body).last().unwrap();
-        let Known::Agent(agent) = Known::parse(&last).unwrap().unwrap().known else { panic!("{last:?}") };
+        let Known::Agent(agent) = Known::parse(&last).unwrap().unwrap().known else {
+            panic!("{last:?}")
+        };
         assert_eq!(agent.points_written, Some(points(&body).count() as u64));
-        assert_eq!(points(&body).filter(|point| point.name() == "metrics").count(), 1);
+        assert_eq!(
+            points(&body)
+                .filter(|point| point.name() == "metrics")
+                .count(),
+            1
+        );
         assert!(body.ends_with('\n'));
     }
 }
@@ -45,8 +56,16 @@ fn every_push_ends_with_the_agents_own_point() {
 #[test]
 fn the_version_is_told_once_and_before_the_first_block() {
     let bodies = bodies().concat();
-    let kinds: Vec<Kind> = points(&bodies).filter_map(|point| Kind::of_name(point.name().as_bytes())).collect();
-    assert_eq!(kinds.iter().filter(|kind| **kind == Kind::ValidatorNew).count(), 1);
+    let kinds: Vec<Kind> = points(&bodies)
+        .filter_map(|point| Kind::of_name(point.name().as_bytes()))
+        .collect();
+    assert_eq!(
+        kinds
+            .iter()
+            .filter(|kind| **kind == Kind::ValidatorNew)
+            .count(),
+        1
+    );
     let first = kinds.iter().position(|kind| *kind != Kind::Agent).unwrap();
     assert_eq!(kinds[first], Kind::ValidatorNew);
 }
@@ -61,10 +80,15 @@ fn the_tip_is_ahead_at_first_and_then_reached() {
             .last()
             .map(|field| field.raw().trim_end_matches('i').parse::<u64>().unwrap())
     };
-    let distance = |body: &String| newest(body, "shred_insert_is_full")?.checked_sub(newest(body, "bank_frozen")?);
+    let distance = |body: &String| {
+        newest(body, "shred_insert_is_full")?.checked_sub(newest(body, "bank_frozen")?)
+    };
     let distances: Vec<u64> = bodies.iter().filter_map(distance).collect();
     assert!((350..=400).contains(&distances[0]), "{distances:?}");
-    assert!(distances.is_sorted_by(|a, b| a >= b || *b < 3), "{distances:?}");
+    assert!(
+        distances.is_sorted_by(|a, b| a >= b || *b < 3),
+        "{distances:?}"
+    );
     assert!(*distances.last().unwrap() < 3, "{distances:?}");
 }
 

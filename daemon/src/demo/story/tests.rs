@@ -19,14 +19,20 @@ fn nothing_is_replayed_before_services_run() {
 fn it_is_at_the_tip_thirty_seconds_after_services_run() {
     assert!(replayed(RUNNING + seconds(29)) < tip(RUNNING + seconds(29)));
     for second in [30, 31, 3600] {
-        assert_eq!(replayed(RUNNING + seconds(second)), tip(RUNNING + seconds(second)));
+        assert_eq!(
+            replayed(RUNNING + seconds(second)),
+            tip(RUNNING + seconds(second))
+        );
     }
 }
 
 #[test]
 fn pushes_come_often_until_it_is_at_the_tip_and_every_ten_seconds_then() {
     assert_eq!(next_push(seconds(1)), seconds(3));
-    assert_eq!(next_push(RUNNING + CATCH_UP), RUNNING + CATCH_UP + seconds(10));
+    assert_eq!(
+        next_push(RUNNING + CATCH_UP),
+        RUNNING + CATCH_UP + seconds(10)
+    );
 }
 
 proptest! {

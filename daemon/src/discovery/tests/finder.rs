@@ -20,14 +20,23 @@ impl AtWork {
     pub(super) fn start(finder: Finder) -> Self {
         let (following, stop) = (finder.following(), Stop::new());
         let signal = stop.clone();
-        let thread = std::thread::Builder::new().spawn(move || finder.run(signal)).unwrap();
-        AtWork { following, stop, thread: Some(thread) }
+        let thread = std::thread::Builder::new()
+            .spawn(move || finder.run(signal))
+            .unwrap();
+        AtWork {
+            following,
+            stop,
+            thread: Some(thread),
+        }
     }
 
     #[track_caller]
     pub(super) fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
         eventually_seeing(DEADLINE, what, || {
-            self.following.current().filter(|target| is(target)).ok_or_else(|| self.following.report().problems)
+            self.following
+                .current()
+                .filter(|target| is(target))
+                .ok_or_else(|| self.following.report().problems)
         })
     }
 
@@ -35,7 +44,11 @@ impl AtWork {
     pub(super) fn wait_for_words(&self, words: &str) {
         eventually_seeing(DEADLINE, words, || {
             let problems = self.following.report().problems;
-            if problems.iter().any(|problem| problem.what.contains(words)) { Ok(()) } else { Err(problems) }
+            if problems.iter().any(|problem| problem.what.contains(words)) {
+                Ok(())
+            } else {
+                Err(problems)
+            }
         });
     }
 
@@ -44,7 +57,9 @@ impl AtWork {
     fn wait_for_looks(&self) {
         for look in ["one that may have begun before", "another look"] {
             let last = self.following.report().looked_at;
-            eventually(DEADLINE, look, || (self.following.report().looked_at > last).then_some(()));
+            eventually(DEADLINE, look, || {
+                (self.following.report().looked_at > last).then_some(())
+            });
         }
     }
 
@@ -74,7 +89,10 @@ fn a_number_used_again_is_another_process_and_only_a_validator_takes_its_place()
     assert_eq!(first.process.start_ticks, 100);
     Pretend::new(77, "bash").start(200).on(&host);
     work.wait_for_words("belongs to another program (bash)");
-    assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
+    assert_eq!(
+        (work.following.current(), work.restarts()),
+        (None, [0, 0, 0])
+    );
     work.wait_for_words("process 77 (agave-validator) exited (unknown)");
     Pretend::validator(77).start(300).on(&host);
     work.wait_for("its successor", |target| target.process.start_ticks == 300);
@@ -99,8 +117,15 @@ fn a_zombie_is_gone_and_a_kill_for_want_of_memory_is_the_reason() {
     assert_eq!(work.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
     work.following.readings(&mut readings);
-    let labels: Vec<_> = readings.iter().map(|reading| (reading.labels[0].as_str(), reading.value.number())).collect();
-    let once = [("exit", Some(0.0)), ("oom_kill", Some(1.0)), ("unknown", Some(0.0))];
+    let labels: Vec<_> = readings
+        .iter()
+        .map(|reading| (reading.labels[0].as_str(), reading.value.number()))
+        .collect();
+    let once = [
+        ("exit", Some(0.0)),
+        ("oom_kill", Some(1.0)),
+        ("unknown", Some(0.0)),
+    ];
     assert_eq!(labels, [once, once].concat());
 }
 
@@ -115,9 +140,19 @@ fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
     work.wait_for("the validator", |_| true);
     let mut source = Host::new(&root, Memory::default(), work.following.clone());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
-    let units = HostConstants { page_size: 4096, clock_ticks_per_second: 100, kernel_release: String::new() };
+    let units = HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        kernel_release: String::new(),
+    };
     let (now, condition) = (Stamp::default(), Condition::default());
-    source.look(&Look { now, target: None, root: &root, host: &units, condition: &condition });
+    source.look(&Look {
+        now,
+        target: None,
+        root: &root,
+        host: &units,
+        condition: &condition,
+    });
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     work.wait_for_looks();
     Pretend::validator(77).state('Z').on(&host);
@@ -164,19 +199,29 @@ fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
     let work = AtWork::start(finder(config::Find::Scan, HostRoot::below(host.root())));
     work.wait_for("the validator", |_| true);
     Pretend::new(77, "sleep").on(&host);
-    eventually(DEADLINE, "the end", || work.following.current().is_none().then_some(()));
+    eventually(DEADLINE, "the end", || {
+        work.following.current().is_none().then_some(())
+    });
     work.wait_for_words("no process looks like a validator");
 }
 
 #[test]
 fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
     let host = host();
-    let mut finder = finder(config::Find::Unit("sol".to_owned()), HostRoot::below(host.root()));
+    let mut finder = finder(
+        config::Find::Unit("sol".to_owned()),
+        HostRoot::below(host.root()),
+    );
     let following = finder.following();
     let before = following.report();
-    assert_eq!((before.looking_for.as_str(), before.looked_at), ("the validator of the unit sol", None));
     assert_eq!(
-        before.restarts.map(|(reason, count)| (reason.name(), count)),
+        (before.looking_for.as_str(), before.looked_at),
+        ("the validator of the unit sol", None)
+    );
+    assert_eq!(
+        before
+            .restarts
+            .map(|(reason, count)| (reason.name(), count)),
         [("exit", 0), ("oom_kill", 0), ("unknown", 0)]
     );
     assert_eq!(finder.find_once(), None);

@@ -2,14 +2,23 @@ use super::super::kills::{Kills, on_host};
 use super::*;
 
 fn at(seconds: u64) -> Stamp {
-    Stamp { uptime: Duration::from_secs(seconds), unix: Duration::from_secs(seconds) }
+    Stamp {
+        uptime: Duration::from_secs(seconds),
+        unix: Duration::from_secs(seconds),
+    }
 }
 
 #[test]
 fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
     for (membership, events) in [
-        ("0::/system.slice/sol.service\n", "sys/fs/cgroup/system.slice/sol.service/memory.events"),
-        ("4:memory:/sol\n0::/\n", "sys/fs/cgroup/memory/sol/memory.oom_control"),
+        (
+            "0::/system.slice/sol.service\n",
+            "sys/fs/cgroup/system.slice/sol.service/memory.events",
+        ),
+        (
+            "4:memory:/sol\n0::/\n",
+            "sys/fs/cgroup/memory/sol/memory.oom_control",
+        ),
     ] {
         let host = host();
         host.write("proc/77/cgroup", membership).unwrap();
@@ -17,7 +26,10 @@ fn a_kill_in_the_cgroup_counts_in_both_versions_and_for_a_minute() {
         let root = HostRoot::below(host.root());
         let mut kills = Kills::begin(&root, 77, at(10));
         kills.look(&root, on_host(&root), at(11));
-        assert!(!kills.recent(at(11)), "kills before it was followed do not count: {events}");
+        assert!(
+            !kills.recent(at(11)),
+            "kills before it was followed do not count: {events}"
+        );
         host.write(events, "oom_kill 3\n").unwrap();
         kills.look(&root, on_host(&root), at(12));
         kills.look(&root, on_host(&root), at(40));
@@ -42,7 +54,8 @@ fn a_kill_on_the_host_counts_and_unreadable_counts_do_not() {
 }
 
 #[test]
-fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_counts_when_it_is_gone() {
+fn a_kill_elsewhere_on_the_host_is_no_kill_in_a_cgroup_that_tells_of_none_and_counts_when_it_is_gone()
+ {
     let host = host();
     let events = "sys/fs/cgroup/sol.service/memory.events";
     host.write("proc/77/cgroup", "0::/sol.service\n").unwrap();

@@ -9,7 +9,10 @@ use std::os::unix::net::UnixListener;
 fn lock(host: &PretendHost, pid: u32, file: &std::path::Path) {
     let meta = std::fs::metadata(file).unwrap();
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
-    let line = format!("1: FLOCK  ADVISORY  WRITE {pid} {major:02x}:{minor:02x}:{} 0 EOF\n", meta.ino());
+    let line = format!(
+        "1: FLOCK  ADVISORY  WRITE {pid} {major:02x}:{minor:02x}:{} 0 EOF\n",
+        meta.ino()
+    );
     host.write("proc/locks", line).unwrap();
 }
 
@@ -18,13 +21,17 @@ fn the_holder_of_the_lock_is_the_one_unless_it_only_prepares_the_ledger() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     std::fs::write(ledger.path().join("ledger.lock"), "").unwrap();
-    Pretend::validator(77).line("agave-validator --ledger /elsewhere").on(&host);
+    Pretend::validator(77)
+        .line("agave-validator --ledger /elsewhere")
+        .on(&host);
     lock(&host, 77, &ledger.path().join("ledger.lock"));
     let bench = Bench::new(&host);
     let mut by_ledger = ByLedger::new(ledger.path());
     let target = by_ledger.find(&bench.around()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
-    Pretend::validator(77).line("agave-validator --ledger /elsewhere init").on(&host);
+    Pretend::validator(77)
+        .line("agave-validator --ledger /elsewhere init")
+        .on(&host);
     assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
 }
 
@@ -35,8 +42,15 @@ fn the_one_started_with_the_ledger_is_found_among_several_also_under_another_pat
     let bench = Bench::new(&host);
     let mut by_ledger = ByLedger::new(ledger.path());
     assert!(words(&by_ledger.find(&bench.around())).starts_with("absent: no process listens on"));
-    Pretend::validator(77).line("agave-validator --ledger /data").on(&host);
-    Pretend::validator(78).line(&format!("agave-validator --ledger {}", ledger.path().display())).on(&host);
+    Pretend::validator(77)
+        .line("agave-validator --ledger /data")
+        .on(&host);
+    Pretend::validator(78)
+        .line(&format!(
+            "agave-validator --ledger {}",
+            ledger.path().display()
+        ))
+        .on(&host);
     assert_eq!(pid_of(&by_ledger.find(&bench.around())), Some(78));
     host.remove("proc/78").unwrap();
     assert_eq!(pid_of(&by_ledger.find(&bench.around())), None);
@@ -62,9 +76,17 @@ fn another_user_s_process_that_names_or_locks_the_ledger_is_no_successor() {
     let before = by_ledger.find(&bench.around()).unwrap();
     host.remove("proc/77").unwrap();
     appears(90, 1001);
-    let around = Around { before: Some(&before), ..bench.around() };
+    let around = Around {
+        before: Some(&before),
+        ..bench.around()
+    };
     let found = by_ledger.find(&around);
-    assert_eq!(words(&found).matches("process 90 is called like a validator but is another user's").count(), 1);
+    assert_eq!(
+        words(&found)
+            .matches("process 90 is called like a validator but is another user's")
+            .count(),
+        1
+    );
     appears(91, 1000);
     assert_eq!(pid_of(&by_ledger.find(&around)), Some(91));
     // It ended before it could be followed, and the rule stands.
@@ -79,8 +101,16 @@ fn the_listener_of_the_admin_socket_is_known_to_the_kernel() {
     assert_eq!(listener(&socket), Err(Errno::NOENT));
     let listening = UnixListener::bind(&socket).unwrap();
     assert_eq!(listener(&socket), Ok(Some(std::process::id())));
-    let found = finder(config::Find::Ledger(ledger.path().into()), HostRoot::default()).find_once().unwrap();
-    assert_eq!((found.process.pid, found.found_by), (std::process::id(), "admin.rpc"));
+    let found = finder(
+        config::Find::Ledger(ledger.path().into()),
+        HostRoot::default(),
+    )
+    .find_once()
+    .unwrap();
+    assert_eq!(
+        (found.process.pid, found.found_by),
+        (std::process::id(), "admin.rpc")
+    );
     drop(listening);
     assert_eq!(listener(&socket), Err(Errno::CONNREFUSED));
 }
@@ -111,8 +141,14 @@ fn the_kernel_lists_the_lock_of_this_very_process() {
     let path = folder.path().join("ledger.lock");
     let file = std::fs::File::create(&path).unwrap();
     let mut problems = Vec::new();
-    assert_eq!(lock_holders(&HostRoot::default(), &path, &mut problems), [0; 0]);
+    assert_eq!(
+        lock_holders(&HostRoot::default(), &path, &mut problems),
+        [0; 0]
+    );
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    assert_eq!(lock_holders(&HostRoot::default(), &path, &mut problems), [std::process::id()]);
+    assert_eq!(
+        lock_holders(&HostRoot::default(), &path, &mut problems),
+        [std::process::id()]
+    );
     assert!(problems.is_empty());
 }

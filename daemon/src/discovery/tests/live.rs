@@ -15,7 +15,14 @@ impl Folder {
         std::fs::create_dir(folder.path("ledger")).unwrap();
         for name in ["fifo", "never"] {
             let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-            rustix::fs::mknodat(rustix::fs::CWD, folder.path(name), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+            rustix::fs::mknodat(
+                rustix::fs::CWD,
+                folder.path(name),
+                rustix::fs::FileType::Fifo,
+                mode,
+                0,
+            )
+            .unwrap();
         }
         folder
     }
@@ -38,15 +45,26 @@ impl Folder {
     }
 
     fn run(&self, program: &Path, arguments: &[&str]) -> Running {
-        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let program = Program { path: program.into(), arguments, environment: Vec::new(), output: self.path("out") };
+        let arguments = arguments
+            .iter()
+            .map(|&argument| argument.to_owned())
+            .collect();
+        let program = Program {
+            path: program.into(),
+            arguments,
+            environment: Vec::new(),
+            output: self.path("out"),
+        };
         Running::start(&program).unwrap()
     }
 
     /// What looks like a validator and does nothing.
     fn validator(&self) -> Running {
         let (never, ledger) = (self.text("never"), self.text("ledger"));
-        self.run(&self.shell("agave-validator"), &["-c", "read line <$0", &never, "--ledger", &ledger])
+        self.run(
+            &self.shell("agave-validator"),
+            &["-c", "read line <$0", &never, "--ledger", &ledger],
+        )
     }
 }
 
@@ -54,13 +72,19 @@ impl Folder {
 fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
     let folder = Folder::new();
     let mut first = folder.validator();
-    let work = AtWork::start(finder(config::Find::Ledger(folder.path("ledger")), HostRoot::default()));
+    let work = AtWork::start(finder(
+        config::Find::Ledger(folder.path("ledger")),
+        HostRoot::default(),
+    ));
     let target = work.wait_for("the first", |target| target.process.pid == first.pid());
     assert_eq!(target.exe, std::fs::canonicalize("/bin/sh").ok());
     assert_eq!(target.ledger, Some(folder.path("ledger")));
     first.kill().unwrap();
     work.wait_for_words("waiting for a new one");
-    assert_eq!((work.following.current(), work.restarts()), (None, [0, 0, 0]));
+    assert_eq!(
+        (work.following.current(), work.restarts()),
+        (None, [0, 0, 0])
+    );
     let second = folder.validator();
     work.wait_for("the second", |target| target.process.pid == second.pid());
     // Another test on this machine may run out of memory meanwhile; the kernel told of the end in any case.
@@ -71,17 +95,27 @@ fn the_end_and_the_successor_of_a_killed_validator_are_noticed() {
 #[test]
 fn a_shell_that_becomes_the_validator_is_the_same_process_with_other_arguments() {
     let folder = Folder::new();
-    let (fifo, never, ledger) = (folder.text("fifo"), folder.text("never"), folder.text("ledger"));
+    let (fifo, never, ledger) = (
+        folder.text("fifo"),
+        folder.text("never"),
+        folder.text("ledger"),
+    );
     let validator = folder.shell("agave-validator").display().to_string();
     let script = "read line <$0; exec $1 -c 'read line <$0' $2 --ledger $3";
-    let shell = folder.run(&folder.shell("start"), &["-c", script, &fifo, &validator, &never, &ledger]);
+    let shell = folder.run(
+        &folder.shell("start"),
+        &["-c", script, &fifo, &validator, &never, &ledger],
+    );
     let work = AtWork::start(finder(config::Find::Pid(shell.pid()), HostRoot::default()));
     let before = work.wait_for("the shell", |target| target.comm == "start");
     assert_eq!((&before.validator, &before.ledger), (&None, &None));
     work.wait_for_words("not known as a validator");
     std::fs::write(&fifo, "go\n").unwrap();
     let after = work.wait_for("the validator", |target| target.validator.is_some());
-    assert_eq!((after.process, after.ledger.clone()), (before.process, Some(folder.path("ledger"))));
+    assert_eq!(
+        (after.process, after.ledger.clone()),
+        (before.process, Some(folder.path("ledger")))
+    );
     assert_eq!(work.following.report().problems, []);
     assert_eq!(work.restarts(), [0, 0, 0]);
 }
@@ -91,13 +125,18 @@ fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
     let folder = Folder::new();
     let name = format!("pretend-daemon-{}", std::process::id());
     let fifo = folder.text("fifo");
-    let running = folder.run(&folder.shell(&name), &["-c", "read line <$0; exit 3", &fifo]);
+    let running = folder.run(
+        &folder.shell(&name),
+        &["-c", "read line <$0; exit 3", &fifo],
+    );
     let work = AtWork::start(finder(config::Find::ProcessName(name), HostRoot::default()));
     let target = work.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
     std::fs::write(&fifo, "go\n").unwrap();
     // Nobody has waited for it: it is a zombie now.
-    eventually(Duration::from_secs(60), "its end", || work.following.current().is_none().then_some(()));
+    eventually(Duration::from_secs(60), "its end", || {
+        work.following.current().is_none().then_some(())
+    });
     assert!(!is_alive(running.pid()));
     work.wait_for_words("no process is called");
 }

@@ -5,13 +5,20 @@ use super::*;
 #[test]
 fn a_long_name_is_compared_beyond_what_the_kernel_keeps() {
     let host = host();
-    Pretend::new(70, "solana-bench-tp").line("/opt/solana-bench-tps --url x").on(&host);
-    Pretend::new(71, "solana-bench-tp").line("solana-bench-tpu").on(&host);
+    Pretend::new(70, "solana-bench-tp")
+        .line("/opt/solana-bench-tps --url x")
+        .on(&host);
+    Pretend::new(71, "solana-bench-tp")
+        .line("solana-bench-tpu")
+        .on(&host);
     let bench = Bench::new(&host);
     let found = ByName::new("solana-bench-tps").find(&bench.around());
     assert_eq!(pid_of(&found), Some(70));
     assert_eq!(found.unwrap().validator, None);
-    assert_eq!(words(&ByName::new("solana-bench").find(&bench.around())), "absent: no process is called solana-bench");
+    assert_eq!(
+        words(&ByName::new("solana-bench").find(&bench.around())),
+        "absent: no process is called solana-bench"
+    );
 }
 
 #[test]
@@ -21,10 +28,16 @@ fn of_a_program_and_its_workers_the_program_is_taken() {
     Pretend::new(70, "redis").on(&host);
     Pretend::new(72, "redis").parent(71).on(&host);
     let bench = Bench::new(&host);
-    assert_eq!(pid_of(&ByName::new("redis").find(&bench.around())), Some(70));
+    assert_eq!(
+        pid_of(&ByName::new("redis").find(&bench.around())),
+        Some(70)
+    );
     Pretend::new(80, "redis").on(&host);
     let words = words(&ByName::new("redis").find(&bench.around()));
-    assert!(words.contains("70 redis, 71 redis, 72 redis, 80 redis;"), "{words}");
+    assert!(
+        words.contains("70 redis, 71 redis, 72 redis, 80 redis;"),
+        "{words}"
+    );
 }
 
 #[test]
@@ -34,9 +47,15 @@ fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
     let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70));
     let before = by_pid.find(&bench.around()).unwrap();
     assert_eq!(before.validator, None);
-    let around = Around { before: Some(&before), ..bench.around() };
+    let around = Around {
+        before: Some(&before),
+        ..bench.around()
+    };
     Pretend::new(70, "cron").start(200).on(&host);
-    assert_eq!(words(&by_pid.find(&around)), "gone: the number 70 now belongs to another program (cron)");
+    assert_eq!(
+        words(&by_pid.find(&around)),
+        "gone: the number 70 now belongs to another program (cron)"
+    );
     Pretend::new(70, "redis").start(300).on(&host);
     assert_eq!(by_pid.find(&around).unwrap().process.start_ticks, 300);
     host.remove("proc/70").unwrap();

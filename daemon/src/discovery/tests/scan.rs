@@ -4,12 +4,25 @@ use super::*;
 #[test]
 fn the_only_validator_is_found_with_what_its_arguments_say() {
     let host = host();
-    Pretend::validator(77).line("agave-validator --ledger /mnt//l/. --rpc-port 8899").on(&host);
-    Pretend::new(78, "bash").line("bash agave-validator").on(&host);
+    Pretend::validator(77)
+        .line("agave-validator --ledger /mnt//l/. --rpc-port 8899")
+        .on(&host);
+    Pretend::new(78, "bash")
+        .line("bash agave-validator")
+        .on(&host);
     let bench = Bench::new(&host);
     let target = Scan::default().find(&bench.around()).unwrap();
-    assert_eq!(target.process, ProcessId { pid: 77, start_ticks: 100 });
-    assert_eq!((target.comm.as_str(), target.found_by), ("agave-validator", "scan"));
+    assert_eq!(
+        target.process,
+        ProcessId {
+            pid: 77,
+            start_ticks: 100
+        }
+    );
+    assert_eq!(
+        (target.comm.as_str(), target.found_by),
+        ("agave-validator", "scan")
+    );
     assert_eq!(target.ledger, Some("/mnt/l".into()));
     assert_eq!(target.validator.unwrap().rpc_port, Some(8899));
     assert_eq!(target.exe, None);
@@ -22,14 +35,21 @@ fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
     let bench = Bench::new(&host);
     assert_eq!(Scan::default().find(&bench.around()).unwrap().ledger, None);
     std::os::unix::fs::symlink("/home/sol", host.path("proc/77/cwd")).unwrap();
-    assert_eq!(Scan::default().find(&bench.around()).unwrap().ledger, Some("/home/sol/ledger".into()));
+    assert_eq!(
+        Scan::default().find(&bench.around()).unwrap().ledger,
+        Some("/home/sol/ledger".into())
+    );
 }
 
 #[test]
 fn other_tasks_of_the_same_program_and_zombies_are_refused() {
     let host = host();
-    Pretend::validator(77).line("agave-validator --ledger /l monitor").on(&host);
-    Pretend::validator(78).line("agave-validator --ledger /l exit --force").on(&host);
+    Pretend::validator(77)
+        .line("agave-validator --ledger /l monitor")
+        .on(&host);
+    Pretend::validator(78)
+        .line("agave-validator --ledger /l exit --force")
+        .on(&host);
     Pretend::validator(79).state('Z').on(&host);
     let found = Scan::default().find(&Bench::new(&host).around());
     assert_eq!(words(&found), "absent: no process looks like a validator");
@@ -39,18 +59,30 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
 fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() {
     let host = host();
     Pretend::validator(77).on(&host);
-    Pretend::validator(1200).line("agave-validator --ledger /mnt/second").on(&host);
+    Pretend::validator(1200)
+        .line("agave-validator --ledger /mnt/second")
+        .on(&host);
     let found = Scan::default().find(&Bench::new(&host).around());
     let words = words(&found);
-    assert!(words.contains("77 agave-validator (ledger /l), 1200 agave-validator (ledger /mnt/second)"), "{words}");
-    assert!(words.contains("target.ledger") && words.contains("--unit"), "{words}");
+    assert!(
+        words.contains("77 agave-validator (ledger /l), 1200 agave-validator (ledger /mnt/second)"),
+        "{words}"
+    );
+    assert!(
+        words.contains("target.ledger") && words.contains("--unit"),
+        "{words}"
+    );
 }
 
 #[test]
 fn a_running_validator_is_preferred_to_what_has_none_of_its_threads() {
     let host = host();
-    Pretend::validator(77).threads(&["solReplayStage"]).on(&host);
-    Pretend::validator(78).threads(&["agave-validator"]).on(&host);
+    Pretend::validator(77)
+        .threads(&["solReplayStage"])
+        .on(&host);
+    Pretend::validator(78)
+        .threads(&["agave-validator"])
+        .on(&host);
     let found = Scan::default().find(&Bench::new(&host).around());
     assert_eq!(pid_of(&found), Some(77));
 }
@@ -84,17 +116,29 @@ fn a_validator_on_another_ledger_is_no_successor() {
     let bench = Bench::new(&host);
     let before = Scan::default().find(&bench.around()).unwrap();
     host.remove("proc/77").unwrap();
-    Pretend::validator(90).line("agave-validator --ledger /other").on(&host);
-    let around = Around { before: Some(&before), ..bench.around() };
+    Pretend::validator(90)
+        .line("agave-validator --ledger /other")
+        .on(&host);
+    let around = Around {
+        before: Some(&before),
+        ..bench.around()
+    };
     let found = Scan::default().find(&around);
-    assert!(words(&found).contains("process 90 is another validator"), "{}", words(&found));
+    assert!(
+        words(&found).contains("process 90 is another validator"),
+        "{}",
+        words(&found)
+    );
     Pretend::validator(91).on(&host);
     assert_eq!(pid_of(&Scan::default().find(&around)), Some(91));
 }
 
 pub(super) fn run_by(host: &PretendHost, pid: u32, user: u32) {
-    host.write(&format!("proc/{pid}/status"), format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes())
-        .unwrap();
+    host.write(
+        &format!("proc/{pid}/status"),
+        format!("Name:\tx\nUid:\t{user}\t{user}\t{user}\t{user}\n").as_bytes(),
+    )
+    .unwrap();
 }
 
 #[test]
@@ -107,9 +151,16 @@ fn a_process_of_another_user_is_no_successor() {
     host.remove("proc/77").unwrap();
     Pretend::validator(90).on(&host);
     run_by(&host, 90, 1001);
-    let around = Around { before: Some(&before), ..bench.around() };
+    let around = Around {
+        before: Some(&before),
+        ..bench.around()
+    };
     let found = scan.find(&around);
-    assert!(words(&found).contains("process 90") && words(&found).contains("another user's"), "{}", words(&found));
+    assert!(
+        words(&found).contains("process 90") && words(&found).contains("another user's"),
+        "{}",
+        words(&found)
+    );
     // Nor does it make the real one ambiguous.
     Pretend::validator(91).on(&host);
     run_by(&host, 91, 1000);
@@ -126,10 +177,16 @@ fn who_names_a_ledger_of_another_user_makes_nothing_ambiguous() {
         Pretend::validator(pid).line(&line).on(&host);
         run_by(&host, pid, user);
     }
-    assert_eq!(pid_of(&Scan::default().find(&Bench::new(&host).around())), Some(77));
+    assert_eq!(
+        pid_of(&Scan::default().find(&Bench::new(&host).around())),
+        Some(77)
+    );
     run_by(&host, 78, owner);
     let words = words(&Scan::default().find(&Bench::new(&host).around()));
-    assert!(words.contains("77 agave") && words.contains("78 agave"), "both may be meant: {words}");
+    assert!(
+        words.contains("77 agave") && words.contains("78 agave"),
+        "both may be meant: {words}"
+    );
 }
 
 #[test]
@@ -139,7 +196,11 @@ fn hidden_processes_are_said_to_be_hidden() {
     assert_eq!(words(&found), "absent: no process looks like a validator");
     Pretend::new(500, "faultlined").on(&host);
     let found = Scan::default().find(&Bench::new(&host).around());
-    assert!(words(&found).starts_with("forbidden: processes of other users are hidden"), "{}", words(&found));
+    assert!(
+        words(&found).starts_with("forbidden: processes of other users are hidden"),
+        "{}",
+        words(&found)
+    );
 }
 
 #[test]

@@ -3,26 +3,37 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn at(seconds: u64) -> Stamp {
-    Stamp { uptime: Duration::ZERO, unix: Duration::from_secs(seconds) }
+    Stamp {
+        uptime: Duration::ZERO,
+        unix: Duration::from_secs(seconds),
+    }
 }
 
 /// A marked folder with files of ten bytes.
 fn folder(names: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     prepare(folder.path()).unwrap();
-    names.iter().for_each(|name| fs::write(folder.path().join(name), "0123456789").unwrap());
+    names
+        .iter()
+        .for_each(|name| fs::write(folder.path().join(name), "0123456789").unwrap());
     folder
 }
 
 fn names(folder: &Path) -> Vec<String> {
-    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let all = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut all: Vec<String> = all.filter(|name| name != MARKER).collect();
     all.sort();
     all
 }
 
 fn limits(max_saved: u64, max_saved_bytes: u64) -> Flight {
-    Flight { max_saved, max_saved_bytes, ..Flight::default() }
+    Flight {
+        max_saved,
+        max_saved_bytes,
+        ..Flight::default()
+    }
 }
 
 const OLD: &str = "vm-exit-20261120T235959Z.fltl";
@@ -32,15 +43,31 @@ const NEW: &str = "my-host-oom_kill-20261121T081309Z.fltl";
 
 #[test]
 fn the_oldest_that_nobody_asked_for_make_room_and_the_others_stay() {
-    let others = ["ring.fltl", "notes.txt", "exit.fltl", "a-exit-yesterday.fltl", "x-exit-20261101T000000Z.sqlite"];
+    let others = [
+        "ring.fltl",
+        "notes.txt",
+        "exit.fltl",
+        "a-exit-yesterday.fltl",
+        "x-exit-20261101T000000Z.sqlite",
+    ];
     let folder = folder(&[&[OLD, ASKED, TWICE, NEW][..], &others].concat());
     fs::write(folder.path().join(format!("{OLD}-wal")), "beside").unwrap();
-    assert_eq!(make_room(folder.path(), &limits(5, 1000), 10, Wish::Unasked), Ok(0));
-    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, Wish::Unasked), Ok(1));
+    assert_eq!(
+        make_room(folder.path(), &limits(5, 1000), 10, Wish::Unasked),
+        Ok(0)
+    );
+    assert_eq!(
+        make_room(folder.path(), &limits(4, 1000), 10, Wish::Unasked),
+        Ok(1)
+    );
     let mut left = [&[ASKED, TWICE, NEW][..], &others].concat();
     left.sort_unstable();
     assert_eq!(names(folder.path()), left);
-    assert_eq!(make_room(folder.path(), &limits(9, 30), 10, Wish::Unasked), Ok(1), "by bytes");
+    assert_eq!(
+        make_room(folder.path(), &limits(9, 30), 10, Wish::Unasked),
+        Ok(1),
+        "by bytes"
+    );
     assert!(!folder.path().join(TWICE).exists() && folder.path().join(NEW).exists());
 }
 
@@ -56,12 +83,23 @@ fn what_was_asked_for_is_never_removed_and_without_room_nothing_is() {
 #[test]
 fn requests_of_pages_fill_half_of_the_room_and_remove_nothing() {
     let folder = folder(&[ASKED, OLD]);
-    assert_eq!(make_room(folder.path(), &limits(4, 1000), 10, Wish::Page), Ok(0));
-    assert!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Page).unwrap_err().contains("half"));
+    assert_eq!(
+        make_room(folder.path(), &limits(4, 1000), 10, Wish::Page),
+        Ok(0)
+    );
+    assert!(
+        make_room(folder.path(), &limits(2, 1000), 10, Wish::Page)
+            .unwrap_err()
+            .contains("half")
+    );
     assert!(make_room(folder.path(), &limits(9, 39), 10, Wish::Page).is_ok());
     assert!(make_room(folder.path(), &limits(9, 38), 10, Wish::Page).is_err());
     let full = folder_with_unasked();
-    assert!(make_room(full.path(), &limits(2, 1000), 10, Wish::Page).unwrap_err().contains("is full"));
+    assert!(
+        make_room(full.path(), &limits(2, 1000), 10, Wish::Page)
+            .unwrap_err()
+            .contains("is full")
+    );
     assert_eq!(names(full.path()), [NEW, OLD]);
 }
 
@@ -72,7 +110,10 @@ fn folder_with_unasked() -> tempfile::TempDir {
 #[test]
 fn a_signal_saves_also_where_pages_have_filled_their_half() {
     let folder = folder(&[ASKED, OLD]);
-    assert_eq!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Operator), Ok(1));
+    assert_eq!(
+        make_room(folder.path(), &limits(2, 1000), 10, Wish::Operator),
+        Ok(1)
+    );
     assert_eq!(names(folder.path()), [ASKED]);
 }
 
@@ -80,16 +121,33 @@ fn a_signal_saves_also_where_pages_have_filled_their_half() {
 fn without_the_marker_nothing_is_removed_or_renamed() {
     let folder = folder(&[OLD, NEW, RING, "vm-exit-20261120T000000Z.fltl.part"]);
     fs::remove_file(folder.path().join(MARKER)).unwrap();
-    assert!(make_room(folder.path(), &limits(2, 1000), 10, Wish::Unasked).unwrap_err().contains(MARKER));
-    assert!(set_aside(folder.path(), "vm", at(0)).unwrap_err().contains(MARKER));
+    assert!(
+        make_room(folder.path(), &limits(2, 1000), 10, Wish::Unasked)
+            .unwrap_err()
+            .contains(MARKER)
+    );
+    assert!(
+        set_aside(folder.path(), "vm", at(0))
+            .unwrap_err()
+            .contains(MARKER)
+    );
     sweep(folder.path());
     assert_eq!(names(folder.path()).len(), 4);
-    assert_eq!(make_room(folder.path(), &limits(3, 1000), 10, Wish::Unasked), Ok(0), "there is room as it is");
+    assert_eq!(
+        make_room(folder.path(), &limits(3, 1000), 10, Wish::Unasked),
+        Ok(0),
+        "there is room as it is"
+    );
 }
 
 #[test]
 fn what_a_save_left_that_was_broken_off_goes_and_other_parts_stay() {
-    let folder = folder(&["vm-exit-20261120T000000Z.fltl.part", "film.part", "ring.fltl.part", OLD]);
+    let folder = folder(&[
+        "vm-exit-20261120T000000Z.fltl.part",
+        "film.part",
+        "ring.fltl.part",
+        OLD,
+    ]);
     sweep(folder.path());
     assert_eq!(names(folder.path()), ["film.part", "ring.fltl.part", OLD]);
 }
@@ -105,7 +163,11 @@ fn a_folder_is_taken_if_it_is_marked_empty_or_not_there_yet() {
     fs::write(inner.join("anything"), "").unwrap();
     assert_eq!((check(&inner), prepare(&inner)), (Ok(()), Ok(())));
     assert!(check(top.path()).unwrap_err().contains(MARKER));
-    assert!(check(&inner.join("anything")).unwrap_err().contains("cannot be used"));
+    assert!(
+        check(&inner.join("anything"))
+            .unwrap_err()
+            .contains("cannot be used")
+    );
 }
 
 #[test]
@@ -115,8 +177,14 @@ fn names_tell_host_reason_and_time_and_never_replace_one() {
     assert_eq!(first.file_name().unwrap(), "vm-exit-20261121T081309Z.fltl");
     fs::write(&first, "").unwrap();
     let second = free_name(folder.path(), "vm", "exit", at(1_795_248_789)).unwrap();
-    assert_eq!(second.file_name().unwrap(), "vm-exit-20261121T081309Z_2.fltl");
-    assert_eq!(parts("vm-exit-20261121T081309Z_2.fltl"), Some(("20261121T081309Z_2", true)));
+    assert_eq!(
+        second.file_name().unwrap(),
+        "vm-exit-20261121T081309Z_2.fltl"
+    );
+    assert_eq!(
+        parts("vm-exit-20261121T081309Z_2.fltl"),
+        Some(("20261121T081309Z_2", true))
+    );
 }
 
 #[test]
@@ -124,7 +192,14 @@ fn a_ring_is_set_aside_whole() {
     let folder = folder(&[RING, "ring.fltl-wal", "ring.fltl-shm"]);
     set_aside(folder.path(), "vm", at(0)).unwrap();
     let aside = "vm-set_aside-19700101T000000Z.fltl";
-    assert_eq!(names(folder.path()), [aside.to_owned(), format!("{aside}-shm"), format!("{aside}-wal")]);
+    assert_eq!(
+        names(folder.path()),
+        [
+            aside.to_owned(),
+            format!("{aside}-shm"),
+            format!("{aside}-wal")
+        ]
+    );
 }
 
 proptest! {

@@ -85,7 +85,11 @@ impl Down {
         let state = Arc::new(State::default());
         let mut task = JoinSet::new();
         task.spawn(serve(listener, Arc::clone(&state)));
-        Server { address, state, _task: task }
+        Server {
+            address,
+            state,
+            _task: task,
+        }
     }
 }
 
@@ -96,27 +100,44 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&state), request));
             // A client that goes away is none of the server's business.
-            http1::Builder::new().serve_connection(TokioIo::new(stream), service).await.unwrap_or_default();
+            http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await
+                .unwrap_or_default();
         });
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    state: Arc<State>,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let (head, body) = request.into_parts();
     let length = body.size_hint().exact();
-    let Ok(body) = body.collect().await else { return Ok(Response::default()) };
+    let Ok(body) = body.collect().await else {
+        return Ok(Response::default());
+    };
     state.arrivals.lock().unwrap().push(Arrival {
         target: head.uri.to_string(),
-        coding: head.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap().to_owned()),
+        coding: head
+            .headers
+            .get(CONTENT_ENCODING)
+            .map(|value| value.to_str().unwrap().to_owned()),
         length,
         body: body.to_bytes().into(),
     });
     let reply = state.replies.lock().unwrap().pop_front();
     Ok(match reply {
-        None => Response::builder().status(204).body(Full::default()).unwrap(),
+        None => Response::builder()
+            .status(204)
+            .body(Full::default())
+            .unwrap(),
         Some(Reply::Late(by)) => {
             tokio::time::sleep(by).await;
-            Response::builder().status(204).body(Full::default()).unwrap()
+            Response::builder()
+                .status(204)
+                .body(Full::default())
+                .unwrap()
         }
         Some(Reply::Hang) => std::future::pending().await,
         Some(Reply::Answer(status, retry_after, body)) => {

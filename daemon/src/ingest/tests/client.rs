@@ -39,13 +39,18 @@ impl Client {
 
     /// The status of the next answer, whose body is skipped; `None` if the connection is closed.
     pub(super) async fn status(&mut self) -> Option<u16> {
-        tokio::time::timeout(PATIENCE, self.answer()).await.expect("an answer or the end")
+        tokio::time::timeout(PATIENCE, self.answer())
+            .await
+            .expect("an answer or the end")
     }
 
     /// All that still comes, until the connection is closed.
     pub(super) async fn rest(&mut self) -> String {
         let mut rest = String::new();
-        tokio::time::timeout(PATIENCE, self.0.read_to_string(&mut rest)).await.expect("the end").unwrap();
+        tokio::time::timeout(PATIENCE, self.0.read_to_string(&mut rest))
+            .await
+            .expect("the end")
+            .unwrap();
         rest
     }
 

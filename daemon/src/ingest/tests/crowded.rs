@@ -6,7 +6,9 @@ use super::*;
 const AGAVE: Duration = Duration::from_secs(5);
 
 async fn within<T>(push: impl Future<Output = T>) -> T {
-    tokio::time::timeout(AGAVE, push).await.expect("an answer in time")
+    tokio::time::timeout(AGAVE, push)
+        .await
+        .expect("an answer in time")
 }
 
 /// Three times as many neighbours as there are places, each of which begins like this and goes no further.
@@ -24,8 +26,15 @@ async fn crowd(sink: &Sink, beginning: &[u8]) -> Vec<Client> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn neighbours_that_hold_all_places_keep_no_push_out() {
     let push = post("", b"a,host_id=A x=1i 5\n");
-    for beginning in [&b""[..], b"POST /write HTTP/1.1\r\nA: ", &push[..push.len() - 5]] {
-        let sink = Sink::limited(Limits { connections: 16, ..LIMITS });
+    for beginning in [
+        &b""[..],
+        b"POST /write HTTP/1.1\r\nA: ",
+        &push[..push.len() - 5],
+    ] {
+        let sink = Sink::limited(Limits {
+            connections: 16,
+            ..LIMITS
+        });
         let mut kept = sink.client().await;
         kept.write(&push).await;
         assert_eq!(kept.status().await, Some(204));
@@ -33,10 +42,21 @@ async fn neighbours_that_hold_all_places_keep_no_push_out() {
             let crowd = crowd(&sink, beginning).await;
             assert_eq!(within(sink.send(&push)).await, 204, "a new connection");
             kept.write(&push).await;
-            assert_eq!(within(kept.status()).await, Some(204), "the one that pushed before");
+            assert_eq!(
+                within(kept.status()).await,
+                Some(204),
+                "the one that pushed before"
+            );
             drop(crowd);
         }
-        assert_eq!(sink.seen().lines.iter().filter(|line| line.as_slice() == b"a,host_id=A x=1i 5").count(), 7);
+        assert_eq!(
+            sink.seen()
+                .lines
+                .iter()
+                .filter(|line| line.as_slice() == b"a,host_id=A x=1i 5")
+                .count(),
+            7
+        );
     }
 }
 
@@ -50,7 +70,10 @@ async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
         client.write(&packed[..packed.len() - 10]).await;
         crowd.push(client);
     }
-    until("they hold all they can get", || sink.budget.in_use() > u64::from(crate::push_memory::DECODERS)).await;
+    until("they hold all they can get", || {
+        sink.budget.in_use() > u64::from(crate::push_memory::DECODERS)
+    })
+    .await;
     assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);
     drop(crowd);
     sink.all_given_back().await;
@@ -58,7 +81,10 @@ async fn packed_bodies_that_come_slowly_take_no_memory_that_a_push_waits_for() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_cut_connection_has_brought_counts_and_its_memory_comes_back() {
-    let sink = Sink::limited(Limits { connections: 1, ..LIMITS });
+    let sink = Sink::limited(Limits {
+        connections: 1,
+        ..LIMITS
+    });
     let request = post("", &lines(10));
     let mut slow = sink.client().await;
     slow.write(&request[..request.len() - 10]).await;
@@ -74,7 +100,11 @@ async fn what_a_cut_connection_has_brought_counts_and_its_memory_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_of_a_page_in_a_browser_is_refused() {
     let sink = Sink::start();
-    for header in ["Origin: http://evil.example\r\n", "Origin: null\r\n", "Sec-Fetch-Site: same-origin\r\n"] {
+    for header in [
+        "Origin: http://evil.example\r\n",
+        "Origin: null\r\n",
+        "Sec-Fetch-Site: same-origin\r\n",
+    ] {
         assert_eq!(sink.send(&post(header, &lines(1))).await, 403, "{header}");
     }
     assert!(sink.seen().lines.is_empty());

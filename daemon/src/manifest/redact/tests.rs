@@ -44,7 +44,14 @@ fn a_validators_usual_arguments_stay_as_they_are() {
 #[test]
 fn what_an_option_names_as_secret_is_hidden_in_every_form() {
     assert_eq!(
-        shown(&["x", "--rpc-api-key", "abc", "--token=abc", "--db-password", "-abc"]),
+        shown(&[
+            "x",
+            "--rpc-api-key",
+            "abc",
+            "--token=abc",
+            "--db-password",
+            "-abc"
+        ]),
         "x --rpc-api-key *** --token=*** --db-password ***"
     );
     assert_eq!(
@@ -68,8 +75,14 @@ fn addresses_keep_their_host_and_lose_the_rest_that_is_secret() {
     for (given, expected) in [
         ("https://me:pw@host:1/x", "https://***@host:1/x"),
         ("--url=http://pw@host", "--url=http://***@host"),
-        ("https://rpc.example.com/?api-key=abc&x=1#f", "https://rpc.example.com/?api-key=***&x=***"),
-        ("https://x.example.com/v2/AbCdEf0123456789xyz/", "https://x.example.com/v2/***/"),
+        (
+            "https://rpc.example.com/?api-key=abc&x=1#f",
+            "https://rpc.example.com/?api-key=***&x=***",
+        ),
+        (
+            "https://x.example.com/v2/AbCdEf0123456789xyz/",
+            "https://x.example.com/v2/***/",
+        ),
         ("wss://x.example.com?abc", "wss://x.example.com?***"),
         ("postgres://u:p@h/a-database", "postgres://***@h/a-database"),
         ("https://a@b:pw@host", "https://***@host"),
@@ -81,18 +94,28 @@ fn addresses_keep_their_host_and_lose_the_rest_that_is_secret() {
 
 #[test]
 fn the_variable_for_metrics_loses_user_and_password_only() {
-    let given = "SOLANA_METRICS_CONFIG=host=https://u:x@metrics.solana.com:8086,db=tds,u=me,p=geheim";
-    let expected = "SOLANA_METRICS_CONFIG=host=https://***@metrics.solana.com:8086,db=tds,u=***,p=***";
-    assert_eq!(shown(&["env", given, "agave-validator"]), format!("env {expected} agave-validator"));
-    assert_eq!(line("host=http://h,db=d,u=me,p=geheim"), "host=http://h,db=d,u=***,p=***");
+    let given =
+        "SOLANA_METRICS_CONFIG=host=https://u:x@metrics.solana.com:8086,db=tds,u=me,p=geheim";
+    let expected =
+        "SOLANA_METRICS_CONFIG=host=https://***@metrics.solana.com:8086,db=tds,u=***,p=***";
+    assert_eq!(
+        shown(&["env", given, "agave-validator"]),
+        format!("env {expected} agave-validator")
+    );
+    assert_eq!(
+        line("host=http://h,db=d,u=me,p=geheim"),
+        "host=http://h,db=d,u=***,p=***"
+    );
 }
 
 #[test]
 fn a_command_in_one_argument_is_looked_into() {
-    let script =
-        "exec agave-validator --x-token abc  --rpc https://h/?k=abc -H 'Authorization: Bearer abc' --ledger /l";
+    let script = "exec agave-validator --x-token abc  --rpc https://h/?k=abc -H 'Authorization: Bearer abc' --ledger /l";
     let expected = "exec agave-validator --x-token *** --rpc https://h/?k=*** -H 'Authorization: *** *** --ledger /l";
-    assert_eq!(shown(&["bash", "-c", script]), format!("bash -c {expected}"));
+    assert_eq!(
+        shown(&["bash", "-c", script]),
+        format!("bash -c {expected}")
+    );
 }
 
 #[test]
@@ -100,7 +123,12 @@ fn a_private_key_is_hidden_wherever_it_stands() {
     let numbers = format!("[{}]", vec!["7"; 64].join(","));
     let base58 = "5".repeat(88);
     assert_eq!(
-        shown(&["--identity", &numbers, &base58, &format!("--identity={base58}")]),
+        shown(&[
+            "--identity",
+            &numbers,
+            &base58,
+            &format!("--identity={base58}")
+        ]),
         "--identity *** *** --identity=***"
     );
 }
@@ -108,8 +136,14 @@ fn a_private_key_is_hidden_wherever_it_stands() {
 #[test]
 fn a_word_of_nothing_but_separators_is_cut_short() {
     let long = ":=".repeat(50_000);
-    assert_eq!(shown(&[&long]), format!("{}{HIDDEN}", ":=".repeat(MOST_PARTS / 2)));
-    assert_eq!(shown(&["[2001:db8::1]:8899", "host=[::1]:8899"]), "[2001:db8::1]:8899 host=[::1]:8899");
+    assert_eq!(
+        shown(&[&long]),
+        format!("{}{HIDDEN}", ":=".repeat(MOST_PARTS / 2))
+    );
+    assert_eq!(
+        shown(&["[2001:db8::1]:8899", "host=[::1]:8899"]),
+        "[2001:db8::1]:8899 host=[::1]:8899"
+    );
 }
 
 proptest! {

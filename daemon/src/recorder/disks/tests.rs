@@ -8,7 +8,14 @@ fn words(line: &[&str]) -> Vec<String> {
 #[test]
 fn accounts_are_read_from_every_form_of_the_option() {
     assert_eq!(
-        accounts(&words(&["v", "--accounts", "/a,/b", "--accounts=/c", "--accounts-index-path", "/d"])),
+        accounts(&words(&[
+            "v",
+            "--accounts",
+            "/a,/b",
+            "--accounts=/c",
+            "--accounts-index-path",
+            "/d"
+        ])),
         ["/a", "/b", "/c"]
     );
     assert_eq!(accounts(&words(&["v", "--accounts"])), Vec::<String>::new());
@@ -17,23 +24,55 @@ fn accounts_are_read_from_every_form_of_the_option() {
 #[test]
 fn a_recording_in_the_ledgers_file_system_is_warned_of_and_one_elsewhere_is_not() {
     let folder = tempfile::tempdir().unwrap();
-    let ledger = Folder { what: "ledger", path: folder.path().to_owned(), pid: None };
+    let ledger = Folder {
+        what: "ledger",
+        path: folder.path().to_owned(),
+        pid: None,
+    };
     let root = HostRoot::default();
-    let found = warnings(&root, &folder.path().join("run.fltl"), std::slice::from_ref(&ledger));
-    assert!(found.len() == 1 && found[0].contains("ledger") && found[0].contains("put it elsewhere"), "{found:?}");
+    let found = warnings(
+        &root,
+        &folder.path().join("run.fltl"),
+        std::slice::from_ref(&ledger),
+    );
+    assert!(
+        found.len() == 1 && found[0].contains("ledger") && found[0].contains("put it elsewhere"),
+        "{found:?}"
+    );
     // A folder of the kernel's own is on no disk.
-    assert_eq!(warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]), Vec::<String>::new());
-    let missing = Folder { what: "ledger", path: "/no/such/folder".into(), pid: None };
-    assert_eq!(warnings(&root, &folder.path().join("run.fltl"), &[missing]), Vec::<String>::new());
+    assert_eq!(
+        warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]),
+        Vec::<String>::new()
+    );
+    let missing = Folder {
+        what: "ledger",
+        path: "/no/such/folder".into(),
+        pid: None,
+    };
+    assert_eq!(
+        warnings(&root, &folder.path().join("run.fltl"), &[missing]),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn the_folders_of_a_running_validator_are_looked_at_in_its_own_file_system() {
     let folder = tempfile::tempdir().unwrap();
     let own = std::process::id();
-    let ledger = Folder { what: "accounts", path: folder.path().to_owned(), pid: Some(own) };
-    let found = warnings(&HostRoot::default(), &folder.path().join("run.fltl"), &[ledger]);
-    assert!(found.len() == 1 && found[0].contains("accounts"), "{found:?}");
+    let ledger = Folder {
+        what: "accounts",
+        path: folder.path().to_owned(),
+        pid: Some(own),
+    };
+    let found = warnings(
+        &HostRoot::default(),
+        &folder.path().join("run.fltl"),
+        &[ledger],
+    );
+    assert!(
+        found.len() == 1 && found[0].contains("accounts"),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -55,17 +94,30 @@ fn partitions_and_volumes_lead_to_their_disks() {
     };
     link("sys/dev/block/259:2", "sys/devices/nvme0n1/nvme0n1p2");
     link("sys/dev/block/253:0", "sys/devices/dm-0");
-    link("sys/devices/dm-0/slaves/nvme0n1p2", "sys/devices/nvme0n1/nvme0n1p2");
+    link(
+        "sys/devices/dm-0/slaves/nvme0n1p2",
+        "sys/devices/nvme0n1/nvme0n1p2",
+    );
     link("sys/devices/dm-0/slaves/sdb", "sys/devices/sdb");
     let disks = |number: &str| {
         let mut disks = BTreeSet::new();
-        add_disks(&host.path(&format!("sys/dev/block/{number}")), &mut disks, 0);
+        add_disks(
+            &host.path(&format!("sys/dev/block/{number}")),
+            &mut disks,
+            0,
+        );
         disks.into_iter().collect::<Vec<_>>()
     };
     assert_eq!(disks("259:2"), ["nvme0n1"]);
     assert_eq!(disks("253:0"), ["nvme0n1", "sdb"]);
     assert_eq!(disks("8:0"), Vec::<String>::new());
-    let place = |device, number: &str| FolderDisks { device, disks: disks(number).into_iter().collect() };
-    assert_eq!(place(1, "259:2").shared(&place(2, "253:0")).as_deref(), Some("on the same disk (nvme0n1)"));
+    let place = |device, number: &str| FolderDisks {
+        device,
+        disks: disks(number).into_iter().collect(),
+    };
+    assert_eq!(
+        place(1, "259:2").shared(&place(2, "253:0")).as_deref(),
+        Some("on the same disk (nvme0n1)")
+    );
     assert_eq!(place(1, "8:0").shared(&place(2, "8:0")), None);
 }

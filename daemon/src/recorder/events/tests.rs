@@ -4,7 +4,10 @@ use faultline_kernel::ProcessId;
 
 fn target(pid: u32, exe: &str) -> Arc<Target> {
     Arc::new(Target {
-        process: ProcessId { pid, start_ticks: 7 },
+        process: ProcessId {
+            pid,
+            start_ticks: 7,
+        },
         comm: "agave-validator".to_owned(),
         exe: Some(exe.into()),
         validator: None,
@@ -14,7 +17,10 @@ fn target(pid: u32, exe: &str) -> Arc<Target> {
 }
 
 fn seen(target: Option<&Arc<Target>>, ended: Option<Reason>) -> FollowedAtTick {
-    FollowedAtTick { target: target.cloned(), ended }
+    FollowedAtTick {
+        target: target.cloned(),
+        ended,
+    }
 }
 
 /// A tick by whose wall clock it is `set` seconds later, after so many steps of the clock.
@@ -22,18 +28,35 @@ fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
     let mut tick = (*tick(number, None, 0)).clone();
     tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
     let readings = vec![Reading::counter(&d::CLOCK_STEPS, [], steps)];
-    tick.batches.push(Arc::new(Batch { readings, ..Batch::empty(Source::Daemon, tick.at) }));
+    tick.batches.push(Arc::new(Batch {
+        readings,
+        ..Batch::empty(Source::Daemon, tick.at)
+    }));
     Arc::new(tick)
 }
 
 fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
-    let at = Stamp { uptime: Duration::from_secs(number), unix: Duration::from_secs(1_000_000 + number) };
-    let mut readings = vec![Reading::counter(&p::RESTARTS, ["oom_kill".into()], restarts)];
+    let at = Stamp {
+        uptime: Duration::from_secs(number),
+        unix: Duration::from_secs(1_000_000 + number),
+    };
+    let mut readings = vec![Reading::counter(
+        &p::RESTARTS,
+        ["oom_kill".into()],
+        restarts,
+    )];
     let phases = ["catching_up", "at_tip", "behind"].map(|name| (name, Some(name) == phase));
     readings.extend(phases.map(|(name, on)| Reading::flag(&v::PHASE, [name.into()], on)));
     readings.push(Reading::real(&p::START_TIME, [], 999_000.5));
-    let batch = Batch { readings, ..Batch::empty(Source::Conclusions, at) };
-    Arc::new(Tick { number, at, batches: vec![Arc::new(batch)] })
+    let batch = Batch {
+        readings,
+        ..Batch::empty(Source::Conclusions, at)
+    };
+    Arc::new(Tick {
+        number,
+        at,
+        batches: vec![Arc::new(batch)],
+    })
 }
 
 /// What a series of ticks tells, in short.
@@ -47,12 +70,20 @@ fn told(ticks: &[(Arc<Tick>, FollowedAtTick)]) -> Vec<String> {
         .map(|entry| match entry {
             Entry::Process(None) => "nobody".to_owned(),
             Entry::Process(Some(followed)) => {
-                format!("process {} {} {:?}", followed.target.process.pid, followed.manifest, followed.started_unix)
+                format!(
+                    "process {} {} {:?}",
+                    followed.target.process.pid, followed.manifest, followed.started_unix
+                )
             }
             Entry::Tick(tick) => format!("tick {}", tick.number),
             Entry::Point(_) => "point".to_owned(),
             Entry::Known(more) => format!("known {} {}", more.target.process.pid, more.manifest),
-            Entry::Event(event) => format!("{} {} {}", event.at.uptime.as_secs(), event.kind.name(), event.detail),
+            Entry::Event(event) => format!(
+                "{} {} {}",
+                event.at.uptime.as_secs(),
+                event.kind.name(),
+                event.detail
+            ),
         })
         .collect()
 }
@@ -111,7 +142,10 @@ fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_n
         (tick(2, None, 0), seen(Some(&validator), None)),
         (tick(3, None, 0), seen(Some(&validator), None)),
         // Its file is replaced by an upgrade.
-        (tick(4, None, 0), seen(Some(&target(1, "/v (deleted)")), None)),
+        (
+            tick(4, None, 0),
+            seen(Some(&target(1, "/v (deleted)")), None),
+        ),
     ]);
     assert_eq!(
         told,
@@ -130,16 +164,35 @@ fn a_program_that_is_executed_in_place_is_described_anew_and_has_neither_ended_n
 #[test]
 fn an_end_of_unknown_reason_is_an_exit_that_says_so() {
     let (one, two) = (target(1, "/v"), target(2, "/v"));
-    let told = told(&[(tick(1, None, 0), seen(Some(&one), None)), (tick(2, None, 0), seen(Some(&two), None))]);
-    assert!(told.iter().any(|line| line.starts_with("2 exit ") && line.contains("\"reason\":\"unknown\"")), "{told:?}");
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&one), None)),
+        (tick(2, None, 0), seen(Some(&two), None)),
+    ]);
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("2 exit ") && line.contains("\"reason\":\"unknown\"")),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
-    let ticks = [Some("catching_up"), Some("catching_up"), Some("at_tip"), None, Some("behind"), Some("at_tip")];
-    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> =
-        (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
-    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    let ticks = [
+        Some("catching_up"),
+        Some("catching_up"),
+        Some("at_tip"),
+        None,
+        Some("behind"),
+        Some("at_tip"),
+    ];
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+        .zip(ticks)
+        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
     assert_eq!(
         told,
         [
@@ -158,9 +211,14 @@ fn phases_are_told_when_they_change_and_the_tip_by_its_own_name() {
 #[test]
 fn a_phase_that_was_not_known_for_a_while_is_not_reached_anew() {
     let ticks = [None, Some("behind"), None, None, Some("behind")];
-    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> =
-        (1..).zip(ticks).map(|(number, phase)| (tick(number, phase, 0), seen(None, None))).collect();
-    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    let ticks: Vec<(Arc<Tick>, FollowedAtTick)> = (1..)
+        .zip(ticks)
+        .map(|(number, phase)| (tick(number, phase, 0), seen(None, None)))
+        .collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
     assert_eq!(
         told,
         [
@@ -183,17 +241,33 @@ fn a_slot_that_stands_still_at_the_tip_is_told_once_until_it_advances() {
             // A process that is stopped tells no slot.
             let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
             let readings = stalled.into_iter().chain(slot).collect();
-            tick.batches.push(Arc::new(Batch { readings, ..Batch::empty(Source::Conclusions, tick.at) }));
+            tick.batches.push(Arc::new(Batch {
+                readings,
+                ..Batch::empty(Source::Conclusions, tick.at)
+            }));
             (Arc::new(tick), seen(None, None))
         })
         .collect();
-    let told: Vec<String> = told(&ticks).into_iter().filter(|line| !line.starts_with("tick")).collect();
+    let told: Vec<String> = told(&ticks)
+        .into_iter()
+        .filter(|line| !line.starts_with("tick"))
+        .collect();
     assert_eq!(told, ["2 stall {\"slot\":7.0}", "5 stall {\"slot\":7.0}"]);
 }
 
 #[test]
 fn ticks_that_were_left_out_are_a_gap() {
-    let told = told(&[(tick(3, None, 0), seen(None, None)), (tick(7, None, 0), seen(None, None))]);
-    assert_eq!(told[1], "7 gap {\"seconds\":4.0,\"ticks\":3,\"why\":\"ticks were missed\"}");
-    assert_eq!(told.len(), 3, "the first tick of all has none before it: {told:?}");
+    let told = told(&[
+        (tick(3, None, 0), seen(None, None)),
+        (tick(7, None, 0), seen(None, None)),
+    ]);
+    assert_eq!(
+        told[1],
+        "7 gap {\"seconds\":4.0,\"ticks\":3,\"why\":\"ticks were missed\"}"
+    );
+    assert_eq!(
+        told.len(),
+        3,
+        "the first tick of all has none before it: {told:?}"
+    );
 }

@@ -22,7 +22,8 @@ impl KeptEntries {
 
     /// False if it is lost.
     fn add(&mut self, entry: &Entry) -> bool {
-        let room = !self.lost_track && self.entries.iter().filter(|entry| !is_known(entry)).count() < MOST;
+        let room =
+            !self.lost_track && self.entries.iter().filter(|entry| !is_known(entry)).count() < MOST;
         match entry {
             Entry::Tick(_) | Entry::Point(_) => return false,
             Entry::Event(_) if !room => return false,
@@ -39,10 +40,16 @@ impl KeptEntries {
         if self.lost_track {
             return;
         }
-        let same = |other: &Entry| matches!(other, Entry::Known(known) if known.target.process == process);
+        let same =
+            |other: &Entry| matches!(other, Entry::Known(known) if known.target.process == process);
         let changed = |other: &Entry| matches!(other, Entry::Process(_));
         let since = self.entries.iter().rposition(changed).unwrap_or(0);
-        match self.entries.iter_mut().skip(since).find(|other| same(other)) {
+        match self
+            .entries
+            .iter_mut()
+            .skip(since)
+            .find(|other| same(other))
+        {
             Some(before) => *before = entry.clone(),
             None => self.entries.push(entry.clone()),
         }
@@ -50,7 +57,12 @@ impl KeptEntries {
 
     /// What is kept belongs to a file that does not know `process` yet.
     pub(super) fn begin_with(&mut self, process: Option<&Arc<Followed>>) {
-        if !self.lost_track && !self.entries.iter().any(|entry| matches!(entry, Entry::Process(_))) {
+        if !self.lost_track
+            && !self
+                .entries
+                .iter()
+                .any(|entry| matches!(entry, Entry::Process(_)))
+        {
             self.entries.insert(0, Entry::Process(process.cloned()));
         }
     }

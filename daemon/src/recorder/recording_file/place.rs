@@ -19,7 +19,11 @@ pub(super) struct FileIdentity {
 impl FileIdentity {
     /// As it is now.
     pub(super) fn of(path: &Path) -> FileIdentity {
-        FileIdentity { path: path.to_owned(), file: inode(path).ok(), log: inode(&beside(path, "-wal")).ok() }
+        FileIdentity {
+            path: path.to_owned(),
+            file: inode(path).ok(),
+            log: inode(&beside(path, "-wal")).ok(),
+        }
     }
 
     /// What became of the file, in words; `None` while it is there, or cannot be looked at.

@@ -7,7 +7,10 @@ use std::fmt::Write;
 
 /// Encodes the tick's readings.
 pub(super) fn encode(tick: &Tick, constant: &ConstantLabels) -> String {
-    let mut page = Page { out: String::with_capacity(96 * 1024), constant };
+    let mut page = Page {
+        out: String::with_capacity(96 * 1024),
+        constant,
+    };
     for (metric, readings) in families(tick) {
         page.family(metric, &readings);
     }
@@ -22,9 +25,17 @@ struct Page<'a> {
 impl Page<'_> {
     fn family(&mut self, metric: &Metric, readings: &[&Reading]) {
         let name = metric.name;
-        let kind = if metric.kind == Kind::Info { "gauge" } else { metric.kind.word() };
+        let kind = if metric.kind == Kind::Info {
+            "gauge"
+        } else {
+            metric.kind.word()
+        };
         // Writing to a String cannot fail.
-        let _ = writeln!(self.out, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
+        let _ = writeln!(
+            self.out,
+            "# HELP {name} {}\n# TYPE {name} {kind}",
+            metric.help
+        );
         for reading in readings {
             match &reading.value {
                 Value::Histogram(histogram) => self.histogram(reading, histogram),
@@ -50,7 +61,10 @@ impl Page<'_> {
             self.labels(reading, Some(bound));
             let _ = writeln!(self.out, " {count}");
         }
-        for (suffix, value) in [("_sum", histogram.sum()), ("_count", histogram.count() as f64)] {
+        for (suffix, value) in [
+            ("_sum", histogram.sum()),
+            ("_count", histogram.count() as f64),
+        ] {
             self.out.push_str(name);
             self.out.push_str(suffix);
             self.labels(reading, None);
@@ -84,7 +98,10 @@ impl Page<'_> {
     fn escaped(&mut self, value: &str) {
         let mut rest = value;
         // Nearly every value is copied whole.
-        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'\\' | b'\n' | b'"')) {
+        while let Some(at) = rest
+            .bytes()
+            .position(|byte| matches!(byte, b'\\' | b'\n' | b'"'))
+        {
             let (plain, special) = rest.split_at(at);
             self.out.push_str(plain);
             self.out.push_str(match special.as_bytes().first() {
@@ -110,7 +127,11 @@ fn number(out: &mut String, x: f64) -> std::fmt::Result {
 
 /// Bounds are written with a point, as in OpenMetrics: a series has the same labels in every format.
 fn bucket_bound(out: &mut String, bound: f64) -> std::fmt::Result {
-    if bound.is_infinite() { out.write_str("+Inf") } else { write!(out, "{bound:?}") }
+    if bound.is_infinite() {
+        out.write_str("+Inf")
+    } else {
+        write!(out, "{bound:?}")
+    }
 }
 
 #[cfg(test)]

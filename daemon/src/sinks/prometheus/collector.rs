@@ -7,8 +7,8 @@ use super::{ConstantLabels, families, labels};
 use faultline_catalog::{Histogram, Kind, Metric, NativeBuckets, Reading, Tick, Unit, Value};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NativeHistogram,
-    NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
+    DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
+    NativeHistogram, NativeHistogramBuckets, NoLabelSet, prometheus_protobuf, text,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
@@ -17,7 +17,10 @@ use std::fmt;
 use std::sync::Arc;
 
 /// The page as OpenMetrics text.
-pub(super) fn open_metrics(tick: &Arc<Tick>, constant: &ConstantLabels) -> Result<Vec<u8>, fmt::Error> {
+pub(super) fn open_metrics(
+    tick: &Arc<Tick>,
+    constant: &ConstantLabels,
+) -> Result<Vec<u8>, fmt::Error> {
     let mut page = String::with_capacity(96 * 1024);
     text::encode(&mut page, &registry(tick, constant))?;
     Ok(page.into_bytes())
@@ -30,7 +33,10 @@ pub(super) fn protobuf(tick: &Arc<Tick>, constant: &ConstantLabels) -> Result<Ve
 
 fn registry(tick: &Arc<Tick>, constant: &ConstantLabels) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Newest { tick: Arc::clone(tick), constant: constant.clone() }));
+    registry.register_collector(Box::new(Newest {
+        tick: Arc::clone(tick),
+        constant: constant.clone(),
+    }));
     registry
 }
 
@@ -59,7 +65,11 @@ impl Collector for Newest {
     }
 }
 
-fn series(family: &mut MetricEncoder<'_>, reading: &Reading, constant: &ConstantLabels) -> fmt::Result {
+fn series(
+    family: &mut MetricEncoder<'_>,
+    reading: &Reading,
+    constant: &ConstantLabels,
+) -> fmt::Result {
     let set = Labels(reading, constant);
     if reading.metric.kind == Kind::Info {
         family.encode_info(&set)
@@ -89,19 +99,37 @@ fn histogram(series: &mut MetricEncoder<'_>, values: &Histogram) -> fmt::Result 
         schema: NativeBuckets::SCHEMA,
         zero_threshold: NativeBuckets::ZERO_THRESHOLD,
         zero_count: values.native().zero_count(),
-        negative: NativeHistogramBuckets { spans: &[], deltas: &[] },
-        positive: NativeHistogramBuckets { spans: &spans, deltas: &deltas },
+        negative: NativeHistogramBuckets {
+            spans: &[],
+            deltas: &[],
+        },
+        positive: NativeHistogramBuckets {
+            spans: &spans,
+            deltas: &deltas,
+        },
         created: None,
     };
-    series.encode_histogram_with_native::<NoLabelSet>(values.sum(), values.count(), &buckets, None, native)
+    series.encode_histogram_with_native::<NoLabelSet>(
+        values.sum(),
+        values.count(),
+        &buckets,
+        None,
+        native,
+    )
 }
 
 /// A metric's name without what the crate appends to it: its unit, and `_total` or `_info` by its kind.
 fn stem(metric: &Metric) -> (&'static str, Option<registry::Unit>) {
-    let name = metric.name.trim_end_matches("_total").trim_end_matches("_info");
+    let name = metric
+        .name
+        .trim_end_matches("_total")
+        .trim_end_matches("_info");
     match metric.unit {
         Unit::Bytes => (name.trim_end_matches("_bytes"), Some(registry::Unit::Bytes)),
-        Unit::Seconds => (name.trim_end_matches("_seconds"), Some(registry::Unit::Seconds)),
+        Unit::Seconds => (
+            name.trim_end_matches("_seconds"),
+            Some(registry::Unit::Seconds),
+        ),
         Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => (name, None),
     }
 }

@@ -30,10 +30,14 @@ pub fn dialect(accept: Option<&str>, native_histograms: bool) -> Dialect {
     let (mut protobuf, mut open, mut classic) = (0, 0, 0);
     for range in accept.unwrap_or("").split(',').map(media_range) {
         match range.media {
-            "application/vnd.google.protobuf" if native_histograms && range.is_delimited_families() => {
+            "application/vnd.google.protobuf"
+                if native_histograms && range.is_delimited_families() =>
+            {
                 protobuf = protobuf.max(range.quality)
             }
-            "application/openmetrics-text" if matches!(range.version, None | Some("1.0.0" | "0.0.1")) => {
+            "application/openmetrics-text"
+                if matches!(range.version, None | Some("1.0.0" | "0.0.1")) =>
+            {
                 open = open.max(range.quality)
             }
             "text/plain" | "text/*" | "*/*" => classic = classic.max(range.quality),
@@ -75,18 +79,29 @@ struct Range<'a> {
 
 impl Range<'_> {
     fn is_delimited_families(&self) -> bool {
-        self.proto == Some("io.prometheus.client.MetricFamily") && self.encoding == Some("delimited")
+        self.proto == Some("io.prometheus.client.MetricFamily")
+            && self.encoding == Some("delimited")
     }
 }
 
 fn media_range(element: &str) -> Range<'_> {
     let mut parts = element.split(';').map(str::trim);
     let media = parts.next().unwrap_or("");
-    let mut range = Range { media, quality: 1000, version: None, proto: None, encoding: None };
+    let mut range = Range {
+        media,
+        quality: 1000,
+        version: None,
+        proto: None,
+        encoding: None,
+    };
     for (key, value) in parts.filter_map(|p| p.split_once('=')) {
         let value = value.trim();
         match key.trim() {
-            "q" => range.quality = value.parse::<f32>().map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32),
+            "q" => {
+                range.quality = value
+                    .parse::<f32>()
+                    .map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32)
+            }
             "version" => range.version = Some(value),
             "proto" => range.proto = Some(value),
             "encoding" => range.encoding = Some(value),
@@ -111,11 +126,26 @@ mod tests {
     fn curl_and_scrapers_of_plain_text_get_classic_text() {
         assert_eq!(dialect(None, false), Dialect::Classic);
         assert_eq!(dialect(Some("*/*"), false), Dialect::Classic);
-        assert_eq!(dialect(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), false), Dialect::Classic);
-        assert_eq!(dialect(Some("application/openmetrics-text;q=0.2,text/plain;q=0.8"), false), Dialect::Classic);
-        assert_eq!(dialect(Some("application/openmetrics-text;q=0"), false), Dialect::Classic);
         assert_eq!(
-            dialect(Some("application/openmetrics-text;version=2.0.0,text/plain;q=0.5"), false),
+            dialect(Some("text/plain;version=0.0.4;q=1,*/*;q=0.1"), false),
+            Dialect::Classic
+        );
+        assert_eq!(
+            dialect(
+                Some("application/openmetrics-text;q=0.2,text/plain;q=0.8"),
+                false
+            ),
+            Dialect::Classic
+        );
+        assert_eq!(
+            dialect(Some("application/openmetrics-text;q=0"), false),
+            Dialect::Classic
+        );
+        assert_eq!(
+            dialect(
+                Some("application/openmetrics-text;version=2.0.0,text/plain;q=0.5"),
+                false
+            ),
             Dialect::Classic
         );
     }
@@ -131,15 +161,24 @@ mod tests {
         assert_eq!(dialect(Some("*/*"), true), Dialect::Classic);
         let least = NATIVE.replace("delimited", "delimited;q=0.2");
         assert_eq!(dialect(Some(&least), true), Dialect::OpenMetrics);
-        assert_eq!(dialect(Some(&NATIVE.replace("delimited", "delimited;q=0")), true), Dialect::OpenMetrics);
+        assert_eq!(
+            dialect(Some(&NATIVE.replace("delimited", "delimited;q=0")), true),
+            Dialect::OpenMetrics
+        );
     }
 
     #[test]
     fn protobuf_of_other_messages_or_framing_is_not_taken_for_ours() {
-        for other in [NATIVE.replace("delimited", "text"), NATIVE.replace("MetricFamily", "Other")] {
+        for other in [
+            NATIVE.replace("delimited", "text"),
+            NATIVE.replace("MetricFamily", "Other"),
+        ] {
             assert_eq!(dialect(Some(&other), true), Dialect::OpenMetrics, "{other}");
         }
-        assert_eq!(dialect(Some("application/vnd.google.protobuf"), true), Dialect::Classic);
+        assert_eq!(
+            dialect(Some("application/vnd.google.protobuf"), true),
+            Dialect::Classic
+        );
     }
 
     #[test]
@@ -169,7 +208,8 @@ mod tests {
             any::<f32>().prop_map(|q| format!("; q={q}")),
             "[;=q. 0-9é-]{0,12}",
         ];
-        let element = (media, parameter).prop_map(|(media, parameter)| (media + &parameter).replace(',', ";"));
+        let element = (media, parameter)
+            .prop_map(|(media, parameter)| (media + &parameter).replace(',', ";"));
         proptest::collection::vec(element, 0..8)
     }
 

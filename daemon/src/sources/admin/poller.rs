@@ -27,7 +27,10 @@ pub(super) struct Pace {
     pub(super) running: Duration,
 }
 
-const PACE: Pace = Pace { starting: Duration::from_secs(1), running: Duration::from_secs(10) };
+const PACE: Pace = Pace {
+    starting: Duration::from_secs(1),
+    running: Duration::from_secs(10),
+};
 
 /// The task before it runs. Every 1 s while the validator starts, every 10 s afterwards; one question at a time, and none
 /// while an answer is due.
@@ -45,13 +48,27 @@ impl Poller {
     /// Prepares; connects to nothing.
     pub fn new(config: &config::Admin, clock: Clock, asked: WhomToAsk) -> Self {
         let (facts, standing) = (Latest::default(), ProblemLog::default());
-        Poller { timeout: config.timeout, pace: PACE, clock, asked, facts, memory: None, standing }
+        Poller {
+            timeout: config.timeout,
+            pace: PACE,
+            clock,
+            asked,
+            facts,
+            memory: None,
+            standing,
+        }
     }
 
     /// The same, for a single look: the first question is asked at once.
     pub(crate) fn at_once(self) -> Self {
         let soon = Duration::from_millis(50);
-        Poller { pace: Pace { starting: soon, running: soon }, ..self }
+        Poller {
+            pace: Pace {
+                starting: soon,
+                running: soon,
+            },
+            ..self
+        }
     }
 
     /// The same at another pace.
@@ -69,9 +86,13 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.pace.starting, stop);
         while timer.next().await {
-            let Some(question) = self.question() else { continue };
+            let Some(question) = self.question() else {
+                continue;
+            };
             let began = self.clock.now();
-            let Some(heard) = timer.during(question.ask(), || self.publish()).await else { return };
+            let Some(heard) = timer.during(question.ask(), || self.publish()).await else {
+                return;
+            };
             self.hear(question.process, heard, began);
         }
     }
@@ -79,12 +100,19 @@ impl Poller {
     /// What to ask now; `None` if nobody is followed or it is not time yet.
     fn question(&mut self) -> Option<Question> {
         let now = self.clock.now();
-        let Some(Asked { process, ledger, .. }) = (self.asked)() else {
+        let Some(Asked {
+            process, ledger, ..
+        }) = (self.asked)()
+        else {
             self.memory = None;
             self.facts.set(None);
             return None;
         };
-        if self.memory.as_ref().is_none_or(|memory| memory.process != process) {
+        if self
+            .memory
+            .as_ref()
+            .is_none_or(|memory| memory.process != process)
+        {
             self.memory = Some(Memory::new(process, now));
         }
         let memory = self.memory.as_mut()?;
@@ -92,8 +120,16 @@ impl Poller {
             return None;
         }
         let Some(ledger) = ledger else {
-            let unknown = Problem::new(Status::Absent, "the validator's ledger folder is not known");
-            self.hear(process, Heard { problems: vec![unknown], ..Heard::default() }, now);
+            let unknown =
+                Problem::new(Status::Absent, "the validator's ledger folder is not known");
+            self.hear(
+                process,
+                Heard {
+                    problems: vec![unknown],
+                    ..Heard::default()
+                },
+                now,
+            );
             return None;
         };
         Some(Question {
@@ -109,17 +145,26 @@ impl Poller {
     fn hear(&mut self, process: ProcessId, heard: Heard, began: Stamp) {
         let now = self.clock.now();
         let same = (self.asked)().is_some_and(|asked| asked.process == process);
-        let Some(memory) = self.memory.as_mut().filter(|memory| same && memory.process == process) else {
+        let Some(memory) = self
+            .memory
+            .as_mut()
+            .filter(|memory| same && memory.process == process)
+        else {
             return;
         };
         memory.hear(heard, now, now.since(began));
-        self.standing.say(Source::AdminRpc, memory.up, &memory.problems);
+        self.standing
+            .say(Source::AdminRpc, memory.up, &memory.problems);
         self.publish();
     }
 
     fn publish(&self) {
         let now = self.clock.now();
-        self.facts.set(self.memory.as_ref().map(|memory| memory.facts(now, self.pace).into()));
+        self.facts.set(
+            self.memory
+                .as_ref()
+                .map(|memory| memory.facts(now, self.pace).into()),
+        );
     }
 }
 
@@ -170,8 +215,13 @@ impl Question {
             return Ok(());
         }
         match socket.ask(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id).filter(|id| is_public_key(id)),
-            Err(Failure::Answer(Error::Rpc { code: NOT_TOLD, message })) => {
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
+                heard.identity = Some(id).filter(|id| is_public_key(id))
+            }
+            Err(Failure::Answer(Error::Rpc {
+                code: NOT_TOLD,
+                message,
+            })) => {
                 let what = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
@@ -250,7 +300,11 @@ impl Memory {
     }
 
     fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {
-        let life = life(if self.running { pace.running } else { pace.starting });
+        let life = life(if self.running {
+            pace.running
+        } else {
+            pace.starting
+        });
         AdminFacts {
             process: self.process,
             at: self.at,

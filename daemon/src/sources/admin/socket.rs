@@ -33,15 +33,26 @@ impl Failure {
         let path = path.display();
         let (status, what) = match self {
             Failure::Connect(error) => return refused(error, &path.to_string(), seen),
-            Failure::Foreign(pid) => {
-                (Status::Broken, format!("{path} is served by process {pid}, which is not the one that is followed"))
-            }
-            Failure::Late(timeout) => (Status::Broken, format!("{path}: no answer within {} s", timeout.as_secs_f64())),
-            Failure::Lost(error) => (Status::Gone, format!("{path}: the connection broke: {error}")),
-            Failure::TooLong => (Status::Broken, format!("{path}: an answer of more than {ANSWER_BYTES} bytes")),
-            Failure::Answer(Error::NotOffered { method }) => {
-                (Status::Absent, format!("{path}: this version does not offer {method}"))
-            }
+            Failure::Foreign(pid) => (
+                Status::Broken,
+                format!("{path} is served by process {pid}, which is not the one that is followed"),
+            ),
+            Failure::Late(timeout) => (
+                Status::Broken,
+                format!("{path}: no answer within {} s", timeout.as_secs_f64()),
+            ),
+            Failure::Lost(error) => (
+                Status::Gone,
+                format!("{path}: the connection broke: {error}"),
+            ),
+            Failure::TooLong => (
+                Status::Broken,
+                format!("{path}: an answer of more than {ANSWER_BYTES} bytes"),
+            ),
+            Failure::Answer(Error::NotOffered { method }) => (
+                Status::Absent,
+                format!("{path}: this version does not offer {method}"),
+            ),
             Failure::Answer(error) => (Status::Broken, format!("{path}: {error}")),
         };
         Problem::new(status, what)
@@ -52,16 +63,21 @@ fn refused(error: &io::Error, path: &str, seen: bool) -> Problem {
     match error.kind() {
         ErrorKind::PermissionDenied => Problem::new(
             Status::Forbidden,
-            format!("no right to connect to {path}: only the validator's own user has it; run the daemon as that user"),
+            format!(
+                "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
+            ),
         ),
         ErrorKind::NotFound if seen => Problem::new(Status::Gone, format!("{path} has vanished")),
         ErrorKind::NotFound => Problem::new(
             Status::Absent,
-            format!("{path} does not exist: the validator has not created it yet, or its ledger is in another folder"),
+            format!(
+                "{path} does not exist: the validator has not created it yet, or its ledger is in another folder"
+            ),
         ),
-        ErrorKind::ConnectionRefused => {
-            Problem::new(Status::Gone, format!("no process listens at {path}: a validator that exited left it behind"))
-        }
+        ErrorKind::ConnectionRefused => Problem::new(
+            Status::Gone,
+            format!("no process listens at {path}: a validator that exited left it behind"),
+        ),
         _ => Problem::new(Status::Broken, format!("{path}: {error}")),
     }
 }
@@ -77,7 +93,9 @@ impl Socket {
     /// namespace.
     pub(super) async fn open(path: &Path, pid: u32, timeout: Duration) -> Result<Self, Failure> {
         let connect = tokio::time::timeout(timeout, UnixStream::connect(path)).await;
-        let stream = connect.map_err(|_| Failure::Late(timeout))?.map_err(Failure::Connect)?;
+        let stream = connect
+            .map_err(|_| Failure::Late(timeout))?
+            .map_err(Failure::Connect)?;
         let peer = stream.peer_cred().map_err(Failure::Lost)?.pid();
         match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
             Some(foreign) => Err(Failure::Foreign(foreign)),
@@ -90,10 +108,15 @@ impl Socket {
         const ID: u64 = 1;
         let timeout = self.timeout;
         let exchange = async {
-            self.stream.write_all(method.request(ID).as_bytes()).await.map_err(Failure::Lost)?;
+            self.stream
+                .write_all(method.request(ID).as_bytes())
+                .await
+                .map_err(Failure::Lost)?;
             self.answer().await
         };
-        let body = tokio::time::timeout(timeout, exchange).await.map_err(|_| Failure::Late(timeout))??;
+        let body = tokio::time::timeout(timeout, exchange)
+            .await
+            .map_err(|_| Failure::Late(timeout))??;
         method.read(ID, &body).map_err(Failure::Answer)
     }
 
@@ -103,7 +126,11 @@ impl Socket {
         loop {
             let before = body.len();
             body.resize(before + CHUNK, 0);
-            let got = self.stream.read(body.get_mut(before..).unwrap_or_default()).await.map_err(Failure::Lost)?;
+            let got = self
+                .stream
+                .read(body.get_mut(before..).unwrap_or_default())
+                .await
+                .map_err(Failure::Lost)?;
             body.truncate(before + got);
             if let Some(end) = body.iter().skip(before).position(|byte| *byte == b'\n') {
                 body.truncate(before + end);
@@ -112,7 +139,9 @@ impl Socket {
             if got == 0 && body.is_empty() {
                 return Err(Failure::Lost(ErrorKind::UnexpectedEof.into()));
             }
-            if got == 0 || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok()) {
+            if got == 0
+                || (body.ends_with(b"}") && serde_json::from_slice::<IgnoredAny>(&body).is_ok())
+            {
                 return Ok(body);
             }
             if body.len() > ANSWER_BYTES {

@@ -18,11 +18,17 @@ use tokio::runtime::Handle as Runtime;
 
 /// The server is this very process.
 fn me() -> ProcessId {
-    ProcessId { pid: std::process::id(), start_ticks: 1 }
+    ProcessId {
+        pid: std::process::id(),
+        start_ticks: 1,
+    }
 }
 
 fn next() -> ProcessId {
-    ProcessId { start_ticks: 2, ..me() }
+    ProcessId {
+        start_ticks: 2,
+        ..me()
+    }
 }
 
 type SharedAsked = Arc<Mutex<Option<Asked>>>;
@@ -36,16 +42,35 @@ struct Running {
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
-        let asked = Asked { process, rpc_port: None, ledger: ledger.map(Path::to_owned) };
+        let asked = Asked {
+            process,
+            rpc_port: None,
+            ledger: ledger.map(Path::to_owned),
+        };
         let asked = Arc::new(Mutex::new(Some(asked)));
         let whom = Arc::clone(&asked);
         let whom = Box::new(move || whom.lock().unwrap().clone());
-        let pace = Pace { starting: Duration::from_millis(20), running: Duration::from_millis(200) };
-        let poller = Poller::new(&config::Admin { enabled: true, timeout }, Clock::start(), whom).at(pace);
+        let pace = Pace {
+            starting: Duration::from_millis(20),
+            running: Duration::from_millis(200),
+        };
+        let poller = Poller::new(
+            &config::Admin {
+                enabled: true,
+                timeout,
+            },
+            Clock::start(),
+            whom,
+        )
+        .at(pace);
         let facts = poller.facts();
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
-        Running { facts, asked, stage }
+        Running {
+            facts,
+            asked,
+            stage,
+        }
     }
 
     fn asking(ledger: &Path) -> Self {
@@ -59,9 +84,17 @@ impl Running {
 
     /// Waits for a problem and gives it as text.
     async fn problem(&self, status: Status) -> String {
-        let of = |facts: &AdminFacts| facts.problems.iter().find(|problem| problem.status == status).cloned();
+        let of = |facts: &AdminFacts| {
+            facts
+                .problems
+                .iter()
+                .find(|problem| problem.status == status)
+                .cloned()
+        };
         let what = format!("something {}", status.name());
-        of(&*self.facts(&what, |facts| of(facts).is_some()).await).unwrap().what
+        of(&*self.facts(&what, |facts| of(facts).is_some()).await)
+            .unwrap()
+            .what
     }
 
     async fn end(self) {
@@ -78,15 +111,21 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    tokio::time::timeout(Duration::from_secs(30), looking)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 fn result(result: &str) -> Reply {
-    Reply::Text(format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":1}}\n"))
+    Reply::Text(format!(
+        "{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":1}}\n"
+    ))
 }
 
 fn error(code: i64, message: &str) -> Reply {
-    Reply::Text(format!("{{\"jsonrpc\":\"2.0\",\"error\":{{\"code\":{code},\"message\":\"{message}\"}},\"id\":1}}\n"))
+    Reply::Text(format!(
+        "{{\"jsonrpc\":\"2.0\",\"error\":{{\"code\":{code},\"message\":\"{message}\"}},\"id\":1}}\n"
+    ))
 }
 
 /// A validator whose start has come this far.
@@ -94,9 +133,9 @@ fn validator(method: &str, progress: &str) -> Reply {
     match method {
         "startProgress" => result(progress),
         "rpcAddress" => result("\"127.0.0.1:8899\""),
-        "contactInfo" => {
-            result(r#"{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","shred_version":1}"#)
-        }
+        "contactInfo" => result(
+            r#"{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","shred_version":1}"#,
+        ),
         _ => panic!("asked for {method}"),
     }
 }
@@ -104,23 +143,54 @@ fn validator(method: &str, progress: &str) -> Reply {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
     let folder = tempfile::tempdir().unwrap();
-    let progress = Arc::new(Mutex::new(r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#));
+    let progress = Arc::new(Mutex::new(
+        r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#,
+    ));
     let told = Arc::clone(&progress);
-    let server = Server::start(folder.path(), move |method| validator(method, *told.lock().unwrap()));
+    let server = Server::start(folder.path(), move |method| {
+        validator(method, *told.lock().unwrap())
+    });
     let running = Running::asking(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
-    assert_eq!(facts.progress, Some(StartProgress::ProcessingLedger { slot: Some(7), max_slot: Some(9) }));
-    assert_eq!((facts.identity.as_deref(), facts.rpc_address.as_deref()), (None, Some("127.0.0.1:8899")));
+    assert_eq!(
+        facts.progress,
+        Some(StartProgress::ProcessingLedger {
+            slot: Some(7),
+            max_slot: Some(9)
+        })
+    );
+    assert_eq!(
+        (facts.identity.as_deref(), facts.rpc_address.as_deref()),
+        (None, Some("127.0.0.1:8899"))
+    );
     assert_eq!(facts.problems, []);
     *progress.lock().unwrap() = "\"Running\"";
-    let facts = running.facts("the end of the start", |facts| facts.identity.is_some()).await;
+    let facts = running
+        .facts("the end of the start", |facts| facts.identity.is_some())
+        .await;
     assert_eq!(
         (facts.progress.clone(), facts.identity.as_deref()),
-        (Some(StartProgress::Running), Some("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr"))
+        (
+            Some(StartProgress::Running),
+            Some("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr")
+        )
     );
-    let asked = |method: &str| server.methods().iter().filter(|asked| *asked == method).count();
-    until("a second look at a running validator", || (asked("contactInfo") >= 2).then_some(())).await;
-    assert_eq!(asked("rpcAddress"), 1, "the address does not change within a life");
+    let asked = |method: &str| {
+        server
+            .methods()
+            .iter()
+            .filter(|asked| *asked == method)
+            .count()
+    };
+    until("a second look at a running validator", || {
+        (asked("contactInfo") >= 2).then_some(())
+    })
+    .await;
+    assert_eq!(
+        asked("rpcAddress"),
+        1,
+        "the address does not change within a life"
+    );
     running.end().await;
 }
 
@@ -128,7 +198,10 @@ async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
 async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-    let pace = Pace { starting: Duration::from_millis(20), running: Duration::from_secs(3600) };
+    let pace = Pace {
+        starting: Duration::from_millis(20),
+        running: Duration::from_secs(3600),
+    };
     let mut running = Running::asking(folder.path());
     running.stage = {
         assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
@@ -140,11 +213,18 @@ async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
         stage.task("admin", |stop| poller.run(stop));
         stage
     };
-    running.facts("the first", |facts| facts.process == me() && facts.up).await;
+    running
+        .facts("the first", |facts| facts.process == me() && facts.up)
+        .await;
     let polls = server.methods().len();
     running.asked.lock().unwrap().as_mut().unwrap().process = next();
-    running.facts("the successor", |facts| facts.process == next() && facts.up).await;
-    assert_eq!(server.methods()[polls..], ["startProgress", "rpcAddress", "contactInfo"]);
+    running
+        .facts("the successor", |facts| facts.process == next() && facts.up)
+        .await;
+    assert_eq!(
+        server.methods()[polls..],
+        ["startProgress", "rpcAddress", "contactInfo"]
+    );
     running.end().await;
 }
 
@@ -158,17 +238,33 @@ async fn a_validator_that_keeps_its_identity_or_lacks_a_method_tells_the_rest() 
     });
     let running = Running::asking(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
-    assert_eq!((facts.identity.as_deref(), facts.rpc_address.as_deref()), (None, None));
-    assert_eq!(facts.problems.iter().map(|problem| problem.status).collect::<Vec<_>>(), [Status::Absent; 2]);
+    assert_eq!(
+        (facts.identity.as_deref(), facts.rpc_address.as_deref()),
+        (None, None)
+    );
+    assert_eq!(
+        facts
+            .problems
+            .iter()
+            .map(|problem| problem.status)
+            .collect::<Vec<_>>(),
+        [Status::Absent; 2]
+    );
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection() {
     for reply in [
-        Reply::Pieces(vec![r#"{"jsonrpc":"2.0","#, r#""result":{"Levitating":{}"#, r#"},"id":1}"#]),
+        Reply::Pieces(vec![
+            r#"{"jsonrpc":"2.0","#,
+            r#""result":{"Levitating":{}"#,
+            r#"},"id":1}"#,
+        ]),
         Reply::Last("{\"result\":\"Levitating\",\"id\":1} ".to_owned()),
-        Reply::Text("{\"result\":\"Levitating\",\"id\":1}\n{\"result\":\"Other\",\"id\":1}\n".to_owned()),
+        Reply::Text(
+            "{\"result\":\"Levitating\",\"id\":1}\n{\"result\":\"Other\",\"id\":1}\n".to_owned(),
+        ),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let _server = Server::start(folder.path(), move |method| match method {
@@ -177,7 +273,10 @@ async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection
         });
         let running = Running::asking(folder.path());
         let facts = running.facts("the progress", |facts| facts.up).await;
-        assert_eq!(facts.progress, Some(StartProgress::Other("Levitating".into())));
+        assert_eq!(
+            facts.progress,
+            Some(StartProgress::Other("Levitating".into()))
+        );
         running.end().await;
     }
 }
@@ -185,11 +284,31 @@ async fn an_answer_may_come_in_pieces_without_newline_or_end_with_the_connection
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn what_is_no_answer_is_broken_or_gone() {
     for (reply, status, words) in [
-        (Reply::Text("<html>\n".to_owned()), Status::Broken, "not a JSON-RPC answer"),
-        (Reply::Text("{\"result\":1,\"id\":2}\n".to_owned()), Status::Broken, "no answer to startProgress"),
-        (result("[1]"), Status::Broken, "unexpected result of startProgress"),
-        (Reply::Text("x".repeat(3 << 20)), Status::Broken, "more than 1048576 bytes"),
-        (Reply::Last(String::new()), Status::Gone, "the connection broke"),
+        (
+            Reply::Text("<html>\n".to_owned()),
+            Status::Broken,
+            "not a JSON-RPC answer",
+        ),
+        (
+            Reply::Text("{\"result\":1,\"id\":2}\n".to_owned()),
+            Status::Broken,
+            "no answer to startProgress",
+        ),
+        (
+            result("[1]"),
+            Status::Broken,
+            "unexpected result of startProgress",
+        ),
+        (
+            Reply::Text("x".repeat(3 << 20)),
+            Status::Broken,
+            "more than 1048576 bytes",
+        ),
+        (
+            Reply::Last(String::new()),
+            Status::Gone,
+            "the connection broke",
+        ),
         (Reply::Never, Status::Broken, "no answer within 0.2 s"),
     ] {
         let folder = tempfile::tempdir().unwrap();
@@ -197,7 +316,12 @@ async fn what_is_no_answer_is_broken_or_gone() {
         let running = Running::start(me(), Some(folder.path()), Duration::from_millis(200));
         let problem = running.problem(status).await;
         assert!(problem.contains(words), "{problem}");
-        assert!(running.facts.get().is_some_and(|facts| !facts.up && facts.progress.is_none()));
+        assert!(
+            running
+                .facts
+                .get()
+                .is_some_and(|facts| !facts.up && facts.progress.is_none())
+        );
         running.end().await;
     }
 }
@@ -208,13 +332,23 @@ async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
     let running = Running::asking(folder.path());
     let problem = running.problem(Status::Absent).await;
     assert!(problem.contains("has not created it yet"), "{problem}");
-    let server = Server::start(folder.path(), |method| validator(method, "\"LoadingLedger\""));
-    running.facts("the progress", |facts| facts.progress == Some(StartProgress::LoadingLedger)).await;
+    let server = Server::start(folder.path(), |method| {
+        validator(method, "\"LoadingLedger\"")
+    });
+    running
+        .facts("the progress", |facts| {
+            facts.progress == Some(StartProgress::LoadingLedger)
+        })
+        .await;
     drop(server);
     let problem = running.problem(Status::Gone).await;
     assert!(problem.contains("no process listens"), "{problem}");
     std::fs::remove_file(folder.path().join("admin.rpc")).unwrap();
-    running.facts("its disappearance", |facts| facts.problems.iter().any(|p| p.what.contains("vanished"))).await;
+    running
+        .facts("its disappearance", |facts| {
+            facts.problems.iter().any(|p| p.what.contains("vanished"))
+        })
+        .await;
     running.end().await;
 }
 
@@ -222,9 +356,19 @@ async fn a_missing_socket_is_waited_for_and_one_left_behind_is_gone() {
 async fn the_socket_of_another_process_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-    let running = Running::start(ProcessId { pid: 1, start_ticks: 0 }, Some(folder.path()), Duration::from_secs(20));
+    let running = Running::start(
+        ProcessId {
+            pid: 1,
+            start_ticks: 0,
+        },
+        Some(folder.path()),
+        Duration::from_secs(20),
+    );
     let problem = running.problem(Status::Broken).await;
-    assert!(problem.contains(&format!("process {}", std::process::id())), "{problem}");
+    assert!(
+        problem.contains(&format!("process {}", std::process::id())),
+        "{problem}"
+    );
     assert_eq!(server.methods(), [""; 0], "nothing was asked");
     running.end().await;
 }
@@ -232,9 +376,17 @@ async fn the_socket_of_another_process_is_not_believed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_ledger_or_a_process_nothing_is_asked() {
     let running = Running::start(me(), None, Duration::from_secs(20));
-    assert!(running.problem(Status::Absent).await.contains("ledger folder"));
+    assert!(
+        running
+            .problem(Status::Absent)
+            .await
+            .contains("ledger folder")
+    );
     *running.asked.lock().unwrap() = None;
-    until("the end of the facts", || running.facts.get().is_none().then_some(())).await;
+    until("the end of the facts", || {
+        running.facts.get().is_none().then_some(())
+    })
+    .await;
     running.end().await;
 }
 
@@ -244,15 +396,30 @@ async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
     let slot: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
     let asked = Arc::clone(&slot);
     let _server = Server::start(folder.path(), move |method| {
-        let Some(asked) = asked.lock().unwrap().clone() else { return validator(method, "\"Initializing\"") };
-        let old = asked.lock().unwrap().as_ref().is_some_and(|asked| asked.process == me());
+        let Some(asked) = asked.lock().unwrap().clone() else {
+            return validator(method, "\"Initializing\"");
+        };
+        let old = asked
+            .lock()
+            .unwrap()
+            .as_ref()
+            .is_some_and(|asked| asked.process == me());
         asked.lock().unwrap().as_mut().unwrap().process = next();
-        validator(method, if old { "\"Running\"" } else { "\"LoadingLedger\"" })
+        validator(
+            method,
+            if old {
+                "\"Running\""
+            } else {
+                "\"LoadingLedger\""
+            },
+        )
     });
     let running = Running::asking(folder.path());
     running.facts("the first", |facts| facts.up).await;
     *slot.lock().unwrap() = Some(Arc::clone(&running.asked));
-    let facts = running.facts("the successor", |facts| facts.process == next() && facts.up).await;
+    let facts = running
+        .facts("the successor", |facts| facts.process == next() && facts.up)
+        .await;
     assert_eq!(facts.progress, Some(StartProgress::LoadingLedger));
     running.end().await;
 }
@@ -262,13 +429,21 @@ async fn answers_of_a_process_replaced_meanwhile_are_thrown_away() {
 fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
     let body = || {
         let folder = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let _server = Server::start(folder.path(), |method| validator(method, "\"Running\""));
-            std::fs::set_permissions(folder.path().join("admin.rpc"), Permissions::from_mode(0o000)).unwrap();
+            std::fs::set_permissions(
+                folder.path().join("admin.rpc"),
+                Permissions::from_mode(0o000),
+            )
+            .unwrap();
             if rustix::process::geteuid().is_root() {
                 let nobody = rustix::process::Uid::from_raw(65534);
-                rustix::thread::set_thread_res_uid(nobody, nobody, rustix::process::Uid::ROOT).unwrap();
+                rustix::thread::set_thread_res_uid(nobody, nobody, rustix::process::Uid::ROOT)
+                    .unwrap();
             }
             let running = Running::asking(folder.path());
             let problem = running.problem(Status::Forbidden).await;
@@ -280,5 +455,9 @@ fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
             }
         });
     };
-    std::thread::Builder::new().spawn(body).unwrap().join().unwrap();
+    std::thread::Builder::new()
+        .spawn(body)
+        .unwrap()
+        .join()
+        .unwrap();
 }

@@ -31,9 +31,17 @@ pub(super) struct SlotSources {
 
 impl SlotSources {
     /// Takes what is known now, shows the slots, and adds to `evidence` what they tell.
-    pub(super) fn look(&mut self, now: Stamp, known: &Known, finding: &mut Finding, evidence: &mut Evidence) {
+    pub(super) fn look(
+        &mut self,
+        now: Stamp,
+        known: &Known,
+        finding: &mut Finding,
+        evidence: &mut Evidence,
+    ) {
         let rpc = known.rpc.as_deref();
-        let own = rpc.and_then(|facts| facts.epoch_info).map(|info| info.absolute_slot);
+        let own = rpc
+            .and_then(|facts| facts.epoch_info)
+            .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
         let slot_at = rpc.and_then(|facts| facts.slot_at);
         if evidence.stopped {
@@ -47,8 +55,10 @@ impl SlotSources {
         }
         if !evidence.stopped {
             let recent = |at: Option<Stamp>| at.is_some_and(|at| now.since(at) < RECENT);
-            let points =
-                pushed.filter(|(at, _)| now.since(*at) < PUSH_LIFE).map(|(_, slots)| slots).unwrap_or_default();
+            let points = pushed
+                .filter(|(at, _)| now.since(*at) < PUSH_LIFE)
+                .map(|(_, slots)| slots)
+                .unwrap_or_default();
             let unless_recent = |at, slot: Option<u64>| slot.filter(|_| !recent(at));
             for (kind, slot) in [
                 ("processed", own.or(unless_recent(slot_at, points.frozen))),
@@ -56,17 +66,30 @@ impl SlotSources {
                 ("finalized", rpc.and_then(|facts| facts.finalized)),
                 ("root", points.root),
                 ("optimistic", points.optimistic),
-                ("shred", received.or(unless_recent(rpc.and_then(|facts| facts.distance_at), points.shred))),
+                (
+                    "shred",
+                    received.or(unless_recent(
+                        rpc.and_then(|facts| facts.distance_at),
+                        points.shred,
+                    )),
+                ),
             ] {
                 finding.whole(&v::SLOT, [kind], slot);
             }
             let by_push = points_behind(known, &points);
             let tip_lives = self.rpc.tip().is_some_and(|at| now.since(at) < TIP_LIFE);
-            let told = rpc.and_then(|facts| facts.slots_behind).filter(|_| tip_lives);
-            let shown = told.or(unless_recent(rpc.and_then(|facts| facts.distance_at), by_push));
+            let told = rpc
+                .and_then(|facts| facts.slots_behind)
+                .filter(|_| tip_lives);
+            let shown = told.or(unless_recent(
+                rpc.and_then(|facts| facts.distance_at),
+                by_push,
+            ));
             finding.whole(&v::SLOTS_BEHIND, [], shown);
-            let newer =
-                pushed.is_some_and(|(at, _)| rpc.and_then(|facts| facts.distance_at).is_none_or(|rpc| at > rpc));
+            let newer = pushed.is_some_and(|(at, _)| {
+                rpc.and_then(|facts| facts.distance_at)
+                    .is_none_or(|rpc| at > rpc)
+            });
             evidence.behind = told.or(by_push.filter(|_| newer));
         }
         self.tell(own.is_some(), slot_at.is_none(), evidence);
@@ -79,7 +102,11 @@ impl SlotSources {
             of(&self.rpc).max(pushed)
         };
         evidence.made_up = self.rpc.made_up();
-        evidence.hurries = if answers { self.rpc.hurries() } else { self.pushes.hurries() };
+        evidence.hurries = if answers {
+            self.rpc.hurries()
+        } else {
+            self.pushes.hurries()
+        };
         evidence.pushes_only = pushes_only;
         evidence.advanced = newest(Advance::own);
         evidence.paced = newest(Advance::paced);
@@ -92,7 +119,9 @@ impl SlotSources {
 fn points_behind(known: &Known, points: &Slots) -> Option<u64> {
     let rpc = known.rpc.as_deref();
     let healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
-    points.behind().filter(|behind| !healthy || *behind <= known.health_distance)
+    points
+        .behind()
+        .filter(|behind| !healthy || *behind <= known.health_distance)
 }
 
 #[cfg(test)]
@@ -105,13 +134,19 @@ mod tests {
     use std::sync::Arc;
 
     fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
     }
 
     /// JSON-RPC answered at `answered`, and still believes it or not; the last push came at its time.
     fn known(answered: Option<(u64, Option<(u64, u64)>)>, push: Option<(u64, Slots)>) -> Known {
         let rpc = answered.map(|(second, told)| RpcFacts {
-            process: ProcessId { pid: 1, start_ticks: 1 },
+            process: ProcessId {
+                pid: 1,
+                start_ticks: 1,
+            },
             at: at(second),
             took: Duration::ZERO,
             epoch_info: told.map(|(processed, _)| EpochInfo {
@@ -138,36 +173,60 @@ mod tests {
         Known {
             rpc: rpc.map(Arc::new),
             admin: None,
-            datapoints: PushFacts { slots, ..PushFacts::default() },
+            datapoints: PushFacts {
+                slots,
+                ..PushFacts::default()
+            },
             health_distance: 128,
         }
     }
 
     fn pushed(frozen: u64, optimistic: u64) -> Slots {
-        Slots { frozen: Some(frozen), optimistic: Some(optimistic), ..Slots::default() }
+        Slots {
+            frozen: Some(frozen),
+            optimistic: Some(optimistic),
+            ..Slots::default()
+        }
     }
 
     /// What is shown at `now`: processed slot and distance; and the distance that the phase is told.
-    fn look(sources: &mut SlotSources, now: u64, known: &Known) -> (Option<f64>, Option<f64>, Evidence) {
+    fn look(
+        sources: &mut SlotSources,
+        now: u64,
+        known: &Known,
+    ) -> (Option<f64>, Option<f64>, Evidence) {
         let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
         sources.look(at(now), known, &mut finding, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
             let of = finding.readings.iter().find(|reading| {
-                reading.metric.name == name && reading.labels.first().map(faultline_catalog::Text::as_str) == label
+                reading.metric.name == name
+                    && reading.labels.first().map(faultline_catalog::Text::as_str) == label
             });
             of.and_then(|reading| reading.value.number())
         };
-        (value("agave_slot", Some("processed")), value("agave_slots_behind", None), evidence)
+        (
+            value("agave_slot", Some("processed")),
+            value("agave_slots_behind", None),
+            evidence,
+        )
     }
 
     #[test]
     fn json_rpc_that_falls_silent_is_not_filled_in_from_an_older_push() {
         let mut sources = SlotSources::default();
         let push = Some((8, pushed(100, 100)));
-        let (processed, behind, evidence) = look(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
-        assert_eq!((processed, behind, evidence.behind), (Some(105.0), Some(15.0), Some(15)));
+        let (processed, behind, evidence) =
+            look(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
+        assert_eq!(
+            (processed, behind, evidence.behind),
+            (Some(105.0), Some(15.0), Some(15))
+        );
         let (processed, behind, evidence) = look(&mut sources, 14, &known(Some((10, None)), push));
-        assert_eq!((processed, behind, evidence.behind), (None, None, None), "the push is older than the answer");
+        assert_eq!(
+            (processed, behind, evidence.behind),
+            (None, None, None),
+            "the push is older than the answer"
+        );
         let later = Some((18, pushed(105, 150)));
         let (processed, behind, evidence) = look(&mut sources, 18, &known(Some((10, None)), later));
         assert_eq!(
@@ -175,16 +234,35 @@ mod tests {
             (None, None, Some(45)),
             "not shown, but evidence of the phase"
         );
-        let (processed, behind, _) = look(&mut sources, 71, &known(Some((10, None)), Some((70, pushed(200, 204)))));
-        assert_eq!((processed, behind), (Some(200.0), Some(4.0)), "after a minute pushes alone tell");
+        let (processed, behind, _) = look(
+            &mut sources,
+            71,
+            &known(Some((10, None)), Some((70, pushed(200, 204)))),
+        );
+        assert_eq!(
+            (processed, behind),
+            (Some(200.0), Some(4.0)),
+            "after a minute pushes alone tell"
+        );
     }
 
     #[test]
     fn an_answer_that_repeats_its_slot_is_no_evidence_and_neither_is_a_push_beside_it() {
         let mut sources = SlotSources::default();
-        look(&mut sources, 10, &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))));
-        let (.., evidence) = look(&mut sources, 20, &known(Some((20, Some((105, 125)))), Some((19, pushed(105, 105)))));
-        assert_eq!((evidence.advanced, evidence.tip_advanced), (Some(at(10)), Some(at(20))));
+        look(
+            &mut sources,
+            10,
+            &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
+        );
+        let (.., evidence) = look(
+            &mut sources,
+            20,
+            &known(Some((20, Some((105, 125)))), Some((19, pushed(105, 105)))),
+        );
+        assert_eq!(
+            (evidence.advanced, evidence.tip_advanced),
+            (Some(at(10)), Some(at(20)))
+        );
     }
 
     #[test]
@@ -202,15 +280,35 @@ mod tests {
     fn a_validator_that_hears_of_no_newer_tip_does_not_know_how_far_behind_it_is() {
         let mut sources = SlotSources::default();
         for second in 10..15 {
-            assert!(look(&mut sources, second, &known(Some((second, Some((second, 40)))), None)).1.is_some());
+            assert!(
+                look(
+                    &mut sources,
+                    second,
+                    &known(Some((second, Some((second, 40)))), None)
+                )
+                .1
+                .is_some()
+            );
         }
-        assert_eq!(look(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1, None);
-        assert_eq!(look(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1, Some(44.0));
+        assert_eq!(
+            look(&mut sources, 15, &known(Some((15, Some((15, 40)))), None)).1,
+            None
+        );
+        assert_eq!(
+            look(&mut sources, 16, &known(Some((16, Some((16, 60)))), None)).1,
+            Some(44.0)
+        );
     }
 
     #[test]
     fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
-        let (mut finding, mut evidence) = (Finding::default(), Evidence { stopped: true, ..Evidence::default() });
+        let (mut finding, mut evidence) = (
+            Finding::default(),
+            Evidence {
+                stopped: true,
+                ..Evidence::default()
+            },
+        );
         let answer = known(Some((10, Some((105, 106)))), None);
         SlotSources::default().look(at(10), &answer, &mut finding, &mut evidence);
         assert!(finding.readings.is_empty() && evidence.behind.is_none());

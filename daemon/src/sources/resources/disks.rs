@@ -56,7 +56,9 @@ impl Busy {
     /// Share of the time since the last poll in which the disk was busy.
     fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
         let (before, then) = self.0.insert(io.device, (io.busy, uptime))?;
-        let passed = uptime.checked_sub(then).filter(|passed| !passed.is_zero())?;
+        let passed = uptime
+            .checked_sub(then)
+            .filter(|passed| !passed.is_zero())?;
         Some((io.busy.checked_sub(before)?.as_secs_f64() / passed.as_secs_f64()).min(1.0))
     }
 }
@@ -72,22 +74,38 @@ impl Disks {
     /// Looks under every file system.
     pub(super) fn under(root: &HostRoot, held: &[Held]) -> Self {
         let mounts = held.iter().map(|held| held.system.mount.clone());
-        Disks { under: mounts.map(|mount| (mount.clone(), block::under(root, &mount, MOST))).collect() }
+        Disks {
+            under: mounts
+                .map(|mount| (mount.clone(), block::under(root, &mount, MOST)))
+                .collect(),
+        }
     }
 
     /// The disk right under a file system.
     pub(super) fn of(&self, mount: &Mount) -> Option<String> {
-        let (_, disks) = self.under.iter().find(|(under, _)| under.device == mount.device)?;
+        let (_, disks) = self
+            .under
+            .iter()
+            .find(|(under, _)| under.device == mount.device)?;
         disks.first().map(|disk| disk.name.clone())
     }
 
     /// Those that are told of, and those for which there is no room.
     fn chosen(&self) -> (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) {
-        let (mut chosen, mut left_out): (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) = Default::default();
+        let (mut chosen, mut left_out): (Vec<(&BlockDevice, Part)>, Vec<&BlockDevice>) =
+            Default::default();
         let mut room = MOST_SERIES;
         // Those right under a file system come before what they are made of, and that in the order of its levels.
-        let direct = self.under.iter().filter_map(|(_, disks)| disks.first()).map(|disk| (disk, true));
-        let below = self.under.iter().flat_map(|(_, disks)| disks.iter().skip(1)).map(|disk| (disk, false));
+        let direct = self
+            .under
+            .iter()
+            .filter_map(|(_, disks)| disks.first())
+            .map(|disk| (disk, true));
+        let below = self
+            .under
+            .iter()
+            .flat_map(|(_, disks)| disks.iter().skip(1))
+            .map(|disk| (disk, false));
         for (disk, is_direct) in direct.chain(below) {
             let known = chosen.iter().map(|(known, _)| known).chain(&left_out);
             if known.into_iter().any(|known| known.device == disk.device) {
@@ -109,7 +127,12 @@ impl Disks {
     pub(super) fn problem(&self) -> Option<Problem> {
         let (_, left_out) = self.chosen();
         let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
-        let why = || format!("{}: left out: all disks together have at most {MOST_SERIES} series", names.join(", "));
+        let why = || {
+            format!(
+                "{}: left out: all disks together have at most {MOST_SERIES} series",
+                names.join(", ")
+            )
+        };
         (!names.is_empty()).then(|| Problem::new(Status::Absent, why()))
     }
 
@@ -134,10 +157,14 @@ impl Disks {
         let uptime = clock.now().uptime;
         for (disk, part) in disks {
             let counted = counted.iter().find(|io| io.device == disk.device);
-            let Some(io) = counted.filter(|_| part != Part::Between) else { continue };
+            let Some(io) = counted.filter(|_| part != Part::Between) else {
+                continue;
+            };
             count(&disk.name, io, part, out);
             let share = busy.share(io, uptime);
-            out.extend(share.map(|share| Reading::real(&m::DISK_UTILISATION, [disk.name.clone().into()], share)));
+            out.extend(share.map(|share| {
+                Reading::real(&m::DISK_UTILISATION, [disk.name.clone().into()], share)
+            }));
         }
         Ok(())
     }
@@ -146,10 +173,17 @@ impl Disks {
 fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let name: Text = disk.name.clone().into();
     let mapped = disk.mapped_name.clone().unwrap_or_default();
-    out.push(Reading::flag(&m::DISK, [name.clone(), disk.kind.clone().into(), mapped.into()], true));
+    out.push(Reading::flag(
+        &m::DISK,
+        [name.clone(), disk.kind.clone().into(), mapped.into()],
+        true,
+    ));
     let worn = disk.worn_tenths.map(|tenths| tenths as f64 / 10.0);
     out.extend(worn.map(|worn| Reading::real(&m::DISK_WEAR, [name.clone()], worn)));
-    out.extend(disk.missing_members.map(|missing| Reading::whole(&m::DISK_MISSING, [name.clone()], missing)));
+    out.extend(
+        disk.missing_members
+            .map(|missing| Reading::whole(&m::DISK_MISSING, [name.clone()], missing)),
+    );
 }
 
 fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
@@ -157,15 +191,31 @@ fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
     let device = || Text::Shared(Arc::clone(&name));
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device(), direction.into()];
-        out.push(Reading::counter(&m::DISK_OPERATIONS, labels(), requests.done));
+        out.push(Reading::counter(
+            &m::DISK_OPERATIONS,
+            labels(),
+            requests.done,
+        ));
         if part == Part::Direct {
             out.push(Reading::counter(&m::DISK_BYTES, labels(), requests.bytes));
         }
-        out.push(Reading::real(&m::DISK_TIME, labels(), requests.took.as_secs_f64()));
+        out.push(Reading::real(
+            &m::DISK_TIME,
+            labels(),
+            requests.took.as_secs_f64(),
+        ));
     }
-    out.push(Reading::real(&m::DISK_BUSY, [device()], io.busy.as_secs_f64()));
+    out.push(Reading::real(
+        &m::DISK_BUSY,
+        [device()],
+        io.busy.as_secs_f64(),
+    ));
     if part == Part::Direct {
-        out.push(Reading::real(&m::DISK_WEIGHTED, [device()], io.weighted.as_secs_f64()));
+        out.push(Reading::real(
+            &m::DISK_WEIGHTED,
+            [device()],
+            io.weighted.as_secs_f64(),
+        ));
     }
 }
 
@@ -176,7 +226,11 @@ mod tests {
 
     #[test]
     fn a_share_is_of_the_time_between_two_polls_and_of_no_other_disk() {
-        let none = Requests { done: 0, bytes: 0, took: Duration::ZERO };
+        let none = Requests {
+            done: 0,
+            bytes: 0,
+            took: Duration::ZERO,
+        };
         let io = |minor, ms| DiskIo {
             device: Device { major: 259, minor },
             read: none,
@@ -188,9 +242,21 @@ mod tests {
         assert_eq!(busy.share(&io(0, 5_000), at(15)), None, "not known yet");
         assert_eq!(busy.share(&io(1, 9_000), at(15)), None);
         assert_eq!(busy.share(&io(0, 8_000), at(30)), Some(0.2));
-        assert_eq!(busy.share(&io(0, 8_000), at(30)), None, "no time has passed");
-        assert_eq!(busy.share(&io(0, 99_000), at(40)), Some(1.0), "the kernel counts in steps of its own");
-        assert_eq!(busy.share(&io(0, 10), at(50)), None, "the disk was taken out and put in again");
+        assert_eq!(
+            busy.share(&io(0, 8_000), at(30)),
+            None,
+            "no time has passed"
+        );
+        assert_eq!(
+            busy.share(&io(0, 99_000), at(40)),
+            Some(1.0),
+            "the kernel counts in steps of its own"
+        );
+        assert_eq!(
+            busy.share(&io(0, 10), at(50)),
+            None,
+            "the disk was taken out and put in again"
+        );
     }
     #[test]
     fn members_have_room_of_their_own_and_who_has_none_is_named() {
@@ -203,18 +269,31 @@ mod tests {
             missing_members: None,
         };
         let line = b"1 0 9:127 / / rw - ext4 /dev/md127 rw\n";
-        let mount = faultline_kernel::parse::mountinfo::parse(line).unwrap().remove(0);
+        let mount = faultline_kernel::parse::mountinfo::parse(line)
+            .unwrap()
+            .remove(0);
         let array = |members: u32| {
             let members = (2..members + 2).map(|minor| device(minor, "nvme"));
-            let all = [device(0, "lvm"), device(1, "raid0")].into_iter().chain(members);
-            Disks { under: vec![(mount.clone(), all.collect())] }
+            let all = [device(0, "lvm"), device(1, "raid0")]
+                .into_iter()
+                .chain(members);
+            Disks {
+                under: vec![(mount.clone(), all.collect())],
+            }
         };
         let disks = array(8);
         let (chosen, _) = disks.chosen();
         let of = |wanted| chosen.iter().filter(|(_, part)| *part == wanted).count();
-        assert_eq!([Part::Direct, Part::Between, Part::Member].map(of), [1, 1, 8]);
+        assert_eq!(
+            [Part::Direct, Part::Between, Part::Member].map(of),
+            [1, 1, 8]
+        );
         assert_eq!(disks.problem(), None);
         let problem = array(11).problem().unwrap();
-        assert!(problem.what.starts_with("nvme11, nvme12: "), "{}", problem.what);
+        assert!(
+            problem.what.starts_with("nvme11, nvme12: "),
+            "{}",
+            problem.what
+        );
     }
 }

@@ -74,18 +74,35 @@ impl FileSystems {
     }
 
     /// Asks those that are not being asked, and waits for a moment.
-    pub(super) async fn ask(&mut self, root: &HostRoot, pid: Option<u32>, mounts: &Arc<Mounts>, clock: Clock) {
-        for asked in self.asked.iter_mut().filter(|asked| asked.running.is_none()) {
-            let (root, mounts, path) = (root.clone(), Arc::clone(mounts), asked.folder.path.clone());
+    pub(super) async fn ask(
+        &mut self,
+        root: &HostRoot,
+        pid: Option<u32>,
+        mounts: &Arc<Mounts>,
+        clock: Clock,
+    ) {
+        for asked in self
+            .asked
+            .iter_mut()
+            .filter(|asked| asked.running.is_none())
+        {
+            let (root, mounts, path) =
+                (root.clone(), Arc::clone(mounts), asked.folder.path.clone());
             let call = move || filesystem::holding(&root, pid, &path, &mounts);
             asked.running = Some(tokio::task::spawn_blocking(call));
         }
         let deadline = tokio::time::Instant::now() + PATIENCE;
         for asked in &mut self.asked {
-            let Some(running) = &mut asked.running else { continue };
-            let Ok(done) = tokio::time::timeout_at(deadline, running).await else { continue };
+            let Some(running) = &mut asked.running else {
+                continue;
+            };
+            let Ok(done) = tokio::time::timeout_at(deadline, running).await else {
+                continue;
+            };
             asked.running = None;
-            asked.answer = done.unwrap_or(Err(Unknown::Absent)).map(|system| (system, clock.now()));
+            asked.answer = done
+                .unwrap_or(Err(Unknown::Absent))
+                .map(|system| (system, clock.now()));
         }
     }
 
@@ -93,9 +110,14 @@ impl FileSystems {
     pub(super) fn held(&self) -> Vec<Held> {
         let mut all: Vec<Held> = Vec::new();
         for asked in &self.asked {
-            let Ok((system, at)) = &asked.answer else { continue };
+            let Ok((system, at)) = &asked.answer else {
+                continue;
+            };
             let more = all.len() < MOST;
-            match all.iter_mut().find(|held| held.system.mount.device == system.mount.device) {
+            match all
+                .iter_mut()
+                .find(|held| held.system.mount.device == system.mount.device)
+            {
                 Some(held) => {
                     held.holds.insert(asked.folder.what);
                     if *at > held.at {
@@ -104,7 +126,11 @@ impl FileSystems {
                 }
                 None if more => {
                     let holds = BTreeSet::from([asked.folder.what]);
-                    all.push(Held { system: system.clone(), holds, at: *at });
+                    all.push(Held {
+                        system: system.clone(),
+                        holds,
+                        at: *at,
+                    });
                 }
                 None => {}
             }
@@ -120,32 +146,65 @@ impl FileSystems {
         (now, interval): (Stamp, Duration),
         out: &mut Vec<Reading>,
     ) {
-        self.growth.retain(|device, _| held.iter().any(|held| held.system.mount.device == *device));
+        self.growth
+            .retain(|device, _| held.iter().any(|held| held.system.mount.device == *device));
         for held in held {
             let mount = &held.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
             let place: Arc<str> = mount.mount_point.to_string_lossy().into();
-            let holds: Arc<str> = held.holds.iter().copied().collect::<Vec<_>>().join(",").into();
-            let labels = || [Text::Shared(Arc::clone(&place)), Text::Shared(Arc::clone(&holds))];
+            let holds: Arc<str> = held
+                .holds
+                .iter()
+                .copied()
+                .collect::<Vec<_>>()
+                .join(",")
+                .into();
+            let labels = || {
+                [
+                    Text::Shared(Arc::clone(&place)),
+                    Text::Shared(Arc::clone(&holds)),
+                ]
+            };
             let [mountpoint, purpose] = labels();
-            let (kind, disk) = (Text::from(mount.fs_type.clone()), Text::from(disk(mount).unwrap_or_default()));
-            out.push(Reading::flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true));
+            let (kind, disk) = (
+                Text::from(mount.fs_type.clone()),
+                Text::from(disk(mount).unwrap_or_default()),
+            );
+            out.push(Reading::flag(
+                &m::FILESYSTEM,
+                [mountpoint, purpose, kind, disk],
+                true,
+            ));
             let age = now.since(held.at);
-            out.push(Reading::real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64()));
-            let Some(room) = held.system.room.filter(|_| age <= life(interval)) else { continue };
+            out.push(Reading::real(
+                &m::FILESYSTEM_AGE,
+                labels(),
+                age.as_secs_f64(),
+            ));
+            let Some(room) = held.system.room.filter(|_| age <= life(interval)) else {
+                continue;
+            };
             if age < interval {
                 growth.saw(held.at.uptime, room.avail, room.size);
             }
             out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), room.size));
             out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), room.avail));
-            out.extend(growth.until_full().map(|until| Reading::real(&m::FILESYSTEM_UNTIL_FULL, labels(), until)));
+            out.extend(
+                growth
+                    .until_full()
+                    .map(|until| Reading::real(&m::FILESYSTEM_UNTIL_FULL, labels(), until)),
+            );
             if let Some((all, free)) = room.inodes {
                 out.push(Reading::whole(&m::FILESYSTEM_INODES, labels(), all));
                 out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
             if held.system.of_process {
-                out.push(Reading::flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only()));
+                out.push(Reading::flag(
+                    &m::FILESYSTEM_READ_ONLY,
+                    labels(),
+                    mount.is_read_only(),
+                ));
             }
         }
     }
@@ -153,15 +212,27 @@ impl FileSystems {
     /// Whether each folder was found, as far as the daemon's rights go, and answers.
     pub(super) fn is_up(&self) -> bool {
         let seen = self.asked.is_empty() || self.asked.iter().any(|asked| asked.answer.is_ok());
-        seen && self.problems().all(|problem| problem.status == Status::Forbidden)
+        seen && self
+            .problems()
+            .all(|problem| problem.status == Status::Forbidden)
     }
 
     /// What was not found or does not answer, as the tick tells it.
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
         self.lacking().map(|lacking| {
-            let Lacking { folder, status, why, remedy } = lacking;
-            let remedy = remedy.map(|remedy| format!("; {remedy}")).unwrap_or_default();
-            Problem::new(status, format!("{} {}: {why}{remedy}", folder.what, folder.path.display()))
+            let Lacking {
+                folder,
+                status,
+                why,
+                remedy,
+            } = lacking;
+            let remedy = remedy
+                .map(|remedy| format!("; {remedy}"))
+                .unwrap_or_default();
+            Problem::new(
+                status,
+                format!("{} {}: {why}{remedy}", folder.what, folder.path.display()),
+            )
         })
     }
 
@@ -169,7 +240,11 @@ impl FileSystems {
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
         self.asked.iter().filter_map(|asked| {
             let (status, why, remedy) = match (&asked.running, &asked.answer) {
-                (Some(_), _) => (Status::Broken, "its file system does not answer; is its mount dead?", None),
+                (Some(_), _) => (
+                    Status::Broken,
+                    "its file system does not answer; is its mount dead?",
+                    None,
+                ),
                 (None, Err(Unknown::Absent)) => (
                     Status::Absent,
                     "on no file system that the daemon can see",
@@ -180,12 +255,19 @@ impl FileSystems {
                     "the daemon may not search a folder on the way, behind which may be a link",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
-                (None, Ok((system, _))) if system.room.is_none() => {
-                    (Status::Broken, "its file system does not say how full it is", None)
-                }
+                (None, Ok((system, _))) if system.room.is_none() => (
+                    Status::Broken,
+                    "its file system does not say how full it is",
+                    None,
+                ),
                 _ => return None,
             };
-            Some(Lacking { folder: asked.folder.clone(), status, why, remedy })
+            Some(Lacking {
+                folder: asked.folder.clone(),
+                status,
+                why,
+                remedy,
+            })
         })
     }
 }
@@ -210,15 +292,25 @@ pub(crate) async fn look(
 #[cfg(test)]
 impl Held {
     /// As if it had just answered.
-    pub(crate) fn at_once(system: FileSystem, holds: impl IntoIterator<Item = &'static str>) -> Held {
-        Held { system, holds: holds.into_iter().collect(), at: Stamp::default() }
+    pub(crate) fn at_once(
+        system: FileSystem,
+        holds: impl IntoIterator<Item = &'static str>,
+    ) -> Held {
+        Held {
+            system,
+            holds: holds.into_iter().collect(),
+            at: Stamp::default(),
+        }
     }
 }
 
 #[cfg(test)]
 impl FileSystems {
     /// Lets the call for a folder hang.
-    #[expect(clippy::disallowed_methods, reason = "a call that never comes back, without a thread")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a call that never comes back, without a thread"
+    )]
     pub(super) fn hang(&mut self, which: usize) {
         self.asked[which].running = Some(tokio::spawn(std::future::pending()));
     }

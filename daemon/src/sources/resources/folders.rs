@@ -31,10 +31,15 @@ impl Places {
     /// # Errors
     /// The arguments cannot be read, as when the process has ended.
     pub(super) fn of(root: &HostRoot, target: &Target) -> Result<Places, ReadError> {
-        let Some(validator) = &target.validator else { return Ok(Places::default()) };
+        let Some(validator) = &target.validator else {
+            return Ok(Places::default());
+        };
         let pid = target.process.pid;
         let words = ProcessFiles::open(root, pid)?.cmdline()?;
-        let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
         let working = link("cwd");
         let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
@@ -46,11 +51,21 @@ impl Places {
             let file = link("fd/2").filter(|file| file.is_absolute() && !file.starts_with("/dev"));
             found.extend(file.map(|file| ("log", file)));
         }
-        let whole = |path: PathBuf| working.as_ref().map_or(path.clone(), |working| working.join(&path));
-        let all = found.into_iter().map(|(what, path)| Folder { what: purpose(what), path: whole(path) });
+        let whole = |path: PathBuf| {
+            working
+                .as_ref()
+                .map_or(path.clone(), |working| working.join(&path))
+        };
+        let all = found.into_iter().map(|(what, path)| Folder {
+            what: purpose(what),
+            path: whole(path),
+        });
         let mut folders: Vec<Folder> = all.filter(|folder| folder.path.is_absolute()).collect();
         folders.truncate(MOST_FOLDERS);
-        Ok(Places { folders, udp_ports: arguments::udp_ports(validator, &words) })
+        Ok(Places {
+            folders,
+            udp_ports: arguments::udp_ports(validator, &words),
+        })
     }
 }
 

@@ -18,7 +18,11 @@ impl Growth {
     /// Takes what is available at `uptime`. If more than a tenth of `size` came back since the last poll, files were
     /// deleted, and what was before says nothing about the rate from now on.
     pub(super) fn saw(&mut self, uptime: Duration, avail: u64, size: u64) {
-        if self.0.back().is_some_and(|(_, before)| avail.saturating_sub(*before) > size / 10) {
+        if self
+            .0
+            .back()
+            .is_some_and(|(_, before)| avail.saturating_sub(*before) > size / 10)
+        {
             self.0.clear();
         }
         if self.0.len() >= MOST_POLLS {
@@ -37,10 +41,15 @@ impl Growth {
             (seconds, *avail as f64 - *most as f64)
         });
         let count = self.0.len() as f64;
-        let (sum_x, sum_y) = points.clone().fold((0.0, 0.0), |(xs, ys), (x, y)| (xs + x, ys + y));
+        let (sum_x, sum_y) = points
+            .clone()
+            .fold((0.0, 0.0), |(xs, ys), (x, y)| (xs + x, ys + y));
         let (mean_x, mean_y) = (sum_x / count, sum_y / count);
         let (products, squares) = points.fold((0.0, 0.0), |(products, squares), (x, y)| {
-            (products + (x - mean_x) * (y - mean_y), squares + (x - mean_x).powi(2))
+            (
+                products + (x - mean_x) * (y - mean_y),
+                squares + (x - mean_x).powi(2),
+            )
         });
         let falls = -products / squares;
         let until = *now as f64 / falls;
@@ -67,7 +76,11 @@ mod tests {
         // 1 GB in 15 s, 900 GB left.
         let until = after((0..=100).map(|poll| (1_000 - poll) * GB)).unwrap();
         assert!((until - 900.0 * 15.0).abs() < 1.0, "{until}");
-        assert_eq!(after([0; 30]), None, "it is full already, and a level says so");
+        assert_eq!(
+            after([0; 30]),
+            None,
+            "it is full already, and a level says so"
+        );
     }
 
     #[test]
@@ -75,14 +88,26 @@ mod tests {
         assert_eq!(after((0..19).map(|poll| (1_000 - poll) * GB)), None);
         assert!(after((0..20).map(|poll| (1_000 - poll) * GB)).is_some());
         assert_eq!(after([500 * GB; 100]), None);
-        assert_eq!(after((0..100).map(|poll| (500 + poll) * GB)), None, "it empties");
-        assert_eq!(after((0..100).map(|poll| 500 * GB - poll)), None, "in a thousand years");
+        assert_eq!(
+            after((0..100).map(|poll| (500 + poll) * GB)),
+            None,
+            "it empties"
+        );
+        assert_eq!(
+            after((0..100).map(|poll| 500 * GB - poll)),
+            None,
+            "in a thousand years"
+        );
     }
 
     #[test]
     fn a_deletion_is_no_negative_rate_and_does_not_hide_the_one_behind_it() {
         let filling = |from: u64, polls: u64| (0..polls).map(move |poll| (from - poll) * GB);
-        assert_eq!(after(filling(400, 100).chain(filling(1_000, 10))), None, "not known yet");
+        assert_eq!(
+            after(filling(400, 100).chain(filling(1_000, 10))),
+            None,
+            "not known yet"
+        );
         let until = after(filling(400, 100).chain(filling(1_000, 41))).unwrap();
         assert!((until - 960.0 * 15.0).abs() < 1.0, "{until}");
     }

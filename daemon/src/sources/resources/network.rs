@@ -40,18 +40,29 @@ impl Network {
         finding: &mut Finding,
     ) {
         if self.process != Some(target.process) {
-            *self = Network { process: Some(target.process), ..Network::default() };
+            *self = Network {
+                process: Some(target.process),
+                ..Network::default()
+            };
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
         if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
             let v4 = finding.take(root.read_proc(&file("udp"), udp_sockets::parse));
             let v6 = root.read_proc(&file("udp6"), udp_sockets::parse);
             // A kernel without IPv6 has none.
-            let v6 =
-                if v6.as_ref().is_err_and(|error| error.kind() == ErrorKind::Absent) { Ok(Vec::new()) } else { v6 };
+            let v6 = if v6
+                .as_ref()
+                .is_err_and(|error| error.kind() == ErrorKind::Absent)
+            {
+                Ok(Vec::new())
+            } else {
+                v6
+            };
             if let (Some(mut sockets), Some(v6)) = (v4, finding.take(v6)) {
                 sockets.extend(v6);
-                sockets.retain(|one| one.uid == user && ports.iter().any(|ports| ports.contains(&one.port)));
+                sockets.retain(|one| {
+                    one.uid == user && ports.iter().any(|ports| ports.contains(&one.port))
+                });
                 self.sockets(sockets, &mut finding.readings);
             }
         }
@@ -59,10 +70,17 @@ impl Network {
             count(counters, finding);
         }
         if let Some(interfaces) = finding.take(root.read_proc(&file("dev"), net_dev::parse)) {
-            let physical =
-                |one: &InterfaceTraffic| root.sysfs.join("class/net").join(&one.name).join("device").exists();
+            let physical = |one: &InterfaceTraffic| {
+                root.sysfs
+                    .join("class/net")
+                    .join(&one.name)
+                    .join("device")
+                    .exists()
+            };
             let interfaces: Vec<_> = interfaces.into_iter().filter(physical).collect();
-            self.carrying(&interfaces).into_iter().for_each(|one| interface(one, &mut finding.readings));
+            self.carrying(&interfaces)
+                .into_iter()
+                .for_each(|one| interface(one, &mut finding.readings));
         }
     }
 
@@ -70,11 +88,17 @@ impl Network {
     fn carrying<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let there = |name: &String| interfaces.iter().find(|one| one.name == *name);
         self.interfaces.retain(|name| there(name).is_some());
-        let mut others: Vec<_> = interfaces.iter().filter(|one| !self.interfaces.contains(&one.name)).collect();
+        let mut others: Vec<_> = interfaces
+            .iter()
+            .filter(|one| !self.interfaces.contains(&one.name))
+            .collect();
         // Stable: of those that carried the same, the first by name.
-        others.sort_by_key(|one| std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes)));
+        others.sort_by_key(|one| {
+            std::cmp::Reverse(one.received_bytes.saturating_add(one.sent_bytes))
+        });
         let room = MOST_INTERFACES.saturating_sub(self.interfaces.len());
-        self.interfaces.extend(others.into_iter().take(room).map(|one| one.name.clone()));
+        self.interfaces
+            .extend(others.into_iter().take(room).map(|one| one.name.clone()));
         self.interfaces.iter().filter_map(there).collect()
     }
 
@@ -84,7 +108,9 @@ impl Network {
         sockets.dedup_by_key(|socket| socket.inode);
         sockets.retain(|socket| socket.inode != 0);
         for socket in &sockets {
-            let before = self.dropped.insert(socket.inode, (socket.drops, self.polls));
+            let before = self
+                .dropped
+                .insert(socket.inode, (socket.drops, self.polls));
             self.total += match before {
                 // What was dropped before the first poll is not of this daemon's time.
                 None if self.polls == 0 => 0,
@@ -93,13 +119,22 @@ impl Network {
                 Some((known, _)) => socket.drops.checked_sub(known).unwrap_or(socket.drops),
             };
         }
-        self.dropped.retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
+        self.dropped
+            .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
         self.polls += 1;
         out.push(Reading::whole(&m::UDP_SOCKETS, [], sockets.len() as u64));
         out.push(Reading::counter(&m::UDP_DROPS, [], self.total));
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
-        out.push(Reading::whole(&m::UDP_QUEUE, ["all".into()], queues().sum()));
-        out.extend(queues().max().map(|fullest| Reading::whole(&m::UDP_QUEUE, ["fullest".into()], fullest)));
+        out.push(Reading::whole(
+            &m::UDP_QUEUE,
+            ["all".into()],
+            queues().sum(),
+        ));
+        out.extend(
+            queues()
+                .max()
+                .map(|fullest| Reading::whole(&m::UDP_QUEUE, ["fullest".into()], fullest)),
+        );
     }
 }
 
@@ -107,16 +142,21 @@ fn count(counters: UdpCounters, finding: &mut Finding) {
     finding.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
     finding.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
     finding.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
-    finding.whole(&m::UDP_ERRORS, ["receive_buffer"], counters.receive_buffer_errors);
+    finding.whole(
+        &m::UDP_ERRORS,
+        ["receive_buffer"],
+        counters.receive_buffer_errors,
+    );
     finding.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
     finding.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
 fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {
     let name: Arc<str> = one.name.as_str().into();
-    for (direction, bytes, drops) in
-        [("receive", one.received_bytes, one.received_drops), ("transmit", one.sent_bytes, one.sent_drops)]
-    {
+    for (direction, bytes, drops) in [
+        ("receive", one.received_bytes, one.received_drops),
+        ("transmit", one.sent_bytes, one.sent_drops),
+    ] {
         let labels = || [Text::Shared(Arc::clone(&name)), direction.into()];
         out.push(Reading::counter(&m::NETWORK_BYTES, labels(), bytes));
         out.push(Reading::counter(&m::NETWORK_DROPS, labels(), drops));
@@ -128,22 +168,41 @@ mod tests {
     use super::*;
 
     fn socket(inode: u64, drops: u64, receive_queue: u64) -> UdpSocket {
-        UdpSocket { port: 8001, receive_queue, uid: 0, inode, drops }
+        UdpSocket {
+            port: 8001,
+            receive_queue,
+            uid: 0,
+            inode,
+            drops,
+        }
     }
 
     fn poll(network: &mut Network, sockets: &[UdpSocket]) -> Vec<f64> {
         let mut out = Vec::new();
         network.sockets(sockets.to_vec(), &mut out);
-        out.iter().filter_map(|reading| reading.value.number()).collect()
+        out.iter()
+            .filter_map(|reading| reading.value.number())
+            .collect()
     }
 
     #[test]
     fn drops_are_those_since_the_first_poll_and_never_fall() {
         let mut network = Network::default();
-        assert_eq!(poll(&mut network, &[socket(1, 10, 5), socket(2, 4, 7)]), [2.0, 0.0, 12.0, 7.0]);
+        assert_eq!(
+            poll(&mut network, &[socket(1, 10, 5), socket(2, 4, 7)]),
+            [2.0, 0.0, 12.0, 7.0]
+        );
         assert_eq!(poll(&mut network, &[socket(2, 6, 0)]), [1.0, 2.0, 0.0, 0.0]);
-        assert_eq!(poll(&mut network, &[socket(2, 1, 0), socket(3, 2, 0)])[1], 5.0, "the number was used again");
-        assert_eq!(poll(&mut network, &[]), [0.0, 5.0, 0.0], "of no socket none is the fullest");
+        assert_eq!(
+            poll(&mut network, &[socket(2, 1, 0), socket(3, 2, 0)])[1],
+            5.0,
+            "the number was used again"
+        );
+        assert_eq!(
+            poll(&mut network, &[]),
+            [0.0, 5.0, 0.0],
+            "of no socket none is the fullest"
+        );
     }
 
     #[test]
@@ -153,10 +212,17 @@ mod tests {
         for _ in 1..GONE_AFTER {
             assert_eq!(poll(&mut network, &[])[1], 0.0);
         }
-        assert_eq!(poll(&mut network, &[socket(1, 1_003, 0), socket(1, 1_003, 0)])[..2], [1.0, 3.0]);
+        assert_eq!(
+            poll(&mut network, &[socket(1, 1_003, 0), socket(1, 1_003, 0)])[..2],
+            [1.0, 3.0]
+        );
         (0..GONE_AFTER).for_each(|_| drop(poll(&mut network, &[])));
         assert_eq!(network.dropped.len(), 0, "closed ones are forgotten");
-        assert_eq!(poll(&mut network, &[socket(0, 7, 0)])[..2], [0.0, 3.0], "one without a number is being closed");
+        assert_eq!(
+            poll(&mut network, &[socket(0, 7, 0)])[..2],
+            [0.0, 3.0],
+            "one without a number is being closed"
+        );
     }
 
     #[test]
@@ -171,11 +237,24 @@ mod tests {
         let mut network = Network::default();
         let mut names = |all: &[(&str, u64)]| {
             let all: Vec<_> = all.iter().copied().map(one).collect();
-            network.carrying(&all).iter().map(|one| one.name.clone()).collect::<Vec<_>>().join(" ")
+            network
+                .carrying(&all)
+                .iter()
+                .map(|one| one.name.clone())
+                .collect::<Vec<_>>()
+                .join(" ")
         };
         let (idle, busy) = ([("e0", 0), ("e1", 0), ("e2", 0), ("e3", 0)], ("e4", 9));
         assert_eq!(names(&[&idle[..], &[busy]].concat()), "e4 e0 e1 e2");
-        assert_eq!(names(&[("e0", 0), ("e1", 0), ("e2", 0), ("e3", 99), busy]), "e4 e0 e1 e2", "the same ones");
-        assert_eq!(names(&[("e1", 0), ("e2", 0), ("e3", 99), busy]), "e4 e1 e2 e3", "in the place of one that went");
+        assert_eq!(
+            names(&[("e0", 0), ("e1", 0), ("e2", 0), ("e3", 99), busy]),
+            "e4 e0 e1 e2",
+            "the same ones"
+        );
+        assert_eq!(
+            names(&[("e1", 0), ("e2", 0), ("e3", 99), busy]),
+            "e4 e1 e2 e3",
+            "in the place of one that went"
+        );
     }
 }

@@ -86,7 +86,9 @@ impl Poller {
     async fn poll(&mut self) {
         let mut finding = Finding::with_room(128);
         let target = self.following.current();
-        if let Some(target) = target.as_ref().filter(|target| is_other(self.target.as_deref(), target))
+        if let Some(target) = target
+            .as_ref()
+            .filter(|target| is_other(self.target.as_deref(), target))
             && let Some(places) = finding.take(Places::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
@@ -101,35 +103,66 @@ impl Poller {
         finding.readings.extend_from_slice(&self.processors);
         let readings = std::mem::take(&mut finding.readings);
         if let Some(target) = &target {
-            self.network.poll(&self.root, target, self.places.udp_ports.as_deref(), &mut finding);
+            self.network.poll(
+                &self.root,
+                target,
+                self.places.udp_ports.as_deref(),
+                &mut finding,
+            );
         }
         let of_process = target.map(|target| (target.process, finding.readings));
-        let known = Known { at: self.clock.now(), readings, of_process, problems: finding.problems, up: finding.up };
+        let known = Known {
+            at: self.clock.now(),
+            readings,
+            of_process,
+            problems: finding.problems,
+            up: finding.up,
+        };
         self.found.set(Some(Arc::new(known)));
     }
 
     /// File systems and what is under them. Up unless one of them is not found, hangs or is not understood.
     async fn file_systems(&mut self, target: Option<&Target>, finding: &mut Finding) {
         let pid = target.map(|target| target.process.pid);
-        let mounts = self.mounted.read(&self.root, target.map(|target| target.process));
-        let Some(mounts) = finding.take(mounts) else { return };
-        self.file_systems.ask(&self.root, pid, &Arc::new(mounts), self.clock).await;
+        let mounts = self
+            .mounted
+            .read(&self.root, target.map(|target| target.process));
+        let Some(mounts) = finding.take(mounts) else {
+            return;
+        };
+        self.file_systems
+            .ask(&self.root, pid, &Arc::new(mounts), self.clock)
+            .await;
         let held = self.file_systems.held();
         let disks = Disks::under(&self.root, &held);
         let when = (self.clock.now(), self.interval);
-        self.file_systems.readings(&held, |mount| disks.of(mount), when, &mut finding.readings);
+        self.file_systems
+            .readings(&held, |mount| disks.of(mount), when, &mut finding.readings);
         finding.problems.extend(self.file_systems.problems());
         finding.problems.extend(disks.problem());
-        let counted = disks.readings(&self.root, (&mut self.busy, self.clock), &mut finding.readings);
+        let counted = disks.readings(
+            &self.root,
+            (&mut self.busy, self.clock),
+            &mut finding.readings,
+        );
         finding.take(counted);
-        let broken = finding.problems.iter().any(|problem| problem.status == Status::Broken);
+        let broken = finding
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Broken);
         finding.up = self.file_systems.is_up() && !broken;
     }
 }
 
 /// Whether what `known` says of folders and ports is not of `target`: a process may execute another program in place.
 pub(super) fn is_other(known: Option<&Target>, target: &Target) -> bool {
-    let of = |target: &Target| (target.process, target.validator.clone(), target.ledger.clone());
+    let of = |target: &Target| {
+        (
+            target.process,
+            target.validator.clone(),
+            target.ledger.clone(),
+        )
+    };
     known.map(of) != Some(of(target))
 }
 
@@ -143,7 +176,11 @@ impl Mounted {
     ///
     /// # Errors
     /// The daemon's own mounts cannot be read.
-    pub(super) fn read(&mut self, root: &HostRoot, process: Option<ProcessId>) -> Result<Mounts, ReadError> {
+    pub(super) fn read(
+        &mut self,
+        root: &HostRoot,
+        process: Option<ProcessId>,
+    ) -> Result<Mounts, ReadError> {
         if let Some(process) = process {
             match Mounts::read(root, Some(process.pid)) {
                 Ok(mounts) if !mounts.process.is_empty() => {
@@ -153,8 +190,15 @@ impl Mounted {
                 _ => self.0 = self.0.take().filter(|(of, _)| *of == process),
             }
         }
-        let process = self.0.as_ref().map(|(_, mounts)| mounts.clone()).unwrap_or_default();
-        Ok(Mounts { process, ..Mounts::read(root, None)? })
+        let process = self
+            .0
+            .as_ref()
+            .map(|(_, mounts)| mounts.clone())
+            .unwrap_or_default();
+        Ok(Mounts {
+            process,
+            ..Mounts::read(root, None)?
+        })
     }
 }
 
@@ -171,7 +215,10 @@ fn processors(speed: &Speed) -> Vec<Reading> {
         (None, _) => None,
     };
     out.extend(governor.map(|governor| Reading::flag(&m::CPU_GOVERNOR, [governor], true)));
-    for (of, count) in [("core", speed.core_throttles), ("package", speed.package_throttles)] {
+    for (of, count) in [
+        ("core", speed.core_throttles),
+        ("package", speed.package_throttles),
+    ] {
         out.extend(count.map(|count| Reading::counter(&m::CPU_THROTTLES, [of.into()], count)));
     }
     out

@@ -49,27 +49,42 @@ impl Failure {
         let (status, what) = match self {
             Failure::Refused => match stage {
                 Stage::Starting => {
-                    let what = "not open yet (it opens at the end of the validator's start), or elsewhere";
-                    (Status::Absent, format!("{server} refuses connections: JSON-RPC is {what}"))
+                    let what =
+                        "not open yet (it opens at the end of the validator's start), or elsewhere";
+                    (
+                        Status::Absent,
+                        format!("{server} refuses connections: JSON-RPC is {what}"),
+                    )
                 }
                 Stage::Started => (
                     Status::Broken,
-                    format!("no process listens at {server}, although the validator has started; set rpc.url"),
+                    format!(
+                        "no process listens at {server}, although the validator has started; set rpc.url"
+                    ),
                 ),
                 Stage::Answered => (Status::Gone, format!("{server} has closed")),
             },
-            Failure::Late(timeout) => {
-                (Status::Broken, format!("{server}: no answer within {} s", timeout.as_secs_f64()))
-            }
+            Failure::Late(timeout) => (
+                Status::Broken,
+                format!("{server}: no answer within {} s", timeout.as_secs_f64()),
+            ),
             Failure::Status(code, text) => {
-                let status = if code.is_client_error() { Status::Forbidden } else { Status::Broken };
+                let status = if code.is_client_error() {
+                    Status::Forbidden
+                } else {
+                    Status::Broken
+                };
                 (status, format!("{server} answers {code}: `{text}`"))
             }
-            Failure::TooLong(limit) => (Status::Broken, format!("{server}: an answer of more than {limit} bytes")),
+            Failure::TooLong(limit) => (
+                Status::Broken,
+                format!("{server}: an answer of more than {limit} bytes"),
+            ),
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
-            Failure::Answer(error @ Error::Garbage { .. }) => {
-                (Status::Broken, format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"))
-            }
+            Failure::Answer(error @ Error::Garbage { .. }) => (
+                Status::Broken,
+                format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
+            ),
             Failure::Answer(error) => (Status::Broken, format!("{server}: {error}")),
         };
         Problem::new(status, what)
@@ -95,8 +110,14 @@ impl Client {
         let mut connector = HttpConnector::new();
         connector.set_nodelay(true);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
-        builder.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE).pool_max_idle_per_host(1);
-        Client { http: builder.build(connector), limit }
+        builder
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(1);
+        Client {
+            http: builder.build(connector),
+            limit,
+        }
     }
 
     /// Posts the batch; connecting, sending and reading together may take `timeout`.
@@ -106,25 +127,44 @@ impl Client {
         batch: &Batch,
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
-        batch.read(&self.send(url, batch.body(), timeout).await?).map_err(Failure::Answer)
+        batch
+            .read(&self.send(url, batch.body(), timeout).await?)
+            .map_err(Failure::Answer)
     }
 
     /// Posts a question; connecting, sending and reading together may take `timeout`.
-    pub(crate) async fn send(&self, url: &Uri, question: String, timeout: Duration) -> Result<Bytes, Failure> {
+    pub(crate) async fn send(
+        &self,
+        url: &Uri,
+        question: String,
+        timeout: Duration,
+    ) -> Result<Bytes, Failure> {
         let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
         answer.unwrap_or(Err(Failure::Late(timeout)))
     }
 
     async fn exchange(&self, url: &Uri, question: String) -> Result<Bytes, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
-        let request = request.body(Full::from(question)).map_err(|error| Failure::Transport(error.to_string()))?;
-        let response = self.http.request(request).await.map_err(|error| transport(&error))?;
+        let request = request
+            .body(Full::from(question))
+            .map_err(|error| Failure::Transport(error.to_string()))?;
+        let response = self
+            .http
+            .request(request)
+            .await
+            .map_err(|error| transport(&error))?;
         let status = response.status();
-        let limit = if status.is_success() { self.limit } else { EXCERPT_BYTES };
+        let limit = if status.is_success() {
+            self.limit
+        } else {
+            EXCERPT_BYTES
+        };
         let body = Limited::new(response.into_body(), limit).collect().await;
         match body {
             Ok(body) if status.is_success() => Ok(body.to_bytes()),
-            Err(error) if status.is_success() && error.is::<LengthLimitError>() => Err(Failure::TooLong(self.limit)),
+            Err(error) if status.is_success() && error.is::<LengthLimitError>() => {
+                Err(Failure::TooLong(self.limit))
+            }
             Err(error) if status.is_success() => Err(transport(&*error)),
             other => {
                 let text = other.map(|body| body.to_bytes()).unwrap_or_default();
@@ -138,10 +178,17 @@ impl Client {
 fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {
-        error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+        error
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
     };
     if chain().any(refused) {
         return Failure::Refused;
     }
-    Failure::Transport(chain().map(ToString::to_string).collect::<Vec<_>>().join(": "))
+    Failure::Transport(
+        chain()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(": "),
+    )
 }

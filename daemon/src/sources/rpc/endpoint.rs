@@ -18,15 +18,28 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Where the poller with that handle asks.
-    pub fn new(config: &config::Rpc, asked: WhomToAsk, admin: Latest<AdminFacts>, handle: Handle) -> Endpoint {
-        Endpoint { url: config.url.clone(), asked, admin, handle }
+    pub fn new(
+        config: &config::Rpc,
+        asked: WhomToAsk,
+        admin: Latest<AdminFacts>,
+        handle: Handle,
+    ) -> Endpoint {
+        Endpoint {
+            url: config.url.clone(),
+            asked,
+            admin,
+            handle,
+        }
     }
 
     /// The process that is followed and where it answers; `None` before its JSON-RPC has answered the poller for the first
     /// time, so that a validator's start is no failure.
     pub(crate) fn current(&self) -> Option<(ProcessId, Uri)> {
         let asked = (self.asked)()?;
-        let facts = self.handle.facts().filter(|facts| facts.process == asked.process)?;
+        let facts = self
+            .handle
+            .facts()
+            .filter(|facts| facts.process == asked.process)?;
         facts.slot_at?;
         let url = address(self.url.as_deref(), &asked, self.admin.get().as_deref()).ok()?;
         Some((asked.process, url))
@@ -34,16 +47,26 @@ impl Endpoint {
 
     /// The identity of the process, if one of the other sources knows it.
     pub(crate) fn identity(&self, process: ProcessId) -> Option<String> {
-        super::identity_of(process, self.handle.facts().as_deref(), self.admin.get().as_deref())
+        super::identity_of(
+            process,
+            self.handle.facts().as_deref(),
+            self.admin.get().as_deref(),
+        )
     }
 
     /// Whether the process is known to be near the tip.
     pub(crate) fn is_near_tip(&self, process: ProcessId) -> bool {
-        self.handle.facts().is_some_and(|facts| facts.process == process && facts.is_near_tip())
+        self.handle
+            .facts()
+            .is_some_and(|facts| facts.process == process && facts.is_near_tip())
     }
 
     /// What the process told of its software.
     pub(crate) fn version(&self, process: ProcessId) -> Option<faultline_agave::rpc::NodeVersion> {
-        self.handle.facts().filter(|facts| facts.process == process)?.version.clone()
+        self.handle
+            .facts()
+            .filter(|facts| facts.process == process)?
+            .version
+            .clone()
     }
 }

@@ -57,8 +57,12 @@ impl Memory {
 
     /// What to ask next.
     pub(super) fn calls(&self) -> Vec<Call> {
-        let mut calls =
-            vec![Call::EpochInfo, Call::Slot(Commitment::Confirmed), Call::Slot(Commitment::Finalized), Call::Health];
+        let mut calls = vec![
+            Call::EpochInfo,
+            Call::Slot(Commitment::Confirmed),
+            Call::Slot(Commitment::Finalized),
+            Call::Health,
+        ];
         if !self.minimal {
             calls.push(Call::MaxShredInsertSlot);
         }
@@ -74,7 +78,13 @@ impl Memory {
     }
 
     /// The answers to `calls`, in their order.
-    pub(super) fn hear(&mut self, calls: &[Call], answers: Vec<Result<Answer, Error>>, at: Stamp, took: Duration) {
+    pub(super) fn hear(
+        &mut self,
+        calls: &[Call],
+        answers: Vec<Result<Answer, Error>>,
+        at: Stamp,
+        took: Duration,
+    ) {
         (self.at, self.took, self.up) = (at, took, false);
         self.answered += 1;
         self.problems.clear();
@@ -86,14 +96,18 @@ impl Memory {
                     self.up = true;
                     self.epoch_info.set(info, at);
                 }
-                Ok(Answer::Slot(slot)) if *call == Call::Slot(Commitment::Confirmed) => self.confirmed.set(slot, at),
+                Ok(Answer::Slot(slot)) if *call == Call::Slot(Commitment::Confirmed) => {
+                    self.confirmed.set(slot, at)
+                }
                 Ok(Answer::Slot(slot)) => self.finalized.set(slot, at),
                 Ok(Answer::Health(health)) => self.health.set(health, at),
                 // Zero: no shred was received.
                 Ok(Answer::MaxShredInsertSlot(slot)) => shred = Some(slot).filter(|slot| *slot > 0),
                 Ok(Answer::Identity(identity)) => self.identity.set(identity, at),
                 Ok(Answer::Version(version)) => self.version.set(version, at),
-                Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => self.minimal = true,
+                Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => {
+                    self.minimal = true
+                }
                 Err(error) => self.problems.push(unanswered(&error)),
             }
         }
@@ -143,12 +157,22 @@ impl Memory {
     }
 
     /// A poll that failed as a whole.
-    pub(super) fn fail(&mut self, failure: &Failure, server: &str, started: bool, (at, took): (Stamp, Duration)) {
+    pub(super) fn fail(
+        &mut self,
+        failure: &Failure,
+        server: &str,
+        started: bool,
+        (at, took): (Stamp, Duration),
+    ) {
         self.miss(failure.problem(server, self.stage(started)), at, took);
     }
 }
 
 fn unanswered(error: &Error) -> Problem {
-    let status = if matches!(error, Error::NotOffered { .. }) { Status::Absent } else { Status::Broken };
+    let status = if matches!(error, Error::NotOffered { .. }) {
+        Status::Absent
+    } else {
+        Status::Broken
+    };
     Problem::new(status, error)
 }

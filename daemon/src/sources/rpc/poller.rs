@@ -35,7 +35,12 @@ pub struct Poller {
 impl Poller {
     /// Prepares; connects to nothing. From `admin` it learns where the validator really listens, and when its start is
     /// over.
-    pub fn new(config: &config::Rpc, clock: Clock, asked: WhomToAsk, admin: Latest<AdminFacts>) -> Self {
+    pub fn new(
+        config: &config::Rpc,
+        clock: Clock,
+        asked: WhomToAsk,
+        admin: Latest<AdminFacts>,
+    ) -> Self {
         Poller {
             config: config.clone(),
             clock,
@@ -57,10 +62,14 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         while timer.next().await {
-            let Some(question) = self.question() else { continue };
+            let Some(question) = self.question() else {
+                continue;
+            };
             let began = self.clock.now();
             let aged = || drop(self.publish());
-            let Some(heard) = timer.during(question.ask(), aged).await else { return };
+            let Some(heard) = timer.during(question.ask(), aged).await else {
+                return;
+            };
             self.hear(&question, heard, began);
         }
     }
@@ -73,11 +82,19 @@ impl Poller {
             self.handle.publish(None);
             return None;
         };
-        if self.memory.as_ref().is_none_or(|memory| memory.process != asked.process) {
+        if self
+            .memory
+            .as_ref()
+            .is_none_or(|memory| memory.process != asked.process)
+        {
             self.memory = Some(Memory::new(asked.process, now));
             self.client = Client::new();
         }
-        let address = address(self.config.url.as_deref(), &asked, self.admin.get().as_deref());
+        let address = address(
+            self.config.url.as_deref(),
+            &asked,
+            self.admin.get().as_deref(),
+        );
         let memory = self.memory.as_mut()?;
         match address {
             Ok(url) => Some(Question {
@@ -96,12 +113,23 @@ impl Poller {
     }
 
     /// Takes the answers, unless the process has been replaced meanwhile: then they may be the other's.
-    fn hear(&mut self, question: &Question, heard: Result<Vec<Result<Answer, Error>>, Failure>, began: Stamp) {
+    fn hear(
+        &mut self,
+        question: &Question,
+        heard: Result<Vec<Result<Answer, Error>>, Failure>,
+        began: Stamp,
+    ) {
         let process = question.process;
         if (self.asked)().is_none_or(|asked| asked.process != process) {
             return;
         }
-        let Some(memory) = self.memory.as_mut().filter(|memory| memory.process == process) else { return };
+        let Some(memory) = self
+            .memory
+            .as_mut()
+            .filter(|memory| memory.process == process)
+        else {
+            return;
+        };
         let at = self.clock.now();
         let took = at.since(began);
         match heard {
@@ -131,7 +159,11 @@ impl Poller {
 
     fn publish(&self) -> Option<Arc<super::RpcFacts>> {
         let now = self.clock.now();
-        self.handle.publish(self.memory.as_ref().map(|memory| memory.facts(now, self.config.interval)));
+        self.handle.publish(
+            self.memory
+                .as_ref()
+                .map(|memory| memory.facts(now, self.config.interval)),
+        );
         self.handle.facts()
     }
 }
@@ -153,26 +185,43 @@ impl Question {
 
 /// Where to ask: where the configuration says, else where the validator itself says that it listens, else the port of
 /// its arguments on this machine.
-pub(super) fn address(url: Option<&str>, asked: &Asked, admin: Option<&AdminFacts>) -> Result<Uri, Problem> {
+pub(super) fn address(
+    url: Option<&str>,
+    asked: &Asked,
+    admin: Option<&AdminFacts>,
+) -> Result<Uri, Problem> {
     if let Some(url) = url {
         return configured(url);
     }
-    let told = admin.filter(|facts| facts.process == asked.process).and_then(|facts| facts.rpc_address.as_deref());
+    let told = admin
+        .filter(|facts| facts.process == asked.process)
+        .and_then(|facts| facts.rpc_address.as_deref());
     let told = told.and_then(|told| told.parse().ok()).map(reachable);
-    let guessed = asked.rpc_port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let guessed = asked
+        .rpc_port
+        .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     told.or(guessed)
         .and_then(|address| format!("http://{address}/").parse().ok())
-        .ok_or_else(|| Problem::new(Status::Absent, "no --rpc-port on the command line; set rpc.url"))
+        .ok_or_else(|| {
+            Problem::new(
+                Status::Absent,
+                "no --rpc-port on the command line; set rpc.url",
+            )
+        })
 }
 
 fn configured(url: &str) -> Result<Uri, Problem> {
     let uri: Option<Uri> = url.parse().ok();
     match uri.as_ref().and_then(Uri::scheme_str) {
         Some("http") => uri.ok_or_else(|| Problem::new(Status::Broken, "rpc.url is not a URL")),
-        Some("https") => {
-            Err(Problem::new(Status::Broken, "rpc.url is https, which is not supported; give an http:// url"))
-        }
-        _ => Err(Problem::new(Status::Broken, "rpc.url is not a URL; give one like http://127.0.0.1:8899")),
+        Some("https") => Err(Problem::new(
+            Status::Broken,
+            "rpc.url is https, which is not supported; give an http:// url",
+        )),
+        _ => Err(Problem::new(
+            Status::Broken,
+            "rpc.url is not a URL; give one like http://127.0.0.1:8899",
+        )),
     }
 }
 
@@ -190,12 +239,17 @@ pub(crate) fn reachable(mut listening: SocketAddr) -> SocketAddr {
 /// Scheme, host and port: what may be told of an address.
 pub(crate) fn server(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
-    let port = url.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    let port = url
+        .port_u16()
+        .map(|port| format!(":{port}"))
+        .unwrap_or_default();
     format!("{}://{host}{port}", url.scheme_str().unwrap_or_default())
 }
 
 fn has_started(process: ProcessId, admin: Option<&AdminFacts>) -> bool {
-    admin.is_some_and(|facts| facts.process == process && facts.progress == Some(StartProgress::Running))
+    admin.is_some_and(|facts| {
+        facts.process == process && facts.progress == Some(StartProgress::Running)
+    })
 }
 
 #[cfg(test)]
@@ -203,11 +257,18 @@ mod tests {
     use super::*;
 
     fn process(pid: u32) -> ProcessId {
-        ProcessId { pid, start_ticks: 1 }
+        ProcessId {
+            pid,
+            start_ticks: 1,
+        }
     }
 
     fn asked(rpc_port: Option<u16>) -> Asked {
-        Asked { process: process(1), rpc_port, ledger: None }
+        Asked {
+            process: process(1),
+            rpc_port,
+            ledger: None,
+        }
     }
 
     fn told(pid: u32, address: &str) -> AdminFacts {
@@ -225,32 +286,57 @@ mod tests {
 
     #[test]
     fn the_configured_url_comes_first_then_the_validators_word_then_its_port() {
-        let at = |url, port, admin: Option<&AdminFacts>| address(url, &asked(port), admin).unwrap().to_string();
+        let at = |url, port, admin: Option<&AdminFacts>| {
+            address(url, &asked(port), admin).unwrap().to_string()
+        };
         let admin = told(1, "192.0.2.7:7000");
-        assert_eq!(at(Some("http://node:1/key"), Some(5), Some(&admin)), "http://node:1/key");
+        assert_eq!(
+            at(Some("http://node:1/key"), Some(5), Some(&admin)),
+            "http://node:1/key"
+        );
         assert_eq!(at(None, Some(5), Some(&admin)), "http://192.0.2.7:7000/");
-        assert_eq!(at(None, None, Some(&told(1, "0.0.0.0:7000"))), "http://127.0.0.1:7000/");
-        assert_eq!(at(None, None, Some(&told(1, "[::]:7000"))), "http://[::1]:7000/");
+        assert_eq!(
+            at(None, None, Some(&told(1, "0.0.0.0:7000"))),
+            "http://127.0.0.1:7000/"
+        );
+        assert_eq!(
+            at(None, None, Some(&told(1, "[::]:7000"))),
+            "http://[::1]:7000/"
+        );
         assert_eq!(at(None, Some(5), None), "http://127.0.0.1:5/");
     }
 
     #[test]
     fn the_address_of_another_process_or_a_garbled_one_is_not_believed() {
         for admin in [told(2, "192.0.2.7:7000"), told(1, "nonsense")] {
-            assert_eq!(address(None, &asked(Some(5)), Some(&admin)).unwrap(), "http://127.0.0.1:5/");
+            assert_eq!(
+                address(None, &asked(Some(5)), Some(&admin)).unwrap(),
+                "http://127.0.0.1:5/"
+            );
         }
     }
 
     #[test]
     fn without_port_and_url_the_operator_is_told_what_to_do() {
         let problem = address(None, &asked(None), None).unwrap_err();
-        assert_eq!(problem.to_string(), "absent: no --rpc-port on the command line; set rpc.url");
-        assert_eq!(address(Some("https://node"), &asked(None), None).unwrap_err().status, Status::Broken);
+        assert_eq!(
+            problem.to_string(),
+            "absent: no --rpc-port on the command line; set rpc.url"
+        );
+        assert_eq!(
+            address(Some("https://node"), &asked(None), None)
+                .unwrap_err()
+                .status,
+            Status::Broken
+        );
     }
 
     #[test]
     fn words_about_a_server_do_not_hold_the_key_in_its_path() {
-        assert_eq!(server(&Uri::from_static("http://me:pw@node:8899/secret?key=1")), "http://node:8899");
+        assert_eq!(
+            server(&Uri::from_static("http://me:pw@node:8899/secret?key=1")),
+            "http://node:8899"
+        );
         assert_eq!(server(&Uri::from_static("http://[::1]/")), "http://[::1]");
     }
 }

@@ -19,7 +19,15 @@ use std::sync::Arc;
 /// After failures so many requests are left out at most.
 const MOST_LEFT_OUT: u32 = 15;
 /// Kinds of failures, by their names in the metric.
-const KINDS: [&str; 7] = ["refused", "timeout", "http", "error", "malformed", "too_large", "connection"];
+const KINDS: [&str; 7] = [
+    "refused",
+    "timeout",
+    "http",
+    "error",
+    "malformed",
+    "too_large",
+    "connection",
+];
 
 /// What the probe has counted; it outlives the validator.
 #[derive(Debug, Clone)]
@@ -35,7 +43,11 @@ impl Counted {
         let time = Value::Histogram(Arc::new(self.time.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
         for (kind, failures) in KINDS.into_iter().zip(self.failures) {
-            out.push(Reading::counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures));
+            out.push(Reading::counter(
+                &PROBE_FAILURES,
+                [self.method.into(), kind.into()],
+                failures,
+            ));
         }
     }
 }
@@ -50,9 +62,19 @@ pub struct Probe {
 impl Probe {
     /// Prepares; connects to nothing.
     pub(crate) fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
-        let counted = Counted { method: config.method, time: Histogram::new(&TIME_BOUNDS), failures: [0; KINDS.len()] };
-        endpoint.handle.count_probe(|standing| *standing = Some(counted));
-        Probe { config: config.clone(), clock, endpoint }
+        let counted = Counted {
+            method: config.method,
+            time: Histogram::new(&TIME_BOUNDS),
+            failures: [0; KINDS.len()],
+        };
+        endpoint
+            .handle
+            .count_probe(|standing| *standing = Some(counted));
+        Probe {
+            config: config.clone(),
+            clock,
+            endpoint,
+        }
     }
 
     /// Asks until `stop`. Never ends before.
@@ -61,7 +83,9 @@ impl Probe {
         let mut current: Option<(ProcessId, Client)> = None;
         let (mut id, mut left_out, mut failed) = (0, 0, 0_u32);
         while timer.next().await {
-            let Some((process, url)) = self.endpoint.current() else { continue };
+            let Some((process, url)) = self.endpoint.current() else {
+                continue;
+            };
             if current.as_ref().is_none_or(|(known, _)| *known != process) {
                 (current, left_out, failed) = (Some((process, Client::new())), 0, 0);
             }
@@ -69,22 +93,35 @@ impl Probe {
                 left_out -= 1;
                 continue;
             }
-            let Some((_, client)) = &current else { continue };
+            let Some((_, client)) = &current else {
+                continue;
+            };
             id += 1;
             let began = self.clock.now();
             let question = rpc::question(self.config.method, &json!([]), id);
-            let Some(answer) = timer.during(client.send(&url, question, self.config.timeout), || {}).await else {
+            let Some(answer) = timer
+                .during(client.send(&url, question, self.config.timeout), || {})
+                .await
+            else {
                 return;
             };
             let took = self.clock.now().since(began);
             // Of a process that has ended meanwhile nothing is known.
-            if self.endpoint.current().is_none_or(|(now, _)| now != process) {
+            if self
+                .endpoint
+                .current()
+                .is_none_or(|(now, _)| now != process)
+            {
                 continue;
             }
-            let answered =
-                answer.and_then(|body| rpc::answered(self.config.method, id, &body).map_err(Failure::Answer));
+            let answered = answer.and_then(|body| {
+                rpc::answered(self.config.method, id, &body).map_err(Failure::Answer)
+            });
             failed = answered.as_ref().map_or(failed.saturating_add(1), |()| 0);
-            left_out = 2_u32.saturating_pow(failed).saturating_sub(1).min(MOST_LEFT_OUT);
+            left_out = 2_u32
+                .saturating_pow(failed)
+                .saturating_sub(1)
+                .min(MOST_LEFT_OUT);
             self.endpoint.handle.count_probe(|counted| {
                 let Some(counted) = counted else { return };
                 match answered.as_ref().map_err(kind) {

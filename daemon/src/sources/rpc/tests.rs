@@ -13,9 +13,15 @@ use faultline_catalog::Status;
 use serde_json::{Value, json};
 use tokio::runtime::Handle as Runtime;
 
-const ME: ProcessId = ProcessId { pid: 7, start_ticks: 70 };
+const ME: ProcessId = ProcessId {
+    pid: 7,
+    start_ticks: 70,
+};
 const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
-const NEXT: ProcessId = ProcessId { pid: 8, start_ticks: 80 };
+const NEXT: ProcessId = ProcessId {
+    pid: 8,
+    start_ticks: 80,
+};
 
 type SharedAsked = Arc<Mutex<Option<Asked>>>;
 
@@ -29,8 +35,16 @@ struct Running {
 
 impl Running {
     fn start(port: Option<u16>, timeout: Duration) -> Self {
-        let config = config::Rpc { interval: Duration::from_millis(20), timeout, ..config::Rpc::default() };
-        let asked = Arc::new(Mutex::new(Some(Asked { process: ME, rpc_port: port, ledger: None })));
+        let config = config::Rpc {
+            interval: Duration::from_millis(20),
+            timeout,
+            ..config::Rpc::default()
+        };
+        let asked = Arc::new(Mutex::new(Some(Asked {
+            process: ME,
+            rpc_port: port,
+            ledger: None,
+        })));
         let whom = Arc::clone(&asked);
         let admin = Latest::default();
         let whom = Box::new(move || whom.lock().unwrap().clone());
@@ -38,7 +52,12 @@ impl Running {
         let handle = poller.handle();
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("rpc", |stop| poller.run(stop));
-        Running { handle, admin, asked, stage }
+        Running {
+            handle,
+            admin,
+            asked,
+            stage,
+        }
     }
 
     fn asking(server: &Server) -> Self {
@@ -68,14 +87,21 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+    tokio::time::timeout(Duration::from_secs(30), looking)
+        .await
+        .unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
 /// What a validator answers to one request, with this many transactions.
 fn answer(request: &Value, transactions: u64) -> Value {
-    let result = match (request["method"].as_str().unwrap(), request["params"][0]["commitment"].as_str()) {
-        ("getEpochInfo", Some("processed")) => json!({"absoluteSlot": 400, "blockHeight": 390, "epoch": 0,
-            "slotIndex": 400, "slotsInEpoch": 432_000, "transactionCount": transactions}),
+    let result = match (
+        request["method"].as_str().unwrap(),
+        request["params"][0]["commitment"].as_str(),
+    ) {
+        ("getEpochInfo", Some("processed")) => {
+            json!({"absoluteSlot": 400, "blockHeight": 390, "epoch": 0,
+            "slotIndex": 400, "slotsInEpoch": 432_000, "transactionCount": transactions})
+        }
         ("getSlot", Some("confirmed")) => json!(398),
         ("getSlot", Some("finalized")) => json!(368),
         ("getHealth", None) => json!("ok"),
@@ -96,7 +122,11 @@ fn normal(body: &Value) -> Reply {
 }
 
 fn methods(body: &Value) -> Vec<&str> {
-    body.as_array().unwrap().iter().filter_map(|request| request["method"].as_str()).collect()
+    body.as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|request| request["method"].as_str())
+        .collect()
 }
 
 fn minimal(body: &Value) -> Reply {
@@ -111,7 +141,10 @@ fn minimal(body: &Value) -> Reply {
 fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
     let mut readings = Vec::new();
     handle.readings(Some(process), &mut readings);
-    readings.iter().find(|reading| reading.metric.name == name).and_then(|reading| reading.value.number())
+    readings
+        .iter()
+        .find(|reading| reading.metric.name == name)
+        .and_then(|reading| reading.value.number())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -120,16 +153,33 @@ async fn everything_a_validator_tells_becomes_facts_and_readings() {
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, ME);
-    assert_eq!(facts.epoch_info.map(|info| (info.absolute_slot, info.block_height)), Some((400, 390)));
+    assert_eq!(
+        facts
+            .epoch_info
+            .map(|info| (info.absolute_slot, info.block_height)),
+        Some((400, 390))
+    );
     assert_eq!((facts.confirmed, facts.finalized), (Some(398), Some(368)));
     assert_eq!((facts.max_shred, facts.slots_behind), (Some(403), Some(3)));
     assert_eq!(facts.health, Some(Health::Ok));
     assert_eq!(facts.identity.as_deref(), Some(IDENTITY));
-    assert_eq!(facts.version.as_ref().map(|version| version.solana_core.as_str()), Some("2.1.14"));
+    assert_eq!(
+        facts
+            .version
+            .as_ref()
+            .map(|version| version.solana_core.as_str()),
+        Some("2.1.14")
+    );
     assert_eq!(facts.problems, []);
-    assert_eq!(number(&running.handle, ME, "agave_bank_transactions"), Some(1000.0));
+    assert_eq!(
+        number(&running.handle, ME, "agave_bank_transactions"),
+        Some(1000.0)
+    );
     assert_eq!(number(&running.handle, ME, "agave_healthy"), Some(1.0));
-    assert_eq!(number(&running.handle, ME, "agave_transactions_total"), Some(0.0));
+    assert_eq!(
+        number(&running.handle, ME, "agave_transactions_total"),
+        Some(0.0)
+    );
     assert_eq!(number(&running.handle, NEXT, "agave_healthy"), None);
     running.end().await;
 }
@@ -159,10 +209,28 @@ async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
     let running = Running::asking(&server);
     until("three polls", || (server.bodies().len() >= 3).then_some(())).await;
     let facts = running.facts("an answer", |facts| facts.up).await;
-    assert_eq!((facts.max_shred, facts.slots_behind, facts.confirmed), (None, None, Some(398)));
-    assert_eq!(facts.problems.iter().map(|problem| problem.status).collect::<Vec<_>>(), [Status::Absent]);
+    assert_eq!(
+        (facts.max_shred, facts.slots_behind, facts.confirmed),
+        (None, None, Some(398))
+    );
+    assert_eq!(
+        facts
+            .problems
+            .iter()
+            .map(|problem| problem.status)
+            .collect::<Vec<_>>(),
+        [Status::Absent]
+    );
     let asked = |body: &Value| methods(body).contains(&"getMaxShredInsertSlot");
-    assert_eq!(server.bodies().iter().take(3).map(asked).collect::<Vec<_>>(), [true, false, false]);
+    assert_eq!(
+        server
+            .bodies()
+            .iter()
+            .take(3)
+            .map(asked)
+            .collect::<Vec<_>>(),
+        [true, false, false]
+    );
     running.follow(NEXT);
     until("the question to the next process", || {
         (server.bodies().iter().filter(|body| asked(body)).count() == 2).then_some(())
@@ -174,12 +242,23 @@ async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_order_of_the_answers_does_not_matter() {
     let server = Server::start(|_, body| {
-        Reply::json(&body.as_array().unwrap().iter().rev().map(|request| answer(request, 1000)).collect())
+        Reply::json(
+            &body
+                .as_array()
+                .unwrap()
+                .iter()
+                .rev()
+                .map(|request| answer(request, 1000))
+                .collect(),
+        )
     })
     .await;
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
-    assert_eq!((facts.confirmed, facts.finalized, facts.max_shred), (Some(398), Some(368), Some(403)));
+    assert_eq!(
+        (facts.confirmed, facts.finalized, facts.max_shred),
+        (Some(398), Some(368), Some(403))
+    );
     running.end().await;
 }
 
@@ -188,7 +267,11 @@ async fn transactions_are_counted_over_fork_switches() {
     let counts = [1000, 1030, 1010, 1040];
     let server = Server::start(move |n, body| {
         let count = counts.get(n).copied().unwrap_or(2000);
-        if n > counts.len() { Reply::Never } else { batch(body, |request| answer(request, count)) }
+        if n > counts.len() {
+            Reply::Never
+        } else {
+            batch(body, |request| answer(request, count))
+        }
     })
     .await;
     let running = Running::asking(&server);
@@ -212,9 +295,24 @@ async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away
     .await;
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
-    assert_eq!(facts.health, Some(Health::Unhealthy { slots_behind: Some(9) }));
-    assert_eq!((facts.confirmed, facts.finalized, facts.max_shred), (None, None, Some(403)));
-    assert_eq!(facts.problems.iter().map(|problem| problem.status).collect::<Vec<_>>(), [Status::Broken; 2]);
+    assert_eq!(
+        facts.health,
+        Some(Health::Unhealthy {
+            slots_behind: Some(9)
+        })
+    );
+    assert_eq!(
+        (facts.confirmed, facts.finalized, facts.max_shred),
+        (None, None, Some(403))
+    );
+    assert_eq!(
+        facts
+            .problems
+            .iter()
+            .map(|problem| problem.status)
+            .collect::<Vec<_>>(),
+        [Status::Broken; 2]
+    );
     assert_eq!(number(&running.handle, ME, "agave_healthy"), Some(0.0));
     running.end().await;
 }
@@ -223,15 +321,24 @@ async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away
 async fn a_silent_server_is_asked_one_question_at_a_time_and_given_up_after_the_timeout() {
     let server = Server::start(|_, _| Reply::Never).await;
     let running = Running::start(Some(server.port()), Duration::from_millis(150));
-    let facts = running.facts("a timeout", |facts| !facts.problems.is_empty()).await;
+    let facts = running
+        .facts("a timeout", |facts| !facts.problems.is_empty())
+        .await;
     assert!(!facts.up);
     assert_eq!(
         facts.problems[0].to_string(),
-        format!("broken: http://127.0.0.1:{}: no answer within 0.15 s", server.port())
+        format!(
+            "broken: http://127.0.0.1:{}: no answer within 0.15 s",
+            server.port()
+        )
     );
     until("another try", || (server.bodies().len() >= 3).then_some(())).await;
     // Polls of 20 ms fall into timeouts of 150 ms: were they piled up, many would be waiting.
-    assert!(server.most_waiting() <= 2, "{} at once", server.most_waiting());
+    assert!(
+        server.most_waiting() <= 2,
+        "{} at once",
+        server.most_waiting()
+    );
     running.end().await;
 }
 
@@ -247,26 +354,57 @@ async fn stopping_does_not_wait_for_an_answer() {
 async fn what_is_no_answer_is_broken_or_forbidden() {
     let huge = format!("[{}]", " ".repeat(2 << 20));
     for (status, body, expected, word) in [
-        (200, "<html>hello</html>".to_owned(), Status::Broken, "not a JSON-RPC answer"),
         (
             200,
-            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#.to_owned(),
+            "<html>hello</html>".to_owned(),
+            Status::Broken,
+            "not a JSON-RPC answer",
+        ),
+        (
+            200,
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#
+                .to_owned(),
             Status::Broken,
             "Parse error",
         ),
         (200, huge.clone(), Status::Broken, "more than 1048576 bytes"),
-        (500, "boom".to_owned(), Status::Broken, "500 Internal Server Error: `boom`"),
+        (
+            500,
+            "boom".to_owned(),
+            Status::Broken,
+            "500 Internal Server Error: `boom`",
+        ),
         (500, huge, Status::Broken, "500 Internal Server Error"),
-        (403, "who are you".to_owned(), Status::Forbidden, "403 Forbidden"),
-        (0, "this is not HTTP\r\n\r\n".to_owned(), Status::Broken, "invalid HTTP"),
+        (
+            403,
+            "who are you".to_owned(),
+            Status::Forbidden,
+            "403 Forbidden",
+        ),
+        (
+            0,
+            "this is not HTTP\r\n\r\n".to_owned(),
+            Status::Broken,
+            "invalid HTTP",
+        ),
     ] {
-        let reply = if status == 0 { Reply::Raw(body) } else { Reply::Status(status, body) };
+        let reply = if status == 0 {
+            Reply::Raw(body)
+        } else {
+            Reply::Status(status, body)
+        };
         let server = Server::start(move |_, _| reply.clone()).await;
         let running = Running::asking(&server);
-        let facts = running.facts(word, |facts| !facts.problems.is_empty()).await;
+        let facts = running
+            .facts(word, |facts| !facts.problems.is_empty())
+            .await;
         assert_eq!(facts.problems.len(), 1);
         assert_eq!(facts.problems[0].status, expected, "{}", facts.problems[0]);
-        assert!(facts.problems[0].what.contains(word), "{}", facts.problems[0]);
+        assert!(
+            facts.problems[0].what.contains(word),
+            "{}",
+            facts.problems[0]
+        );
         assert!(!facts.up && facts.epoch_info.is_none());
         running.end().await;
     }
@@ -277,9 +415,20 @@ async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() 
     let mut server = Server::start(|_, body| normal(body)).await;
     server.close().await;
     let running = Running::asking(&server);
-    let problem = |status| move |facts: &RpcFacts| facts.problems.iter().any(|problem| problem.status == status);
+    let problem = |status| {
+        move |facts: &RpcFacts| {
+            facts
+                .problems
+                .iter()
+                .any(|problem| problem.status == status)
+        }
+    };
     let facts = running.facts("absence", problem(Status::Absent)).await;
-    assert!(facts.problems[0].what.contains("not open yet"), "{}", facts.problems[0]);
+    assert!(
+        facts.problems[0].what.contains("not open yet"),
+        "{}",
+        facts.problems[0]
+    );
 
     let admin = |progress| AdminFacts {
         process: ME,
@@ -291,13 +440,26 @@ async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() 
         problems: Vec::new(),
         up: true,
     };
-    running.admin.set(Some(Arc::new(admin(Some(StartProgress::Running)))));
-    running.facts("a complaint once the start is over", problem(Status::Broken)).await;
-    running.admin.set(Some(Arc::new(admin(Some(StartProgress::LoadingLedger)))));
-    running.facts("patience with a start", problem(Status::Absent)).await;
+    running
+        .admin
+        .set(Some(Arc::new(admin(Some(StartProgress::Running)))));
+    running
+        .facts(
+            "a complaint once the start is over",
+            problem(Status::Broken),
+        )
+        .await;
+    running
+        .admin
+        .set(Some(Arc::new(admin(Some(StartProgress::LoadingLedger)))));
+    running
+        .facts("patience with a start", problem(Status::Absent))
+        .await;
 
     server.open().await;
-    running.facts("an answer", |facts| facts.up && facts.problems.is_empty()).await;
+    running
+        .facts("an answer", |facts| facts.up && facts.problems.is_empty())
+        .await;
     server.close().await;
     let facts = running.facts("the end", problem(Status::Gone)).await;
     assert!(!facts.up);
@@ -326,8 +488,14 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
     running.asked.lock().unwrap().as_mut().unwrap().rpc_port = Some(server.port());
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, NEXT);
-    assert_eq!(facts.epoch_info.and_then(|info| info.transaction_count), Some(50));
-    assert_eq!(number(&running.handle, NEXT, "agave_transactions_total"), Some(0.0));
+    assert_eq!(
+        facts.epoch_info.and_then(|info| info.transaction_count),
+        Some(50)
+    );
+    assert_eq!(
+        number(&running.handle, NEXT, "agave_transactions_total"),
+        Some(0.0)
+    );
     running.end().await;
 }
 
@@ -337,8 +505,14 @@ async fn without_a_process_there_are_no_facts_and_the_total_stays() {
     let running = Running::asking(&server);
     running.facts("an answer", |facts| facts.up).await;
     *running.asked.lock().unwrap() = None;
-    until("the end of the facts", || running.handle.facts().is_none().then_some(())).await;
-    assert_eq!(number(&running.handle, ME, "agave_transactions_total"), Some(0.0));
+    until("the end of the facts", || {
+        running.handle.facts().is_none().then_some(())
+    })
+    .await;
+    assert_eq!(
+        number(&running.handle, ME, "agave_transactions_total"),
+        Some(0.0)
+    );
     assert_eq!(number(&running.handle, ME, "agave_bank_transactions"), None);
     running.end().await;
 }
@@ -346,29 +520,63 @@ async fn without_a_process_there_are_no_facts_and_the_total_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_port_the_facts_say_what_to_do() {
     let running = Running::start(None, Duration::from_secs(1));
-    let facts = running.facts("the problem", |facts| !facts.problems.is_empty()).await;
-    assert_eq!(facts.problems[0].to_string(), "absent: no --rpc-port on the command line; set rpc.url");
+    let facts = running
+        .facts("the problem", |facts| !facts.problems.is_empty())
+        .await;
+    assert_eq!(
+        facts.problems[0].to_string(),
+        "absent: no --rpc-port on the command line; set rpc.url"
+    );
     running.end().await;
 }
 
 #[test]
 fn an_answer_that_is_not_renewed_vanishes() {
     use faultline_agave::rpc::{Answer, Call, Commitment};
-    let at = |seconds| Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO };
+    let at = |seconds| Stamp {
+        uptime: Duration::from_secs(seconds),
+        unix: Duration::ZERO,
+    };
     let mut memory = memory::Memory::new(ME, at(0));
-    let calls = [Call::Slot(Commitment::Finalized), Call::Identity, Call::MaxShredInsertSlot];
-    let answers = vec![Ok(Answer::Slot(5)), Ok(Answer::Identity(IDENTITY.into())), Ok(Answer::MaxShredInsertSlot(0))];
+    let calls = [
+        Call::Slot(Commitment::Finalized),
+        Call::Identity,
+        Call::MaxShredInsertSlot,
+    ];
+    let answers = vec![
+        Ok(Answer::Slot(5)),
+        Ok(Answer::Identity(IDENTITY.into())),
+        Ok(Answer::MaxShredInsertSlot(0)),
+    ];
     memory.hear(&calls, answers, at(100), Duration::ZERO);
     let facts = |seconds| memory.facts(at(seconds), Duration::from_secs(4));
-    assert_eq!((facts(109).finalized, facts(110).finalized), (Some(5), None));
-    assert_eq!((facts(160).identity.as_deref(), facts(161).identity.as_deref()), (Some(IDENTITY), None));
-    assert_eq!((facts(100).confirmed, facts(100).max_shred), (None, None), "zero means that no shred was received");
+    assert_eq!(
+        (facts(109).finalized, facts(110).finalized),
+        (Some(5), None)
+    );
+    assert_eq!(
+        (
+            facts(160).identity.as_deref(),
+            facts(161).identity.as_deref()
+        ),
+        (Some(IDENTITY), None)
+    );
+    assert_eq!(
+        (facts(100).confirmed, facts(100).max_shred),
+        (None, None),
+        "zero means that no shred was received"
+    );
 }
 
 #[test]
 fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
-    let memory = |process| memory::Memory::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO);
-    let rpc = RpcFacts { identity: Some("rpc".into()), ..memory(ME) };
+    let memory = |process| {
+        memory::Memory::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO)
+    };
+    let rpc = RpcFacts {
+        identity: Some("rpc".into()),
+        ..memory(ME)
+    };
     let admin = |process| AdminFacts {
         process,
         at: Stamp::default(),
@@ -379,8 +587,14 @@ fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
         problems: Vec::new(),
         up: true,
     };
-    assert_eq!(identity_of(ME, Some(&rpc), Some(&admin(ME))).as_deref(), Some("admin"));
-    assert_eq!(identity_of(ME, Some(&rpc), Some(&admin(NEXT))).as_deref(), Some("rpc"));
+    assert_eq!(
+        identity_of(ME, Some(&rpc), Some(&admin(ME))).as_deref(),
+        Some("admin")
+    );
+    assert_eq!(
+        identity_of(ME, Some(&rpc), Some(&admin(NEXT))).as_deref(),
+        Some("rpc")
+    );
     assert_eq!(identity_of(NEXT, Some(&rpc), None), None);
     assert_eq!(identity_of(ME, None, None), None);
 }

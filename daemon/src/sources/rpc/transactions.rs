@@ -46,12 +46,16 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn process(pid: u32) -> ProcessId {
-        ProcessId { pid, start_ticks: 7 }
+        ProcessId {
+            pid,
+            start_ticks: 7,
+        }
     }
 
     fn total_of(seen: &[(u32, u64)]) -> Option<u64> {
         let mut counter = TransactionCounter::default();
-        seen.iter().for_each(|&(pid, count)| counter.see(process(pid), count));
+        seen.iter()
+            .for_each(|&(pid, count)| counter.see(process(pid), count));
         counter.total()
     }
 
@@ -64,20 +68,29 @@ mod tests {
 
     #[test]
     fn a_fork_switch_backwards_adds_nothing_twice() {
-        assert_eq!(total_of(&[(1, 100), (1, 150), (1, 120), (1, 150), (1, 160)]), Some(60));
+        assert_eq!(
+            total_of(&[(1, 100), (1, 150), (1, 120), (1, 150), (1, 160)]),
+            Some(60)
+        );
     }
 
     #[test]
     fn a_restart_from_an_older_or_a_newer_snapshot_adds_nothing() {
         assert_eq!(total_of(&[(1, 100), (1, 150), (2, 90), (2, 95)]), Some(55));
-        assert_eq!(total_of(&[(1, 100), (1, 150), (2, 9_000), (2, 9_001)]), Some(51));
+        assert_eq!(
+            total_of(&[(1, 100), (1, 150), (2, 9_000), (2, 9_001)]),
+            Some(51)
+        );
     }
 
     #[test]
     fn memory_is_bounded() {
         let mut counter = TransactionCounter::default();
         (0..1000).for_each(|pid| counter.see(process(pid), 5));
-        assert_eq!((counter.highest.len(), counter.total()), (REMEMBERED, Some(0)));
+        assert_eq!(
+            (counter.highest.len(), counter.total()),
+            (REMEMBERED, Some(0))
+        );
     }
 
     proptest! {

@@ -48,14 +48,18 @@ impl Totals {
 
     /// What was gained since `before`; nothing where a value fell, as CPU time by mode may.
     fn since(&self, before: &Totals) -> Totals {
-        let grown = |now: Option<u64>, before: Option<u64>| now.map(|now| now.saturating_sub(before.unwrap_or(0)));
+        let grown = |now: Option<u64>, before: Option<u64>| {
+            now.map(|now| now.saturating_sub(before.unwrap_or(0)))
+        };
         Totals {
             majflt: self.majflt.saturating_sub(before.majflt),
             minflt: self.minflt.saturating_sub(before.minflt),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
             stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
             blkio_ticks: self.blkio_ticks.saturating_sub(before.blkio_ticks),
-            run_queue: self.run_queue.map(|now| now.saturating_sub(before.run_queue.unwrap_or_default())),
+            run_queue: self
+                .run_queue
+                .map(|now| now.saturating_sub(before.run_queue.unwrap_or_default())),
             voluntary_switches: grown(self.voluntary_switches, before.voluntary_switches),
             involuntary_switches: grown(self.involuntary_switches, before.involuntary_switches),
         }
@@ -69,7 +73,9 @@ impl Totals {
         self.utime_ticks += other.utime_ticks;
         self.stime_ticks += other.stime_ticks;
         self.blkio_ticks += other.blkio_ticks;
-        self.run_queue = self.run_queue.map_or(other.run_queue, |a| Some(a + other.run_queue.unwrap_or_default()));
+        self.run_queue = self.run_queue.map_or(other.run_queue, |a| {
+            Some(a + other.run_queue.unwrap_or_default())
+        });
         self.voluntary_switches = sum(self.voluntary_switches, other.voluntary_switches);
         self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
     }
@@ -122,7 +128,10 @@ impl Pools {
         for thread in threads {
             let now = Totals::of(thread);
             let seen = self.threads.entry((thread.tid, thread.start_ticks));
-            let seen = seen.or_insert_with(|| Seen { last: Totals::default(), round: 0 });
+            let seen = seen.or_insert_with(|| Seen {
+                last: Totals::default(),
+                round: 0,
+            });
             let gained = now.since(&seen.last);
             seen.last = seen.last.renewed(now);
             seen.round = self.round;
@@ -131,7 +140,11 @@ impl Pools {
                 pool.threads += 1;
                 pool.held_back[0] += gained.majflt;
                 pool.held_back[1] += gained.minflt;
-                pool.totals.add(&Totals { majflt: 0, minflt: 0, ..gained });
+                pool.totals.add(&Totals {
+                    majflt: 0,
+                    minflt: 0,
+                    ..gained
+                });
             }
         }
         let round = self.round;
@@ -145,7 +158,12 @@ impl Pools {
     /// Takes the process's faults, read after the threads.
     pub(super) fn settle(&mut self, minflt: u64, majflt: u64) {
         for (which, process) in [majflt, minflt].into_iter().enumerate() {
-            let exported: u64 = self.pools.iter().map(|pool| pool.faults(which)).sum::<u64>() + self.exited[which];
+            let exported: u64 = self
+                .pools
+                .iter()
+                .map(|pool| pool.faults(which))
+                .sum::<u64>()
+                + self.exited[which];
             let mut room = process.saturating_sub(exported);
             for pool in &mut self.pools {
                 let granted = pool.held_back[which].min(room);
@@ -177,15 +195,26 @@ impl Pools {
             return *index;
         }
         // A pool of that name would be taken for the sums of threads that ended.
-        let name: Arc<str> = if name == EXITED { "exited_threads".into() } else { name.into() };
-        self.pools.push(Pool { name: Arc::clone(&name), threads: 0, totals: Totals::default(), held_back: [0; 2] });
+        let name: Arc<str> = if name == EXITED {
+            "exited_threads".into()
+        } else {
+            name.into()
+        };
+        self.pools.push(Pool {
+            name: Arc::clone(&name),
+            threads: 0,
+            totals: Totals::default(),
+            held_back: [0; 2],
+        });
         self.by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1
     }
 
     /// Name, living threads and sums of each pool.
     pub(super) fn each(&self) -> impl Iterator<Item = (Arc<str>, u64, &Totals)> {
-        self.pools.iter().map(|pool| (Arc::clone(&pool.name), pool.threads, &pool.totals))
+        self.pools
+            .iter()
+            .map(|pool| (Arc::clone(&pool.name), pool.threads, &pool.totals))
     }
 
     /// Faults (major, minor) in no pool: of threads that ended unseen.
@@ -201,11 +230,19 @@ impl Pools {
 
 impl Pool {
     fn faults(&self, which: usize) -> u64 {
-        if which == 0 { self.totals.majflt } else { self.totals.minflt }
+        if which == 0 {
+            self.totals.majflt
+        } else {
+            self.totals.minflt
+        }
     }
 
     fn grant(&mut self, which: usize, faults: u64) {
-        if which == 0 { self.totals.majflt += faults } else { self.totals.minflt += faults }
+        if which == 0 {
+            self.totals.majflt += faults
+        } else {
+            self.totals.minflt += faults
+        }
     }
 }
 

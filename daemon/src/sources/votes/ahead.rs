@@ -23,9 +23,16 @@ pub(super) struct Window {
 impl Schedule {
     /// `indices` count from the epoch's first slot on.
     pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u64]) -> Self {
-        let mut slots: Vec<u64> = indices.iter().map(|index| first.saturating_add(*index)).collect();
+        let mut slots: Vec<u64> = indices
+            .iter()
+            .map(|index| first.saturating_add(*index))
+            .collect();
         slots.sort_unstable();
-        Schedule { epoch, end: first.saturating_add(length), slots }
+        Schedule {
+            epoch,
+            end: first.saturating_add(length),
+            slots,
+        }
     }
 
     /// All leader slots of the epoch.
@@ -35,7 +42,9 @@ impl Schedule {
 
     /// How many slots after `slot` the next one is; 0 if it is one.
     pub(super) fn next(&self, slot: u64) -> Option<u64> {
-        self.from(slot).first().map(|next| next.saturating_sub(slot))
+        self.from(slot)
+            .first()
+            .map(|next| next.saturating_sub(slot))
     }
 
     /// The longest window from `slot` on; of equal ones the first. `None` if every slot left is one.
@@ -43,7 +52,10 @@ impl Schedule {
         let mut longest: Option<Window> = None;
         let mut free = slot;
         for next in self.from(slot).iter().copied().chain([self.end]) {
-            let window = Window { begins: free.saturating_sub(slot), slots: next.saturating_sub(free) };
+            let window = Window {
+                begins: free.saturating_sub(slot),
+                slots: next.saturating_sub(free),
+            };
             if window.slots > longest.map_or(0, |known| known.slots) {
                 longest = Some(window);
             }
@@ -71,13 +83,35 @@ mod tests {
         // Slots 1000 to 1099; leader slots 1010 to 1013, 1050, 1051.
         let schedule = Schedule::new(5, 1000, 100, &[51, 10, 11, 12, 13, 50]);
         assert_eq!(schedule.assigned(), 6);
-        assert_eq!(schedule.window(1000), window(52, 48), "the end of the epoch");
-        assert_eq!((schedule.next(1000), schedule.next(1012), schedule.next(1014)), (Some(10), Some(0), Some(36)));
-        assert_eq!((schedule.next(1052), schedule.window(1052)), (None, window(0, 48)));
+        assert_eq!(
+            schedule.window(1000),
+            window(52, 48),
+            "the end of the epoch"
+        );
+        assert_eq!(
+            (
+                schedule.next(1000),
+                schedule.next(1012),
+                schedule.next(1014)
+            ),
+            (Some(10), Some(0), Some(36))
+        );
+        assert_eq!(
+            (schedule.next(1052), schedule.window(1052)),
+            (None, window(0, 48))
+        );
         assert_eq!(schedule.window(1100), None);
         let early = Schedule::new(5, 1000, 60, &[10, 50]);
-        assert_eq!(early.window(1005), window(6, 39), "between two leader slots");
-        assert_eq!(early.window(1010), window(1, 39), "from the end of the present one on");
+        assert_eq!(
+            early.window(1005),
+            window(6, 39),
+            "between two leader slots"
+        );
+        assert_eq!(
+            early.window(1010),
+            window(1, 39),
+            "from the end of the present one on"
+        );
     }
 
     #[test]

@@ -7,14 +7,20 @@ use std::collections::HashMap;
 
 /// The public clusters by their genesis hash: `solana genesis-hash`, and the documentation of Agave.
 const KNOWN: [(&str, &str); 3] = [
-    ("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d", "mainnet-beta"),
+    (
+        "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
+        "mainnet-beta",
+    ),
     ("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY", "testnet"),
     ("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", "devnet"),
 ];
 
 /// What it is called; the hash itself if it is none of the public ones.
 pub(super) fn name(genesis_hash: &str) -> &str {
-    KNOWN.iter().find(|(hash, _)| *hash == genesis_hash).map_or(genesis_hash, |(_, name)| name)
+    KNOWN
+        .iter()
+        .find(|(hash, _)| *hash == genesis_hash)
+        .map_or(genesis_hash, |(_, name)| name)
 }
 
 /// Shares of the cluster's active stake, by a label's value.
@@ -29,9 +35,16 @@ pub(super) struct Running {
 }
 
 /// `None` without any stake, or if the node's own version does not tell.
-pub(super) fn running(votes: &VoteAccounts, nodes: &[ClusterNode], own: &NodeVersion) -> Option<Running> {
+pub(super) fn running(
+    votes: &VoteAccounts,
+    nodes: &[ClusterNode],
+    own: &NodeVersion,
+) -> Option<Running> {
     let mine = Version::parse(&own.solana_core).ok()?;
-    let nodes: HashMap<&str, &ClusterNode> = nodes.iter().map(|node| (node.pubkey.as_str(), node)).collect();
+    let nodes: HashMap<&str, &ClusterNode> = nodes
+        .iter()
+        .map(|node| (node.pubkey.as_str(), node))
+        .collect();
     let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
     for (account, _) in votes.all() {
         let stake = account.activated_stake as f64;
@@ -49,11 +62,22 @@ pub(super) fn running(votes: &VoteAccounts, nodes: &[ClusterNode], own: &NodeVer
             None => 2,
         };
         total += stake;
-        versions.get_mut(version).into_iter().for_each(|sum| *sum += stake);
-        feature_sets.get_mut(feature_set).into_iter().for_each(|sum| *sum += stake);
+        versions
+            .get_mut(version)
+            .into_iter()
+            .for_each(|sum| *sum += stake);
+        feature_sets
+            .get_mut(feature_set)
+            .into_iter()
+            .for_each(|sum| *sum += stake);
     }
-    let shares =
-        |names: &[&'static str], sums: &[f64]| names.iter().copied().zip(sums.iter().map(|s| s / total)).collect();
+    let shares = |names: &[&'static str], sums: &[f64]| {
+        names
+            .iter()
+            .copied()
+            .zip(sums.iter().map(|s| s / total))
+            .collect()
+    };
     (total > 0.0).then(|| Running {
         versions: shares(&["newer", "same", "older", "unknown"], &versions),
         feature_sets: shares(&["same", "other", "unknown"], &feature_sets),
@@ -67,7 +91,10 @@ mod tests {
 
     #[test]
     fn the_cluster_is_known_by_its_genesis_hash() {
-        assert_eq!(name("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"), "mainnet-beta");
+        assert_eq!(
+            name("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
+            "mainnet-beta"
+        );
         assert_eq!(name("abc"), "abc");
     }
 
@@ -79,11 +106,31 @@ mod tests {
             {"pubkey": "a", "version": "2.1.14", "featureSet": 7}, {"pubkey": "b", "version": "2.2.0-jito", "featureSet": 8},
             {"pubkey": "c", "version": "2.1.13", "featureSet": 7}, {"pubkey": "rpc", "version": "9.9.9", "featureSet": 9}
         ]);
-        let (votes, nodes) = (serde_json::from_value(votes).unwrap(), serde_json::from_value::<Vec<_>>(nodes).unwrap());
-        let own = NodeVersion { solana_core: "2.1.14".to_owned(), feature_set: Some(7) };
+        let (votes, nodes) = (
+            serde_json::from_value(votes).unwrap(),
+            serde_json::from_value::<Vec<_>>(nodes).unwrap(),
+        );
+        let own = NodeVersion {
+            solana_core: "2.1.14".to_owned(),
+            feature_set: Some(7),
+        };
         let found = running(&votes, &nodes, &own).unwrap();
-        assert_eq!(found.versions, [("newer", 0.3), ("same", 0.4), ("older", 0.2), ("unknown", 0.1)]);
-        assert_eq!(found.feature_sets, [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]);
-        assert!(running(&VoteAccounts::default(), &nodes, &own).is_none(), "no stake, no shares");
+        assert_eq!(
+            found.versions,
+            [
+                ("newer", 0.3),
+                ("same", 0.4),
+                ("older", 0.2),
+                ("unknown", 0.1)
+            ]
+        );
+        assert_eq!(
+            found.feature_sets,
+            [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]
+        );
+        assert!(
+            running(&VoteAccounts::default(), &nodes, &own).is_none(),
+            "no stake, no shares"
+        );
     }
 }

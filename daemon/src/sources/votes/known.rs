@@ -3,7 +3,9 @@
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use crate::sources::asking::Aged;
-use faultline_agave::rpc::{EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts};
+use faultline_agave::rpc::{
+    EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
+};
 use faultline_catalog::metrics::votes as m;
 use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
 use faultline_kernel::ProcessId;
@@ -120,7 +122,9 @@ impl Known {
     /// Whether all stake accounts are to be asked.
     pub(super) fn wants_scan(&self) -> bool {
         let has_epoch = self.epoch.fresh(self.at, self.lives.often).is_some();
-        self.vote_account.is_some() && has_epoch && self.scan_due.is_none_or(|due| self.at.uptime >= due)
+        self.vote_account.is_some()
+            && has_epoch
+            && self.scan_due.is_none_or(|due| self.at.uptime >= due)
     }
 
     /// The processed bank, and with it the pace of the slots.
@@ -139,10 +143,17 @@ impl Known {
     /// All vote accounts: which one is its own, and its place among them.
     pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
-            self.vote_account = votes.of_identity(&self.identity).map(|own| Arc::from(own.vote_pubkey.as_str()));
+            self.vote_account = votes
+                .of_identity(&self.identity)
+                .map(|own| Arc::from(own.vote_pubkey.as_str()));
         }
-        let epoch = self.epoch.fresh(at, self.lives.often).map(|info| info.epoch);
-        let place = epoch.zip(self.vote_account.as_deref()).and_then(|(epoch, own)| place(votes, own, epoch));
+        let epoch = self
+            .epoch
+            .fresh(at, self.lives.often)
+            .map(|info| info.epoch);
+        let place = epoch
+            .zip(self.vote_account.as_deref())
+            .and_then(|(epoch, own)| place(votes, own, epoch));
         self.standing.set(place, at);
     }
 
@@ -154,26 +165,56 @@ impl Known {
     /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
     /// only near the tip its slots take the time that the cluster's do.
     #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-    pub(super) fn readings(&self, (newest, near_tip): (Option<EpochInfo>, bool), now: Stamp, out: &mut Vec<Reading>) {
-        let Lives { often, seldom, rarely, scanned } = self.lives;
+    pub(super) fn readings(
+        &self,
+        (newest, near_tip): (Option<EpochInfo>, bool),
+        now: Stamp,
+        out: &mut Vec<Reading>,
+    ) {
+        let Lives {
+            often,
+            seldom,
+            rarely,
+            scanned,
+        } = self.lives;
         if let Some(genesis) = &self.genesis {
-            let labels = [Text::from(cluster::name(genesis).to_owned()), Text::Shared(Arc::clone(genesis))];
+            let labels = [
+                Text::from(cluster::name(genesis).to_owned()),
+                Text::Shared(Arc::clone(genesis)),
+            ];
             out.push(Reading::whole(&m::CLUSTER, labels, 1));
         }
         let bank = newest.or_else(|| self.epoch.fresh(now, often));
-        bank.into_iter().for_each(|bank| self.tell_epoch(bank, near_tip, out));
+        bank.into_iter()
+            .for_each(|bank| self.tell_epoch(bank, near_tip, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
             self.tell_votes(&own, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
-        for (account, balance) in [("identity", &self.identity_balance), ("vote", &self.vote_balance)] {
+        for (account, balance) in [
+            ("identity", &self.identity_balance),
+            ("vote", &self.vote_balance),
+        ] {
             let balance = balance.fresh(now, often);
-            out.extend(balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))));
+            out.extend(
+                balance.map(|lamports| Reading::new(&m::BALANCE, [account.into()], sol(lamports))),
+            );
         }
-        let moving = self.moving.fresh(now, scanned).filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
+        let moving = self
+            .moving
+            .fresh(now, scanned)
+            .filter(|(epoch, _)| bank.is_some_and(|bank| bank.epoch == *epoch));
         if let Some((_, moving)) = moving {
-            out.push(Reading::new(&m::STAKE, ["activating".into()], sol(moving.activating)));
-            out.push(Reading::new(&m::STAKE, ["deactivating".into()], sol(moving.deactivating)));
+            out.push(Reading::new(
+                &m::STAKE,
+                ["activating".into()],
+                sol(moving.activating),
+            ));
+            out.push(Reading::new(
+                &m::STAKE,
+                ["deactivating".into()],
+                sol(moving.deactivating),
+            ));
         }
         if let Some(Some((rank, share))) = self.standing.fresh(now, seldom) {
             out.push(Reading::whole(&m::VOTE_RANK, [], rank));
@@ -188,9 +229,15 @@ impl Known {
                 out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
             }
         }
-        for (metric, shares) in [(&m::VERSION_STAKE, &self.versions), (&m::FEATURE_SET_STAKE, &self.feature_sets)] {
+        for (metric, shares) in [
+            (&m::VERSION_STAKE, &self.versions),
+            (&m::FEATURE_SET_STAKE, &self.feature_sets),
+        ] {
             let shares = shares.fresh(now, rarely).into_iter().flatten();
-            out.extend(shares.map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))));
+            out.extend(
+                shares
+                    .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
+            );
         }
     }
 
@@ -200,16 +247,38 @@ impl Known {
         let passed = info.slot_index as f64 / info.slots_in_epoch.max(1) as f64;
         out.push(Reading::whole(&m::EPOCH, [], info.epoch));
         out.push(Reading::new(&m::EPOCH_PROGRESS, [], Value::Real(passed)));
-        out.push(Reading::new(&m::EPOCH_REMAINING, [], seconds(info.slots_in_epoch.saturating_sub(info.slot_index))));
-        let Some(schedule) = self.schedule.as_ref().filter(|schedule| schedule.epoch == info.epoch) else { return };
-        out.push(Reading::whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned()));
+        out.push(Reading::new(
+            &m::EPOCH_REMAINING,
+            [],
+            seconds(info.slots_in_epoch.saturating_sub(info.slot_index)),
+        ));
+        let Some(schedule) = self
+            .schedule
+            .as_ref()
+            .filter(|schedule| schedule.epoch == info.epoch)
+        else {
+            return;
+        };
+        out.push(Reading::whole(
+            &m::LEADER_SLOTS,
+            ["assigned".into()],
+            schedule.assigned(),
+        ));
         if !near_tip {
             return;
         }
-        out.extend(schedule.next(slot).map(|slots| Reading::new(&m::NEXT_LEADER_SLOT, [], seconds(slots))));
+        out.extend(
+            schedule
+                .next(slot)
+                .map(|slots| Reading::new(&m::NEXT_LEADER_SLOT, [], seconds(slots))),
+        );
         if let Some(window) = schedule.window(slot) {
             out.push(Reading::new(&m::RESTART_WINDOW, [], seconds(window.slots)));
-            out.push(Reading::new(&m::RESTART_WINDOW_BEGINS, [], seconds(window.begins)));
+            out.push(Reading::new(
+                &m::RESTART_WINDOW_BEGINS,
+                [],
+                seconds(window.begins),
+            ));
         }
     }
 
@@ -220,25 +289,53 @@ impl Known {
 
     fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
         let account = &own.account;
-        let role = if self.is_standby(own) { "standby" } else { "voting" };
-        let labels = [Text::Shared(Arc::clone(&self.identity)), role.into(), Text::from(account.vote_pubkey.clone())];
+        let role = if self.is_standby(own) {
+            "standby"
+        } else {
+            "voting"
+        };
+        let labels = [
+            Text::Shared(Arc::clone(&self.identity)),
+            role.into(),
+            Text::from(account.vote_pubkey.clone()),
+        ];
         out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
-        for (kind, slot) in [("last_vote", account.last_vote), ("root", account.root_slot)] {
+        for (kind, slot) in [
+            ("last_vote", account.last_vote),
+            ("root", account.root_slot),
+        ] {
             if slot > 0 {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
-                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], own.bank.absolute_slot.saturating_sub(slot)));
+                out.push(Reading::whole(
+                    &m::VOTE_DISTANCE,
+                    [kind.into()],
+                    own.bank.absolute_slot.saturating_sub(slot),
+                ));
             }
         }
         let epoch = own.bank.epoch;
-        let epochs = [("this_epoch", Some(epoch)), ("previous_epoch", epoch.checked_sub(1))];
+        let epochs = [
+            ("this_epoch", Some(epoch)),
+            ("previous_epoch", epoch.checked_sub(1)),
+        ];
         for (which, epoch) in epochs {
             let credits = epoch.and_then(|epoch| account.credits(epoch));
-            out.extend(credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)));
+            out.extend(
+                credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)),
+            );
         }
-        out.push(Reading::new(&m::COMMISSION, [], Value::Real(f64::from(account.commission) / 100.0)));
+        out.push(Reading::new(
+            &m::COMMISSION,
+            [],
+            Value::Real(f64::from(account.commission) / 100.0),
+        ));
         let stake = account.activated_stake as f64 / LAMPORTS_PER_SOL;
-        out.push(Reading::new(&m::STAKE, ["active".into()], Value::Real(stake)));
+        out.push(Reading::new(
+            &m::STAKE,
+            ["active".into()],
+            Value::Real(stake),
+        ));
     }
 }
 
@@ -250,7 +347,9 @@ pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
 /// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.
 fn place(votes: &VoteAccounts, own: &str, epoch: u64) -> Option<(u64, f64)> {
     let staked = || votes.all().map(|(account, _)| account);
-    let mine = staked().find(|account| account.vote_pubkey == own)?.credits(epoch)?;
+    let mine = staked()
+        .find(|account| account.vote_pubkey == own)?
+        .credits(epoch)?;
     let credits = || staked().filter_map(|account| account.credits(epoch));
     let better = credits().filter(|credits| *credits > mine).count() as u64;
     let best = credits().max().filter(|best| *best > 0)?;

@@ -10,7 +10,9 @@ use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::Error;
-use faultline_agave::rpc::{self, BlockProduction, ClusterNode, EpochInfo, InContext, StakeAccounts, VoteAccounts};
+use faultline_agave::rpc::{
+    self, BlockProduction, ClusterNode, EpochInfo, InContext, StakeAccounts, VoteAccounts,
+};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
@@ -57,9 +59,20 @@ struct Exchange {
 }
 
 impl Exchange {
-    async fn ask<T: DeserializeOwned>(&mut self, method: &'static str, params: Value) -> Result<T, Failure> {
+    async fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: Value,
+    ) -> Result<T, Failure> {
         self.id += 1;
-        let body = self.client.send(&self.url, rpc::question(method, &params, self.id), self.timeout).await?;
+        let body = self
+            .client
+            .send(
+                &self.url,
+                rpc::question(method, &params, self.id),
+                self.timeout,
+            )
+            .await?;
         rpc::result(method, self.id, &body).map_err(Failure::Answer)
     }
 }
@@ -91,11 +104,17 @@ impl Poller {
         let mut asked_at: Option<Stamp> = None;
         let mut client: Option<(ProcessId, Client)> = None;
         while timer.next().await {
-            let Some((process, url)) = self.endpoint.current() else { continue };
-            let Some(identity) = self.endpoint.identity(process) else { continue };
+            let Some((process, url)) = self.endpoint.current() else {
+                continue;
+            };
+            let Some(identity) = self.endpoint.identity(process) else {
+                continue;
+            };
             let now = self.clock.now();
-            let same =
-                self.known.as_ref().is_some_and(|known| known.process == process && *known.identity == *identity);
+            let same = self
+                .known
+                .as_ref()
+                .is_some_and(|known| known.process == process && *known.identity == *identity);
             // A look may come a little early.
             let due = asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
             if same && !due {
@@ -107,10 +126,22 @@ impl Poller {
                 self.missing.clear();
             }
             let Some((_, client)) = &client else { continue };
-            let exchange = Exchange { client: client.clone(), url: url.clone(), timeout: self.config.timeout, id: 0 };
+            let exchange = Exchange {
+                client: client.clone(),
+                url: url.clone(),
+                timeout: self.config.timeout,
+                id: 0,
+            };
             let mut known = self.begin(process, identity);
             let (missing, early) = (&mut self.missing, &self.told);
-            let round = Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
+            let round = Round {
+                known: &mut known,
+                exchange,
+                config: &self.config,
+                clock: self.clock,
+                missing,
+                early,
+            };
             let version = self.endpoint.version(process);
             if timer.during(round.ask(version), || {}).await.is_none() {
                 return;
@@ -118,11 +149,25 @@ impl Poller {
             if !self.publish(&known) {
                 continue;
             }
-            if self.config.activating_stake && known.wants_scan() && self.endpoint.is_near_tip(process) {
-                let exchange = Exchange { client: client.clone(), url, timeout: SCAN_TIMEOUT, id: 0 };
+            if self.config.activating_stake
+                && known.wants_scan()
+                && self.endpoint.is_near_tip(process)
+            {
+                let exchange = Exchange {
+                    client: client.clone(),
+                    url,
+                    timeout: SCAN_TIMEOUT,
+                    id: 0,
+                };
                 let (missing, early) = (&mut self.missing, &self.told);
-                let round =
-                    Round { known: &mut known, exchange, config: &self.config, clock: self.clock, missing, early };
+                let round = Round {
+                    known: &mut known,
+                    exchange,
+                    config: &self.config,
+                    clock: self.clock,
+                    missing,
+                    early,
+                };
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
                 }
@@ -134,7 +179,10 @@ impl Poller {
 
     /// Tells the tick; not of a process that has ended meanwhile: nothing is known of it.
     fn publish(&mut self, known: &Known) -> bool {
-        let lives = self.endpoint.current().is_some_and(|(now, _)| now == known.process);
+        let lives = self
+            .endpoint
+            .current()
+            .is_some_and(|(now, _)| now == known.process);
         if lives {
             self.standing.say(Source::Votes, known.up, &known.problems);
             self.told.set(Some(Arc::new(known.clone())));
@@ -146,9 +194,19 @@ impl Poller {
     fn begin(&mut self, process: ProcessId, identity: String) -> Known {
         let same = |known: &Known| known.process == process && *known.identity == *identity;
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
-            let every =
-                |rounds: u64| life(self.config.interval.saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)));
-            let lives = Lives { often: every(1), seldom: every(SELDOM), rarely: every(RARELY), scanned: life(SCAN) };
+            let every = |rounds: u64| {
+                life(
+                    self.config
+                        .interval
+                        .saturating_mul(u32::try_from(rounds).unwrap_or(u32::MAX)),
+                )
+            };
+            let lives = Lives {
+                often: every(1),
+                seldom: every(SELDOM),
+                rarely: every(RARELY),
+                scanned: life(SCAN),
+            };
             let vote_account = self.config.vote_account.as_deref().map(Arc::from);
             Known::new(process, identity, lives, vote_account, self.clock.now())
         });
@@ -176,7 +234,9 @@ impl Round<'_> {
         let (seldom, rarely) = (every(SELDOM), every(RARELY));
         if self.known.genesis.is_none() {
             let genesis: Option<String> = self.question("getGenesisHash", json!([])).await;
-            self.known.genesis = genesis.filter(|hash| faultline_agave::identify::is_public_key(hash)).map(Into::into);
+            self.known.genesis = genesis
+                .filter(|hash| faultline_agave::identify::is_public_key(hash))
+                .map(Into::into);
         }
         self.epoch().await;
         let mut all = None;
@@ -198,7 +258,9 @@ impl Round<'_> {
             let nodes: Option<Vec<ClusterNode>> = self.question("getClusterNodes", json!([])).await;
             let running = nodes.and_then(|nodes| cluster::running(&all, &nodes, &version));
             let now = self.clock.now();
-            running.into_iter().for_each(|running| self.known.hear_running(running, now));
+            running
+                .into_iter()
+                .for_each(|running| self.known.hear_running(running, now));
         }
         self.missing();
         self.known.at = self.clock.now();
@@ -207,15 +269,28 @@ impl Round<'_> {
 
     /// Looks through all stake accounts.
     async fn scan(mut self) {
-        let bank = self.known.epoch.fresh(self.clock.now(), self.known.lives.often);
-        let Some((account, bank)) = self.known.vote_account.clone().zip(bank) else { return };
+        let bank = self
+            .known
+            .epoch
+            .fresh(self.clock.now(), self.known.lives.often);
+        let Some((account, bank)) = self.known.vote_account.clone().zip(bank) else {
+            return;
+        };
         let method = "getProgramAccounts";
-        let stakes: Option<StakeAccounts> = self.question(method, rpc::of_vote_account(&account)).await;
-        let pause = if stakes.is_some() { SCAN } else { SCAN_AFTER_FAILURE };
+        let stakes: Option<StakeAccounts> =
+            self.question(method, rpc::of_vote_account(&account)).await;
+        let pause = if stakes.is_some() {
+            SCAN
+        } else {
+            SCAN_AFTER_FAILURE
+        };
         self.known.scan_due = Some(self.clock.now().uptime + pause);
         let Some(stakes) = stakes else { return };
         match stakes.moving(bank.epoch) {
-            Some(moving) => self.known.moving.set((bank.epoch, moving), self.clock.now()),
+            Some(moving) => self
+                .known
+                .moving
+                .set((bank.epoch, moving), self.clock.now()),
             None => {
                 let what = format!("{method}: an answer that is not what was asked for");
                 self.known.problems.push(Problem::new(Status::Broken, what));
@@ -224,7 +299,11 @@ impl Round<'_> {
     }
 
     /// One question; a failure is a problem of this round.
-    async fn question<T: DeserializeOwned>(&mut self, method: &'static str, params: Value) -> Option<T> {
+    async fn question<T: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: Value,
+    ) -> Option<T> {
         if self.missing.contains(&method) {
             return None;
         }
@@ -236,7 +315,10 @@ impl Round<'_> {
             }
             Err(failure) => {
                 let problem = failure.problem(&server(&self.exchange.url), Stage::Answered);
-                self.known.problems.push(Problem::new(problem.status, format!("{method}: {}", problem.what)));
+                self.known.problems.push(Problem::new(
+                    problem.status,
+                    format!("{method}: {}", problem.what),
+                ));
                 None
             }
         }
@@ -244,7 +326,8 @@ impl Round<'_> {
 
     fn missing(&mut self) {
         for method in self.missing.iter() {
-            let what = format!("{method} is not offered: the validator runs without --full-rpc-api");
+            let what =
+                format!("{method} is not offered: the validator runs without --full-rpc-api");
             self.known.problems.push(Problem::new(Status::Absent, what));
         }
     }
@@ -258,64 +341,121 @@ impl Round<'_> {
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.question("getVoteAccounts", processed()).await?;
         let now = self.clock.now();
-        self.known.hear_all(&votes, self.config.vote_account.is_some(), now);
+        self.known
+            .hear_all(&votes, self.config.vote_account.is_some(), now);
         Some(votes)
     }
 
     async fn own_votes(&mut self) {
         let Some(account) = self.known.vote_account.clone() else {
-            self.known.up = self.known.standing.fresh(self.clock.now(), self.known.lives.seldom).is_some();
+            self.known.up = self
+                .known
+                .standing
+                .fresh(self.clock.now(), self.known.lives.seldom)
+                .is_some();
             return;
         };
         let params = json!([{"commitment": "processed", "votePubkey": &*account, "keepUnstakedDelinquents": true}]);
-        let Some(votes) = self.question::<VoteAccounts>("getVoteAccounts", params).await else { return };
-        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == *account) else {
+        let Some(votes) = self
+            .question::<VoteAccounts>("getVoteAccounts", params)
+            .await
+        else {
+            return;
+        };
+        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == *account)
+        else {
             let what = format!("getVoteAccounts: the node knows no vote account {account}");
             self.known.problems.push(Problem::new(Status::Broken, what));
             self.known.own.set(None, self.clock.now());
             return;
         };
         self.known.up = true;
-        let Some(bank) = self.epoch().await else { return };
-        self.known.own.set(Some(Own { account: own.clone(), delinquent, bank }), self.clock.now());
+        let Some(bank) = self.epoch().await else {
+            return;
+        };
+        self.known.own.set(
+            Some(Own {
+                account: own.clone(),
+                delinquent,
+                bank,
+            }),
+            self.clock.now(),
+        );
     }
 
     async fn balances(&mut self) {
         let identity: Arc<str> = Arc::clone(&self.known.identity);
         let balance = self.balance(&identity).await;
         let now = self.clock.now();
-        balance.into_iter().for_each(|lamports| self.known.identity_balance.set(lamports, now));
-        let Some(account) = self.known.vote_account.clone() else { return };
+        balance
+            .into_iter()
+            .for_each(|lamports| self.known.identity_balance.set(lamports, now));
+        let Some(account) = self.known.vote_account.clone() else {
+            return;
+        };
         let balance = self.balance(&account).await;
         let now = self.clock.now();
-        balance.into_iter().for_each(|lamports| self.known.vote_balance.set(lamports, now));
+        balance
+            .into_iter()
+            .for_each(|lamports| self.known.vote_balance.set(lamports, now));
     }
 
     async fn balance(&mut self, account: &str) -> Option<u64> {
         let params = json!([account, {"commitment": "processed"}]);
-        self.question::<InContext<u64>>("getBalance", params).await.map(|balance| balance.value)
+        self.question::<InContext<u64>>("getBalance", params)
+            .await
+            .map(|balance| balance.value)
     }
 
     /// Once in an epoch.
     async fn schedule(&mut self) {
-        let Some(info) = self.known.epoch.fresh(self.clock.now(), self.known.lives.often) else { return };
-        if self.known.schedule.as_ref().is_some_and(|schedule| schedule.epoch == info.epoch) {
+        let Some(info) = self
+            .known
+            .epoch
+            .fresh(self.clock.now(), self.known.lives.often)
+        else {
+            return;
+        };
+        if self
+            .known
+            .schedule
+            .as_ref()
+            .is_some_and(|schedule| schedule.epoch == info.epoch)
+        {
             return;
         }
         let first = first_slot(&info);
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": &*self.known.identity}]);
-        let schedule: Option<Option<HashMap<String, Vec<u64>>>> = self.question("getLeaderSchedule", params).await;
-        let Some(Some(schedule)) = schedule else { return };
-        let own = schedule.get(&*self.known.identity).map(Vec::as_slice).unwrap_or_default();
-        self.known.schedule = Some(Arc::new(Schedule::new(info.epoch, first, info.slots_in_epoch, own)));
+        let schedule: Option<Option<HashMap<String, Vec<u64>>>> =
+            self.question("getLeaderSchedule", params).await;
+        let Some(Some(schedule)) = schedule else {
+            return;
+        };
+        let own = schedule
+            .get(&*self.known.identity)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        self.known.schedule = Some(Arc::new(Schedule::new(
+            info.epoch,
+            first,
+            info.slots_in_epoch,
+            own,
+        )));
     }
 
     /// At `confirmed`: at `processed` a block of another fork is missing at first, and what was skipped would fall again.
     async fn production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
-        let produced: Option<InContext<BlockProduction>> = self.question("getBlockProduction", params).await;
-        let Some(InContext { value }) = produced else { return };
-        let told = (value.range.first_slot, value.of(&self.known.identity), value.of_all());
+        let produced: Option<InContext<BlockProduction>> =
+            self.question("getBlockProduction", params).await;
+        let Some(InContext { value }) = produced else {
+            return;
+        };
+        let told = (
+            value.range.first_slot,
+            value.of(&self.known.identity),
+            value.of_all(),
+        );
         self.known.production.set(told, self.clock.now());
     }
 }

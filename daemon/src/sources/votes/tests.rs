@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const ME: ProcessId = ProcessId { pid: 7, start_ticks: 70 };
+const ME: ProcessId = ProcessId {
+    pid: 7,
+    start_ticks: 70,
+};
 const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const VOTE: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 const GENESIS: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
@@ -26,8 +29,11 @@ fn account(vote: &str, node: &str, credits: u64) -> Value {
 }
 
 /// Stake accounts, cut down to their delegations: 2.5 SOL delegated in epoch 5, 7 SOL taken back in it, and one lamport that stays.
-const STAKES: [&str; 3] =
-    ["169JXQ4KktPcvkkQdnhJJXp3qSD3FdTh8", "13mofhMmGUcNiHvg1MN18RNjoBNRa8jfM", "6HgC8KRBEhXfkeL2dC5fQ6qm5PcMFBfk"];
+const STAKES: [&str; 3] = [
+    "169JXQ4KktPcvkkQdnhJJXp3qSD3FdTh8",
+    "13mofhMmGUcNiHvg1MN18RNjoBNRa8jfM",
+    "6HgC8KRBEhXfkeL2dC5fQ6qm5PcMFBfk",
+];
 
 /// A voting validator with the full API, at slot 2,160, the 160th of 432 of epoch 5.
 fn voting(request: &Value) -> Value {
@@ -37,12 +43,16 @@ fn voting(request: &Value) -> Value {
         "getEpochInfo" => {
             json!({"absoluteSlot": 2_160, "blockHeight": 2_100, "epoch": 5, "slotIndex": 160, "slotsInEpoch": 432})
         }
-        "getVoteAccounts" if own => json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": []}),
+        "getVoteAccounts" if own => {
+            json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": []})
+        }
         "getVoteAccounts" => json!({
             "current": [account("v2", "n2", 400), account(VOTE, IDENTITY, 300), account("v3", "n3", 100)],
             "delinquent": [account("v4", "n4", 0)]
         }),
-        "getBalance" if request["params"][0] == VOTE => json!({"context": {"slot": 1}, "value": 27_074_400}),
+        "getBalance" if request["params"][0] == VOTE => {
+            json!({"context": {"slot": 1}, "value": 27_074_400})
+        }
         "getBalance" => json!({"context": {"slot": 1}, "value": 1_500_000_000}),
         "getLeaderSchedule" => json!({IDENTITY: [100, 101, 180, 181, 300]}),
         "getBlockProduction" => json!({"context": {"slot": 1}, "value": {
@@ -52,7 +62,9 @@ fn voting(request: &Value) -> Value {
             {"pubkey": IDENTITY, "version": "2.1.14", "featureSet": 1}, {"pubkey": "n2", "version": "2.1.15", "featureSet": 1},
             {"pubkey": "n3", "version": "2.0.1", "featureSet": 2}
         ]),
-        "getProgramAccounts" => json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}}))),
+        "getProgramAccounts" => {
+            json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}})))
+        }
         "getVersion" => json!({"solana-core": "2.1.14", "feature-set": 1}),
         "getIdentity" => json!({"identity": IDENTITY}),
         "getHealth" => json!("ok"),
@@ -61,7 +73,10 @@ fn voting(request: &Value) -> Value {
 }
 
 /// A server, with `refused` methods that it does not have.
-async fn serve(answer: impl Fn(&Value) -> Value + Send + Sync + 'static, refused: &'static [&'static str]) -> Server {
+async fn serve(
+    answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
+    refused: &'static [&'static str],
+) -> Server {
     serve_node(answer, voting, refused).await
 }
 
@@ -80,9 +95,13 @@ async fn serve_node(
         false => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}),
     };
     Server::start(move |_, body| match body.as_array() {
-        Some(requests) => {
-            Reply::json(&requests.iter().map(|request| one(&batches, request)).collect::<Vec<_>>().into())
-        }
+        Some(requests) => Reply::json(
+            &requests
+                .iter()
+                .map(|request| one(&batches, request))
+                .collect::<Vec<_>>()
+                .into(),
+        ),
         None => Reply::json(&one(&answer, body)),
     })
     .await
@@ -96,8 +115,12 @@ struct Running {
 impl Running {
     fn start(port: u16, vote_account: Option<&str>) -> Running {
         let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
-        let rpc =
-            config::Rpc { interval, timeout, url: Some(format!("http://127.0.0.1:{port}")), ..Default::default() };
+        let rpc = config::Rpc {
+            interval,
+            timeout,
+            url: Some(format!("http://127.0.0.1:{port}")),
+            ..Default::default()
+        };
         let validator = config::Validator {
             enabled: true,
             vote_account: vote_account.map(str::to_owned),
@@ -105,10 +128,22 @@ impl Running {
             interval,
             timeout,
         };
-        let whom = || -> WhomToAsk { Box::new(|| Some(Asked { process: ME, rpc_port: None, ledger: None })) };
+        let whom = || -> WhomToAsk {
+            Box::new(|| {
+                Some(Asked {
+                    process: ME,
+                    rpc_port: None,
+                    ledger: None,
+                })
+            })
+        };
         let clock = Clock::start();
         let poller = rpc::Poller::new(&rpc, clock, whom(), Latest::default());
-        let votes = Poller::new(&validator, clock, Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()));
+        let votes = Poller::new(
+            &validator,
+            clock,
+            Endpoint::new(&rpc, whom(), Latest::default(), poller.handle()),
+        );
         let handle = votes.handle();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         stage.task("rpc", |stop| poller.run(stop));
@@ -119,7 +154,12 @@ impl Running {
     /// After so many rounds.
     async fn known(&self, rounds: u64) -> Known {
         for _ in 0..4_000 {
-            if let Some(known) = self.handle.0.get().filter(|known| known.rounds >= rounds && known.whole) {
+            if let Some(known) = self
+                .handle
+                .0
+                .get()
+                .filter(|known| known.rounds >= rounds && known.whole)
+            {
                 return (*known).clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -149,13 +189,22 @@ fn told_where(known: &Known, newest: Option<EpochInfo>, near_tip: bool) -> Vec<(
     known.readings((newest, near_tip), known.at, &mut readings);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
-        format!("{} {}", reading.metric.name.trim_start_matches("agave_"), labels.join(" "))
+        format!(
+            "{} {}",
+            reading.metric.name.trim_start_matches("agave_"),
+            labels.join(" ")
+        )
     };
-    readings.iter().map(|reading| (name(reading), reading.value.number().unwrap())).collect()
+    readings
+        .iter()
+        .map(|reading| (name(reading), reading.value.number().unwrap()))
+        .collect()
 }
 
 fn of(told: &[(String, f64)], name: &str) -> Option<f64> {
-    told.iter().find(|(known, _)| known.trim_end() == name).map(|(_, value)| *value)
+    told.iter()
+        .find(|(known, _)| known.trim_end() == name)
+        .map(|(_, value)| *value)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -166,7 +215,10 @@ async fn a_voting_validator_is_told_whole() {
     let known = running.known(2).await;
     let told = told(&known, Some(bank(2_170)));
     for (name, value) in [
-        ("cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG", 1.0),
+        (
+            "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
+            1.0,
+        ),
         ("epoch", 5.0),
         ("epoch_progress_ratio", 170.0 / 432.0),
         ("epoch_remaining_seconds", 262.0 * 0.4),
@@ -198,13 +250,26 @@ async fn a_voting_validator_is_told_whole() {
     ] {
         assert_eq!(of(&told, name), Some(value), "{name}: {told:#?}");
     }
-    assert!(known.up && known.problems.is_empty(), "{:?}", known.problems);
+    assert!(
+        known.up && known.problems.is_empty(),
+        "{:?}",
+        known.problems
+    );
     assert_eq!(running.handle.cluster(ME).as_deref(), Some("devnet"));
     let next = self::told(&known, Some(bank(2_440)));
-    let of_next = ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
-    assert_eq!(of_next, [Some(6.0), Some(8.0 / 432.0), Some(300.0)], "credits of the epoch in which they were asked");
-    let leads =
-        ["leader_slots assigned", "leader_slots passed", "next_leader_slot_seconds"].map(|name| of(&next, name));
+    let of_next =
+        ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
+    assert_eq!(
+        of_next,
+        [Some(6.0), Some(8.0 / 432.0), Some(300.0)],
+        "credits of the epoch in which they were asked"
+    );
+    let leads = [
+        "leader_slots assigned",
+        "leader_slots passed",
+        "next_leader_slot_seconds",
+    ]
+    .map(|name| of(&next, name));
     assert_eq!(leads, [None; 3], "of another epoch");
     let far = told_where(&known, Some(bank(2_170)), false);
     let leads = [
@@ -213,8 +278,16 @@ async fn a_voting_validator_is_told_whole() {
         "restart_window_seconds",
         "restart_window_begins_seconds",
     ];
-    assert_eq!(leads.map(|name| of(&far, name)), [Some(5.0), None, None, None], "not while it catches up");
-    assert_eq!(of(&next, "stake_sol activating"), None, "it has become active");
+    assert_eq!(
+        leads.map(|name| of(&far, name)),
+        [Some(5.0), None, None, None],
+        "not while it catches up"
+    );
+    assert_eq!(
+        of(&next, "stake_sol activating"),
+        None,
+        "it has become active"
+    );
     running.known(35).await;
     what_was_asked(&server);
     running.end().await;
@@ -222,14 +295,29 @@ async fn a_voting_validator_is_told_whole() {
 
 /// Of a node that was asked in 35 rounds.
 fn what_was_asked(server: &Server) {
-    let asked = |known: &Server, method: &str| known.bodies().iter().filter(|body| body["method"] == method).count();
-    let once = ["getGenesisHash", "getLeaderSchedule", "getProgramAccounts"].map(|method| asked(server, method));
+    let asked = |known: &Server, method: &str| {
+        known
+            .bodies()
+            .iter()
+            .filter(|body| body["method"] == method)
+            .count()
+    };
+    let once = ["getGenesisHash", "getLeaderSchedule", "getProgramAccounts"]
+        .map(|method| asked(server, method));
     assert_eq!(once, [1; 3]);
     assert!(asked(server, "getClusterNodes") <= 5 && asked(server, "getBlockProduction") <= 9);
-    let has =
-        |of: &str, params: Value| server.bodies().iter().any(|body| body["method"] == of && body["params"] == params);
-    assert!(has("getBlockProduction", json!([{"commitment": "confirmed"}])));
-    let own = json!([{"commitment": "processed", "votePubkey": VOTE, "keepUnstakedDelinquents": true}]);
+    let has = |of: &str, params: Value| {
+        server
+            .bodies()
+            .iter()
+            .any(|body| body["method"] == of && body["params"] == params)
+    };
+    assert!(has(
+        "getBlockProduction",
+        json!([{"commitment": "confirmed"}])
+    ));
+    let own =
+        json!([{"commitment": "processed", "votePubkey": VOTE, "keepUnstakedDelinquents": true}]);
     assert!(has("getVoteAccounts", own));
 }
 
@@ -240,11 +328,22 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
         "getLeaderSchedule" => json!({}),
         _ => voting(request),
     };
-    let server = serve(silent, &["getBlockProduction", "getClusterNodes", "getMaxShredInsertSlot"]).await;
+    let server = serve(
+        silent,
+        &[
+            "getBlockProduction",
+            "getClusterNodes",
+            "getMaxShredInsertSlot",
+        ],
+    )
+    .await;
     let running = Running::start(server.port(), None);
     let known = running.known(6).await;
     let told = told(&known, None);
-    assert_eq!((of(&told, "epoch"), of(&told, "balance_sol identity")), (Some(5.0), Some(1.5)));
+    assert_eq!(
+        (of(&told, "epoch"), of(&told, "balance_sol identity")),
+        (Some(5.0), Some(1.5))
+    );
     assert_eq!(of(&told, "leader_slots assigned"), Some(0.0));
     let not = [
         "delinquent",
@@ -253,10 +352,19 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
         "leader_slots passed",
         "next_leader_slot_seconds",
     ];
-    assert!(not.iter().all(|name| of(&told, name).is_none()), "{told:#?}");
+    assert!(
+        not.iter().all(|name| of(&told, name).is_none()),
+        "{told:#?}"
+    );
     assert!(known.up);
     let problems: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
-    assert!(problems.iter().all(|problem| problem.contains("--full-rpc-api")) && problems.len() == 2, "{problems:?}");
+    assert!(
+        problems
+            .iter()
+            .all(|problem| problem.contains("--full-rpc-api"))
+            && problems.len() == 2,
+        "{problems:?}"
+    );
     running.end().await;
 }
 
@@ -269,8 +377,18 @@ async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), Some("other"));
     let told = told(&running.known(1).await, None);
-    assert_eq!((of(&told, "delinquent"), of(&told, "vote_credits this_epoch")), (Some(1.0), Some(0.0)));
-    assert_eq!(of(&told, "vote_credits_rank"), None, "nobody earned anything");
+    assert_eq!(
+        (
+            of(&told, "delinquent"),
+            of(&told, "vote_credits this_epoch")
+        ),
+        (Some(1.0), Some(0.0))
+    );
+    assert_eq!(
+        of(&told, "vote_credits_rank"),
+        None,
+        "nobody earned anything"
+    );
     running.end().await;
 }
 
@@ -286,12 +404,26 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
     let fresh = told(&known, None);
-    assert_eq!((of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")), (Some(0.0), None));
+    assert_eq!(
+        (of(&fresh, "delinquent"), of(&fresh, "balance_sol identity")),
+        (Some(0.0), None)
+    );
     assert!(!fresh.iter().any(|(name, _)| name.contains("script")));
-    let problems = known.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    assert!(problems.contains("getBalance: ") && !problems.contains("getVoteAccounts"), "{problems}");
+    let problems = known
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ");
+    assert!(
+        problems.contains("getBalance: ") && !problems.contains("getVoteAccounts"),
+        "{problems}"
+    );
     let mut old = Vec::new();
-    let hour = Stamp { uptime: known.at.uptime + Duration::from_secs(3_600), ..known.at };
+    let hour = Stamp {
+        uptime: known.at.uptime + Duration::from_secs(3_600),
+        ..known.at
+    };
     known.readings((None, true), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
     running.end().await;
@@ -305,39 +437,77 @@ fn is_of_all(request: &Value) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are_asked_again() {
     let asked = AtomicUsize::new(0);
-    let late = move |request: &Value| match is_of_all(request) && asked.fetch_add(1, Ordering::Relaxed) < 2 {
+    let late = move |request: &Value| match is_of_all(request)
+        && asked.fetch_add(1, Ordering::Relaxed) < 2
+    {
         true => json!("busy"),
         false => voting(request),
     };
     let server = serve(late, &[]).await;
     let running = Running::start(server.port(), None);
     let first = running.known(1).await;
-    assert!(first.rounds > 2 || (!first.up && first.standing.at().is_none()), "{first:?}");
+    assert!(
+        first.rounds > 2 || (!first.up && first.standing.at().is_none()),
+        "{first:?}"
+    );
     let known = running.known(3).await;
-    assert!(known.up && of(&told(&known, None), "delinquent") == Some(0.0), "{:?}", known.problems);
+    assert!(
+        known.up && of(&told(&known, None), "delinquent") == Some(0.0),
+        "{:?}",
+        known.problems
+    );
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_does_not_know_is_a_problem() {
-    let busy = |request: &Value| if is_of_all(request) { json!("busy") } else { voting(request) };
+async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_does_not_know_is_a_problem()
+ {
+    let busy = |request: &Value| {
+        if is_of_all(request) {
+            json!("busy")
+        } else {
+            voting(request)
+        }
+    };
     let server = serve(busy, &[]).await;
     let running = Running::start(server.port(), Some(VOTE));
     let known = running.known(1).await;
-    assert!(known.up && of(&told(&known, None), "delinquent") == Some(0.0), "{:?}", known.problems);
+    assert!(
+        known.up && of(&told(&known, None), "delinquent") == Some(0.0),
+        "{:?}",
+        known.problems
+    );
     running.end().await;
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), Some("mistyped"));
     let known = running.known(1).await;
-    let problems = known.problems.iter().map(ToString::to_string).collect::<String>();
-    assert!(!known.up && problems.contains("knows no vote account mistyped"), "{problems}");
-    assert!(running.handle.standing().is_some_and(|standing| standing.own.is_some_and(|own| own.is_none())));
+    let problems = known
+        .problems
+        .iter()
+        .map(ToString::to_string)
+        .collect::<String>();
+    assert!(
+        !known.up && problems.contains("knows no vote account mistyped"),
+        "{problems}"
+    );
+    assert!(
+        running
+            .handle
+            .standing()
+            .is_some_and(|standing| standing.own.is_some_and(|own| own.is_none()))
+    );
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
-    let no_epoch = |request: &Value| if request["method"] == "getEpochInfo" { json!("busy") } else { voting(request) };
+    let no_epoch = |request: &Value| {
+        if request["method"] == "getEpochInfo" {
+            json!("busy")
+        } else {
+            voting(request)
+        }
+    };
     let server = serve(no_epoch, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(1).await;
@@ -347,7 +517,13 @@ async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_failure() {
-    let scans = |server: &Server| server.bodies().iter().filter(|body| body["method"] == "getProgramAccounts").count();
+    let scans = |server: &Server| {
+        server
+            .bodies()
+            .iter()
+            .filter(|body| body["method"] == "getProgramAccounts")
+            .count()
+    };
     let behind = |request: &Value| match request["method"].as_str() {
         Some("getMaxShredInsertSlot") => json!(9_000),
         _ => voting(request),
@@ -357,18 +533,29 @@ async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_f
     running.known(4).await;
     assert_eq!(scans(&server), 0);
     running.end().await;
-    let busy = |request: &Value| if request["method"] == "getProgramAccounts" { json!(7) } else { voting(request) };
+    let busy = |request: &Value| {
+        if request["method"] == "getProgramAccounts" {
+            json!(7)
+        } else {
+            voting(request)
+        }
+    };
     let server = serve(busy, &[]).await;
     let running = Running::start(server.port(), None);
     let known = running.known(35).await;
     assert_eq!(scans(&server), 1);
-    assert!(known.scan_due.is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600)));
+    assert!(
+        known
+            .scan_due
+            .is_some_and(|due| due > known.at.uptime + Duration::from_secs(3_600))
+    );
     running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
-    let result = |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
+    let result =
+        |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
     let server = Server::start(move |_, body| match body.as_array() {
         Some(requests) => Reply::json(&requests.iter().map(result).collect::<Vec<_>>().into()),
         None if body["method"] == "getBalance" => Reply::Never,

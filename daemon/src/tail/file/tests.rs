@@ -17,16 +17,23 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let (intake, clock) = (Intake::new(&Datapoints::default()), Clock::start());
-    let mut tail = FileTail::open(&path, Parts { intake: intake.clone(), clock });
+    let mut tail = FileTail::open(
+        &path,
+        Parts {
+            intake: intake.clone(),
+            clock,
+        },
+    );
     let text = "[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=1i misses=5i\n";
     append(&path).write_all(text.as_bytes()).unwrap();
     tail.follower.look(clock.now());
     tail.follower.look(clock.now());
     let mut readings = Vec::new();
     intake.readings(clock.now(), &mut readings);
-    let used = readings
-        .iter()
-        .find(|reading| reading.metric.name == "faultline_ingest_lines_total" && reading.labels[0].as_str() == "used");
+    let used = readings.iter().find(|reading| {
+        reading.metric.name == "faultline_ingest_lines_total"
+            && reading.labels[0].as_str() == "used"
+    });
     assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
 }
 
@@ -72,7 +79,9 @@ impl Writer {
 
     fn writes_more(&self) {
         let before = self.written();
-        eventually(DEADLINE, "the writer goes on", || (self.written() > before + 20).then_some(()));
+        eventually(DEADLINE, "the writer goes on", || {
+            (self.written() > before + 20).then_some(())
+        });
     }
 }
 
@@ -90,8 +99,16 @@ impl Drop for End<'_> {
 fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
-    let (writer, probe, stop, clock) = (Writer::new(&path), Probe::default(), Stop::new(), Clock::start());
-    let tail = FileTail { follower: Follower::open(&path, probe.records(), clock.now()), clock };
+    let (writer, probe, stop, clock) = (
+        Writer::new(&path),
+        Probe::default(),
+        Stop::new(),
+        Clock::start(),
+    );
+    let tail = FileTail {
+        follower: Follower::open(&path, probe.records(), clock.now()),
+        clock,
+    };
     std::thread::scope(|scope| {
         let _end = End(&writer, &stop);
         scope.spawn(|| tail.run(stop.clone()));
@@ -113,7 +130,9 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
 }
 
 fn caught_up(probe: &Probe, written: u64) {
-    eventually(DEADLINE, "the follower has read it all", || (probe.count() as u64 >= written).then_some(()));
+    eventually(DEADLINE, "the follower has read it all", || {
+        (probe.count() as u64 >= written).then_some(())
+    });
 }
 
 #[test]
@@ -135,7 +154,12 @@ fn a_rotation_by_truncation_under_a_writer_loses_and_repeats_nothing() {
         let paused = writer.pause.lock().unwrap();
         caught_up(probe, writer.written());
         fs::copy(path, path.with_extension(turn.to_string())).unwrap();
-        File::options().write(true).open(path).unwrap().set_len(0).unwrap();
+        File::options()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
         drop(paused);
     });
 }

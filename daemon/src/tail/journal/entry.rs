@@ -42,7 +42,10 @@ impl Message {
         match self {
             Message::Text(text) => into.push(text.as_bytes()),
             Message::Bytes(bytes) => into.push(bytes),
-            Message::Several(several) => several.iter().flatten().for_each(|message| message.collect(into)),
+            Message::Several(several) => several
+                .iter()
+                .flatten()
+                .for_each(|message| message.collect(into)),
         }
     }
 }
@@ -52,26 +55,50 @@ mod tests {
     use super::*;
 
     fn messages(line: &str) -> Option<Vec<Vec<u8>>> {
-        Some(Entry::parse(line.as_bytes())?.messages().into_iter().map(<[u8]>::to_vec).collect())
+        Some(
+            Entry::parse(line.as_bytes())?
+                .messages()
+                .into_iter()
+                .map(<[u8]>::to_vec)
+                .collect(),
+        )
     }
 
     #[test]
     fn a_message_is_text_or_bytes_or_several_of_them_or_missing() {
-        assert_eq!(messages(r#"{"__CURSOR":"s=1","MESSAGE":"a \"b\"\nc"}"#), Some(vec![b"a \"b\"\nc".to_vec()]));
-        assert_eq!(messages(r#"{"MESSAGE":[27,91,255],"__CURSOR":"s=1"}"#), Some(vec![vec![27, 91, 255]]));
+        assert_eq!(
+            messages(r#"{"__CURSOR":"s=1","MESSAGE":"a \"b\"\nc"}"#),
+            Some(vec![b"a \"b\"\nc".to_vec()])
+        );
+        assert_eq!(
+            messages(r#"{"MESSAGE":[27,91,255],"__CURSOR":"s=1"}"#),
+            Some(vec![vec![27, 91, 255]])
+        );
         assert_eq!(
             messages(r#"{"MESSAGE":["one",[116,119,111],null],"__CURSOR":"s=1"}"#),
             Some(vec![b"one".to_vec(), b"two".to_vec()])
         );
-        assert_eq!(messages(r#"{"MESSAGE":null,"__CURSOR":"s=1"}"#), Some(vec![]));
-        assert_eq!(messages(r#"{"__CURSOR":"s=1","_BOOT_ID":"x"}"#), Some(vec![]));
+        assert_eq!(
+            messages(r#"{"MESSAGE":null,"__CURSOR":"s=1"}"#),
+            Some(vec![])
+        );
+        assert_eq!(
+            messages(r#"{"__CURSOR":"s=1","_BOOT_ID":"x"}"#),
+            Some(vec![])
+        );
     }
 
     #[test]
     fn what_has_no_cursor_is_no_entry() {
-        for line in
-            ["", "{}", "null", "-- Reboot --", r#"{"MESSAGE":"x"}"#, r#"{"__CURSOR":1}"#, r#"{"__CURSOR":"s=1""#]
-        {
+        for line in [
+            "",
+            "{}",
+            "null",
+            "-- Reboot --",
+            r#"{"MESSAGE":"x"}"#,
+            r#"{"__CURSOR":1}"#,
+            r#"{"__CURSOR":"s=1""#,
+        ] {
             assert_eq!(messages(line), None, "{line}");
         }
     }

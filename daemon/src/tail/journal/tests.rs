@@ -10,8 +10,11 @@ use tokio::runtime::Handle;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-const QUICK: Pace =
-    Pace { first: Duration::from_millis(5), most: Duration::from_millis(20), settled: Duration::from_millis(50) };
+const QUICK: Pace = Pace {
+    first: Duration::from_millis(5),
+    most: Duration::from_millis(20),
+    settled: Duration::from_millis(50),
+};
 
 /// A journalctl whose n-th life prints `out.n` and `err.n`, then runs `end.n`; without these it is silent.
 const FAKE: &str = r#"#!/bin/sh
@@ -43,10 +46,21 @@ impl Rig {
 
     fn running(dir: TempDir, program: &str) -> Self {
         let probe = Probe::default();
-        let tail = JournalTail::with(program, "agave.service", Clock::start(), probe.records(), QUICK);
+        let tail = JournalTail::with(
+            program,
+            "agave.service",
+            Clock::start(),
+            probe.records(),
+            QUICK,
+        );
         let (view, mut stage) = (tail.view(), Stage::new("test", &Handle::current()));
         stage.task("journal", |stop| tail.run(stop));
-        Rig { dir, probe, view, stage }
+        Rig {
+            dir,
+            probe,
+            view,
+            stage,
+        }
     }
 
     fn calls(&self) -> Vec<String> {
@@ -55,11 +69,15 @@ impl Rig {
     }
 
     fn sees(&self, count: usize) {
-        eventually(DEADLINE, "the records come", || (self.probe.count() >= count).then_some(()));
+        eventually(DEADLINE, "the records come", || {
+            (self.probe.count() >= count).then_some(())
+        });
     }
 
     fn problem(&self, wanted: impl Fn(&Problem) -> bool) -> Problem {
-        eventually(DEADLINE, "the problem is shown", || self.view.status().problem.filter(|problem| wanted(problem)))
+        eventually(DEADLINE, "the problem is shown", || {
+            self.view.status().problem.filter(|problem| wanted(problem))
+        })
     }
 
     async fn end(self) {
@@ -69,7 +87,10 @@ impl Rig {
 
 fn entry(number: u64) -> String {
     let message = numbered(number);
-    format!("{}\n", serde_json::json!({ "__CURSOR": format!("s=1;i={number}"), "MESSAGE": message.trim_end() }))
+    format!(
+        "{}\n",
+        serde_json::json!({ "__CURSOR": format!("s=1;i={number}"), "MESSAGE": message.trim_end() })
+    )
 }
 
 fn entries(numbers: impl IntoIterator<Item = u64>) -> String {
@@ -80,7 +101,11 @@ fn entries(numbers: impl IntoIterator<Item = u64>) -> String {
 async fn a_new_journalctl_goes_on_behind_the_last_entry() {
     let rig = Rig::over(|dir| {
         let cut = entry(3);
-        let out = format!("-- Journal begins at Sat. --\n{}{}", entries(0..3), &cut[..cut.len() / 2]);
+        let out = format!(
+            "-- Journal begins at Sat. --\n{}{}",
+            entries(0..3),
+            &cut[..cut.len() / 2]
+        );
         fs::write(dir.join("out.1"), out).unwrap();
         fs::write(dir.join("end.1"), "exit 1").unwrap();
         // The entry pointed at comes first, and is left out.
@@ -93,7 +118,10 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
     assert_eq!(rig.probe.numbers(), (0..8).collect::<Vec<_>>());
     assert_eq!(rig.probe.bad(), 0);
     let calls = rig.calls();
-    assert!(calls[0].contains("--unit=agave.service --since=@"), "{calls:?}");
+    assert!(
+        calls[0].contains("--unit=agave.service --since=@"),
+        "{calls:?}"
+    );
     assert!(calls[1].ends_with("--cursor=s=1;i=2"), "{calls:?}");
     assert!(calls[2].ends_with("--cursor=s=1;i=5"), "{calls:?}");
     assert!(rig.view.status().up);
@@ -103,10 +131,14 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl() {
     let line = |cursor: u32, message: &str| {
-        format!("{}\n", serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message }))
+        format!(
+            "{}\n",
+            serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message })
+        )
     };
     let rig = Rig::over(|dir| {
-        let head = "[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one";
+        let head =
+            "[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one";
         fs::write(dir.join("out.1"), line(1, head)).unwrap();
         fs::write(dir.join("end.1"), "exit 0").unwrap();
         fs::write(dir.join("out.2"), line(2, "    two\" thread=\"x\"")).unwrap();
@@ -120,7 +152,11 @@ async fn entries_that_print_one_datapoint_are_joined_even_over_a_new_journalctl(
 async fn garbage_and_giants_cost_themselves_only() {
     let rig = Rig::over(|dir| {
         let giant = serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MOST_LINE) });
-        fs::write(dir.join("out.1"), format!("{}not json\n{giant}\n{}", entry(0), entry(1))).unwrap();
+        fs::write(
+            dir.join("out.1"),
+            format!("{}not json\n{giant}\n{}", entry(0), entry(1)),
+        )
+        .unwrap();
     });
     rig.sees(2);
     assert_eq!(rig.probe.numbers(), [0, 1]);
@@ -132,7 +168,13 @@ async fn garbage_and_giants_cost_themselves_only() {
 async fn a_missing_journalctl_is_absent() {
     let rig = Rig::running(tempfile::tempdir().unwrap(), "/nonexistent/journalctl");
     let problem = rig.problem(|_| true);
-    assert_eq!(problem, Problem::new(Status::Absent, "/nonexistent/journalctl is not installed here"));
+    assert_eq!(
+        problem,
+        Problem::new(
+            Status::Absent,
+            "/nonexistent/journalctl is not installed here"
+        )
+    );
     rig.end().await;
 }
 
@@ -140,17 +182,25 @@ async fn a_missing_journalctl_is_absent() {
 async fn a_journalctl_that_ends_is_broken_in_its_own_words() {
     let rig = Rig::over(|dir| {
         for life in 1..50 {
-            fs::write(dir.join(format!("err.{life}")), "Failed to add match:\nInvalid argument\n").unwrap();
+            fs::write(
+                dir.join(format!("err.{life}")),
+                "Failed to add match:\nInvalid argument\n",
+            )
+            .unwrap();
             fs::write(dir.join(format!("end.{life}")), "exit 1").unwrap();
         }
     });
     let problem = rig.problem(|problem| problem.what.contains("Invalid"));
     assert_eq!(problem.status, Status::Broken);
     assert!(
-        problem.what.ends_with("for agave.service ended (exit status: 1): Failed to add match: Invalid argument"),
+        problem.what.ends_with(
+            "for agave.service ended (exit status: 1): Failed to add match: Invalid argument"
+        ),
         "{problem}"
     );
-    eventually(DEADLINE, "it is started anew", || (rig.calls().len() > 3).then_some(()));
+    eventually(DEADLINE, "it is started anew", || {
+        (rig.calls().len() > 3).then_some(())
+    });
     rig.end().await;
 }
 
@@ -159,7 +209,11 @@ async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() 
     let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
     let rig = Rig::over(|dir| {
         fs::write(dir.join("err.1"), hint).unwrap();
-        fs::write(dir.join("end.1"), "while [ ! -e go ]; do sleep 0.01; done; cat go").unwrap();
+        fs::write(
+            dir.join("end.1"),
+            "while [ ! -e go ]; do sleep 0.01; done; cat go",
+        )
+        .unwrap();
     });
     let problem = rig.problem(|problem| problem.status == Status::Forbidden);
     assert!(problem.what.contains("systemd-journal"), "{problem}");

@@ -4,7 +4,12 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn allowed(name: &str, field: &str, kind: AllowedKind, tags: &[&str]) -> Allowed {
-    Allowed { name: name.into(), field: field.into(), kind, tags: tags.iter().map(|tag| (*tag).into()).collect() }
+    Allowed {
+        name: name.into(),
+        field: field.into(),
+        kind,
+        tags: tags.iter().map(|tag| (*tag).into()).collect(),
+    }
 }
 
 /// Name, labels and value of a series.
@@ -16,16 +21,30 @@ fn series(values: &Values) -> Vec<Shown> {
     let overflow = readings.pop().unwrap();
     assert_eq!(overflow.metric.name, "faultline_datapoint_overflow_total");
     let series = readings.into_iter().map(|reading| {
-        let labels = reading.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join("/");
-        let tags = reading.tags.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        (format!("{} {labels}", reading.metric.name), tags, reading.value.number().unwrap())
+        let labels = reading
+            .labels
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("/");
+        let tags = reading
+            .tags
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        (
+            format!("{} {labels}", reading.metric.name),
+            tags,
+            reading.value.number().unwrap(),
+        )
     });
     series.collect()
 }
 
 fn add(values: &mut Values, list: &AllowList, line: &str) -> bool {
     let point = Point::parse(line.as_bytes()).unwrap();
-    list.wants(point.name().as_bytes()).is_some_and(|wants| values.add(list, wants, &point))
+    list.wants(point.name().as_bytes())
+        .is_some_and(|wants| values.add(list, wants, &point))
 }
 
 /// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.
@@ -34,16 +53,29 @@ type Model = (BTreeMap<(bool, String, String, Vec<String>), f64>, u64);
 fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
     let (mut all, mut overflow) = (BTreeMap::new(), 0);
     // Those with the same tags go together, which decides who is refused.
-    let group = |entry: &&Allowed| entries.iter().position(|e| (&e.name, &e.tags) == (&entry.name, &entry.tags));
+    let group = |entry: &&Allowed| {
+        entries
+            .iter()
+            .position(|e| (&e.name, &e.tags) == (&entry.name, &entry.tags))
+    };
     let mut entries: Vec<&Allowed> = entries.iter().collect();
     entries.sort_by_key(group);
     for line in lines {
         let point = Point::parse(line.as_bytes()).unwrap();
         for entry in entries.iter().filter(|entry| entry.name == point.name()) {
-            let value = point.field(&entry.field).and_then(|field| field.value().ok()).and_then(number);
+            let value = point
+                .field(&entry.field)
+                .and_then(|field| field.value().ok())
+                .and_then(number);
             let is_sum = entry.kind == AllowedKind::Delta;
-            let Some(value) = value.filter(|value| !is_sum || *value >= 0.0) else { continue };
-            let tags = entry.tags.iter().map(|tag| point.tag(tag).unwrap_or("").to_owned()).collect();
+            let Some(value) = value.filter(|value| !is_sum || *value >= 0.0) else {
+                continue;
+            };
+            let tags = entry
+                .tags
+                .iter()
+                .map(|tag| point.tag(tag).unwrap_or("").to_owned())
+                .collect();
             let key = (is_sum, entry.name.clone(), entry.field.clone(), tags);
             if all.len() >= most && !all.contains_key(&key) {
                 overflow += 1;
@@ -58,14 +90,22 @@ fn model(entries: &[Allowed], most: usize, lines: &[String]) -> Model {
 
 fn entries() -> impl Strategy<Value = Vec<Allowed>> {
     let kind = prop_oneof![Just(AllowedKind::Level), Just(AllowedKind::Delta)];
-    let entry = ("[ab]", "(f|g|gg)", kind, proptest::bool::ANY)
-        .prop_map(|(name, field, kind, tagged)| allowed(&name, &field, kind, if tagged { &["t"] } else { &[] }));
+    let entry =
+        ("[ab]", "(f|g|gg)", kind, proptest::bool::ANY).prop_map(|(name, field, kind, tagged)| {
+            allowed(&name, &field, kind, if tagged { &["t"] } else { &[] })
+        });
     // The same field twice, with and without its tag, would be two series of one name; once each is enough here.
     proptest::collection::vec(entry, 0..6).prop_map(|entries| {
         let mut seen = std::collections::BTreeSet::new();
         entries
             .into_iter()
-            .filter(|entry| seen.insert((entry.name.clone(), entry.field.clone(), entry.kind == AllowedKind::Delta)))
+            .filter(|entry| {
+                seen.insert((
+                    entry.name.clone(),
+                    entry.field.clone(),
+                    entry.kind == AllowedKind::Delta,
+                ))
+            })
             .collect()
     })
 }
@@ -73,7 +113,11 @@ fn entries() -> impl Strategy<Value = Vec<Allowed>> {
 fn lines() -> impl Strategy<Value = Vec<String>> {
     let field = "(f|g|gg|h)=(-?[0-9]{1,3}i|[0-9]\\.5|true|\"x, y\"|NaN|bad)";
     let fields = proptest::collection::vec(field, 1..5).prop_map(|fields| fields.join(","));
-    let tags = prop_oneof![Just(String::new()), "[xy]".prop_map(|tag| format!(",t={tag}")), Just(",u=z".to_owned())];
+    let tags = prop_oneof![
+        Just(String::new()),
+        "[xy]".prop_map(|tag| format!(",t={tag}")),
+        Just(",u=z".to_owned())
+    ];
     let line = ("[abc]", tags, fields, 0..9_u8)
         .prop_map(|(name, tags, fields, time)| format!("{name},host_id=A{tags} {fields} {time}"));
     proptest::collection::vec(line, 0..40)
@@ -112,29 +156,58 @@ proptest! {
 #[test]
 fn a_list_that_is_loaded_again_goes_on_with_the_same_series() {
     let entry = |kind| allowed("a", "f", kind, &["t"]);
-    let list = |allow: Vec<Allowed>| AllowList::new(&Datapoints { allow, max_series: 10 });
+    let list = |allow: Vec<Allowed>| {
+        AllowList::new(&Datapoints {
+            allow,
+            max_series: 10,
+        })
+    };
     let (first, second) = (
         list(vec![entry(AllowedKind::Delta)]),
-        list(vec![allowed("b", "f", AllowedKind::Level, &[]), entry(AllowedKind::Delta)]),
+        list(vec![
+            allowed("b", "f", AllowedKind::Level, &[]),
+            entry(AllowedKind::Delta),
+        ]),
     );
     let mut values = Values::default();
     for list in [&first, &second, &first, &second] {
         assert!(add(&mut values, list, "a,host_id=A,t=x f=2i 1"));
     }
     assert!(add(&mut values, &second, "b,host_id=A f=3i 1"));
-    let sum = ("agave_datapoint_sum_total a/f".to_owned(), vec![("t".to_owned(), "x".to_owned())], 8.0);
-    assert_eq!(series(&values), [("agave_datapoint b/f".to_owned(), Vec::new(), 3.0), sum.clone()]);
+    let sum = (
+        "agave_datapoint_sum_total a/f".to_owned(),
+        vec![("t".to_owned(), "x".to_owned())],
+        8.0,
+    );
+    assert_eq!(
+        series(&values),
+        [
+            ("agave_datapoint b/f".to_owned(), Vec::new(), 3.0),
+            sum.clone()
+        ]
+    );
     values.forget_levels();
     assert_eq!(series(&values), [sum]);
     assert!(add(&mut values, &second, "b,host_id=A f=4i 1"));
     assert!(add(&mut values, &second, "a,host_id=A,t=x f=2i 2"));
-    assert_eq!(series(&values).iter().map(|series| series.2).collect::<Vec<_>>(), [4.0, 10.0]);
+    assert_eq!(
+        series(&values)
+            .iter()
+            .map(|series| series.2)
+            .collect::<Vec<_>>(),
+        [4.0, 10.0]
+    );
 }
 
 #[test]
 fn levels_and_sums_together_are_never_more_than_the_limit() {
-    let allow = [AllowedKind::Level, AllowedKind::Delta].map(|kind| allowed("a", "f", kind, &[])).into();
-    let list = AllowList::new(&Datapoints { allow, max_series: 1 });
+    let allow = [AllowedKind::Level, AllowedKind::Delta]
+        .map(|kind| allowed("a", "f", kind, &[]))
+        .into();
+    let list = AllowList::new(&Datapoints {
+        allow,
+        max_series: 1,
+    });
     let mut values = Values::default();
     assert!(add(&mut values, &list, "a,host_id=A f=2i 1"));
     assert_eq!(series(&values).len(), 1);
@@ -143,11 +216,21 @@ fn levels_and_sums_together_are_never_more_than_the_limit() {
 #[test]
 fn a_tag_that_is_no_label_name_is_found_by_the_name_it_becomes() {
     let list = AllowList::new(&Datapoints {
-        allow: vec![allowed("a", "f", AllowedKind::Level, &["cf-name", "9", "e\u{301}"])],
+        allow: vec![allowed(
+            "a",
+            "f",
+            AllowedKind::Level,
+            &["cf-name", "9", "e\u{301}"],
+        )],
         max_series: 10,
     });
     let mut values = Values::default();
-    assert!(add(&mut values, &list, "a,host_id=A,cf-name=x,9=y,e\u{301}=z f=2i 1"));
-    let tags = [("cf_name", "x"), ("_", "y"), ("e_", "z")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert!(add(
+        &mut values,
+        &list,
+        "a,host_id=A,cf-name=x,9=y,e\u{301}=z f=2i 1"
+    ));
+    let tags = [("cf_name", "x"), ("_", "y"), ("e_", "z")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(series(&values)[0].1, tags);
 }

@@ -79,14 +79,37 @@ impl Values {
         used
     }
 
-    fn add_group(&mut self, most: usize, name: &Arc<str>, group: &Group, point: &Point<'_>, found: &[Found]) {
-        let tags: Vec<&str> = group.tags.iter().map(|label| value_of(point, label)).collect();
-        let Some(rows) = self.rows.get_mut(group.number) else { return };
-        let row = rows.binary_search_by(|row| row.tag_values.iter().map(|v| &**v).cmp(tags.iter().copied()));
-        let known = row.ok().and_then(|at| rows.get_mut(at)).map(|row| std::mem::take(&mut row.places));
+    fn add_group(
+        &mut self,
+        most: usize,
+        name: &Arc<str>,
+        group: &Group,
+        point: &Point<'_>,
+        found: &[Found],
+    ) {
+        let tags: Vec<&str> = group
+            .tags
+            .iter()
+            .map(|label| value_of(point, label))
+            .collect();
+        let Some(rows) = self.rows.get_mut(group.number) else {
+            return;
+        };
+        let row = rows.binary_search_by(|row| {
+            row.tag_values
+                .iter()
+                .map(|v| &**v)
+                .cmp(tags.iter().copied())
+        });
+        let known = row
+            .ok()
+            .and_then(|at| rows.get_mut(at))
+            .map(|row| std::mem::take(&mut row.places));
         let mut places = known.unwrap_or_else(|| vec![None; group.entries.len()]);
         for (entry, place) in group.entries.iter().zip(&mut places) {
-            let Some(Found::Number(value)) = found.get(entry.field_at) else { continue };
+            let Some(Found::Number(value)) = found.get(entry.field_at) else {
+                continue;
+            };
             // A delta below zero is a wrapped cast: a sum never falls. Nor does it become infinite.
             if entry.kind == AllowedKind::Delta && !(0.0..=MOST_DELTA).contains(value) {
                 continue;
@@ -103,8 +126,16 @@ impl Values {
     }
 
     /// Keeps the row for the next line. One without any series is left out: there is no bound on these.
-    fn keep(&mut self, group: &Group, row: Result<usize, usize>, tags: &[&str], places: Vec<Option<usize>>) {
-        let Some(rows) = self.rows.get_mut(group.number) else { return };
+    fn keep(
+        &mut self,
+        group: &Group,
+        row: Result<usize, usize>,
+        tags: &[&str],
+        places: Vec<Option<usize>>,
+    ) {
+        let Some(rows) = self.rows.get_mut(group.number) else {
+            return;
+        };
         match row {
             Ok(at) => {
                 if let Some(row) = rows.get_mut(at) {
@@ -147,15 +178,28 @@ impl Values {
     /// Forgets levels: the process that had them ended.
     pub fn forget_levels(&mut self) {
         self.series.retain(|series| series.key.is_sum);
-        self.by_key = self.series.iter().enumerate().map(|(at, series)| (series.key.clone(), at)).collect();
+        self.by_key = self
+            .series
+            .iter()
+            .enumerate()
+            .map(|(at, series)| (series.key.clone(), at))
+            .collect();
         self.rows.clear();
     }
 
     /// Levels while `fresh`, and sums.
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         let series = self.by_key.values().filter_map(|at| self.series.get(*at));
-        out.extend(series.filter(|series| fresh || series.key.is_sum).map(Series::reading));
-        out.push(Reading::counter(&daemon::DATAPOINT_OVERFLOW, [], self.overflow));
+        out.extend(
+            series
+                .filter(|series| fresh || series.key.is_sum)
+                .map(Series::reading),
+        );
+        out.push(Reading::counter(
+            &daemon::DATAPOINT_OVERFLOW,
+            [],
+            self.overflow,
+        ));
     }
 }
 
@@ -163,14 +207,32 @@ impl Series {
     /// A level is what was heard last, whatever time the point has: one with a time far ahead must not stay. A sum is the sum of
     /// all.
     fn take(&mut self, value: f64) {
-        self.value = if self.key.is_sum { self.value + value } else { value };
+        self.value = if self.key.is_sum {
+            self.value + value
+        } else {
+            value
+        };
     }
 
     fn reading(&self) -> Reading {
-        let Key { name, field, tag_names, tag_values, .. } = &self.key;
+        let Key {
+            name,
+            field,
+            tag_names,
+            tag_values,
+            ..
+        } = &self.key;
         let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));
-        let tags = tag_names.iter().map(text).zip(tag_values.iter().map(text)).collect();
-        let metric = if self.key.is_sum { &v::DATAPOINT_SUM } else { &v::DATAPOINT };
+        let tags = tag_names
+            .iter()
+            .map(text)
+            .zip(tag_values.iter().map(text))
+            .collect();
+        let metric = if self.key.is_sum {
+            &v::DATAPOINT_SUM
+        } else {
+            &v::DATAPOINT
+        };
         Reading::real(metric, [text(name), text(field)], self.value).with_tags(tags)
     }
 }

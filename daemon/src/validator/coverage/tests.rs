@@ -7,8 +7,15 @@ fn at(second: i64) -> i64 {
 
 /// Pushes that arrive when they are made.
 fn push(coverage: &mut Coverage, second: i64, since: u64, readable: bool) {
-    let at = Moment { made: at(second), arrived: at(second) };
-    assert!(!coverage.push(PushEnd { at, since, readable }));
+    let at = Moment {
+        made: at(second),
+        arrived: at(second),
+    };
+    assert!(!coverage.push(PushEnd {
+        at,
+        since,
+        readable
+    }));
 }
 
 #[test]
@@ -18,7 +25,10 @@ fn seconds_without_transactions_count_from_the_first_execution_on() {
     coverage.transactions(at(104), 5);
     coverage.transactions(at(106), 5);
     push(&mut coverage, 110, 10, true);
-    assert_eq!(coverage.zero_seconds, 2, "105 and 107; 108 and 109 are not settled yet");
+    assert_eq!(
+        coverage.zero_seconds, 2,
+        "105 and 107; 108 and 109 are not settled yet"
+    );
     push(&mut coverage, 120, 10, true);
     assert_eq!(coverage.zero_seconds, 12);
     assert_eq!((coverage.unknown_seconds, coverage.pushes_missed), (0, 0));
@@ -55,30 +65,62 @@ fn a_restart_begins_again_at_the_next_execution() {
     push(&mut coverage, 500, 10, true);
     coverage.transactions(at(505), 1);
     push(&mut coverage, 510, 10, true);
-    assert_eq!((coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed), (9, 0, 0));
+    assert_eq!(
+        (
+            coverage.zero_seconds,
+            coverage.unknown_seconds,
+            coverage.pushes_missed
+        ),
+        (9, 0, 0)
+    );
 }
 
 #[test]
-fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_seconds_are_not_ours() {
+fn pushes_missing_since_the_last_one_of_an_earlier_daemon_are_missed_and_their_seconds_are_not_ours()
+ {
     let mut coverage = Coverage::default();
-    coverage.resume(Moment { made: at(100), arrived: at(-40) });
-    let end =
-        |second| PushEnd { at: Moment { made: at(second), arrived: at(second - 140) }, since: 10, readable: true };
+    coverage.resume(Moment {
+        made: at(100),
+        arrived: at(-40),
+    });
+    let end = |second| PushEnd {
+        at: Moment {
+            made: at(second),
+            arrived: at(second - 140),
+        },
+        since: 10,
+        readable: true,
+    };
     coverage.transactions(at(145), 1);
     coverage.push(end(150));
     coverage.transactions(at(155), 1);
     coverage.push(end(160));
-    assert_eq!((coverage.pushes_missed, coverage.unknown_seconds), (4, 0), "at 110, 120, 130 and 140");
+    assert_eq!(
+        (coverage.pushes_missed, coverage.unknown_seconds),
+        (4, 0),
+        "at 110, 120, 130 and 140"
+    );
     assert_eq!(coverage.zero_seconds, 11, "146 to 157, but for 155");
 }
 
 #[test]
-fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_than_there_was_time_for() {
+fn a_clock_that_was_set_while_the_daemon_was_down_makes_no_more_missed_pushes_than_there_was_time_for()
+ {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
-        coverage.resume(Moment { made: at(10_100), arrived: at(-40) });
-        let at = Moment { made: at(10_150 + step), arrived: at(10) };
-        assert!(coverage.push(PushEnd { at, since: 10, readable: true }));
+        coverage.resume(Moment {
+            made: at(10_100),
+            arrived: at(-40),
+        });
+        let at = Moment {
+            made: at(10_150 + step),
+            arrived: at(10),
+        };
+        assert!(coverage.push(PushEnd {
+            at,
+            since: 10,
+            readable: true
+        }));
         assert_eq!(coverage.pushes_missed, 4, "{step}");
     }
 }
@@ -89,10 +131,20 @@ fn what_came_before_the_sender_was_known_is_taken_over_once() {
     push(&mut pending, 150, 10, true);
     pending.transactions(at(155), 1);
     push(&mut pending, 160, 10, true);
-    let mut coverage = Coverage { zero_seconds: 7, ..Coverage::default() };
-    coverage.resume(Moment { made: at(130), arrived: at(130) });
+    let mut coverage = Coverage {
+        zero_seconds: 7,
+        ..Coverage::default()
+    };
+    coverage.resume(Moment {
+        made: at(130),
+        arrived: at(130),
+    });
     coverage.adopt(pending.clone());
-    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (1, 9), "at 140; 156 and 157");
+    assert_eq!(
+        (coverage.pushes_missed, coverage.zero_seconds),
+        (1, 9),
+        "at 140; 156 and 157"
+    );
     coverage.adopt(pending);
     push(&mut coverage, 170, 10, true);
     assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (1, 19));
@@ -102,7 +154,11 @@ fn what_came_before_the_sender_was_known_is_taken_over_once() {
 fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
     let (mut coverage, mut pending) = (Coverage::default(), Coverage::default());
     for second in 101..=140 {
-        let pushes = if second <= 120 { &mut coverage } else { &mut pending };
+        let pushes = if second <= 120 {
+            &mut coverage
+        } else {
+            &mut pending
+        };
         pushes.transactions(at(second), 1);
         if second % 10 == 0 {
             push(pushes, second, 10, true);
@@ -110,23 +166,38 @@ fn pushes_under_another_identity_join_those_before_and_none_is_missed() {
     }
     coverage.adopt(pending.clone());
     push(&mut coverage, 150, 10, true);
-    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (0, 7), "141 to 147");
+    assert_eq!(
+        (coverage.pushes_missed, coverage.zero_seconds),
+        (0, 7),
+        "141 to 147"
+    );
     coverage.adopt(pending);
-    assert_eq!((coverage.pushes_missed, coverage.zero_seconds), (0, 7), "of an older one nothing is taken");
+    assert_eq!(
+        (coverage.pushes_missed, coverage.zero_seconds),
+        (0, 7),
+        "of an older one nothing is taken"
+    );
 }
 
 #[test]
 fn a_log_whose_lines_jump_in_time_counts_no_second_that_was_set_over() {
     for step in [3600, -3600] {
         let mut coverage = Coverage::default();
-        let line = |second: i64, step: i64| Moment { made: at(10_000 + second + step), arrived: at(second) };
+        let line = |second: i64, step: i64| Moment {
+            made: at(10_000 + second + step),
+            arrived: at(second),
+        };
         coverage.log_reached(line(1, 0));
         coverage.transactions(at(10_001), 1);
         coverage.log_reached(line(9, 0));
         assert_eq!(coverage.zero_seconds, 5, "10,002 to 10,006");
         assert!(coverage.log_reached(line(10, step)));
         coverage.log_reached(line(20, step));
-        assert_eq!((coverage.zero_seconds, coverage.unknown_seconds), (12, 0), "{step}: 11 to 17 after the step");
+        assert_eq!(
+            (coverage.zero_seconds, coverage.unknown_seconds),
+            (12, 0),
+            "{step}: 11 to 17 after the step"
+        );
     }
 }
 
@@ -136,9 +207,22 @@ fn a_clock_that_is_slewed_was_not_set() {
     for n in 0..20_000 {
         // By 500 parts in a million, the most that a kernel slews by: 50 s ahead in the end, and back again.
         let arrived = at(n * 10);
-        let made = at(1_000_000) + arrived + if n < 10_000 { arrived / 2000 } else { at(100) - arrived / 2000 };
+        let made = at(1_000_000)
+            + arrived
+            + if n < 10_000 {
+                arrived / 2000
+            } else {
+                at(100) - arrived / 2000
+            };
         coverage.transactions(made, 1);
-        assert!(!coverage.push(PushEnd { at: Moment { made, arrived }, since: 10, readable: true }), "{n}");
+        assert!(
+            !coverage.push(PushEnd {
+                at: Moment { made, arrived },
+                since: 10,
+                readable: true
+            }),
+            "{n}"
+        );
     }
     assert_eq!(coverage.pushes_missed, 0);
 }

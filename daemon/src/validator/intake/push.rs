@@ -91,11 +91,14 @@ impl Push {
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
         let recorder = self.intake.recorder.get();
-        let recorded = recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));
+        let recorded =
+            recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));
         self.cache_seen |= matches!(known, Known::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {
-            let Some(sums) = state.pending(&self.host, self.now) else { return };
+            let Some(sums) = state.pending(&self.host, self.now) else {
+                return;
+            };
             sums.coverage.point(&known, added.time);
             if let Some(end) = end {
                 sums.coverage.push(end);
@@ -116,9 +119,15 @@ impl Push {
 
     /// The end of the push, if the point is the one that comes last.
     fn end_at(&self, known: &Known, made: i64) -> Option<PushEnd> {
-        let Known::Agent(agent) = known else { return None };
+        let Known::Agent(agent) = known else {
+            return None;
+        };
         let at = Moment::heard(made, self.now);
-        Some(PushEnd { at, since: agent.secs_since_last_write.unwrap_or(10), readable: self.cache_seen })
+        Some(PushEnd {
+            at,
+            since: agent.secs_since_last_write.unwrap_or(10),
+            readable: self.cache_seen,
+        })
     }
 
     /// Adds the ignored lines of the current sender.

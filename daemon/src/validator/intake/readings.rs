@@ -25,11 +25,27 @@ impl Intake {
         let fresh = !state.gone && state.last_push.is_some_and(|at| now.since(at) < FRESH);
         state.total.readings(fresh, out);
         state.values.readings(fresh, out);
-        out.push(Reading::counter(&v::ZERO_TPS, [], state.coverage.zero_seconds));
-        out.push(Reading::counter(&v::TPS_UNKNOWN, [], state.coverage.unknown_seconds));
-        out.push(Reading::counter(&d::PUSHES_MISSED, [], state.coverage.pushes_missed));
+        out.push(Reading::counter(
+            &v::ZERO_TPS,
+            [],
+            state.coverage.zero_seconds,
+        ));
+        out.push(Reading::counter(
+            &v::TPS_UNKNOWN,
+            [],
+            state.coverage.unknown_seconds,
+        ));
+        out.push(Reading::counter(
+            &d::PUSHES_MISSED,
+            [],
+            state.coverage.pushes_missed,
+        ));
         out.push(Reading::counter(&d::POINTS_LOST, [], state.points_lost));
-        out.push(Reading::flag(&d::PUSHES_FILTERED, [], state.empty_pushes >= FILTERED_AFTER));
+        out.push(Reading::flag(
+            &d::PUSHES_FILTERED,
+            [],
+            state.empty_pushes >= FILTERED_AFTER,
+        ));
         let lines = state.lines;
         for (result, count) in [
             ("used", lines.used),
@@ -52,11 +68,15 @@ impl Intake {
         let mut problems = Vec::new();
         let foreign = named(state.senders.of_standing(SenderState::Foreign, now, FRESH));
         if !foreign.is_empty() {
-            problems.push(Problem::new(Status::Broken, format!("not the followed validator, not counted: {foreign}")));
+            problems.push(Problem::new(
+                Status::Broken,
+                format!("not the followed validator, not counted: {foreign}"),
+            ));
         }
         let pending = named(state.senders.of_standing(SenderState::Pending, now, FRESH));
         if !pending.is_empty() && state.senders.identity().is_none() {
-            let text = format!("waiting for the validator's identity; points are kept apart: {pending}");
+            let text =
+                format!("waiting for the validator's identity; points are kept apart: {pending}");
             problems.push(Problem::new(Status::Absent, text));
         }
         if let Some(identity) = state.senders.assumed() {
@@ -70,21 +90,32 @@ impl Intake {
             problems.push(Problem::new(Status::Absent, text));
         }
         if state.is_silent(now) {
-            problems.push(Problem::new(Status::Absent, if state.last_push.is_some() { STOPPED } else { NEVER_CAME }));
+            problems.push(Problem::new(
+                Status::Absent,
+                if state.last_push.is_some() {
+                    STOPPED
+                } else {
+                    NEVER_CAME
+                },
+            ));
         }
         problems
     }
 
     /// Whether the followed validator's points arrive: a push within the last minute.
     pub fn up(&self, now: Stamp) -> bool {
-        self.lock().last_push.is_some_and(|at| now.since(at) < FRESH)
+        self.lock()
+            .last_push
+            .is_some_and(|at| now.since(at) < FRESH)
     }
 }
 
 impl State {
     /// Whether a validator that runs, and has run for long enough to push, does not.
     fn is_silent(&self, now: Stamp) -> bool {
-        let runs = self.answers.is_some_and(|(first, last)| now.since(first) >= FRESH && now.since(last) < ANSWERS_NOW);
+        let runs = self.answers.is_some_and(|(first, last)| {
+            now.since(first) >= FRESH && now.since(last) < ANSWERS_NOW
+        });
         runs && self.last_push.is_none_or(|at| now.since(at) >= FRESH)
     }
 }
@@ -92,10 +123,22 @@ impl State {
 /// Some of them by name.
 fn named<'s>(ids: impl Iterator<Item = &'s str>) -> String {
     const MOST: usize = 3;
-    let mut ids: Vec<&str> = ids.map(|id| if id == NO_ID { "one without a host_id" } else { id }).collect();
+    let mut ids: Vec<&str> = ids
+        .map(|id| {
+            if id == NO_ID {
+                "one without a host_id"
+            } else {
+                id
+            }
+        })
+        .collect();
     // The order of arrival may change from push to push.
     ids.sort_unstable();
     let more = ids.len().saturating_sub(MOST);
     ids.truncate(MOST);
-    if more == 0 { ids.join(", ") } else { format!("{} and {more} more", ids.join(", ")) }
+    if more == 0 {
+        ids.join(", ")
+    } else {
+        format!("{} and {more} more", ids.join(", "))
+    }
 }

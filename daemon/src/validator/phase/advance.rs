@@ -72,7 +72,8 @@ impl Advance {
         let Some(slot) = own else { return };
         let (before, since) = *self.heard.get_or_insert((slot, at));
         if at > since {
-            self.hurries = slot.saturating_sub(before) > CLUSTER_SLOTS * (at.since(since).as_secs() + 2);
+            self.hurries =
+                slot.saturating_sub(before) > CLUSTER_SLOTS * (at.since(since).as_secs() + 2);
             self.heard = Some((slot, at));
         }
     }
@@ -117,7 +118,11 @@ fn advance(last: &mut Option<(u64, Stamp)>, slot: Option<u64>, at: Stamp) {
 fn keep_pace(last: &mut Option<Pace>, slot: Option<u64>, at: Stamp) {
     let Some(slot) = slot else { return };
     let Some(pace) = last else {
-        *last = Some(Pace { from: (slot, at), last: (slot, at), kept: at });
+        *last = Some(Pace {
+            from: (slot, at),
+            last: (slot, at),
+            kept: at,
+        });
         return;
     };
     if at <= pace.last.1 {
@@ -141,7 +146,10 @@ mod tests {
     use super::*;
 
     fn at(seconds: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+        Stamp {
+            uptime: Duration::from_secs(seconds),
+            unix: Duration::ZERO,
+        }
     }
 
     #[test]
@@ -162,7 +170,10 @@ mod tests {
         for (second, slot) in [(1, 100), (2, 102), (3, 104), (8, 105), (13, 106)] {
             advance.see(Some(slot), None, at(second));
         }
-        assert_eq!((advance.own(), advance.paced()), (Some(at(13)), Some(at(3))));
+        assert_eq!(
+            (advance.own(), advance.paced()),
+            (Some(at(13)), Some(at(3)))
+        );
         advance.see(Some(107), None, at(600));
         assert_eq!(advance.paced(), Some(at(3)), "three slots in ten minutes");
         advance.see(Some(114), None, at(603));
@@ -175,7 +186,10 @@ mod tests {
         for second in 0..20 {
             advance.see(Some(100 + 2 * second), None, at(second));
             advance.see(Some(100 + 2 * second), None, at(second));
-            assert_eq!(advance.paced(), Some(at(if second < 2 { 0 } else { second })));
+            assert_eq!(
+                advance.paced(),
+                Some(at(if second < 2 { 0 } else { second }))
+            );
         }
     }
 
@@ -219,9 +233,13 @@ mod tests {
             assert!(!advance.hurries(), "second {second}");
         }
         (41..90).for_each(|second| advance.stood_still(at(second)));
-        for (second, slot, hurries) in
-            [(90, 212, false), (91, 240, true), (91, 240, true), (92, 262, true), (93, 265, false)]
-        {
+        for (second, slot, hurries) in [
+            (90, 212, false),
+            (91, 240, true),
+            (91, 240, true),
+            (92, 262, true),
+            (93, 265, false),
+        ] {
             advance.see(Some(slot), None, at(second));
             assert_eq!(advance.hurries(), hurries, "second {second}");
         }

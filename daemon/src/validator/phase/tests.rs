@@ -25,19 +25,45 @@ struct Second {
 impl Life {
     fn new() -> Self {
         let tracker = Tracker::new(config::Phase::default(), Duration::from_secs(1));
-        Life { tracker, second: 0, advanced: None, tip_advanced: None }
+        Life {
+            tracker,
+            second: 0,
+            advanced: None,
+            tip_advanced: None,
+        }
     }
 
     fn lives(&mut self, seconds: u64, shown: Second) -> Option<Phase> {
         for _ in 0..seconds {
             self.second += 1;
-            let now = Stamp { uptime: Duration::from_secs(self.second), unix: Duration::ZERO };
-            let heard = shown.evidence.alive && (shown.evidence.start.is_some() || shown.evidence.running);
-            self.advanced = if shown.advances { Some(now) } else { self.advanced };
-            self.tip_advanced = if shown.tip_advances { Some(now) } else { self.tip_advanced };
+            let now = Stamp {
+                uptime: Duration::from_secs(self.second),
+                unix: Duration::ZERO,
+            };
+            let heard =
+                shown.evidence.alive && (shown.evidence.start.is_some() || shown.evidence.running);
+            self.advanced = if shown.advances {
+                Some(now)
+            } else {
+                self.advanced
+            };
+            self.tip_advanced = if shown.tip_advances {
+                Some(now)
+            } else {
+                self.tip_advanced
+            };
             let (advanced, tip_advanced) = (self.advanced, self.tip_advanced);
             let at = heard.then_some(now).or(shown.evidence.at);
-            self.tracker.tick(now, Evidence { at, advanced, paced: advanced, tip_advanced, ..shown.evidence });
+            self.tracker.tick(
+                now,
+                Evidence {
+                    at,
+                    advanced,
+                    paced: advanced,
+                    tip_advanced,
+                    ..shown.evidence
+                },
+            );
         }
         self.tracker.phase()
     }
@@ -54,20 +80,41 @@ impl Life {
     }
 
     fn shown(&self) -> Vec<String> {
-        let on = |reading: &&Reading| reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0);
-        self.readings().iter().filter(on).map(|reading| reading.labels[0].to_string()).collect()
+        let on = |reading: &&Reading| {
+            reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0)
+        };
+        self.readings()
+            .iter()
+            .filter(on)
+            .map(|reading| reading.labels[0].to_string())
+            .collect()
     }
 
     fn spent(&self, phase: Phase) -> f64 {
-        let of_phase = |r: &&Reading| r.metric.name == v::PHASE_SECONDS.name && r.labels[0].as_str() == phase.name();
-        self.readings().iter().find(of_phase).and_then(|reading| reading.value.number()).unwrap()
+        let of_phase = |r: &&Reading| {
+            r.metric.name == v::PHASE_SECONDS.name && r.labels[0].as_str() == phase.name()
+        };
+        self.readings()
+            .iter()
+            .find(of_phase)
+            .and_then(|reading| reading.value.number())
+            .unwrap()
     }
 }
 
 /// It answers, and its slot advances.
 fn running(behind: u64) -> Second {
-    let evidence = Evidence { alive: true, running: true, behind: Some(behind), ..Evidence::default() };
-    Second { evidence, advances: true, tip_advances: true }
+    let evidence = Evidence {
+        alive: true,
+        running: true,
+        behind: Some(behind),
+        ..Evidence::default()
+    };
+    Second {
+        evidence,
+        advances: true,
+        tip_advances: true,
+    }
 }
 
 /// Alive, and no more is known.
@@ -91,19 +138,37 @@ const MUTE: Second = Second {
 };
 
 fn starting(phase: Phase) -> Second {
-    Second { evidence: Evidence { start: Some(phase), ..MUTE.evidence }, ..MUTE }
+    Second {
+        evidence: Evidence {
+            start: Some(phase),
+            ..MUTE.evidence
+        },
+        ..MUTE
+    }
 }
 
 fn stopped() -> Second {
-    Second { evidence: Evidence { stopped: true, ..MUTE.evidence }, ..MUTE }
+    Second {
+        evidence: Evidence {
+            stopped: true,
+            ..MUTE.evidence
+        },
+        ..MUTE
+    }
 }
 
 #[test]
 fn a_start_runs_through_its_phases_to_the_tip() {
     let mut life = Life::new();
     assert_eq!(life.lives(5, Second::default()), Some(Phase::Absent));
-    assert_eq!(life.lives(5, starting(Phase::Downloading)), Some(Phase::Downloading));
-    assert_eq!(life.lives(5, starting(Phase::Unpacking)), Some(Phase::Unpacking));
+    assert_eq!(
+        life.lives(5, starting(Phase::Downloading)),
+        Some(Phase::Downloading)
+    );
+    assert_eq!(
+        life.lives(5, starting(Phase::Unpacking)),
+        Some(Phase::Unpacking)
+    );
     assert_eq!(life.lives(5, running(5000)), Some(Phase::CatchingUp));
     assert_eq!(life.lives(60, running(32)), Some(Phase::CatchingUp));
     assert_eq!(life.lives(1, running(32)), Some(Phase::AtTip));
@@ -126,7 +191,11 @@ fn falling_behind_takes_thirty_seconds_beyond_128_slots() {
 fn a_slot_that_does_not_advance_leaves_the_phase_unknown_though_the_validator_answers() {
     let mut life = Life::new();
     life.lives(100, running(0));
-    let hangs = Second { advances: false, tip_advances: false, ..running(0) };
+    let hangs = Second {
+        advances: false,
+        tip_advances: false,
+        ..running(0)
+    };
     assert_eq!(life.lives(9, hangs), Some(Phase::AtTip));
     assert_eq!(life.lives(1, hangs), None);
     assert_eq!(life.lives(4, hangs), None);
@@ -135,12 +204,17 @@ fn a_slot_that_does_not_advance_leaves_the_phase_unknown_though_the_validator_an
     assert_eq!(life.tracker.stalled(), Some(true));
     let spent = life.spent(Phase::AtTip);
     life.lives(1000, hangs);
-    assert_eq!(life.spent(Phase::AtTip), spent, "unknown time is in no phase");
+    assert_eq!(
+        life.spent(Phase::AtTip),
+        spent,
+        "unknown time is in no phase"
+    );
     assert!(life.shown().is_empty());
 }
 
 #[test]
-fn a_stopped_process_is_in_no_known_phase_at_once_and_its_pause_counts_as_behind_if_it_comes_back_far_behind() {
+fn a_stopped_process_is_in_no_known_phase_at_once_and_its_pause_counts_as_behind_if_it_comes_back_far_behind()
+ {
     let mut life = Life::new();
     life.lives(161, running(0));
     let at_tip = life.spent(Phase::AtTip);
@@ -148,9 +222,16 @@ fn a_stopped_process_is_in_no_known_phase_at_once_and_its_pause_counts_as_behind
     life.lives(89, stopped());
     assert_eq!(life.tracker.kept_up(), None, "it depends on the pause");
     assert_eq!(life.tracker.stalled(), Some(true));
-    assert_eq!(life.lives(2, running(3)), None, "its first answers do not know the new tip yet");
+    assert_eq!(
+        life.lives(2, running(3)),
+        None,
+        "its first answers do not know the new tip yet"
+    );
     assert_eq!(life.lives(1, running(219)), Some(Phase::Behind));
-    assert_eq!((life.spent(Phase::AtTip), life.spent(Phase::Behind)), (at_tip, 93.0));
+    assert_eq!(
+        (life.spent(Phase::AtTip), life.spent(Phase::Behind)),
+        (at_tip, 93.0)
+    );
     assert_eq!(life.tracker.kept_up(), Some(false));
     assert_eq!(life.tracker.stalled(), None, "behind is not stalled");
     assert_eq!(life.lives(61, running(0)), Some(Phase::AtTip));
@@ -163,9 +244,18 @@ fn a_pause_counts_as_behind_if_it_makes_up_many_slots_though_no_answer_tells_a_d
     life.lives(161, running(0));
     life.lives(40, stopped());
     assert_eq!(life.lives(2, running(0)), None);
-    let fast = Second { evidence: Evidence { made_up: 80, ..running(14).evidence }, ..running(14) };
+    let fast = Second {
+        evidence: Evidence {
+            made_up: 80,
+            ..running(14).evidence
+        },
+        ..running(14)
+    };
     assert_eq!(life.lives(1, fast), Some(Phase::Behind));
-    assert_eq!((life.lives(10, running(0)), life.tracker.kept_up()), (Some(Phase::Behind), Some(false)));
+    assert_eq!(
+        (life.lives(10, running(0)), life.tracker.kept_up()),
+        (Some(Phase::Behind), Some(false))
+    );
 }
 
 #[test]
@@ -174,19 +264,44 @@ fn a_validator_that_comes_on_faster_than_a_cluster_is_not_near_the_tip_yet() {
     life.lives(161, running(0));
     life.lives(40, stopped());
     assert_eq!(life.lives(3, running(200)), Some(Phase::Behind));
-    let hurries = Second { evidence: Evidence { hurries: true, ..running(7).evidence }, ..running(7) };
-    assert_eq!(life.lives(20, hurries), Some(Phase::Behind), "7 slots behind the tip that it knew before the pause");
+    let hurries = Second {
+        evidence: Evidence {
+            hurries: true,
+            ..running(7).evidence
+        },
+        ..running(7)
+    };
+    assert_eq!(
+        life.lives(20, hurries),
+        Some(Phase::Behind),
+        "7 slots behind the tip that it knew before the pause"
+    );
     assert_eq!(life.lives(59, running(0)), Some(Phase::Behind));
     assert_eq!(life.lives(1, running(0)), Some(Phase::AtTip));
 }
 
 #[test]
 fn a_cluster_of_short_slots_is_no_catch_up_at_the_start_nor_long_after_a_pause() {
-    let fast = Second { evidence: Evidence { hurries: true, ..running(0).evidence }, ..running(0) };
+    let fast = Second {
+        evidence: Evidence {
+            hurries: true,
+            ..running(0).evidence
+        },
+        ..running(0)
+    };
     let mut life = Life::new();
     assert_eq!(life.lives(61, fast), Some(Phase::AtTip));
     life.lives(40, stopped());
-    life.lives(3, Second { evidence: Evidence { behind: Some(200), ..fast.evidence }, ..fast });
+    life.lives(
+        3,
+        Second {
+            evidence: Evidence {
+                behind: Some(200),
+                ..fast.evidence
+            },
+            ..fast
+        },
+    );
     assert_eq!(life.lives(60, fast), Some(Phase::Behind));
     assert_eq!(life.lives(27, fast), Some(Phase::AtTip));
 }
@@ -197,14 +312,25 @@ fn between_the_thresholds_a_pause_is_undecided_until_the_distance_is_clear_or_fo
         let mut life = Life::new();
         life.lives(70, running(0));
         life.lives(12, MUTE);
-        assert_eq!(life.lives(20, running(100)), None, "100 slots are between 32 and 128");
+        assert_eq!(
+            life.lives(20, running(100)),
+            None,
+            "100 slots are between 32 and 128"
+        );
         (life.lives(11, running(slots)), life)
     };
     assert_eq!(back(129).0, Some(Phase::Behind));
-    assert_eq!(back(32).0, Some(Phase::AtTip), "it may not have been beyond 128");
+    assert_eq!(
+        back(32).0,
+        Some(Phase::AtTip),
+        "it may not have been beyond 128"
+    );
     let (phase, life) = back(100);
     assert_eq!(phase, Some(Phase::Behind));
-    assert!(life.spent(Phase::Behind) > 40.0, "the pause counts as behind");
+    assert!(
+        life.spent(Phase::Behind) > 40.0,
+        "the pause counts as behind"
+    );
 }
 
 #[test]
@@ -224,7 +350,13 @@ fn a_replay_that_hangs_while_the_tip_moves_on_is_known_to_fall_behind() {
     let mut life = Life::new();
     life.lives(100, running(0));
     for behind in (0..200).map(|second| second * 5 / 2) {
-        life.lives(1, Second { advances: false, ..running(behind) });
+        life.lives(
+            1,
+            Second {
+                advances: false,
+                ..running(behind)
+            },
+        );
     }
     assert_eq!(life.tracker.phase(), Some(Phase::Behind));
 }
@@ -235,7 +367,10 @@ fn a_validator_whose_tip_stands_still_is_in_no_known_phase_though_its_own_slot_a
     for behind in [20, 100] {
         let mut life = Life::new();
         life.lives(100, running(0));
-        let starved = Second { tip_advances: false, ..running(behind) };
+        let starved = Second {
+            tip_advances: false,
+            ..running(behind)
+        };
         assert_eq!(life.lives(9, starved), Some(Phase::AtTip), "{behind}");
         assert_eq!(life.lives(1, starved), None, "{behind}");
         assert_eq!(life.lives(1, running(130)), Some(Phase::Behind));
@@ -246,14 +381,32 @@ fn a_validator_whose_tip_stands_still_is_in_no_known_phase_though_its_own_slot_a
 #[test]
 fn pushes_alone_tell_every_ten_seconds_and_are_waited_for_longer() {
     let mut life = Life::new();
-    let pushed = |behind| Second { evidence: Evidence { behind, pushes_only: true, ..MUTE.evidence }, ..MUTE };
+    let pushed = |behind| Second {
+        evidence: Evidence {
+            behind,
+            pushes_only: true,
+            ..MUTE.evidence
+        },
+        ..MUTE
+    };
     let between = pushed(None);
     for _ in 0..10 {
-        life.lives(1, Second { advances: true, tip_advances: true, ..pushed(Some(4)) });
+        life.lives(
+            1,
+            Second {
+                advances: true,
+                tip_advances: true,
+                ..pushed(Some(4))
+            },
+        );
         life.lives(9, between);
     }
     assert_eq!(life.tracker.phase(), Some(Phase::AtTip));
-    assert_eq!(life.lives(15, between), Some(Phase::AtTip), "one push may be late");
+    assert_eq!(
+        life.lives(15, between),
+        Some(Phase::AtTip),
+        "one push may be late"
+    );
     assert_eq!(life.lives(1, between), None);
     assert_eq!(life.tracker.stalled(), Some(true));
 }
@@ -313,7 +466,13 @@ fn time_in_which_the_daemon_slept_is_no_time_near_the_tip() {
 fn a_validator_that_cannot_be_asked_runs_when_its_datapoints_tell_a_distance() {
     let mut life = Life::new();
     assert_eq!(life.lives(5, MUTE), Some(Phase::Initializing));
-    let pushed = Second { evidence: Evidence { behind: Some(4), ..MUTE.evidence }, ..running(4) };
+    let pushed = Second {
+        evidence: Evidence {
+            behind: Some(4),
+            ..MUTE.evidence
+        },
+        ..running(4)
+    };
     assert_eq!(life.lives(5, pushed), Some(Phase::CatchingUp));
     assert_eq!(life.lives(60, pushed), Some(Phase::AtTip));
 }
@@ -335,7 +494,10 @@ fn the_end_of_a_frozen_process_leaves_its_pause_unknown() {
     let at_tip = life.spent(Phase::AtTip);
     life.lives(60, stopped());
     life.lives(5, Second::default());
-    assert_eq!((life.spent(Phase::AtTip), life.spent(Phase::Gone)), (at_tip, 4.0));
+    assert_eq!(
+        (life.spent(Phase::AtTip), life.spent(Phase::Gone)),
+        (at_tip, 4.0)
+    );
 }
 
 #[test]

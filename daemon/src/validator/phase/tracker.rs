@@ -90,7 +90,9 @@ impl Evidence {
             return self.at;
         }
         match self.tip_advanced {
-            Some(_) if self.behind.is_some_and(|behind| behind > near) => self.advanced.max(self.tip_advanced),
+            Some(_) if self.behind.is_some_and(|behind| behind > near) => {
+                self.advanced.max(self.tip_advanced)
+            }
             Some(_) => self.paced.min(self.tip_advanced),
             None => self.paced,
         }
@@ -98,12 +100,20 @@ impl Evidence {
 
     /// How long it may be old.
     fn patience(self) -> Duration {
-        if self.pushes_only { SLOW_PATIENCE } else { PATIENCE }
+        if self.pushes_only {
+            SLOW_PATIENCE
+        } else {
+            PATIENCE
+        }
     }
 
     /// Whether the own slot has stood still for too long; `None` if none was told.
     fn stands_still(self, now: Stamp) -> Option<bool> {
-        let long = if self.pushes_only { SLOW_PATIENCE } else { STALL };
+        let long = if self.pushes_only {
+            SLOW_PATIENCE
+        } else {
+            STALL
+        };
         self.advanced.map(|at| now.since(at) >= long)
     }
 }
@@ -149,7 +159,10 @@ impl TipTime {
     /// `None` while it depends on the time of which nothing is known.
     fn up(self, unknown: Duration) -> Option<bool> {
         let all = KEPT_UP * (self.at_tip + self.elsewhere + unknown).as_secs_f64();
-        match (self.at_tip.as_secs_f64() >= all, (self.at_tip + unknown).as_secs_f64() >= all) {
+        match (
+            self.at_tip.as_secs_f64() >= all,
+            (self.at_tip + unknown).as_secs_f64() >= all,
+        ) {
             (true, _) => Some(true),
             (_, false) => Some(false),
             _ => None,
@@ -157,7 +170,11 @@ impl TipTime {
     }
 
     fn spend(&mut self, phase: Phase, time: Duration) {
-        *if phase == Phase::AtTip { &mut self.at_tip } else { &mut self.elsewhere } += time;
+        *if phase == Phase::AtTip {
+            &mut self.at_tip
+        } else {
+            &mut self.elsewhere
+        } += time;
     }
 }
 
@@ -246,14 +263,22 @@ impl Tracker {
         }
         self.forget();
         (self.open, self.renewed) = (Duration::ZERO, now);
-        self.phase = if self.phase == Phase::Absent { Phase::Absent } else { Phase::Gone };
+        self.phase = if self.phase == Phase::Absent {
+            Phase::Absent
+        } else {
+            Phase::Gone
+        };
     }
 
     fn live(&mut self, now: Stamp, evidence: Evidence, asleep: bool) {
         // Nothing told yet: what was last known stands, and needs no evidence.
         // Up to `behind_slots` a validator at the tip stays there: to be so far behind is no evidence of being elsewhere.
         let at_tip = self.phase == Phase::AtTip;
-        let newest = evidence.newest(if at_tip { self.config.behind_slots } else { self.config.at_tip_slots });
+        let newest = evidence.newest(if at_tip {
+            self.config.behind_slots
+        } else {
+            self.config.at_tip_slots
+        });
         let news = !self.told || newest > self.evidence_at;
         self.evidence_at = self.evidence_at.max(newest);
         if asleep || (evidence.stopped && self.told) {
@@ -261,12 +286,18 @@ impl Tracker {
         } else if news {
             self.renew(now, evidence);
         } else {
-            let patience = if self.phase.runs() { evidence.patience() } else { START_PATIENCE };
+            let patience = if self.phase.runs() {
+                evidence.patience()
+            } else {
+                START_PATIENCE
+            };
             if now.since(self.renewed) >= patience {
                 self.lose();
             }
         }
-        self.stalled = evidence.stands_still(now).filter(|_| self.phase == Phase::AtTip);
+        self.stalled = evidence
+            .stands_still(now)
+            .filter(|_| self.phase == Phase::AtTip);
         if self.known && self.phase == Phase::AtTip && self.kept.is_none() {
             self.kept = Some(TipTime::default());
         }
@@ -292,7 +323,11 @@ impl Tracker {
         let was_at_tip = self.phase == Phase::AtTip;
         let next = self.next(now, evidence);
         let near = self.config.at_tip_slots;
-        let sure = if was_at_tip { self.config.behind_slots } else { near };
+        let sure = if was_at_tip {
+            self.config.behind_slots
+        } else {
+            near
+        };
         let is_beyond = |slots| evidence.behind.is_some_and(|behind| behind > slots);
         let is_far = next.runs() && (evidence.made_up > near || is_beyond(near));
         let wait = if !next.runs() || evidence.made_up > near || is_beyond(sure) {
@@ -303,7 +338,11 @@ impl Tracker {
             SETTLE
         };
         if long >= wait {
-            let next = if is_far && next == Phase::AtTip { Phase::Behind } else { next };
+            let next = if is_far && next == Phase::AtTip {
+                Phase::Behind
+            } else {
+                next
+            };
             (self.phase, self.known, self.back_since) = (next, true, None);
             self.spend(next);
         }
@@ -338,17 +377,30 @@ impl Tracker {
 
     /// Of a validator whose services run. Without a distance, what was last known stands.
     fn of_distance(&mut self, now: Stamp, evidence: Evidence) -> Phase {
-        let current = if self.phase.runs() { self.phase } else { Phase::CatchingUp };
-        let Some(behind) = evidence.behind else { return current };
+        let current = if self.phase.runs() {
+            self.phase
+        } else {
+            Phase::CatchingUp
+        };
+        let Some(behind) = evidence.behind else {
+            return current;
+        };
         // Who comes on faster than a cluster was catching up until now.
         let is_after_pause = self.woke.is_some_and(|woke| now.since(woke) < AFTER_PAUSE);
-        let near_since = self.near_since.filter(|_| !(evidence.hurries && is_after_pause)).unwrap_or(now);
+        let near_since = self
+            .near_since
+            .filter(|_| !(evidence.hurries && is_after_pause))
+            .unwrap_or(now);
         self.near_since = (behind <= self.config.at_tip_slots).then_some(near_since);
         self.far_since = (behind > self.config.behind_slots).then(|| self.far_since.unwrap_or(now));
-        let lasts = |since: Option<Stamp>, long: Duration| since.is_some_and(|since| now.since(since) >= long);
+        let lasts = |since: Option<Stamp>, long: Duration| {
+            since.is_some_and(|since| now.since(since) >= long)
+        };
         match current {
             Phase::AtTip if lasts(self.far_since, self.config.behind_for) => Phase::Behind,
-            Phase::CatchingUp | Phase::Behind if lasts(self.near_since, self.config.at_tip_for) => Phase::AtTip,
+            Phase::CatchingUp | Phase::Behind if lasts(self.near_since, self.config.at_tip_for) => {
+                Phase::AtTip
+            }
             phase => phase,
         }
     }
@@ -356,10 +408,24 @@ impl Tracker {
     /// The phase, and the time spent in each.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for (phase, seconds) in Phase::ALL.into_iter().zip(self.seconds) {
-            out.push(Reading::flag(&v::PHASE, [phase.name().into()], Some(phase) == self.phase()));
-            out.push(Reading::real(&v::PHASE_SECONDS, [phase.name().into()], seconds.as_secs_f64()));
+            out.push(Reading::flag(
+                &v::PHASE,
+                [phase.name().into()],
+                Some(phase) == self.phase(),
+            ));
+            out.push(Reading::real(
+                &v::PHASE_SECONDS,
+                [phase.name().into()],
+                seconds.as_secs_f64(),
+            ));
         }
-        out.extend(self.kept_up().map(|kept| Reading::flag(&v::KEPT_UP, [], kept)));
-        out.extend(self.stalled().map(|stalled| Reading::flag(&v::STALLED, [], stalled)));
+        out.extend(
+            self.kept_up()
+                .map(|kept| Reading::flag(&v::KEPT_UP, [], kept)),
+        );
+        out.extend(
+            self.stalled()
+                .map(|stalled| Reading::flag(&v::STALLED, [], stalled)),
+        );
     }
 }

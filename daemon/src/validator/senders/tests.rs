@@ -1,7 +1,10 @@
 use super::*;
 
 fn at(seconds: u64) -> Stamp {
-    Stamp { uptime: Duration::from_secs(seconds), unix: Duration::ZERO }
+    Stamp {
+        uptime: Duration::from_secs(seconds),
+        unix: Duration::ZERO,
+    }
 }
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
@@ -29,9 +32,17 @@ fn the_start_up_name_counts_if_it_falls_silent_when_the_identity_is_heard() {
     senders.restart(Some("hash".into()));
     assert_eq!(send(&mut senders, "hash", 1), SenderState::Pending);
     send(&mut senders, "ours", 11);
-    assert_eq!(senders.carries("ours", at(12)).ours.len(), 1, "the identity's own sums");
+    assert_eq!(
+        senders.carries("ours", at(12)).ours.len(),
+        1,
+        "the identity's own sums"
+    );
     let settled = senders.carries("ours", at(26));
-    assert_eq!(settled.ours.iter().map(|s| s.lines.used).sum::<u64>(), 1, "the start-up name's");
+    assert_eq!(
+        settled.ours.iter().map(|s| s.lines.used).sum::<u64>(),
+        1,
+        "the start-up name's"
+    );
 }
 
 #[test]
@@ -55,7 +66,15 @@ fn an_identity_set_at_run_time_joins_the_one_before() {
     assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
     // The validator has not been asked since.
     assert_eq!(senders.carries("first", at(2)).foreign, 0);
-    assert_eq!(senders.carries("second", at(12)).ours.iter().map(|s| s.lines.used).sum::<u64>(), 1);
+    assert_eq!(
+        senders
+            .carries("second", at(12))
+            .ours
+            .iter()
+            .map(|s| s.lines.used)
+            .sum::<u64>(),
+        1
+    );
     assert_eq!(send(&mut senders, "second", 13), SenderState::Ours);
     assert_eq!(send(&mut senders, "first", 13), SenderState::Ours);
     senders.restart(None);
@@ -91,7 +110,12 @@ fn a_sole_sender_is_assumed_only_after_a_while_and_only_alone() {
     senders.restart(None);
     send(&mut senders, "sole", 1);
     assert!(senders.assume(at(30)).is_none());
-    assert_eq!(senders.assume(at(70)).map(|(id, settled)| (id, settled.ours.len())), Some(("sole".to_owned(), 1)));
+    assert_eq!(
+        senders
+            .assume(at(70))
+            .map(|(id, settled)| (id, settled.ours.len())),
+        Some(("sole".to_owned(), 1))
+    );
     assert_eq!(senders.assumed(), Some("sole"));
     let mut crowd = Senders::default();
     crowd.restart(None);
@@ -108,7 +132,12 @@ fn what_can_be_no_identity_is_one_foreign_sender_without_a_name() {
     for id in ["", &long, "a b", "\u{7}", "\u{202e}abc", "<b>", "\u{fc}"] {
         assert_eq!(send(&mut senders, id, 1), SenderState::Foreign, "{id}");
     }
-    assert_eq!(senders.of_standing(SenderState::Foreign, at(2), SILENT).collect::<Vec<_>>(), [""]);
+    assert_eq!(
+        senders
+            .of_standing(SenderState::Foreign, at(2), SILENT)
+            .collect::<Vec<_>>(),
+        [""]
+    );
 }
 
 #[test]

@@ -108,7 +108,10 @@ impl Job {
             return;
         }
         let Some((began, first)) = began else { return };
-        let took = time.checked_sub(began).and_then(|took| u64::try_from(took).ok()).map(Duration::from_nanos);
+        let took = time
+            .checked_sub(began)
+            .and_then(|took| u64::try_from(took).ok())
+            .map(Duration::from_nanos);
         // The clock may have been set meanwhile.
         let took = took.filter(|took| took.abs_diff(heard.saturating_sub(first)) <= APART);
         self.took = self.took.saturating_add(took.unwrap_or_default());
@@ -166,7 +169,11 @@ impl Totals {
                 self.sum(Total::ShredsRepaired, shreds.repaired);
                 self.sum(Total::ShredsRecovered, shreds.recovered);
                 // No request is reported as no point: what asks for repair reports beside this.
-                for requests in [Total::RequestsShred, Total::RequestsHighestShred, Total::RequestsOrphan] {
+                for requests in [
+                    Total::RequestsShred,
+                    Total::RequestsHighestShred,
+                    Total::RequestsOrphan,
+                ] {
                     self.sum(requests, Some(0));
                 }
             }
@@ -209,14 +216,20 @@ impl Totals {
 
     /// The process ended, and its jobs with it.
     pub(super) fn forget_jobs(&mut self) {
-        self.jobs.iter_mut().for_each(|job| (job.count, job.began) = (job.count.map(|_| 0), None));
+        self.jobs
+            .iter_mut()
+            .for_each(|job| (job.count, job.began) = (job.count.map(|_| 0), None));
     }
 
     /// All of it; how many jobs run only while that is `fresh`.
     pub(super) fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for ((metric, label), sum) in TOTALS.into_iter().zip(self.sums) {
             let Some(sum) = sum else { continue };
-            let value = if metric.unit == Unit::Seconds { Value::Real(sum as f64 / 1e6) } else { Value::Whole(sum) };
+            let value = if metric.unit == Unit::Seconds {
+                Value::Real(sum as f64 / 1e6)
+            } else {
+                Value::Whole(sum)
+            };
             out.push(match label {
                 Some(label) => Reading::new(metric, [label.into()], value),
                 None => Reading::new(metric, [], value),
@@ -227,7 +240,11 @@ impl Totals {
             if fresh {
                 out.push(Reading::whole(&v::ACCOUNTS_JOBS, [name.into()], count));
             }
-            out.push(Reading::real(&v::ACCOUNTS_JOB_TIME, [name.into()], job.took.as_secs_f64()));
+            out.push(Reading::real(
+                &v::ACCOUNTS_JOB_TIME,
+                [name.into()],
+                job.took.as_secs_f64(),
+            ));
         }
     }
 }
@@ -238,27 +255,63 @@ mod tests {
     use faultline_agave::line::Point;
 
     fn known(line: &str) -> Known {
-        Known::parse(&Point::parse(line.as_bytes()).unwrap()).unwrap().unwrap().known
+        Known::parse(&Point::parse(line.as_bytes()).unwrap())
+            .unwrap()
+            .unwrap()
+            .known
     }
 
     /// Name, label, value.
     fn told(totals: &Totals) -> Vec<(&'static str, String, f64)> {
         let mut readings = Vec::new();
         totals.readings(false, &mut readings);
-        let label = |reading: &Reading| reading.labels.first().map(ToString::to_string).unwrap_or_default();
-        readings.iter().map(|r| (r.metric.name, label(r), r.value.number().unwrap())).collect()
+        let label = |reading: &Reading| {
+            reading
+                .labels
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default()
+        };
+        readings
+            .iter()
+            .map(|r| (r.metric.name, label(r), r.value.number().unwrap()))
+            .collect()
     }
 
     #[test]
     fn every_total_is_exported_as_what_it_is_called() {
         for (total, name, label) in [
-            (Total::ReadCacheEvict, "agave_read_cache_seconds_total", Some("evict")),
-            (Total::DiskMissingTime, "agave_accounts_index_disk_lookup_seconds_total", Some("missing")),
-            (Total::LoadedStorage, "agave_accounts_loaded_total", Some("storage")),
-            (Total::FlushedBytes, "agave_write_cache_flushed_bytes_total", None),
-            (Total::RequestsOrphan, "agave_repair_requests_total", Some("orphan")),
+            (
+                Total::ReadCacheEvict,
+                "agave_read_cache_seconds_total",
+                Some("evict"),
+            ),
+            (
+                Total::DiskMissingTime,
+                "agave_accounts_index_disk_lookup_seconds_total",
+                Some("missing"),
+            ),
+            (
+                Total::LoadedStorage,
+                "agave_accounts_loaded_total",
+                Some("storage"),
+            ),
+            (
+                Total::FlushedBytes,
+                "agave_write_cache_flushed_bytes_total",
+                None,
+            ),
+            (
+                Total::RequestsOrphan,
+                "agave_repair_requests_total",
+                Some("orphan"),
+            ),
             (Total::ShredsRecovered, "agave_shreds_recovered_total", None),
-            (Total::SendErrors, "agave_udp_buffer_errors_total", Some("send")),
+            (
+                Total::SendErrors,
+                "agave_udp_buffer_errors_total",
+                Some("send"),
+            ),
         ] {
             let (metric, is) = TOTALS[total as usize];
             assert_eq!((metric.name, is), (name, label));
@@ -273,8 +326,12 @@ mod tests {
         totals.add(&known(
             "accounts_db-flush_accounts_cache,host_id=A flush_roots_elapsed=1500000i,num_accounts_saved=4i 1",
         ));
-        totals.add(&known("blockstore-insert-shreds,host_id=A num_repair=46i,num_recovered_inserted=2i 1"));
-        totals.add(&known("net-stats-validator,host_id=A rcvbuf_errors_delta=5i,sndbuf_errors_delta=-1i 1"));
+        totals.add(&known(
+            "blockstore-insert-shreds,host_id=A num_repair=46i,num_recovered_inserted=2i 1",
+        ));
+        totals.add(&known(
+            "net-stats-validator,host_id=A rcvbuf_errors_delta=5i,sndbuf_errors_delta=-1i 1",
+        ));
         let expected = [
             ("agave_write_cache_flushes_total", "", 1.0),
             ("agave_write_cache_flush_seconds_total", "", 1.5),
@@ -285,32 +342,59 @@ mod tests {
             ("agave_shreds_recovered_total", "", 2.0),
             ("agave_udp_buffer_errors_total", "receive", 5.0),
         ];
-        assert_eq!(told(&totals), expected.map(|(name, label, value)| (name, label.to_owned(), value)));
+        assert_eq!(
+            told(&totals),
+            expected.map(|(name, label, value)| (name, label.to_owned(), value))
+        );
     }
 
     #[test]
     fn an_index_that_is_in_memory_has_no_lookups_on_disk_and_both_names_of_a_scan_are_one() {
         let mut totals = Totals::default();
-        totals.add(&known("accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1"));
+        totals.add(&known(
+            "accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1",
+        ));
         let in_memory = [
             ("agave_accounts_index_lookups_total", "found", 7.0),
             ("agave_accounts_index_lookups_total", "missing", 2.0),
         ];
-        assert_eq!(told(&totals), in_memory.map(|(name, label, value)| (name, label.to_owned(), value)));
-        totals.add(&known("accounts_index,host_id=A buckets_scanned=3i,flush_scan_us=1000000i 2"));
-        totals.add(&known("accounts_index,host_id=A buckets_scanned=3i,evict_scan_us=500000i 3"));
-        let scans =
-            [("agave_accounts_index_bins_scanned_total", 6.0), ("agave_accounts_index_scan_seconds_total", 1.5)];
-        assert_eq!(told(&totals)[2..], scans.map(|(name, value)| (name, String::new(), value)));
+        assert_eq!(
+            told(&totals),
+            in_memory.map(|(name, label, value)| (name, label.to_owned(), value))
+        );
+        totals.add(&known(
+            "accounts_index,host_id=A buckets_scanned=3i,flush_scan_us=1000000i 2",
+        ));
+        totals.add(&known(
+            "accounts_index,host_id=A buckets_scanned=3i,evict_scan_us=500000i 3",
+        ));
+        let scans = [
+            ("agave_accounts_index_bins_scanned_total", 6.0),
+            ("agave_accounts_index_scan_seconds_total", 1.5),
+        ];
+        assert_eq!(
+            told(&totals)[2..],
+            scans.map(|(name, value)| (name, String::new(), value))
+        );
     }
 
     #[test]
     fn both_names_of_what_a_flush_wrote_are_one() {
         let mut totals = Totals::default();
-        totals.add(&known("accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1"));
-        totals.add(&known("accounts_db-flush_accounts_cache,host_id=A account_bytes_stored=3i 2"));
-        let flushed = [("agave_write_cache_flushes_total", 2.0), ("agave_write_cache_flushed_bytes_total", 7.0)];
-        assert_eq!(told(&totals), flushed.map(|(name, value)| (name, String::new(), value)));
+        totals.add(&known(
+            "accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1",
+        ));
+        totals.add(&known(
+            "accounts_db-flush_accounts_cache,host_id=A account_bytes_stored=3i 2",
+        ));
+        let flushed = [
+            ("agave_write_cache_flushes_total", 2.0),
+            ("agave_write_cache_flushed_bytes_total", 7.0),
+        ];
+        assert_eq!(
+            told(&totals),
+            flushed.map(|(name, value)| (name, String::new(), value))
+        );
     }
 
     #[test]
@@ -334,7 +418,10 @@ mod tests {
             ("agave_repair_requests_total", "highest_shred", 6.0),
             ("agave_repair_requests_total", "orphan", 6.0),
         ];
-        assert_eq!(told(&totals), expected.map(|(name, label, value)| (name, label.to_owned(), value)));
+        assert_eq!(
+            told(&totals),
+            expected.map(|(name, label, value)| (name, label.to_owned(), value))
+        );
     }
 
     /// Field, count, second by the validator's clock, second at which it was heard.
@@ -342,11 +429,16 @@ mod tests {
         let mut totals = Totals::default();
         for (field, count, second, heard) in points {
             let time = second * 1_000_000_000;
-            let Known::AccountsActive(active) = known(&format!("accounts_db_active,host_id=A {field}={count}i {time}"))
-            else {
+            let Known::AccountsActive(active) = known(&format!(
+                "accounts_db_active,host_id=A {field}={count}i {time}"
+            )) else {
                 panic!("another kind")
             };
-            totals.job(&active, i64::try_from(time).unwrap(), Duration::from_secs(*heard));
+            totals.job(
+                &active,
+                i64::try_from(time).unwrap(),
+                Duration::from_secs(*heard),
+            );
         }
         told(&totals).iter().map(|(.., seconds)| seconds).sum()
     }
@@ -354,14 +446,47 @@ mod tests {
     #[test]
     fn the_time_of_a_background_job_is_from_its_beginning_to_its_end() {
         assert_eq!(
-            after(&[("clean", 1, 100, 110), ("flush", 1, 101, 110), ("flush", 0, 103, 110), ("clean", 0, 130, 130)]),
+            after(&[
+                ("clean", 1, 100, 110),
+                ("flush", 1, 101, 110),
+                ("flush", 0, 103, 110),
+                ("clean", 0, 130, 130)
+            ]),
             32.0
         );
-        assert_eq!(after(&[("shrink", 1, 100, 110), ("shrink", 2, 105, 110), ("shrink", 1, 110, 110)]), 0.0);
-        let both = [("shrink", 1, 100, 110), ("shrink", 2, 105, 110), ("shrink", 1, 110, 110), ("shrink", 0, 120, 120)];
+        assert_eq!(
+            after(&[
+                ("shrink", 1, 100, 110),
+                ("shrink", 2, 105, 110),
+                ("shrink", 1, 110, 110)
+            ]),
+            0.0
+        );
+        let both = [
+            ("shrink", 1, 100, 110),
+            ("shrink", 2, 105, 110),
+            ("shrink", 1, 110, 110),
+            ("shrink", 0, 120, 120),
+        ];
         assert_eq!(after(&both), 20.0, "one of two ended");
-        assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 1, 200, 210), ("clean", 0, 201, 210)]), 1.0, "a lost end");
-        assert_eq!(after(&[("clean", 0, 100, 110)]), 0.0, "it began before the daemon");
-        assert_eq!(after(&[("clean", 1, 100, 110), ("clean", 0, 3705, 110)]), 0.0, "the clock was set");
+        assert_eq!(
+            after(&[
+                ("clean", 1, 100, 110),
+                ("clean", 1, 200, 210),
+                ("clean", 0, 201, 210)
+            ]),
+            1.0,
+            "a lost end"
+        );
+        assert_eq!(
+            after(&[("clean", 0, 100, 110)]),
+            0.0,
+            "it began before the daemon"
+        );
+        assert_eq!(
+            after(&[("clean", 1, 100, 110), ("clean", 0, 3705, 110)]),
+            0.0,
+            "the clock was set"
+        );
     }
 }

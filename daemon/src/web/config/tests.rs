@@ -30,7 +30,11 @@ fn an_empty_file_asks_for_nothing() {
 fn files_are_looked_for_beside_the_config_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("web.yml");
-    std::fs::write(&path, "tls_server_config: { cert_file: a.pem, key_file: /etc/k.pem }").unwrap();
+    std::fs::write(
+        &path,
+        "tls_server_config: { cert_file: a.pem, key_file: /etc/k.pem }",
+    )
+    .unwrap();
     let tls = WebConfig::load(&path).unwrap().tls.unwrap();
     assert_eq!(tls.cert, folder.path().join("a.pem"));
     assert_eq!(tls.key, Path::new("/etc/k.pem"));
@@ -55,7 +59,10 @@ fn a_whole_file_as_other_exporters_use_it_is_read() {
 #[test]
 fn an_unknown_key_is_named_with_those_that_are_known() {
     let what = refusal("http_server_config:\n  http2: false\ntls_serverconfig: {}\n");
-    assert!(what.contains("tls_serverconfig") && what.contains("tls_server_config"), "{what}");
+    assert!(
+        what.contains("tls_serverconfig") && what.contains("tls_server_config"),
+        "{what}"
+    );
 }
 
 #[test]
@@ -68,27 +75,43 @@ fn what_is_not_supported_is_refused_by_name() {
         "client_allowed_sans: [a]",
     ] {
         let what = refusal(&format!("{tls}{key}\n"));
-        assert!(what.contains(key.split(':').next().unwrap()) && what.contains("not supported"), "{what}");
+        assert!(
+            what.contains(key.split(':').next().unwrap()) && what.contains("not supported"),
+            "{what}"
+        );
     }
     assert!(refusal("rate_limit: { burst: 3 }\n").contains("rate_limit"));
     assert!(refusal(&format!("{tls}min_version: TLS10\n")).contains("TLS10 is no longer safe"));
-    assert!(refusal(&format!("{tls}client_auth_type: RequireAnyClientCert\n")).contains("RequireAndVerifyClientCert"));
-    assert!(refusal("http_server_config: { headers: { Content-Length: \"1\" } }\n").contains("cannot be set"));
+    assert!(
+        refusal(&format!("{tls}client_auth_type: RequireAnyClientCert\n"))
+            .contains("RequireAndVerifyClientCert")
+    );
+    assert!(
+        refusal("http_server_config: { headers: { Content-Length: \"1\" } }\n")
+            .contains("cannot be set")
+    );
 }
 
 #[test]
 fn half_a_protection_is_a_mistake() {
     assert!(refusal("tls_server_config: { cert_file: a }\n").contains("both needed"));
-    assert!(refusal("tls_server_config: { cert_file: a, key_file: b, client_ca_file: c }\n").contains("no effect"));
-    let what =
-        refusal("tls_server_config: { cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert }\n");
+    assert!(
+        refusal("tls_server_config: { cert_file: a, key_file: b, client_ca_file: c }\n")
+            .contains("no effect")
+    );
+    let what = refusal(
+        "tls_server_config: { cert_file: a, key_file: b, client_auth_type: RequireAndVerifyClientCert }\n",
+    );
     assert!(what.contains("needs client_ca_file"), "{what}");
 }
 
 #[test]
 fn a_password_that_is_not_hashed_is_refused_and_not_repeated() {
     let what = refusal("basic_auth_users: { alice: hunter2 }\n");
-    assert!(what.contains("alice") && what.contains("bcrypt") && !what.contains("hunter2"), "{what}");
+    assert!(
+        what.contains("alice") && what.contains("bcrypt") && !what.contains("hunter2"),
+        "{what}"
+    );
 }
 
 #[test]
@@ -111,7 +134,11 @@ fn every_mistake_is_told_at_once() {
         "basic_auth_users.bob",
         "rate_limits: unknown key",
     ] {
-        assert_eq!(told.iter().filter(|one| one.contains(wanted)).count(), 1, "{wanted}: {told:#?}");
+        assert_eq!(
+            told.iter().filter(|one| one.contains(wanted)).count(),
+            1,
+            "{wanted}: {told:#?}"
+        );
     }
     assert_eq!(told.len(), 8, "{told:#?}");
     assert!(!config.protects() && !told.concat().contains("hunter"));
@@ -127,6 +154,9 @@ fn a_file_of_another_form_is_told_with_the_line() {
         "basic_auth_users: { alice: [hunter2] }\n",
     ];
     for what in texts.map(refusal) {
-        assert!(what.contains("line 1") && !what.contains("hunter2"), "{what}");
+        assert!(
+            what.contains("line 1") && !what.contains("hunter2"),
+            "{what}"
+        );
     }
 }

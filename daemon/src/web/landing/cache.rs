@@ -17,9 +17,11 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     out.push_str("<section>\n<h2>Program cache</h2>\n<div class=\"card memory\">\n");
     match (loaded, capacity) {
         (Some(loaded), Some(capacity)) => entries(loaded, capacity, out)?,
-        (Some(loaded), None) => {
-            writeln!(out, "<p><strong>{}</strong> entries at the last eviction pass</p>", count(loaded))?
-        }
+        (Some(loaded), None) => writeln!(
+            out,
+            "<p><strong>{}</strong> entries at the last eviction pass</p>",
+            count(loaded)
+        )?,
         (None, Some(capacity)) => writeln!(
             out,
             "<p><strong>{}</strong> entries at most <span class=\"quiet\">how many there are is known from the first eviction on</span></p>",

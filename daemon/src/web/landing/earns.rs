@@ -15,10 +15,13 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         Some(_) if is_standby(tick) => ("<span class=\"badge\">standby</span>", voter(tick)),
         Some(_) => ("<span class=\"badge good\">votes</span>", voter(tick)),
         // The source is up without an account only if all were told and none is its own.
-        None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => {
-            ("", vec!["It has no vote account with stake: it does not vote.".to_owned()])
+        None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => (
+            "",
+            vec!["It has no vote account with stake: it does not vote.".to_owned()],
+        ),
+        None if known(&m::EPOCH, &[]).is_some() => {
+            ("", vec!["It is not known whether it votes.".to_owned()])
         }
-        None if known(&m::EPOCH, &[]).is_some() => ("", vec!["It is not known whether it votes.".to_owned()]),
         None => return Ok(()),
     };
     out.push_str("<section>\n<h2>Does it earn?</h2>\n<div class=\"card title\">");
@@ -31,13 +34,19 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
 }
 
 fn is_up(tick: &Tick) -> bool {
-    tick.batches.iter().any(|batch| batch.source == Source::Votes && batch.up)
+    tick.batches
+        .iter()
+        .any(|batch| batch.source == Source::Votes && batch.up)
 }
 
 /// Whether it runs another identity than the vote account's node, whose votes are another validator's.
 fn is_standby(tick: &Tick) -> bool {
-    let account = tick.readings().find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT));
-    account.and_then(|account| account.labels.get(1)).is_some_and(|role| role.as_str() == "standby")
+    let account = tick
+        .readings()
+        .find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT));
+    account
+        .and_then(|account| account.labels.get(1))
+        .is_some_and(|role| role.as_str() == "standby")
 }
 
 fn voter(tick: &Tick) -> Vec<String> {
@@ -46,16 +55,32 @@ fn voter(tick: &Tick) -> Vec<String> {
         let word = if slots == 1.0 { "slot" } else { "slots" };
         format!("last vote {} {word} ago", count(slots))
     });
-    let credits =
-        known(&m::VOTE_CREDITS, &["this_epoch"]).map(|credits| format!("{} credits this epoch", count(credits)));
+    let credits = known(&m::VOTE_CREDITS, &["this_epoch"])
+        .map(|credits| format!("{} credits this epoch", count(credits)));
     let rank = known(&m::VOTE_RANK, &[]).zip(known(&m::VOTE_SHARE, &[]));
-    let rank = rank.map(|(rank, share)| format!("rank {}, {} % of the best", count(rank), count(share * 100.0)));
-    let slots =
-        |metric| known(metric, &["passed"]).zip(known(metric, &["skipped"])).filter(|(passed, _)| *passed > 0.0);
+    let rank = rank.map(|(rank, share)| {
+        format!(
+            "rank {}, {} % of the best",
+            count(rank),
+            count(share * 100.0)
+        )
+    });
+    let slots = |metric| {
+        known(metric, &["passed"])
+            .zip(known(metric, &["skipped"]))
+            .filter(|(passed, _)| *passed > 0.0)
+    };
     let cluster = slots(&m::CLUSTER_LEADER_SLOTS).map(|(passed, skipped)| skipped / passed * 100.0);
-    let cluster = cluster.map(|percent| format!(" (cluster {} %)", count(percent))).unwrap_or_default();
-    let skipped = slots(&m::LEADER_SLOTS)
-        .map(|(passed, skipped)| format!("skipped {} of {} leader slots{cluster}", count(skipped), count(passed)));
+    let cluster = cluster
+        .map(|percent| format!(" (cluster {} %)", count(percent)))
+        .unwrap_or_default();
+    let skipped = slots(&m::LEADER_SLOTS).map(|(passed, skipped)| {
+        format!(
+            "skipped {} of {} leader slots{cluster}",
+            count(skipped),
+            count(passed)
+        )
+    });
     let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|seconds| match seconds {
         0.0 => "leads now".to_owned(),
         _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
@@ -63,8 +88,17 @@ fn voter(tick: &Tick) -> Vec<String> {
     let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
     let balance = known(&m::BALANCE, &["identity"])
         .filter(|_| standby.is_none())
-        .map(|sol| format!("{} SOL, votes for about {} days", count(sol), count((sol / m::VOTES_SOL_PER_DAY).floor())));
-    [standby, distance, credits, rank, skipped, next, balance].into_iter().flatten().collect()
+        .map(|sol| {
+            format!(
+                "{} SOL, votes for about {} days",
+                count(sol),
+                count((sol / m::VOTES_SOL_PER_DAY).floor())
+            )
+        });
+    [standby, distance, credits, rank, skipped, next, balance]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 #[cfg(test)]
@@ -78,8 +112,16 @@ mod tests {
     }
 
     fn page_of(up: bool, readings: Vec<Reading>) -> String {
-        let batch = Batch { readings, up, ..Batch::empty(Source::Votes, Stamp::default()) };
-        let tick = Tick { number: 1, at: Stamp::default(), batches: vec![Arc::new(batch)] };
+        let batch = Batch {
+            readings,
+            up,
+            ..Batch::empty(Source::Votes, Stamp::default())
+        };
+        let tick = Tick {
+            number: 1,
+            at: Stamp::default(),
+            batches: vec![Arc::new(batch)],
+        };
         let mut out = String::new();
         write(&tick, &mut out).unwrap();
         out
@@ -87,7 +129,12 @@ mod tests {
 
     fn real(metric: &'static Metric, label: Option<&'static str>, value: f64) -> Reading {
         let labels = label.map(Into::into).into_iter().collect();
-        Reading { metric, labels, tags: Box::default(), value: Value::Real(value) }
+        Reading {
+            metric,
+            labels,
+            tags: Box::default(),
+            value: Value::Real(value),
+        }
     }
 
     #[test]
@@ -122,7 +169,12 @@ mod tests {
     #[test]
     fn a_standby_is_named_and_has_no_days_of_votes() {
         let labels = ["identity", "standby", "account"].map(Into::into).into();
-        let account = Reading { metric: &m::VOTE_ACCOUNT, labels, tags: Box::default(), value: Value::Real(1.0) };
+        let account = Reading {
+            metric: &m::VOTE_ACCOUNT,
+            labels,
+            tags: Box::default(),
+            value: Value::Real(1.0),
+        };
         let with = |delinquent| {
             page(vec![
                 account.clone(),
@@ -131,18 +183,35 @@ mod tests {
             ])
         };
         let words = "<span class=\"nowrap\">the vote account is another node's</span> </div>";
-        assert!(with(0.0).contains(&format!("<span class=\"badge\">standby</span>{words}")), "{}", with(0.0));
-        assert!(with(1.0).contains(&format!("<span class=\"badge bad\">delinquent</span>{words}")), "{}", with(1.0));
+        assert!(
+            with(0.0).contains(&format!("<span class=\"badge\">standby</span>{words}")),
+            "{}",
+            with(0.0)
+        );
+        assert!(
+            with(1.0).contains(&format!(
+                "<span class=\"badge bad\">delinquent</span>{words}"
+            )),
+            "{}",
+            with(1.0)
+        );
     }
 
     #[test]
     fn a_delinquent_validator_has_a_badge_and_nothing_is_said_of_what_is_not_known() {
-        let html = page(vec![real(&m::DELINQUENT, None, 1.0), real(&m::LEADER_SLOTS, Some("passed"), 0.0)]);
-        assert!(html.contains("<span class=\"badge bad\">delinquent</span></div>"), "{html}");
+        let html = page(vec![
+            real(&m::DELINQUENT, None, 1.0),
+            real(&m::LEADER_SLOTS, Some("passed"), 0.0),
+        ]);
+        assert!(
+            html.contains("<span class=\"badge bad\">delinquent</span></div>"),
+            "{html}"
+        );
         assert!(page(vec![real(&m::EPOCH, None, 3.0)]).contains("it does not vote"));
         let unknown = page_of(false, vec![real(&m::EPOCH, None, 3.0)]);
         assert!(
-            unknown.contains("It is not known whether it votes.") && !unknown.contains("does not vote"),
+            unknown.contains("It is not known whether it votes.")
+                && !unknown.contains("does not vote"),
             "{unknown}"
         );
         assert_eq!(page(Vec::new()), "");

@@ -46,14 +46,22 @@ fn headroom(limit: f64, bound: f64, out: &mut String) -> fmt::Result {
 }
 
 fn rss(resident: &[(&str, Option<f64>)], out: &mut String) -> fmt::Result {
-    let known: Vec<(&str, f64)> = resident.iter().filter_map(|(title, size)| Some((*title, (*size)?))).collect();
+    let known: Vec<(&str, f64)> = resident
+        .iter()
+        .filter_map(|(title, size)| Some((*title, (*size)?)))
+        .collect();
     if known.is_empty() {
         return Ok(());
     }
     let sum: f64 = known.iter().map(|(_, size)| size).sum();
     write!(out, "<p class=\"quiet\">Resident (RSS) {}:", bytes(sum))?;
     for (i, (title, size)) in known.iter().enumerate() {
-        write!(out, "{} {} {title}", if i == 0 { "" } else { "," }, bytes(*size))?;
+        write!(
+            out,
+            "{} {} {title}",
+            if i == 0 { "" } else { "," },
+            bytes(*size)
+        )?;
     }
     out.push_str(".</p>\n");
     Ok(())

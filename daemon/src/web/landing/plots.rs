@@ -35,7 +35,11 @@ pub(super) fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
 }
 
 fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::Result {
-    writeln!(out, "<figure class=\"card\"><figcaption>{}</figcaption>", plot.title)?;
+    writeln!(
+        out,
+        "<figure class=\"card\"><figcaption>{}</figcaption>",
+        plot.title
+    )?;
     let shown = |x: f64| value(x, plot.metric.unit, plot.rate);
     let Some((newest, last)) = points.last().copied() else {
         out.push_str(
@@ -48,7 +52,11 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         writeln!(out, "<p class=\"now\">{}</p>", shown(last))?;
     } else {
         let since = Duration::try_from_secs_f64(newest).unwrap_or_default();
-        writeln!(out, "<p class=\"now quiet\">no data for {}</p>", time(since))?;
+        writeln!(
+            out,
+            "<p class=\"now quiet\">no data for {}</p>",
+            time(since)
+        )?;
     }
     write!(
         out,
@@ -70,14 +78,23 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
 }
 
 fn extent(points: &[Point]) -> (f64, f64) {
-    points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| (low.min(*y), high.max(*y)))
+    points
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, y)| {
+            (low.min(*y), high.max(*y))
+        })
 }
 
 /// Parts of a series without gaps: points left out by the history make a hole, not a straight line.
 fn unbroken(points: &[Point]) -> impl Iterator<Item = &[Point]> {
-    let mut spacings: Vec<f64> = points.windows(2).filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0)).collect();
+    let mut spacings: Vec<f64> = points
+        .windows(2)
+        .filter_map(|pair| Some(pair.first()?.0 - pair.last()?.0))
+        .collect();
     spacings.sort_by(f64::total_cmp);
-    let gap = spacings.get(spacings.len() / 2).map_or(f64::INFINITY, |median| median * 1.9);
+    let gap = spacings
+        .get(spacings.len() / 2)
+        .map_or(f64::INFINITY, |median| median * 1.9);
     points.chunk_by(move |before, after| before.0 - after.0 <= gap)
 }
 
@@ -90,11 +107,21 @@ impl Scale {
     /// Rates stand on zero; levels are drawn around themselves.
     fn new(rate: bool, low: f64, high: f64) -> Self {
         if rate {
-            return Scale { bottom: 0.0, spread: if high > 0.0 { high } else { 1.0 } };
+            return Scale {
+                bottom: 0.0,
+                spread: if high > 0.0 { high } else { 1.0 },
+            };
         }
         let least = high.abs() * LEAST_SPREAD;
-        let spread = if high - low > least { high - low } else { least.max(1.0) };
-        Scale { bottom: (low + high - spread) / 2.0, spread }
+        let spread = if high - low > least {
+            high - low
+        } else {
+            least.max(1.0)
+        };
+        Scale {
+            bottom: (low + high - spread) / 2.0,
+            spread,
+        }
     }
 
     fn x(&self, age: f64) -> f64 {
@@ -108,17 +135,31 @@ impl Scale {
 }
 
 fn draw(line: &[Point], scale: &Scale, out: &mut String) -> fmt::Result {
-    let (Some(first), Some(last)) = (line.first(), line.last()) else { return Ok(()) };
+    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+        return Ok(());
+    };
     // A point that stands alone becomes a short dash.
-    let (start, end) = (scale.x(first.0), scale.x(last.0).max(scale.x(first.0) + 1.0).min(WIDTH));
+    let (start, end) = (
+        scale.x(first.0),
+        scale.x(last.0).max(scale.x(first.0) + 1.0).min(WIDTH),
+    );
     let mut path = String::with_capacity(line.len() * 12);
     for (i, (age, value)) in line.iter().enumerate() {
-        write!(path, "{}{:.1} {:.1}", if i == 0 { "M" } else { "L" }, scale.x(*age), scale.y(*value))?;
+        write!(
+            path,
+            "{}{:.1} {:.1}",
+            if i == 0 { "M" } else { "L" },
+            scale.x(*age),
+            scale.y(*value)
+        )?;
     }
     write!(path, "L{end:.1} {:.1}", scale.y(last.1))?;
     // An area would tell of an amount, and only what stands on zero shows one.
     if scale.bottom == 0.0 {
-        write!(out, "<path class=\"area\" d=\"{path}L{end:.1} {HEIGHT}L{start:.1} {HEIGHT}Z\"/>")?;
+        write!(
+            out,
+            "<path class=\"area\" d=\"{path}L{end:.1} {HEIGHT}L{start:.1} {HEIGHT}Z\"/>"
+        )?;
     }
     write!(out, "<path class=\"line\" d=\"{path}\"/>")
 }
@@ -130,7 +171,10 @@ mod tests {
     #[test]
     fn a_hole_in_the_series_is_a_hole_in_the_line() {
         let points = [(9.0, 1.0), (8.0, 1.0), (7.0, 1.0), (4.0, 1.0), (3.0, 1.0)];
-        assert_eq!(unbroken(&points).map(<[Point]>::len).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(
+            unbroken(&points).map(<[Point]>::len).collect::<Vec<_>>(),
+            [3, 2]
+        );
         assert_eq!(unbroken(&[(0.0, 1.0)]).count(), 1);
         assert_eq!(unbroken(&[]).count(), 0);
     }

@@ -17,7 +17,9 @@ const NEAR_LIMIT: f64 = 0.9;
 /// The section; nothing of a node of which none of it is known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     let tightest = tightest(tick);
-    let files = tick.number_of(&p::OPEN_FDS, &[]).zip(tick.number_of(&p::MAX_FDS, &[]));
+    let files = tick
+        .number_of(&p::OPEN_FDS, &[])
+        .zip(tick.number_of(&p::MAX_FDS, &[]));
     let read_only = all(tick, &m::FILESYSTEM_READ_ONLY).find(|(_, value)| *value == 1.0);
     let silent = silent(tick).map(|place| format!("{} does not answer", escaped(place)));
     let parts: Vec<String> = [
@@ -25,7 +27,8 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         tightest.as_ref().map(Tightest::words),
         largest(tick, &m::DISK_UTILISATION)
             .map(|(disk, share)| format!("{} {} % busy", escaped(disk), count(share * 100.0))),
-        tick.number_of(&m::UDP_DROPS, &[]).map(|drops| format!("{} UDP datagrams dropped", count(drops))),
+        tick.number_of(&m::UDP_DROPS, &[])
+            .map(|drops| format!("{} UDP datagrams dropped", count(drops))),
         files.map(|(open, most)| format!("{} of {} files open", count(open), count(most))),
     ]
     .into_iter()
@@ -35,7 +38,9 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         return Ok(());
     }
     let soon = all(tick, &m::FILESYSTEM_UNTIL_FULL).any(|(_, seconds)| seconds < FULL_SOON);
-    let full = tightest.as_ref().is_some_and(|tightest| tightest.share < NEARLY_FULL);
+    let full = tightest
+        .as_ref()
+        .is_some_and(|tightest| tightest.share < NEARLY_FULL);
     let badge = match read_only {
         Some(_) => "<span class=\"badge bad\">read-only</span>",
         None if silent.is_some() => "<span class=\"badge bad\">does not answer</span>",
@@ -47,7 +52,10 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         None if tightest.is_some() => "<span class=\"badge good\">has room</span>",
         None => "<span class=\"badge\">no file system known</span>",
     };
-    write!(out, "<section>\n<h2>Does it run out?</h2>\n<div class=\"card title\">{badge}")?;
+    write!(
+        out,
+        "<section>\n<h2>Does it run out?</h2>\n<div class=\"card title\">{badge}"
+    )?;
     for part in parts {
         write!(out, "<span class=\"nowrap\">{part}</span> ")?;
     }
@@ -69,8 +77,12 @@ impl Tightest<'_> {
         let (place, share) = (escaped(self.mountpoint), count(self.share * 100.0));
         let left = format!("{place} has {} ({share} %) left", bytes(self.avail));
         match self.full {
-            Some((first, seconds)) if first == self.mountpoint => format!("{left}, full in {}", within(seconds)),
-            Some((first, seconds)) => format!("{left}; {} full in {}", escaped(first), within(seconds)),
+            Some((first, seconds)) if first == self.mountpoint => {
+                format!("{left}, full in {}", within(seconds))
+            }
+            Some((first, seconds)) => {
+                format!("{left}; {} full in {}", escaped(first), within(seconds))
+            }
             None => left,
         }
     }
@@ -87,18 +99,29 @@ fn within(seconds: f64) -> String {
 fn tightest(tick: &Tick) -> Option<Tightest<'_>> {
     let sizes: Vec<(&str, f64)> = all(tick, &m::FILESYSTEM_SIZE).collect();
     let shares = all(tick, &m::FILESYSTEM_AVAIL).filter_map(|(mountpoint, avail)| {
-        let (_, size) = sizes.iter().find(|(other, size)| *other == mountpoint && *size > 0.0)?;
+        let (_, size) = sizes
+            .iter()
+            .find(|(other, size)| *other == mountpoint && *size > 0.0)?;
         Some((mountpoint, avail, avail / size))
     });
     let (mountpoint, avail, share) = shares.min_by(|(.., a), (.., b)| a.total_cmp(b))?;
     let full = all(tick, &m::FILESYSTEM_UNTIL_FULL).min_by(|(_, a), (_, b)| a.total_cmp(b));
-    Some(Tightest { mountpoint, avail, share, full })
+    Some(Tightest {
+        mountpoint,
+        avail,
+        share,
+        full,
+    })
 }
 
 /// A file system that has answered, and whose answer is too old to be told.
 fn silent(tick: &Tick) -> Option<&str> {
-    let known: Vec<&str> = all(tick, &m::FILESYSTEM_SIZE).map(|(place, _)| place).collect();
-    all(tick, &m::FILESYSTEM_AGE).map(|(place, _)| place).find(|place| !known.contains(place))
+    let known: Vec<&str> = all(tick, &m::FILESYSTEM_SIZE)
+        .map(|(place, _)| place)
+        .collect();
+    all(tick, &m::FILESYSTEM_AGE)
+        .map(|(place, _)| place)
+        .find(|place| !known.contains(place))
 }
 
 fn largest<'a>(tick: &'a Tick, metric: &'static Metric) -> Option<(&'a str, f64)> {
@@ -107,10 +130,12 @@ fn largest<'a>(tick: &'a Tick, metric: &'static Metric) -> Option<(&'a str, f64)
 
 /// Every series of a metric by its first label.
 fn all<'a>(tick: &'a Tick, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
-    tick.readings().filter(move |one| std::ptr::eq(one.metric, metric)).filter_map(|one| {
-        let label = one.labels.first().map_or("", |label| label.as_str());
-        Some((label, one.value.number()?))
-    })
+    tick.readings()
+        .filter(move |one| std::ptr::eq(one.metric, metric))
+        .filter_map(|one| {
+            let label = one.labels.first().map_or("", |label| label.as_str());
+            Some((label, one.value.number()?))
+        })
 }
 
 #[cfg(test)]
@@ -120,8 +145,15 @@ mod tests {
     use std::sync::Arc;
 
     fn page(readings: Vec<Reading>) -> String {
-        let batch = Batch { readings, ..Batch::empty(Source::Resources, Stamp::default()) };
-        let tick = Tick { number: 1, at: Stamp::default(), batches: vec![Arc::new(batch)] };
+        let batch = Batch {
+            readings,
+            ..Batch::empty(Source::Resources, Stamp::default())
+        };
+        let tick = Tick {
+            number: 1,
+            at: Stamp::default(),
+            batches: vec![Arc::new(batch)],
+        };
         let mut out = String::new();
         write(&tick, &mut out).unwrap();
         out
@@ -129,7 +161,12 @@ mod tests {
 
     fn real(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
         let labels = labels.iter().map(|label| (*label).into()).collect();
-        Reading { metric, labels, tags: Box::default(), value: Value::Real(value) }
+        Reading {
+            metric,
+            labels,
+            tags: Box::default(),
+            value: Value::Real(value),
+        }
     }
 
     fn node(avail: f64) -> Vec<Reading> {
@@ -139,7 +176,11 @@ mod tests {
             real(&m::FILESYSTEM_AVAIL, &["/", "log"], 80.0 * gib),
             real(&m::FILESYSTEM_SIZE, &["/mnt/<l>", "ledger"], 1000.0 * gib),
             real(&m::FILESYSTEM_AVAIL, &["/mnt/<l>", "ledger"], avail * gib),
-            real(&m::FILESYSTEM_UNTIL_FULL, &["/mnt/<l>", "ledger"], 300_000.0),
+            real(
+                &m::FILESYSTEM_UNTIL_FULL,
+                &["/mnt/<l>", "ledger"],
+                300_000.0,
+            ),
             real(&m::DISK_UTILISATION, &["nvme0n1"], 0.12),
             real(&m::DISK_UTILISATION, &["nvme1n1"], 0.34),
             real(&m::UDP_DROPS, &[], 12.0),
@@ -174,11 +215,17 @@ mod tests {
         assert!(page(dead.clone()).contains("has room"), "it answers");
         dead.push(real(&m::FILESYSTEM_AGE, &["/dead", "snapshots"], 60.0));
         let dead = page(dead);
-        assert!(dead.contains("badge bad\">does not answer") && dead.contains("/dead does not answer"), "{dead}");
+        assert!(
+            dead.contains("badge bad\">does not answer") && dead.contains("/dead does not answer"),
+            "{dead}"
+        );
         let mut soon = node(120.0);
         soon.push(real(&m::FILESYSTEM_UNTIL_FULL, &["/", "log"], 14_000.0));
         assert!(page(soon).contains("badge busy\">full within hours"));
         let unknown = page(vec![real(&m::UDP_SOCKETS, &[], 12.0)]);
-        assert!(unknown.contains("no file system known") && !unknown.contains("has room"), "{unknown}");
+        assert!(
+            unknown.contains("no file system known") && !unknown.contains("has room"),
+            "{unknown}"
+        );
     }
 }

@@ -13,7 +13,12 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     );
     for (i, batch) in tick.batches.iter().enumerate() {
         // The daemon has a second one, for its accounts of all sources.
-        if tick.batches.iter().take(i).all(|earlier| earlier.source != batch.source) {
+        if tick
+            .batches
+            .iter()
+            .take(i)
+            .all(|earlier| earlier.source != batch.source)
+        {
             row(view, tick, batch, out)?;
         }
     }
@@ -22,7 +27,11 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
 }
 
 fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Result {
-    let (tone, word) = if batch.up { ("good", "up") } else { ("bad", "down") };
+    let (tone, word) = if batch.up {
+        ("good", "up")
+    } else {
+        ("bad", "down")
+    };
     write!(
         out,
         "<tr><th scope=\"row\">{}</th><td><span class=\"state {tone}\">{word}</span></td>\
@@ -38,14 +47,24 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
         .collect();
     match (batch.problems.last(), counts.is_empty()) {
         (None, true) => out.push_str("<td class=\"problems none quiet\">none"),
-        (None, false) => {
-            write!(out, "<td class=\"problems\">{} <span class=\"quiet\">none now</span>", kinds(&counts))?
-        }
+        (None, false) => write!(
+            out,
+            "<td class=\"problems\">{} <span class=\"quiet\">none now</span>",
+            kinds(&counts)
+        )?,
         (Some(newest), _) => {
             let (kind, what) = (newest.status.name(), escaped(&newest.what));
-            write!(out, "<td class=\"problems\">{}<span class=\"what\"><b>{kind}:</b> {what}", kinds(&counts))?;
+            write!(
+                out,
+                "<td class=\"problems\">{}<span class=\"what\"><b>{kind}:</b> {what}",
+                kinds(&counts)
+            )?;
             if batch.problems.len() > 1 {
-                write!(out, " <span class=\"quiet\">(and {} more now)</span>", batch.problems.len() - 1)?;
+                write!(
+                    out,
+                    " <span class=\"quiet\">(and {} more now)</span>",
+                    batch.problems.len() - 1
+                )?;
             }
             out.push_str("</span>");
         }
@@ -56,9 +75,15 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
 
 /// How often the source met this kind of problem since the start; `None` if nobody counts it.
 fn known(tick: &Tick, batch: &Batch, status: Status) -> Option<f64> {
-    tick.number_of(&metrics::daemon::SOURCE_PROBLEMS, &[batch.source.name(), status.name()])
+    tick.number_of(
+        &metrics::daemon::SOURCE_PROBLEMS,
+        &[batch.source.name(), status.name()],
+    )
 }
 
 fn kinds(counts: &[(f64, &str)]) -> String {
-    counts.iter().map(|(times, kind)| format!("<span class=\"kind\">{} {kind}</span>", count(*times))).collect()
+    counts
+        .iter()
+        .map(|(times, kind)| format!("<span class=\"kind\">{} {kind}</span>", count(*times)))
+        .collect()
 }

@@ -13,15 +13,39 @@ type Phase = (&'static str, &'static str, &'static str);
 /// The phases of `agave_phase`. Tones: good, busy, bad.
 static PHASES: [Phase; 13] = [
     ("absent", "busy", "There is no validator process."),
-    ("initializing", "busy", "The process has started and has not reported its phase yet."),
-    ("searching", "busy", "It looks for a node to take a snapshot from."),
+    (
+        "initializing",
+        "busy",
+        "The process has started and has not reported its phase yet.",
+    ),
+    (
+        "searching",
+        "busy",
+        "It looks for a node to take a snapshot from.",
+    ),
     ("downloading", "busy", "It downloads a snapshot."),
-    ("unpacking", "busy", "It unpacks the snapshot and builds the accounts index."),
+    (
+        "unpacking",
+        "busy",
+        "It unpacks the snapshot and builds the accounts index.",
+    ),
     ("replaying", "busy", "It replays the blocks of its ledger."),
     ("starting", "busy", "It starts its services."),
-    ("waiting_for_supermajority", "busy", "It waits until enough stake is online."),
-    ("halted", "bad", "It was configured to stop at a slot, and stopped."),
-    ("catching_up", "busy", "It runs and has not been near the tip for long enough yet."),
+    (
+        "waiting_for_supermajority",
+        "busy",
+        "It waits until enough stake is online.",
+    ),
+    (
+        "halted",
+        "bad",
+        "It was configured to stop at a slot, and stopped.",
+    ),
+    (
+        "catching_up",
+        "busy",
+        "It runs and has not been near the tip for long enough yet.",
+    ),
     ("at_tip", "good", "It keeps up with the cluster."),
     ("behind", "bad", "It was at the tip and has fallen behind."),
     ("gone", "bad", "The process has exited."),
@@ -31,11 +55,31 @@ static PHASES: [Phase; 13] = [
 static STATES: [(&str, Option<&str>, &str); 8] = [
     ("running", None, "running (R)"),
     ("sleeping", None, "sleeping (S)"),
-    ("disk_sleep", None, "in uninterruptible sleep (D), usually waiting for a disk"),
-    ("stopped", Some("stopped by a signal"), "stopped by a signal such as SIGSTOP (T); SIGCONT continues it"),
-    ("tracing_stop", Some("stopped by a debugger"), "stopped by a debugger (t)"),
-    ("zombie", Some("main thread exited"), "exited (Z); the process lives until its other threads have exited, too"),
-    ("dead", Some("being removed"), "being removed by the kernel (X)"),
+    (
+        "disk_sleep",
+        None,
+        "in uninterruptible sleep (D), usually waiting for a disk",
+    ),
+    (
+        "stopped",
+        Some("stopped by a signal"),
+        "stopped by a signal such as SIGSTOP (T); SIGCONT continues it",
+    ),
+    (
+        "tracing_stop",
+        Some("stopped by a debugger"),
+        "stopped by a debugger (t)",
+    ),
+    (
+        "zombie",
+        Some("main thread exited"),
+        "exited (Z); the process lives until its other threads have exited, too",
+    ),
+    (
+        "dead",
+        Some("being removed"),
+        "being removed by the kernel (X)",
+    ),
     ("idle", None, "idle (I)"),
 ];
 
@@ -56,8 +100,11 @@ static FACTS: [(&str, &str); 10] = [
 /// The followed process's name; `None` while nobody is followed.
 pub(super) fn title(tick: &Tick) -> Option<String> {
     let info = followed(tick)?;
-    let name = label(info, "exe").and_then(|exe| exe.trim_end_matches(" (deleted)").rsplit('/').next());
-    let name = name.filter(|name| !name.is_empty()).or_else(|| label(info, "comm"));
+    let name =
+        label(info, "exe").and_then(|exe| exe.trim_end_matches(" (deleted)").rsplit('/').next());
+    let name = name
+        .filter(|name| !name.is_empty())
+        .or_else(|| label(info, "comm"));
     Some(name.unwrap_or("a process without a name").to_owned())
 }
 
@@ -66,13 +113,17 @@ fn followed(tick: &Tick) -> Option<&Reading> {
     if tick.number_of(&metrics::process::UP, &[]) == Some(0.0) {
         return None;
     }
-    tick.readings().find(|reading| reading.metric == &metrics::process::TARGET_INFO)
+    tick.readings()
+        .find(|reading| reading.metric == &metrics::process::TARGET_INFO)
 }
 
 /// A label's value; `None` where it is empty, which stands for unknown.
 fn label<'a>(info: &'a Reading, name: &str) -> Option<&'a str> {
     let at = info.metric.labels.iter().position(|label| *label == name)?;
-    info.labels.get(at).map(|text| text.as_str()).filter(|text| !text.is_empty())
+    info.labels
+        .get(at)
+        .map(|text| text.as_str())
+        .filter(|text| !text.is_empty())
 }
 
 pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Result {
@@ -94,7 +145,15 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
             out.push_str("<dl>\n");
             facts(view, tick, info, out)?;
             if let Some((.., words)) = state {
-                fact(out, "Main thread", if frozen { "held by the freezer of its cgroup" } else { words })?;
+                fact(
+                    out,
+                    "Main thread",
+                    if frozen {
+                        "held by the freezer of its cgroup"
+                    } else {
+                        words
+                    },
+                )?;
             }
             out.push_str("</dl>\n");
         }
@@ -113,17 +172,22 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
 
 /// What the main thread is doing; `None` while that is not known.
 fn state(tick: &Tick) -> Option<&'static (&'static str, Option<&'static str>, &'static str)> {
-    STATES.iter().find(|(name, ..)| tick.number_of(&metrics::process::STATE, &[name]) == Some(1.0))
+    STATES
+        .iter()
+        .find(|(name, ..)| tick.number_of(&metrics::process::STATE, &[name]) == Some(1.0))
 }
 
 /// The phase; `None` while it is unknown, and of what is no validator.
 fn current(tick: &Tick) -> Option<&'static Phase> {
-    PHASES.iter().find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0))
+    PHASES
+        .iter()
+        .find(|(name, ..)| tick.number_of(&metrics::validator::PHASE, &[name]) == Some(1.0))
 }
 
 /// A validator has its phases, while it is unknown all of them off; any other process has none.
 fn has_phases(tick: &Tick) -> bool {
-    tick.number_of(&metrics::validator::PHASE, &["absent"]).is_some()
+    tick.number_of(&metrics::validator::PHASE, &["absent"])
+        .is_some()
 }
 
 /// The phase as a badge, closing the title's line, and its explanation.
@@ -134,17 +198,34 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
             return Ok(());
         }
         let (badge, lead) = match tick.number_of(&metrics::validator::STALLED, &[]) {
-            Some(1.0) => ("stalled", "It was at the tip, and its slot has not advanced for 15 seconds or more."),
-            _ => ("phase unknown", "It has not shown for a while that its slot advances."),
+            Some(1.0) => (
+                "stalled",
+                "It was at the tip, and its slot has not advanced for 15 seconds or more.",
+            ),
+            _ => (
+                "phase unknown",
+                "It has not shown for a while that its slot advances.",
+            ),
         };
-        writeln!(out, "<span class=\"badge bad\">{badge}</span></div>\n<p class=\"lead\">{lead}</p>")?;
+        writeln!(
+            out,
+            "<span class=\"badge bad\">{badge}</span></div>\n<p class=\"lead\">{lead}</p>"
+        )?;
         return Ok(());
     };
-    writeln!(out, "<span class=\"badge {tone}\">{}</span></div>", name.replace('_', " "))?;
+    writeln!(
+        out,
+        "<span class=\"badge {tone}\">{}</span></div>",
+        name.replace('_', " ")
+    )?;
     write!(out, "<p class=\"lead\">{about}")?;
     if let Some(slots) = tick.number_of(&metrics::validator::SLOTS_BEHIND, &[]) {
         let word = if slots == 1.0 { "slot" } else { "slots" };
-        write!(out, " <span class=\"nowrap\">{} {word} behind.</span>", count(slots))?;
+        write!(
+            out,
+            " <span class=\"nowrap\">{} {word} behind.</span>",
+            count(slots)
+        )?;
     }
     out.push_str("</p>\n");
     Ok(())
@@ -153,10 +234,18 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
 fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt::Result {
     if let Some(start) = tick.number_of(&metrics::process::START_TIME, &[]) {
         // Once the wall clock was set, the time of the start and the time now may be by different clocks.
-        let was_set = tick.number_of(&metrics::daemon::CLOCK_STEPS, &[]).is_some_and(|steps| steps > 0.0);
-        let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start).ok().filter(|_| !was_set);
+        let was_set = tick
+            .number_of(&metrics::daemon::CLOCK_STEPS, &[])
+            .is_some_and(|steps| steps > 0.0);
+        let running = Duration::try_from_secs_f64(view.now.unix_seconds() - start)
+            .ok()
+            .filter(|_| !was_set);
         match running {
-            Some(running) => fact(out, "Running for", &format!("{}, since {}", time(running), date(start)))?,
+            Some(running) => fact(
+                out,
+                "Running for",
+                &format!("{}, since {}", time(running), date(start)),
+            )?,
             None => fact(out, "Started", &date(start))?,
         }
     }
@@ -179,5 +268,9 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
 }
 
 fn fact(out: &mut String, title: &str, value: &str) -> fmt::Result {
-    writeln!(out, "<div><dt>{title}</dt><dd>{}</dd></div>", escaped(value))
+    writeln!(
+        out,
+        "<div><dt>{title}</dt><dd>{}</dd></div>",
+        escaped(value)
+    )
 }

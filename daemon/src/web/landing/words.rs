@@ -35,7 +35,11 @@ pub(super) fn count(x: f64) -> String {
         return digits(x);
     }
     let whole = format!("{:.0}", x.abs());
-    let mut grouped = if x < 0.0 { "-".to_owned() } else { String::new() };
+    let mut grouped = if x < 0.0 {
+        "-".to_owned()
+    } else {
+        String::new()
+    };
     for (i, digit) in whole.chars().enumerate() {
         if i > 0 && (whole.len() - i).is_multiple_of(3) {
             grouped.push(',');
@@ -53,7 +57,11 @@ fn digits(x: f64) -> String {
         _ => 0,
     };
     let text = format!("{x:.decimals$}");
-    if decimals == 0 { text } else { text.trim_end_matches('0').trim_end_matches('.').to_owned() }
+    if decimals == 0 {
+        text
+    } else {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
 }
 
 /// A short time: `340 µs`, `1.2 ms`, `2.5 s`.

@@ -62,16 +62,29 @@ fn a_socket_in_the_file_system_has_places_that_no_port_takes() {
     let path = folder.path().join("metrics.sock");
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap();
-    let sockets = vec![Bound::handed_over(port), Bound::handed_over_unix(UnixListener::bind(&path).unwrap())];
-    let server = Server::from_sockets(sockets, &config(None), state(Clock::start(), &Latest::default())).unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let sockets = vec![
+        Bound::handed_over(port),
+        Bound::handed_over_unix(UnixListener::bind(&path).unwrap()),
+    ];
+    let server = Server::from_sockets(
+        sockets,
+        &config(None),
+        state(Clock::start(), &Latest::default()),
+    )
+    .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
     let mut stage = Stage::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     let mut kept = UnixStream::connect(&path).unwrap();
     kept.set_read_timeout(Some(PATIENCE)).unwrap();
     kept.write_all(b"GET /healthz HTTP/1.1\r\nHost: ").unwrap();
     let crowd = crowd(address, REQUEST);
-    kept.write_all(b"validator1\r\nConnection: close\r\n\r\n").unwrap();
+    kept.write_all(b"validator1\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     kept.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

@@ -13,11 +13,17 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const DIALECTS: [(&str, Dialect); 3] =
-    [("classic", Dialect::Classic), ("openmetrics", Dialect::OpenMetrics), ("protobuf", Dialect::Protobuf)];
+const DIALECTS: [(&str, Dialect); 3] = [
+    ("classic", Dialect::Classic),
+    ("openmetrics", Dialect::OpenMetrics),
+    ("protobuf", Dialect::Protobuf),
+];
 
 /// Serves the page, whatever is asked for, until the test's process ends.
-#[expect(clippy::disallowed_methods, reason = "the page is served by a thread of the test")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the page is served by a thread of the test"
+)]
 fn serve(page: Vec<u8>, kind: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -28,8 +34,13 @@ fn serve(page: Vec<u8>, kind: &'static str) -> SocketAddr {
             while request.read_line(&mut line).is_ok_and(|read| read > 2) {
                 line.clear();
             }
-            let head = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}", page.len());
-            connection.write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes()).unwrap();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {}",
+                page.len()
+            );
+            connection
+                .write_all(format!("{head}\r\nConnection: close\r\n\r\n").as_bytes())
+                .unwrap();
             connection.write_all(&page).unwrap();
         }
     });
@@ -55,13 +66,17 @@ fn described(prometheus: &Prometheus, dialect: &str) -> BTreeMap<String, [String
     let answer = http::get(prometheus.address(), &path).unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
     let families = answer["data"].as_array().unwrap().iter().map(|family| {
-        let [name, kind, help, unit] = ["metric", "type", "help", "unit"].map(|key| family[key].as_str().unwrap());
+        let [name, kind, help, unit] =
+            ["metric", "type", "help", "unit"].map(|key| family[key].as_str().unwrap());
         let suffix = match (kind, dialect) {
             ("counter", "openmetrics") => "_total",
             ("info", _) => "_info",
             _ => "",
         };
-        (format!("{name}{suffix}"), [kind, help, unit].map(str::to_owned))
+        (
+            format!("{name}{suffix}"),
+            [kind, help, unit].map(str::to_owned),
+        )
     });
     families.collect()
 }
@@ -73,13 +88,21 @@ fn a_real_prometheus_stores_the_same_of_every_dialect() {
         eprintln!("{SKIP_MESSAGE}");
         return;
     }
-    let case = cases().into_iter().find(|case| case.name() == "everything").unwrap();
+    let case = cases()
+        .into_iter()
+        .find(|case| case.name() == "everything")
+        .unwrap();
     let serve = |(_, dialect): (&str, Dialect)| {
-        serve(page(&case.tick, dialect, &case.constant).unwrap(), dialect.content_type())
+        serve(
+            page(&case.tick, dialect, &case.constant).unwrap(),
+            dialect.content_type(),
+        )
     };
     let mut prometheus = Prometheus::start(&PrometheusOptions {
         targets: DIALECTS.map(serve).to_vec(),
-        labels: DIALECTS.map(|(name, _)| ("dialect".to_owned(), name.to_owned())).to_vec(),
+        labels: DIALECTS
+            .map(|(name, _)| ("dialect".to_owned(), name.to_owned()))
+            .to_vec(),
         native_histograms: true,
         ..PrometheusOptions::default()
     })
@@ -89,32 +112,56 @@ fn a_real_prometheus_stores_the_same_of_every_dialect() {
     let [classic, openmetrics, protobuf] = &described;
     for (name, [kind, help, _]) in classic {
         let metric = metrics::all().find(|metric| metric.name == name).unwrap();
-        let unit = if matches!(metric.unit, Unit::Bytes | Unit::Seconds) { metric.unit.word() } else { "" };
-        assert_eq!(openmetrics[name], [metric.kind.word(), help, unit], "{name}");
+        let unit = if matches!(metric.unit, Unit::Bytes | Unit::Seconds) {
+            metric.unit.word()
+        } else {
+            ""
+        };
+        assert_eq!(
+            openmetrics[name],
+            [metric.kind.word(), help, unit],
+            "{name}"
+        );
         assert_eq!(protobuf[name][..2], [kind.clone(), help.clone()], "{name}");
     }
-    assert!(classic.len() > 100 && classic.len() == openmetrics.len() && classic.len() == protobuf.len());
+    assert!(
+        classic.len() > 100
+            && classic.len() == openmetrics.len()
+            && classic.len() == protobuf.len()
+    );
 
     let ask = |expression: String| {
-        eventually_seeing(PATIENCE, &expression, || match prometheus.query(&expression) {
-            Ok(series) if !series.is_empty() => Ok(own(series)),
-            other => Err(format!("{other:?}")),
+        eventually_seeing(PATIENCE, &expression, || {
+            match prometheus.query(&expression) {
+                Ok(series) if !series.is_empty() => Ok(own(series)),
+                other => Err(format!("{other:?}")),
+            }
         })
     };
     let all = |dialect: &str, but: &str| {
-        ask(format!("{{dialect=\"{dialect}\",__name__!~\"up|scrape_.*|({but})(_bucket|_count|_sum)?\"}}"))
+        ask(format!(
+            "{{dialect=\"{dialect}\",__name__!~\"up|scrape_.*|({but})(_bucket|_count|_sum)?\"}}"
+        ))
     };
     assert_eq!(all("openmetrics", ""), all("classic", ""));
-    let histograms =
-        metrics::all().filter(|metric| matches!(metric.kind, Kind::Histogram(_))).map(|metric| metric.name);
-    let histograms: Vec<&str> = histograms.filter(|name| classic.contains_key(*name)).collect();
+    let histograms = metrics::all()
+        .filter(|metric| matches!(metric.kind, Kind::Histogram(_)))
+        .map(|metric| metric.name);
+    let histograms: Vec<&str> = histograms
+        .filter(|name| classic.contains_key(*name))
+        .collect();
     let but = histograms.join("|");
     assert_eq!(all("protobuf", &but), all("classic", &but));
     assert!(!histograms.is_empty());
-    for (name, part) in histograms.iter().flat_map(|name| [(name, "count"), (name, "sum")]) {
+    for (name, part) in histograms
+        .iter()
+        .flat_map(|name| [(name, "count"), (name, "sum")])
+    {
         let native = ask(format!("histogram_{part}({name}{{dialect=\"protobuf\"}})"));
         let mut classic = ask(format!("{name}_{part}{{dialect=\"classic\"}}"));
-        classic.iter_mut().for_each(|(labels, _)| drop(labels.remove("__name__")));
+        classic
+            .iter_mut()
+            .for_each(|(labels, _)| drop(labels.remove("__name__")));
         assert_eq!(native, classic, "{name}_{part}");
     }
 }

@@ -18,10 +18,24 @@ pub(crate) struct LimitedCgroup {
 impl LimitedCgroup {
     /// In version 1 or 2, whichever has the memory controller; `None` where this is not allowed.
     pub(crate) fn new(limit: u64) -> Option<Self> {
-        let name = format!("faultline-test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "faultline-test-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        );
         [
-            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"),
-            ("/sys/fs/cgroup", "memory.max", "memory.swap.max", "memory.events"),
+            (
+                "/sys/fs/cgroup/memory",
+                "memory.limit_in_bytes",
+                "memory.memsw.limit_in_bytes",
+                "memory.oom_control",
+            ),
+            (
+                "/sys/fs/cgroup",
+                "memory.max",
+                "memory.swap.max",
+                "memory.events",
+            ),
         ]
         .into_iter()
         .find_map(|(top, max, swap, kills)| {
@@ -41,10 +55,13 @@ impl LimitedCgroup {
     pub(crate) fn write(&self, file: &str, value: u64) -> std::io::Result<()> {
         let path = self.folder.join(file);
         // A file that is not there would be made on a disk; here it is an error.
-        fs::OpenOptions::new().write(true).open(path).and_then(|mut file| {
-            use std::io::Write;
-            file.write_all(value.to_string().as_bytes())
-        })
+        fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|mut file| {
+                use std::io::Write;
+                file.write_all(value.to_string().as_bytes())
+            })
     }
 
     /// Another limit from now on.
@@ -75,7 +92,11 @@ impl LimitedCgroup {
 
     /// Memory in use, in bytes; 0 if that cannot be read.
     pub(crate) fn usage(&self) -> u64 {
-        let file = if self.is_version_1() { "memory.usage_in_bytes" } else { "memory.current" };
+        let file = if self.is_version_1() {
+            "memory.usage_in_bytes"
+        } else {
+            "memory.current"
+        };
         let text = fs::read_to_string(self.folder.join(file)).unwrap_or_default();
         text.trim().parse().unwrap_or_default()
     }
@@ -83,7 +104,8 @@ impl LimitedCgroup {
     /// How often the kernel has killed in it.
     pub(crate) fn kills(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.kills)).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
     }
 }
 

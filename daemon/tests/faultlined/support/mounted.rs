@@ -11,17 +11,37 @@ impl Mounted {
     /// `None` where the machine lets no one mount.
     pub(crate) fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
         std::fs::create_dir_all(&place).expect("a mount point");
-        run("mount", &[arguments, &[&place.to_string_lossy()]].concat()).then_some(Mounted(place, None))
+        run("mount", &[arguments, &[&place.to_string_lossy()]].concat())
+            .then_some(Mounted(place, None))
     }
 
     /// One that never answers, as of a server that is gone; `None` also where there is no FUSE.
     pub(crate) fn dead(place: PathBuf) -> Option<Self> {
         std::fs::create_dir_all(&place).expect("a mount point");
-        let server = File::options().read(true).write(true).open("/dev/fuse").ok()?;
+        let server = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .ok()?;
         let mut mount = Command::new("mount");
-        mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "none"]).arg(&place);
-        mount.stdin(server.try_clone().ok()?).stdout(Stdio::null()).stderr(Stdio::null());
-        mount.status().is_ok_and(|status| status.success()).then_some(Mounted(place, Some(server)))
+        mount
+            .args([
+                "-i",
+                "-t",
+                "fuse",
+                "-o",
+                "fd=0,rootmode=40000,user_id=0,group_id=0",
+                "none",
+            ])
+            .arg(&place);
+        mount
+            .stdin(server.try_clone().ok()?)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        mount
+            .status()
+            .is_ok_and(|status| status.success())
+            .then_some(Mounted(place, Some(server)))
     }
 
     /// Bytes that others than root can still write.
@@ -41,6 +61,10 @@ impl Drop for Mounted {
 
 /// Whether the program ended well; what it prints is nobody's.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
-    let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let status = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
     status.is_ok_and(|status| status.success())
 }

@@ -23,7 +23,12 @@ use std::time::Duration;
 pub(crate) const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub(crate) const OF_THE_KERNEL: [Source; 4] = [Source::Process, Source::Threads, Source::Cgroup, Source::Host];
+pub(crate) const OF_THE_KERNEL: [Source; 4] = [
+    Source::Process,
+    Source::Threads,
+    Source::Cgroup,
+    Source::Host,
+];
 
 /// A daemon without threads, sockets and clocks.
 pub(crate) struct Pretend {
@@ -70,7 +75,16 @@ impl Pretend {
         };
         let ticker = Ticker::new(parts, Hub::new(vec![Box::new(history.clone())]));
         let started = Duration::from_secs(1_795_225_000);
-        Pretend { host, intake, history, target: None, uptime: Duration::ZERO, started, finder, ticker }
+        Pretend {
+            host,
+            intake,
+            history,
+            target: None,
+            uptime: Duration::ZERO,
+            started,
+            finder,
+            ticker,
+        }
     }
 
     /// The same, with its validator found.
@@ -88,13 +102,20 @@ impl Pretend {
 
     /// Now, as far as the daemon knows.
     pub(crate) fn now(&self) -> Stamp {
-        Stamp { uptime: self.uptime, unix: self.started + self.uptime }
+        Stamp {
+            uptime: self.uptime,
+            unix: self.started + self.uptime,
+        }
     }
 
     /// Lets time pass and ticks.
     pub(crate) fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
         self.uptime += passed;
-        let due = Due { number: self.uptime.as_secs(), lateness: Duration::from_millis(1), missed: 0 };
+        let due = Due {
+            number: self.uptime.as_secs(),
+            lateness: Duration::from_millis(1),
+            missed: 0,
+        };
         self.ticker.tick_at(self.now(), due, self.target.as_deref())
     }
 
@@ -118,19 +139,39 @@ pub(crate) fn fixtures() -> PathBuf {
 
 /// A reading's series: its name and labels.
 pub(crate) fn series(reading: &Reading) -> String {
-    let own = reading.metric.labels.iter().copied().zip(reading.labels.iter().map(|text| text.as_str()));
-    let tags = reading.tags.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let labels: Vec<String> = own.chain(tags).map(|(name, value)| format!("{name}={value:?}")).collect();
+    let own = reading
+        .metric
+        .labels
+        .iter()
+        .copied()
+        .zip(reading.labels.iter().map(|text| text.as_str()));
+    let tags = reading
+        .tags
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    let labels: Vec<String> = own
+        .chain(tags)
+        .map(|(name, value)| format!("{name}={value:?}"))
+        .collect();
     format!("{}{{{}}}", reading.metric.name, labels.join(","))
 }
 
 /// The units of the machines the pretend hosts were taken from, whatever this one has.
 fn constants(root: &HostRoot) -> HostConstants {
-    HostConstants { page_size: 4096, clock_ticks_per_second: 100, ..HostConstants::read(root).unwrap() }
+    HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        ..HostConstants::read(root).unwrap()
+    }
 }
 
 /// The daemon's list, with nothing behind those that fill slots of their own but the intake.
-fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -> Vec<Box<dyn Poll>> {
+fn sources(
+    config: &Config,
+    root: &HostRoot,
+    finder: &Finder,
+    intake: &Intake,
+) -> Vec<Box<dyn Poll>> {
     let live = Latest::default();
     live.set(Some(Arc::new(config.clone())));
     let told = Inputs {
@@ -141,10 +182,17 @@ fn sources(config: &Config, root: &HostRoot, finder: &Finder, intake: &Intake) -
         admin: Latest::default(),
         log: None,
     };
-    let datapoints = listening::Datapoints { intake: intake.clone(), meter: None, forward: None };
+    let datapoints = listening::Datapoints {
+        intake: intake.clone(),
+        meter: None,
+        forward: None,
+    };
     let mut sources = sources::polled(config, root, &finder.following());
     sources.extend(sources::told(config, datapoints, told, live));
     // Its own process is the real one.
-    sources.push(Box::new(selfwatch::Selfwatch::new(&HostRoot::default(), false)));
+    sources.push(Box::new(selfwatch::Selfwatch::new(
+        &HostRoot::default(),
+        false,
+    )));
     sources
 }

@@ -15,13 +15,18 @@ impl Small {
             .arg(at)
             .stderr(Stdio::null())
             .status();
-        mounted.is_ok_and(|status| status.success()).then(|| Small(at.to_owned()))
+        mounted
+            .is_ok_and(|status| status.success())
+            .then(|| Small(at.to_owned()))
     }
 
     /// Takes all the room; what to remove to give it back.
     pub(crate) fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
-        assert!(std::fs::write(&filler, vec![1; 4 << 20]).is_err(), "the disk was not filled");
+        assert!(
+            std::fs::write(&filler, vec![1; 4 << 20]).is_err(),
+            "the disk was not filled"
+        );
         filler
     }
 }

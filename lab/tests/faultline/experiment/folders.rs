@@ -9,17 +9,24 @@ const LONG: &str = "[stop]\nduration = \"1h\"\ncounted_from = \"start\"\ngrace =
 
 #[test]
 fn a_second_runner_gets_no_folder_of_the_first_and_is_told_whose_it_is() {
-    let Some(scene) = Scene::new("sharing", "sleep 1000", 1, LONG) else { return };
+    let Some(scene) = Scene::new("sharing", "sleep 1000", 1, LONG) else {
+        return;
+    };
     let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
-    let other =
-        plan.replace("name = \"sharing\"", "name = \"other\"").replace("folder = \"state\"", "folder = \"theirs\"");
+    let other = plan
+        .replace("name = \"sharing\"", "name = \"other\"")
+        .replace("folder = \"state\"", "folder = \"theirs\"");
     std::fs::write(scene.path("other.toml"), &other).unwrap();
-    let as_is = other.replace("how = \"download\"", "how = \"as-is\"").replace("\"theirs\"", "\"as-is\"");
+    let as_is = other
+        .replace("how = \"download\"", "how = \"as-is\"")
+        .replace("\"theirs\"", "\"as-is\"");
     std::fs::write(scene.path("as-is.toml"), as_is).unwrap();
     std::fs::write(scene.path("ledger/theirs"), "").unwrap();
     let mut runner = scene.start(&["run", "plan.toml"]);
     // Before any program has a file open there.
-    scene.wait_for("its beginning", |entry| matches!(entry, Entry::TurnBegun { .. }));
+    scene.wait_for("its beginning", |entry| {
+        matches!(entry, Entry::TurnBegun { .. })
+    });
     let ledger = scene.path("ledger");
     let calls: [&[&str]; 4] = [
         &["run", "other.toml"],
@@ -31,10 +38,21 @@ fn a_second_runner_gets_no_folder_of_the_first_and_is_told_whose_it_is() {
         let output = scene.faultline(call);
         let said = said(&output);
         let who = format!("process {} (`", runner.pid());
-        assert!(!output.status.success() && said.contains(&who) && said.contains("plan.toml"), "{call:?}: {said}");
+        assert!(
+            !output.status.success() && said.contains(&who) && said.contains("plan.toml"),
+            "{call:?}: {said}"
+        );
     }
     assert!(!scene.path("theirs/journal.jsonl").exists());
-    scene.wait_for("the first run", |entry| matches!(entry, Entry::Step { step: Step::Watch, .. }));
+    scene.wait_for("the first run", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                step: Step::Watch,
+                ..
+            }
+        )
+    });
     std::fs::write(scene.path("ledger/ours"), "").unwrap();
     assert!(!scene.faultline(&["run", "other.toml"]).status.success());
     assert!(scene.path("ledger/ours").exists());

@@ -22,7 +22,9 @@ fn watches(run: u32) -> impl Fn(&Entry) -> bool {
 
 /// Kills the runner once the journal has this many lines, then resumes.
 fn killed_at(lines: usize) {
-    let Some(scene) = Scene::new("killed", SCRIPT, 2, SHORT) else { return };
+    let Some(scene) = Scene::new("killed", SCRIPT, 2, SHORT) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     eventually(PATIENCE, "so many lines", || {
         let enough = scene.lines().len() >= lines;
@@ -34,12 +36,27 @@ fn killed_at(lines: usize) {
     if let Ok(mut file) = std::fs::OpenOptions::new().append(true).open(journal) {
         file.write_all(b"{\"unix_ns\":1,\"entry\":\"fini").unwrap();
     }
-    let words = if scene.standing().begun.is_some() { "resume" } else { "run" };
+    let words = if scene.standing().begun.is_some() {
+        "resume"
+    } else {
+        "run"
+    };
     let output = scene.faultline(&[words, "plan.toml"]);
-    assert!(output.status.success(), "killed at {lines}: {}", said(&output));
+    assert!(
+        output.status.success(),
+        "killed at {lines}: {}",
+        said(&output)
+    );
     scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
-    assert!(scene.ends().iter().all(|(_, end)| end.outcome == Outcome::Completed), "{:?}", scene.ends());
+    assert!(
+        scene
+            .ends()
+            .iter()
+            .all(|(_, end)| end.outcome == Outcome::Completed),
+        "{:?}",
+        scene.ends()
+    );
 }
 
 #[test]
@@ -59,14 +76,19 @@ fn killed_between_runs_and_at_the_very_end_it_goes_on_and_every_run_counts_once(
 
 #[test]
 fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
-    let Some(scene) = Scene::new("interrupted", SCRIPT, 1, LONG) else { return };
+    let Some(scene) = Scene::new("interrupted", SCRIPT, 1, LONG) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     signal(runner.pid(), "INT").unwrap();
     let status = eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
     assert_eq!(status.code(), Some(1));
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
-    assert!(words.contains("stopped by SIGINT") && words.contains("experiment resume"), "{words}");
+    assert!(
+        words.contains("stopped by SIGINT") && words.contains("experiment resume"),
+        "{words}"
+    );
     let ended = scene.lines().iter().any(|line| {
         matches!(&line.entry, Entry::RunEnded { run: 1, attempt: 1, ending }
             if ending.outcome == Outcome::Interrupted { why: "stopped by SIGINT".to_owned() })
@@ -74,17 +96,36 @@ fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
     assert!(ended && scene.standing().stopped.is_some());
     scene.assert_nothing_is_left();
     let page = said(&scene.faultline(&["status", "plan.toml"]));
-    assert!(page.contains("stopped: stopped by SIGINT") && page.contains("to be repeated"), "{page}");
+    assert!(
+        page.contains("stopped: stopped by SIGINT") && page.contains("to be repeated"),
+        "{page}"
+    );
     let mut runner = scene.start(&["resume", "plan.toml"]);
-    scene.wait_for("a second attempt", |entry| matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch }));
+    scene.wait_for("a second attempt", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                run: 1,
+                attempt: 2,
+                step: Step::Watch
+            }
+        )
+    });
     let json = said(&scene.faultline(&["status", "--json", "plan.toml"]));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!((&json["state"]["is"], &json["runs"][0]["step"]), (&"running".into(), &"watch".into()), "{json}");
+    assert_eq!(
+        (&json["state"]["is"], &json["runs"][0]["step"]),
+        (&"running".into(), &"watch".into()),
+        "{json}"
+    );
     assert_eq!(json["state"]["pid"], runner.pid());
     // From another terminal.
     let output = scene.faultline(&["stop", "plan.toml"]);
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    assert_eq!(
+        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        Some(1)
+    );
     scene.assert_nothing_is_left();
 }
 
@@ -92,26 +133,42 @@ fn an_interrupt_ends_what_runs_in_order_and_resume_repeats_it() {
 fn a_second_interrupt_does_not_wait_for_the_program() {
     let script = "trap '' TERM INT\nwhile :; do sleep 1; done";
     let plan = LONG.replace("grace = \"5s\"", "grace = \"1h\"");
-    let Some(scene) = Scene::new("forced", script, 1, &plan) else { return };
+    let Some(scene) = Scene::new("forced", script, 1, &plan) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     signal(runner.pid(), "INT").unwrap();
-    scene.wait_for("the end begins", |entry| matches!(entry, Entry::Step { step: Step::End, .. }));
+    scene.wait_for("the end begins", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                step: Step::End,
+                ..
+            }
+        )
+    });
     signal(runner.pid(), "INT").unwrap();
-    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
+    assert_eq!(
+        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        Some(1)
+    );
     scene.assert_nothing_is_left();
 }
 
 #[test]
 fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
-    let Some(scene) = Scene::new("frozen", SCRIPT, 1, LONG) else { return };
+    let Some(scene) = Scene::new("frozen", SCRIPT, 1, LONG) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     signal(runner.pid(), "STOP").unwrap();
     let cont = format!("`kill -CONT {}`", runner.pid());
     eventually_seeing(PATIENCE, "status says so", || {
         let page = said(&scene.faultline(&["status", "plan.toml"]));
-        if page.contains("is stopped (SIGSTOP") && page.contains(&cont) && !page.contains(" left ") {
+        if page.contains("is stopped (SIGSTOP") && page.contains(&cont) && !page.contains(" left ")
+        {
             Ok(())
         } else {
             Err(page)
@@ -127,73 +184,137 @@ fn a_runner_that_stands_still_is_called_so_and_stop_says_what_to_do() {
     let mut stop = scene.start(&["stop", "plan.toml"]);
     eventually_seeing(PATIENCE, "stop says so", || {
         let words = std::fs::read_to_string(scene.path("output-of-stop")).unwrap();
-        if words.contains("is stopped (SIGSTOP") && words.contains(&cont) { Ok(()) } else { Err(words) }
+        if words.contains("is stopped (SIGSTOP") && words.contains(&cont) {
+            Ok(())
+        } else {
+            Err(words)
+        }
     });
     signal(runner.pid(), "CONT").unwrap();
-    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(1));
-    assert_eq!(eventually(PATIENCE, "stop ends", || stop.ended_with().unwrap()).code(), Some(0));
+    assert_eq!(
+        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        Some(1)
+    );
+    assert_eq!(
+        eventually(PATIENCE, "stop ends", || stop.ended_with().unwrap()).code(),
+        Some(0)
+    );
     scene.assert_nothing_is_left();
 }
 
 #[test]
 fn a_run_that_went_on_while_its_runner_stood_still_is_not_proven() {
-    let Some(scene) = Scene::new("overlong", SCRIPT, 1, SHORT) else { return };
+    let Some(scene) = Scene::new("overlong", SCRIPT, 1, SHORT) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     let watching = scene.lines().last().unwrap().unix_ns;
     signal(runner.pid(), "STOP").unwrap();
-    let recording = scene.folder().recording(&scene.standing().turns[0].runs[0], 1);
-    eventually_seeing(PATIENCE, "the recording goes on for longer than is forgiven", || {
-        let recording = faultline_recording::Recording::open(&recording).map_err(|error| error.to_string())?;
-        let newest = recording.ticks().map_err(|error| error.to_string())?.last().map_or(0, |tick| tick.unix_ns);
-        if newest - watching > 13_000_000_000 { Ok(()) } else { Err(newest.to_string()) }
-    });
+    let recording = scene
+        .folder()
+        .recording(&scene.standing().turns[0].runs[0], 1);
+    eventually_seeing(
+        PATIENCE,
+        "the recording goes on for longer than is forgiven",
+        || {
+            let recording = faultline_recording::Recording::open(&recording)
+                .map_err(|error| error.to_string())?;
+            let newest = recording
+                .ticks()
+                .map_err(|error| error.to_string())?
+                .last()
+                .map_or(0, |tick| tick.unix_ns);
+            if newest - watching > 13_000_000_000 {
+                Ok(())
+            } else {
+                Err(newest.to_string())
+            }
+        },
+    );
     signal(runner.pid(), "CONT").unwrap();
-    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
+    assert_eq!(
+        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        Some(0)
+    );
     let (_, end) = &scene.ends()[0];
     let why = "longer than planned: this program or the host was suspended";
     assert_eq!(end.outcome, Outcome::Completed);
-    assert!(matches!(&end.validity, Validity::Unproven(said) if said.contains(why)), "{end:?}");
+    assert!(
+        matches!(&end.validity, Validity::Unproven(said) if said.contains(why)),
+        "{end:?}"
+    );
     scene.assert_nothing_is_left();
 }
 
 #[test]
 fn stop_ends_what_a_killed_runner_left() {
-    let Some(scene) = Scene::new("orphans", SCRIPT, 1, LONG) else { return };
+    let Some(scene) = Scene::new("orphans", SCRIPT, 1, LONG) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
     let second = scene.faultline(&["resume", "plan.toml"]);
     assert_eq!(second.status.code(), Some(1));
-    assert!(said(&second).contains(&format!("process {}", runner.pid())), "{}", said(&second));
+    assert!(
+        said(&second).contains(&format!("process {}", runner.pid())),
+        "{}",
+        said(&second)
+    );
     runner.kill().unwrap();
     let page = said(&scene.faultline(&["status", "plan.toml"]));
     assert!(page.contains("cut off"), "{page}");
     let output = scene.faultline(&["stop", "plan.toml"]);
-    assert!(output.status.success() && said(&output).contains("left behind"), "{}", said(&output));
+    assert!(
+        output.status.success() && said(&output).contains("left behind"),
+        "{}",
+        said(&output)
+    );
     scene.assert_nothing_is_left();
 }
 
 #[test]
 fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment() {
-    let Some(scene) = Scene::new("deaf", SCRIPT, 1, LONG) else { return };
+    let Some(scene) = Scene::new("deaf", SCRIPT, 1, LONG) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     for attempt in 1..=2 {
         scene.wait_for(
             "an attempt",
             |entry| matches!(entry, Entry::Step { attempt: number, step: Step::Watch, .. } if *number == attempt),
         );
-        let log = scene.folder().run(&scene.standing().turns[0].runs[0], attempt).join(RECORDER_LOG);
-        let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
+        let log = scene
+            .folder()
+            .run(&scene.standing().turns[0].runs[0], attempt)
+            .join(RECORDER_LOG);
+        let recorder =
+            eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
         signal(recorder, "KILL").unwrap();
     }
-    assert_eq!(eventually(PATIENCE, "it gives up", || runner.ended_with().unwrap()).code(), Some(1));
+    assert_eq!(
+        eventually(PATIENCE, "it gives up", || runner.ended_with().unwrap()).code(),
+        Some(1)
+    );
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
     let why = "faultlined ended in the middle of the run, by signal 9";
-    assert!(words.contains("failed 2 times") && words.contains(why) && !words.contains(" INFO "), "{words}");
+    assert!(
+        words.contains("failed 2 times") && words.contains(why) && !words.contains(" INFO "),
+        "{words}"
+    );
     scene.assert_nothing_is_left();
     // Whoever mends what was wrong has all attempts again.
     let mut runner = scene.start(&["resume", "plan.toml"]);
-    scene.wait_for("a third attempt", |entry| matches!(entry, Entry::Step { attempt: 3, step: Step::Watch, .. }));
+    scene.wait_for("a third attempt", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                attempt: 3,
+                step: Step::Watch,
+                ..
+            }
+        )
+    });
     signal(runner.pid(), "TERM").unwrap();
     eventually(PATIENCE, "it ends", || runner.ended_with().unwrap());
     scene.assert_nothing_is_left();
@@ -202,26 +323,54 @@ fn a_recorder_that_is_killed_fails_the_run_and_after_all_attempts_the_experiment
 #[test]
 fn a_recorder_that_stands_still_has_not_recorded_the_run_and_the_run_is_repeated() {
     let plan = SHORT.replace("duration = \"1s\"", "duration = \"6s\"");
-    let Some(scene) = Scene::new("stopped", SCRIPT, 1, &plan) else { return };
+    let Some(scene) = Scene::new("stopped", SCRIPT, 1, &plan) else {
+        return;
+    };
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
-    let log = scene.folder().run(&scene.standing().turns[0].runs[0], 1).join(RECORDER_LOG);
+    let log = scene
+        .folder()
+        .run(&scene.standing().turns[0].runs[0], 1)
+        .join(RECORDER_LOG);
     let recorder = eventually_seeing(PATIENCE, "the recorder", || writer_of(&log).ok_or("nobody"));
     signal(recorder, "STOP").unwrap();
-    scene.wait_for("its end", |entry| matches!(entry, Entry::Step { attempt: 1, step: Step::End, .. }));
-    eventually(PATIENCE, "whoever looks on is told for what it waits", || {
-        let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
-        words.contains("waiting for faultlined to end, for ").then_some(())
+    scene.wait_for("its end", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                attempt: 1,
+                step: Step::End,
+                ..
+            }
+        )
     });
+    eventually(
+        PATIENCE,
+        "whoever looks on is told for what it waits",
+        || {
+            let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap_or_default();
+            words
+                .contains("waiting for faultlined to end, for ")
+                .then_some(())
+        },
+    );
     signal(recorder, "CONT").unwrap();
-    assert_eq!(eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(), Some(0));
+    assert_eq!(
+        eventually(PATIENCE, "it ends", || runner.ended_with().unwrap()).code(),
+        Some(0)
+    );
     let ended = |line: &Line| match &line.entry {
-        Entry::RunEnded { attempt: 1, ending, .. } => Some(ending.outcome.clone()),
+        Entry::RunEnded {
+            attempt: 1, ending, ..
+        } => Some(ending.outcome.clone()),
         _ => None,
     };
     let first = scene.lines().iter().find_map(ended);
     let why = "its recorder stood still";
-    assert!(matches!(&first, Some(Outcome::Failed { why: said }) if said.starts_with(why)), "{first:?}");
+    assert!(
+        matches!(&first, Some(Outcome::Failed { why: said }) if said.starts_with(why)),
+        "{first:?}"
+    );
     assert_eq!(scene.ends()[0].1.outcome, Outcome::Completed);
     scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
@@ -230,9 +379,13 @@ fn a_recorder_that_stands_still_has_not_recorded_the_run_and_the_run_is_repeated
 /// The process that has this file open for writing, but for this one.
 fn writer_of(file: &Path) -> Option<u32> {
     let file = file.canonicalize().ok()?;
-    let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let pids = std::fs::read_dir("/proc")
+        .ok()?
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut others = pids.filter(|pid| *pid != std::process::id());
-    others.find(|pid| std::fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
+    others
+        .find(|pid| std::fs::read_link(format!("/proc/{pid}/fd/2")).is_ok_and(|open| open == file))
 }
 
 /// A small file system, until it is dropped.
@@ -241,7 +394,10 @@ struct Small(tempfile::TempDir);
 impl Small {
     fn mount() -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "none"]).arg(folder.path()).status();
+        let mount = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=128m", "none"])
+            .arg(folder.path())
+            .status();
         if mount.is_ok_and(|status| status.success()) {
             return Some(Small(folder));
         }
@@ -260,7 +416,9 @@ impl Drop for Small {
 fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
     let Some(small) = Small::mount() else { return };
     let state = small.0.path().join("state");
-    let Some(scene) = Scene::new("full", SCRIPT, 1, LONG) else { return };
+    let Some(scene) = Scene::new("full", SCRIPT, 1, LONG) else {
+        return;
+    };
     let scene = scene.in_folder(&state);
     let mut runner = scene.start(&["run", "plan.toml"]);
     scene.wait_for("the first run", watches(1));
@@ -271,15 +429,29 @@ fn a_full_disk_stops_the_experiment_and_with_room_again_it_goes_on() {
     let status = eventually(PATIENCE, "it stops", || runner.ended_with().unwrap());
     let words = std::fs::read_to_string(scene.path("output-of-run")).unwrap();
     assert_eq!(status.code(), Some(1), "{words}");
-    assert!(words.contains("the disk is full") && words.contains("experiment resume"), "{words}");
+    assert!(
+        words.contains("the disk is full") && words.contains("experiment resume"),
+        "{words}"
+    );
     scene.assert_nothing_is_left();
     // The room is free once nobody has the file open any more.
     drop(file);
     std::fs::remove_file(&ballast).unwrap();
     let mut runner = scene.start(&["resume", "plan.toml"]);
-    scene.wait_for("a second attempt", |entry| matches!(entry, Entry::Step { run: 1, attempt: 2, step: Step::Watch }));
+    scene.wait_for("a second attempt", |entry| {
+        matches!(
+            entry,
+            Entry::Step {
+                run: 1,
+                attempt: 2,
+                step: Step::Watch
+            }
+        )
+    });
     signal(runner.pid(), "TERM").unwrap();
-    eventually(Duration::from_secs(60), "it ends", || runner.ended_with().unwrap());
+    eventually(Duration::from_secs(60), "it ends", || {
+        runner.ended_with().unwrap()
+    });
     scene.assert_nothing_is_left();
     drop(scene);
 }

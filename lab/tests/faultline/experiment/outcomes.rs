@@ -25,15 +25,33 @@ esac
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_becomes_of_a_program_is_told_by_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
-    let arms = ["runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside"];
+    let arms = [
+        "runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside",
+    ];
     // Long enough for what is to be killed meanwhile, also on a busy machine.
     let stop = "[stop]\nduration = \"4s\"\ncounted_from = \"start\"\ngrace = \"1s\"\n";
-    let Some(scene) = Scene::new("outcomes", SCRIPT, 1, &(stop.to_owned() + &arms.map(arm).concat())) else { return };
+    let Some(scene) = Scene::new(
+        "outcomes",
+        SCRIPT,
+        1,
+        &(stop.to_owned() + &arms.map(arm).concat()),
+    ) else {
+        return;
+    };
     let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
     assert!(output.status.success(), "{}", said(&output));
     // The plan's check has warned of the disk once; the recorder of each run does not again.
-    assert_eq!(said(&output).matches("on the same device").count(), 1, "{}", said(&output));
-    assert!(!said(&output).contains("takes from what the validator waits for"), "{}", said(&output));
+    assert_eq!(
+        said(&output).matches("on the same device").count(),
+        1,
+        "{}",
+        said(&output)
+    );
+    assert!(
+        !said(&output).contains("takes from what the validator waits for"),
+        "{}",
+        said(&output)
+    );
     let ends = scene.ends();
     let outcomes: Vec<&Outcome> = ends.iter().map(|(_, end)| &end.outcome).collect();
     let (code, signal) = (7, 9);
@@ -48,45 +66,89 @@ fn what_becomes_of_a_program_is_told_by_the_evidence() {
         &Outcome::Exited { code: 8 },
     ];
     assert_eq!(outcomes, expected);
-    let wrapped = scene.standing().counted().iter().find(|(run, ..)| run.arm == "wrapped").unwrap().0.clone();
+    let wrapped = scene
+        .standing()
+        .counted()
+        .iter()
+        .find(|(run, ..)| run.arm == "wrapped")
+        .unwrap()
+        .0
+        .clone();
     let output = std::fs::read_to_string(scene.folder().run(&wrapped, 1).join(OUTPUT)).unwrap();
-    assert!(output.contains("clean") && !output.contains("never"), "behind its script it had its time: {output}");
+    assert!(
+        output.contains("clean") && !output.contains("never"),
+        "behind its script it had its time: {output}"
+    );
     let notes = &ends[7].1.notes;
-    assert!(notes.iter().any(|note| note.contains("left others running")), "{notes:?}");
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("left others running")),
+        "{notes:?}"
+    );
     let evidence = |place: usize| &ends[place].1.evidence;
-    assert_eq!([0, 1, 2].map(|place| evidence(place).end), [15, 9, 9].map(|signal| Some(End::Signal(signal))));
+    assert_eq!(
+        [0, 1, 2].map(|place| evidence(place).end),
+        [15, 9, 9].map(|signal| Some(End::Signal(signal)))
+    );
     let kills = |place: usize| evidence(place).memory_events["oom_kill"];
     assert_eq!([0, 1, 4, 5].map(kills), [0; 4]);
     assert!(kills(2) > 0 && kills(3) > 0);
-    assert!(evidence(2).memory_peak.is_some_and(|peak| peak > 60 << 20 && peak <= 64 << 20), "{:?}", evidence(2));
+    assert!(
+        evidence(2)
+            .memory_peak
+            .is_some_and(|peak| peak > 60 << 20 && peak <= 64 << 20),
+        "{:?}",
+        evidence(2)
+    );
     for (run, attempt, _) in scene.standing().counted() {
         let recording = Recording::open(&scene.folder().recording(run, attempt)).unwrap();
-        let label =
-            |key: &str| recording.labels().iter().find(|(known, _)| known == key).map(|(_, value)| value.clone());
+        let label = |key: &str| {
+            recording
+                .labels()
+                .iter()
+                .find(|(known, _)| known == key)
+                .map(|(_, value)| value.clone())
+        };
         let said = ["experiment", "arm", "run", "turn", "lane"].map(label);
         let turn = run.run.to_string();
-        let expected = ["outcomes", &run.arm, "1", &turn, "main"].map(|value| Some(value.to_owned()));
+        let expected =
+            ["outcomes", &run.arm, "1", &turn, "main"].map(|value| Some(value.to_owned()));
         assert_eq!(said, expected);
         assert!(recording.info().unwrap().finished);
     }
     scene.assert_every_run_counts_once();
     let words = said(&scene.faultline(&["stop", "plan.toml"]));
-    assert!(words.contains("is finished") && !words.contains("resume"), "{words}");
+    assert!(
+        words.contains("is finished") && !words.contains("resume"),
+        "{words}"
+    );
     scene.assert_nothing_is_left();
 }
 
 #[test]
 fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
     let rest = "[stop]\nduration = \"20s\"\ncounted_from = \"start\"\ngrace = \"10s\"\n[[arm]]\nname = \"a\"\n";
-    let Some(scene) = Scene::new("background", "sleep 1000 & exit 0", 1, rest) else { return };
+    let Some(scene) = Scene::new("background", "sleep 1000 & exit 0", 1, rest) else {
+        return;
+    };
     let output = scene.faultline(&["run", "plan.toml", "--launcher", "direct"]);
-    assert!(!output.status.success() && said(&output).contains("`exec` it"), "{}", said(&output));
+    assert!(
+        !output.status.success() && said(&output).contains("`exec` it"),
+        "{}",
+        said(&output)
+    );
     let lines = scene.lines();
     let ends = lines.iter().filter_map(|line| match &line.entry {
         Entry::RunEnded { ending, .. } => Some(&ending.outcome),
         _ => None,
     });
-    assert!(ends.clone().all(|outcome| matches!(outcome, Outcome::Failed { .. })) && ends.count() == 2, "{lines:#?}");
+    assert!(
+        ends.clone()
+            .all(|outcome| matches!(outcome, Outcome::Failed { .. }))
+            && ends.count() == 2,
+        "{lines:#?}"
+    );
     scene.assert_nothing_is_left();
 }
 
@@ -96,15 +158,23 @@ fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
 fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_others_running() {
     let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
 case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
-    let lane = |name: &str| format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n");
+    let lane = |name: &str| {
+        format!("[[lane]]\nname = \"{name}\"\nledger = \"ledger-{name}\"\ncpus = \"0\"\n")
+    };
     let rest = "[stop]\nduration = \"3s\"\ncounted_from = \"start\"\ngrace = \"5s\"\n[concurrent]\nshared_device = \"warn\"\ntwice = \"runs\"\n\
                 [[arm]]\nname = \"runs\"\nmemory_max = \"64M\"\n[[arm]]\nname = \"killed\"\nmemory_max = \"64M\"\n";
-    let Some(scene) = Scene::new("together", script, 1, &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()))
-    else {
+    let Some(scene) = Scene::new(
+        "together",
+        script,
+        1,
+        &(rest.to_owned() + &["x", "y", "z"].map(lane).concat()),
+    ) else {
         return;
     };
     let plan = std::fs::read_to_string(scene.path("plan.toml")).unwrap();
-    let plan = plan.replace("ledger = \"ledger\"\n", "user = \"nobody\"\n").replace("cpus = \"0\"\n", "");
+    let plan = plan
+        .replace("ledger = \"ledger\"\n", "user = \"nobody\"\n")
+        .replace("cpus = \"0\"\n", "");
     std::fs::write(scene.path("plan.toml"), plan).unwrap();
     scene.open_to_all();
     for name in ["x", "y", "z"] {
@@ -116,7 +186,14 @@ case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
     let standing = scene.standing();
     let turn = &standing.turns[0];
     let attempt = standing.newest(turn).unwrap();
-    let time = |run: u32, step: Step| attempt.runs[&run].steps.iter().find(|(known, _)| *known == step).unwrap().1;
+    let time = |run: u32, step: Step| {
+        attempt.runs[&run]
+            .steps
+            .iter()
+            .find(|(known, _)| *known == step)
+            .unwrap()
+            .1
+    };
     let runs: Vec<u32> = turn.runs.iter().map(|run| run.run).collect();
     let last = |step| runs.iter().map(|run| time(*run, step)).max().unwrap();
     let first = |step| runs.iter().map(|run| time(*run, step)).min().unwrap();
@@ -128,15 +205,29 @@ case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;
             assert_eq!(ending.outcome, Outcome::Killed { signal: 9 });
         } else {
             assert_eq!(ending.outcome, Outcome::Completed);
-            let killed = turn.runs.iter().find(|other| other.arm == "killed").unwrap();
+            let killed = turn
+                .runs
+                .iter()
+                .find(|other| other.arm == "killed")
+                .unwrap();
             assert!(at > ended(killed.run).1, "the others go on");
         }
-        let who = std::fs::read_to_string(scene.folder().run(run, 1).join(OWN).join("who")).unwrap();
+        let who =
+            std::fs::read_to_string(scene.folder().run(run, 1).join(OWN).join("who")).unwrap();
         let ledger = scene.path(&format!("ledger-{}", run.lane));
-        assert!(who.starts_with(&format!("{} nobody ", ledger.display())), "{who}");
+        assert!(
+            who.starts_with(&format!("{} nobody ", ledger.display())),
+            "{who}"
+        );
         assert!(ledger.join("mine").exists());
     }
-    assert_eq!(turn.runs.iter().filter(|run| run.second && run.arm == "runs").count(), 1);
+    assert_eq!(
+        turn.runs
+            .iter()
+            .filter(|run| run.second && run.arm == "runs")
+            .count(),
+        1
+    );
     scene.assert_every_run_counts_once();
     scene.assert_nothing_is_left();
 }

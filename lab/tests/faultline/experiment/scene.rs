@@ -24,10 +24,15 @@ impl Scene {
     pub(crate) fn new(name: &str, script: &str, replicates: u32, rest: &str) -> Option<Self> {
         let daemon = Path::new(FAULTLINE).with_file_name("faultlined");
         if !daemon.is_file() {
-            eprintln!("SKIPPED: no {}; cargo build -p faultlined makes it", daemon.display());
+            eprintln!(
+                "SKIPPED: no {}; cargo build -p faultlined makes it",
+                daemon.display()
+            );
             return None;
         }
-        let launcher = faultline_experiments::command::launcher(faultline_experiments::args::Launching::Direct);
+        let launcher = faultline_experiments::command::launcher(
+            faultline_experiments::args::Launching::Direct,
+        );
         if let Err(why) = launcher {
             eprintln!("SKIPPED: {why:#}");
             return None;
@@ -49,7 +54,11 @@ impl Scene {
     pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
         let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
         let line = format!("folder = {:?}\n", folder.to_str().unwrap());
-        std::fs::write(self.path("plan.toml"), plan.replace("folder = \"state\"\n", &line)).unwrap();
+        std::fs::write(
+            self.path("plan.toml"),
+            plan.replace("folder = \"state\"\n", &line),
+        )
+        .unwrap();
         folder.clone_into(&mut self.folder);
         self
     }
@@ -71,16 +80,30 @@ impl Scene {
     /// Runs `faultline experiment` with these words to its end.
     pub(crate) fn faultline(&self, words: &[&str]) -> Output {
         let mut command = Command::new(FAULTLINE);
-        command.arg("experiment").args(words).current_dir(self.root.path()).stdin(Stdio::null());
+        command
+            .arg("experiment")
+            .args(words)
+            .current_dir(self.root.path())
+            .stdin(Stdio::null());
         command.output().unwrap()
     }
 
     /// Starts `faultline experiment` with these words; its output goes to a file.
     pub(crate) fn start(&self, words: &[&str]) -> Running {
         let mut arguments = vec!["experiment".to_owned(), words[0].to_owned()];
-        arguments.extend(words[1..].iter().map(|word| self.path(word).to_str().unwrap().to_owned()));
+        arguments.extend(
+            words[1..]
+                .iter()
+                .map(|word| self.path(word).to_str().unwrap().to_owned()),
+        );
         let output = self.path(&format!("output-of-{}", words[0]));
-        Running::start(&Program { path: FAULTLINE.into(), arguments, environment: Vec::new(), output }).unwrap()
+        Running::start(&Program {
+            path: FAULTLINE.into(),
+            arguments,
+            environment: Vec::new(),
+            output,
+        })
+        .unwrap()
     }
 
     pub(crate) fn lines(&self) -> Vec<Line> {
@@ -95,14 +118,22 @@ impl Scene {
     pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Entry) -> bool) {
         eventually_seeing(PATIENCE, what, || {
             let lines = self.lines();
-            if lines.iter().any(|line| is(&line.entry)) { Ok(()) } else { Err(format!("{:?}", lines.last())) }
+            if lines.iter().any(|line| is(&line.entry)) {
+                Ok(())
+            } else {
+                Err(format!("{:?}", lines.last()))
+            }
         });
     }
 
     /// The ends of the runs that count, by run.
     pub(crate) fn ends(&self) -> Vec<(u32, Ending)> {
         let standing = self.standing();
-        let mut ends: Vec<_> = standing.counted().iter().map(|(run, _, end)| (run.run, (*end).clone())).collect();
+        let mut ends: Vec<_> = standing
+            .counted()
+            .iter()
+            .map(|(run, _, end)| (run.run, (*end).clone()))
+            .collect();
         ends.sort_by_key(|(run, _)| *run);
         ends
     }
@@ -110,14 +141,25 @@ impl Scene {
     /// Nothing of the experiment is left: no group in any hierarchy, no process that was given its folder.
     pub(crate) fn assert_nothing_is_left(&self) {
         let scope = self.scope();
-        eventually_seeing(Duration::from_secs(30), "no group is left", || none(groups(&scope)));
+        eventually_seeing(Duration::from_secs(30), "no group is left", || {
+            none(groups(&scope))
+        });
         let own = self.root.path().to_str().unwrap().to_owned();
-        eventually_seeing(Duration::from_secs(30), "no process is left", || none(processes(&own)));
+        eventually_seeing(Duration::from_secs(30), "no process is left", || {
+            none(processes(&own))
+        });
     }
 
     fn scope(&self) -> String {
         let plan = std::fs::read_to_string(self.path("plan.toml")).unwrap();
-        let name = plan.lines().next().unwrap().split('"').nth(1).unwrap().to_owned();
+        let name = plan
+            .lines()
+            .next()
+            .unwrap()
+            .split('"')
+            .nth(1)
+            .unwrap()
+            .to_owned();
         self.folder().scope(&name)
     }
 
@@ -125,11 +167,15 @@ impl Scene {
     /// it was done: by the lines alone.
     pub(crate) fn assert_every_run_counts_once(&self) {
         let lines = self.lines();
-        let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else { panic!("no plan") };
+        let Some(Entry::Planned { turns, .. }) = lines.first().map(|line| &line.entry) else {
+            panic!("no plan")
+        };
         for turn in turns {
-            let begun =
-                |entry: &Entry| matches!(entry, Entry::TurnBegun { turn: number, .. } if *number == turn.number);
-            let newest = lines.iter().rposition(|line| begun(&line.entry)).expect("begun");
+            let begun = |entry: &Entry| matches!(entry, Entry::TurnBegun { turn: number, .. } if *number == turn.number);
+            let newest = lines
+                .iter()
+                .rposition(|line| begun(&line.entry))
+                .expect("begun");
             for run in &turn.runs {
                 let results = |lines: &[Line]| {
                     let of_run = lines.iter().filter(|line| {
@@ -146,7 +192,13 @@ impl Scene {
                 );
             }
         }
-        assert_eq!(lines.iter().filter(|line| line.entry == Entry::Finished).count(), 1);
+        assert_eq!(
+            lines
+                .iter()
+                .filter(|line| line.entry == Entry::Finished)
+                .count(),
+            1
+        );
     }
 }
 
@@ -220,7 +272,10 @@ fn processes(text: &str) -> Vec<String> {
         let all = [read("cmdline"), read("environ")].concat();
         let zombie = String::from_utf8_lossy(&read("stat")).contains(") Z ");
         if !zombie && String::from_utf8_lossy(&all).contains(text) {
-            found.push(format!("{pid}: {}", String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")));
+            found.push(format!(
+                "{pid}: {}",
+                String::from_utf8_lossy(&read("cmdline")).replace('\0', " ")
+            ));
         }
     }
     found

@@ -10,7 +10,9 @@ use faultline_experiments::runner::world::{Asked, Cooled, Observer, Order, Recor
 use faultline_experiments::search::{self, Reading, Replayed};
 use faultline_experiments::targets::Target;
 use faultline_experiments::watch::Now;
-use faultline_isolation::{Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits};
+use faultline_isolation::{
+    Abilities, End, Error, Evidence, GroupName, Job, Launched, Launcher, Limits,
+};
 use faultline_recording::{Progress, TickRow};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -49,7 +51,11 @@ impl State {
         let text = std::fs::read_to_string(&self.journal).unwrap_or_default();
         for line in text.get(self.read..).unwrap_or_default().lines() {
             if let Ok(line) = serde_json::from_str::<Line>(line) {
-                self.log += &format!("{:>7.1}  > {}\n", line.unix_ns as f64 / 1e9, in_words(&line.entry));
+                self.log += &format!(
+                    "{:>7.1}  > {}\n",
+                    line.unix_ns as f64 / 1e9,
+                    in_words(&line.entry)
+                );
             }
         }
         self.read = text.len();
@@ -64,13 +70,18 @@ impl State {
     }
 
     fn over(&self, run: (u32, u32), what: &str) -> bool {
-        self.script.of(run, what).zip(self.age(run)).is_some_and(|(at, age)| age >= at)
+        self.script
+            .of(run, what)
+            .zip(self.age(run))
+            .is_some_and(|(at, age)| age >= at)
     }
 
     fn end(&self, run: (u32, u32)) -> Option<End> {
         // Held back, it has not begun.
         let age = self.age(run).unwrap_or(-1.0);
-        let due = |found: Option<(i32, f64)>| found.filter(|(_, at)| age >= *at).map(|(number, _)| number);
+        let due = |found: Option<(i32, f64)>| {
+            found.filter(|(_, at)| age >= *at).map(|(number, _)| number)
+        };
         if let Some(code) = due(self.script.number(run, "exit")) {
             return Some(End::Code(code));
         }
@@ -81,7 +92,10 @@ impl State {
             return Some(End::Signal(9));
         }
         let stubborn = self.script.of(run, "stubborn").is_some();
-        self.asked_to_end.get(&run).filter(|_| !stubborn).map(|_| End::Signal(15))
+        self.asked_to_end
+            .get(&run)
+            .filter(|_| !stubborn)
+            .map(|_| End::Signal(15))
     }
 }
 
@@ -92,16 +106,39 @@ fn in_words(entry: &Entry) -> String {
         Entry::TurnBegun { turn, attempt } => format!("turn {turn}, attempt {attempt}"),
         Entry::Step { run, step, .. } => format!("run {run}: {step:?}"),
         Entry::RunEnded { run, ending, .. } => {
-            let notes: String = ending.notes.iter().map(|note| format!(" [{note}]")).collect();
+            let notes: String = ending
+                .notes
+                .iter()
+                .map(|note| format!(" [{note}]"))
+                .collect();
             format!("run {run} ended: {}{notes}", ending.in_words())
         }
-        Entry::Search { run, line: search::Line::Limit { headroom, why }, .. } => {
+        Entry::Search {
+            run,
+            line: search::Line::Limit { headroom, why },
+            ..
+        } => {
             format!("run {run}: headroom {headroom:?}, {why}")
         }
-        Entry::Search { run, line: search::Line::Dwell { headroom, verdict, evidence, .. }, .. } => {
-            format!("run {run}: {verdict:?} with headroom {headroom:?} after {} s", evidence.seconds)
+        Entry::Search {
+            run,
+            line:
+                search::Line::Dwell {
+                    headroom,
+                    verdict,
+                    evidence,
+                    ..
+                },
+            ..
+        } => {
+            format!(
+                "run {run}: {verdict:?} with headroom {headroom:?} after {} s",
+                evidence.seconds
+            )
         }
-        Entry::SearchAnswer { run, answer, .. } => format!("run {run} has searched: {:?}", answer.outcome),
+        Entry::SearchAnswer { run, answer, .. } => {
+            format!("run {run} has searched: {:?}", answer.outcome)
+        }
         Entry::Stopped { why } => format!("stopped: {why}"),
         Entry::Finished => "finished".to_owned(),
     }
@@ -122,7 +159,10 @@ impl Pretended {
             limit: None,
         };
         let state = Rc::new(RefCell::new(state));
-        let launcher = Pretender { state: Rc::clone(&state), can: Abilities::default() };
+        let launcher = Pretender {
+            state: Rc::clone(&state),
+            can: Abilities::default(),
+        };
         Pretended { state, launcher }
     }
 
@@ -143,7 +183,12 @@ impl Pretended {
 
 /// Which run and attempt a group is of.
 fn of(name: &GroupName) -> (u32, u32) {
-    let (run, attempt) = name.run.strip_prefix('r').unwrap().split_once("_a").unwrap();
+    let (run, attempt) = name
+        .run
+        .strip_prefix('r')
+        .unwrap()
+        .split_once("_a")
+        .unwrap();
     (run.parse().unwrap(), attempt.parse().unwrap())
 }
 
@@ -151,7 +196,10 @@ fn of(name: &GroupName) -> (u32, u32) {
 fn of_recording(recording: &Path) -> Option<(u32, u32)> {
     let mut parts = recording.iter().rev().map(|part| part.to_str().unwrap());
     let (attempt, name) = (parts.nth(1)?, parts.next()?);
-    Some((name.split('-').next()?.parse().ok()?, attempt.strip_prefix('a')?.parse().ok()?))
+    Some((
+        name.split('-').next()?.parse().ok()?,
+        attempt.strip_prefix('a')?.parse().ok()?,
+    ))
 }
 
 /// A tick so many seconds after a beginning.
@@ -170,7 +218,10 @@ fn tick(began: f64, at: f64) -> TickRow {
 impl World for Pretended {
     fn now(&self) -> Now {
         let uptime = self.state.borrow().now;
-        Now { uptime, unix_ns: i64::try_from(uptime.as_nanos()).unwrap() }
+        Now {
+            uptime,
+            unix_ns: i64::try_from(uptime.as_nanos()).unwrap(),
+        }
     }
 
     fn boot(&self) -> String {
@@ -181,7 +232,10 @@ impl World for Pretended {
         let mut state = self.state.borrow_mut();
         let before = state.now.as_secs_f64();
         state.now += at_most;
-        let asleep = state.script.asleep().filter(|(at, _)| (before..state.now.as_secs_f64()).contains(at));
+        let asleep = state
+            .script
+            .asleep()
+            .filter(|(at, _)| (before..state.now.as_secs_f64()).contains(at));
         if let Some((_, long)) = asleep {
             state.now += Duration::from_secs_f64(long);
         }
@@ -189,8 +243,16 @@ impl World for Pretended {
 
     fn asked(&self) -> Option<Asked> {
         let state = self.state.borrow();
-        let passed = |what: &str| state.script.all(what).is_some_and(|at| state.now.as_secs_f64() >= at);
-        let asked = Asked { by: "SIGINT".to_owned(), force: passed("asked twice") };
+        let passed = |what: &str| {
+            state
+                .script
+                .all(what)
+                .is_some_and(|at| state.now.as_secs_f64() >= at)
+        };
+        let asked = Asked {
+            by: "SIGINT".to_owned(),
+            force: passed("asked twice"),
+        };
         (!state.heeded && (passed("asked") || passed("asked twice"))).then_some(asked)
     }
 
@@ -203,12 +265,24 @@ impl World for Pretended {
     fn host(&mut self, _plan: &Plan, _scope: &str) -> anyhow::Result<Vec<Remark>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
-        if state.script.all("busy").is_some_and(|until| state.now.as_secs_f64() < until) {
+        if state
+            .script
+            .all("busy")
+            .is_some_and(|until| state.now.as_secs_f64() < until)
+        {
             let what = "CPUs are busy".to_owned();
-            found.push(Remark { severity: Severity::Refuse, passes: true, what });
+            found.push(Remark {
+                severity: Severity::Refuse,
+                passes: true,
+                what,
+            });
         }
         if state.script.all("swap").is_some() {
-            found.push(Remark { severity: Severity::Warn, passes: false, what: "swap is on".to_owned() });
+            found.push(Remark {
+                severity: Severity::Warn,
+                passes: false,
+                what: "swap is on".to_owned(),
+            });
         }
         Ok(found)
     }
@@ -226,24 +300,51 @@ impl World for Pretended {
     fn cool(&mut self, plan: &Plan, lane: &Lane) -> anyhow::Result<Cooled> {
         self.log(&format!("cool lane {} ({:?})", lane.name, plan.page_cache));
         let warm = self.state.borrow().script.all("warm").is_some();
-        Ok(Cooled { said: Vec::new(), not_cold: warm.then(|| "it did not begin cold".to_owned()) })
+        Ok(Cooled {
+            said: Vec::new(),
+            not_cold: warm.then(|| "it did not begin cold".to_owned()),
+        })
     }
 
     fn record(&mut self, order: &Order<'_>) -> anyhow::Result<Box<dyn Recorder>> {
-        let labels: Vec<String> = order.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let whom = order.pid.map_or("the ledger's validator".to_owned(), |_| "the process".to_owned());
+        let labels: Vec<String> = order
+            .labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let whom = order.pid.map_or("the ledger's validator".to_owned(), |_| {
+            "the process".to_owned()
+        });
         self.log(&format!("record {} of {whom}", labels.join(" ")));
-        Ok(Box::new(Tape { state: Rc::clone(&self.state), run: of(&order.name) }))
+        Ok(Box::new(Tape {
+            state: Rc::clone(&self.state),
+            run: of(&order.name),
+        }))
     }
 
     fn observe(&mut self, _pid: u32, recording: &Path) -> Box<dyn Observer> {
-        Box::new(Plant { state: Rc::clone(&self.state), run: of_recording(recording).unwrap() })
+        Box::new(Plant {
+            state: Rc::clone(&self.state),
+            run: of_recording(recording).unwrap(),
+        })
     }
 
     fn announce(&mut self, _file: &Path, targets: &[Target]) -> anyhow::Result<()> {
-        let text = |target| serde_json::to_value(target).unwrap()["labels"]["instance"].as_str().unwrap().to_owned();
+        let text = |target| {
+            serde_json::to_value(target).unwrap()["labels"]["instance"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
         let all: Vec<String> = targets.iter().map(text).collect();
-        self.log(&format!("to be scraped: {}", if all.is_empty() { "nothing".to_owned() } else { all.join(", ") }));
+        self.log(&format!(
+            "to be scraped: {}",
+            if all.is_empty() {
+                "nothing".to_owned()
+            } else {
+                all.join(", ")
+            }
+        ));
         Ok(())
     }
 
@@ -253,15 +354,22 @@ impl World for Pretended {
         let age = state.age(run)?;
         let at = |what: &str, usual: f64| state.script.of(run, what).unwrap_or(usual);
         let executes = Some(at("executes", EXECUTES)).filter(|at| *at > 0.0 && age >= *at);
-        let told = state.script.of(run, "silent").map_or(age, |until| age.min(until));
-        let moving = state.script.of(run, "slots").map_or(told, |until| told.min(until));
+        let told = state
+            .script
+            .of(run, "silent")
+            .map_or(age, |until| age.min(until));
+        let moving = state
+            .script
+            .of(run, "slots")
+            .map_or(told, |until| told.min(until));
         let began = state.began[&run].as_nanos();
         let tick = tick(0.0, told);
         Some(Progress {
             last_tick: Some(tick),
             process: true,
             ended: false,
-            first_transaction_unix_ns: executes.map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
+            first_transaction_unix_ns: executes
+                .map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
             newest_slot: executes.map(|at| 100 + ((moving - at).max(0.0) * RATE) as u64),
             at_tip: executes.is_some_and(|first| age >= at("tip", first + 3.0)),
         })
@@ -282,13 +390,17 @@ impl World for Pretended {
         let run = of_recording(recording).unwrap();
         let began = state.began[&run].as_secs_f64();
         let still = state.script.of(run, "still");
-        let ticks = (0..=state.age(run).unwrap() as i64).filter(|at| still.is_none_or(|from| (*at as f64) < from));
+        let ticks = (0..=state.age(run).unwrap() as i64)
+            .filter(|at| still.is_none_or(|from| (*at as f64) < from));
         Ok(ticks.map(|at| tick(began, at as f64)).collect())
     }
 
     fn room(&self, _folder: &Path) -> Option<u64> {
         let state = self.state.borrow();
-        let full = state.script.all("no room").is_some_and(|at| !state.heeded && state.now.as_secs_f64() >= at);
+        let full = state
+            .script
+            .all("no room")
+            .is_some_and(|at| !state.heeded && state.now.as_secs_f64() >= at);
         Some(if full { 0 } else { 1 << 40 })
     }
 }
@@ -315,7 +427,10 @@ impl Launcher for Pretender {
             job.limits.memory_max,
             job.limits.cpus.as_ref().map(ToString::to_string)
         );
-        state.log(&format!("launch {} {}: {limits}", job.name.run, job.name.part));
+        state.log(&format!(
+            "launch {} {}: {limits}",
+            job.name.run, job.name.part
+        ));
         if state.script.of(run, "launch").is_some() {
             return Err(Error::Refused("there is no such program".to_owned()));
         }
@@ -324,7 +439,12 @@ impl Launcher for Pretender {
         if state.script.of(run, "limits").is_some() {
             limits.memory_max = Some(1 << 40);
         }
-        Ok(Box::new(Started { state: Rc::clone(&self.state), name: job.name.clone(), limits, open: true }))
+        Ok(Box::new(Started {
+            state: Rc::clone(&self.state),
+            name: job.name.clone(),
+            limits,
+            open: true,
+        }))
     }
 
     fn leftovers(&self, _scope: &str) -> Result<Vec<String>, Error> {
@@ -346,7 +466,9 @@ struct Started {
 
 impl Started {
     fn log(&self, what: &str) {
-        self.state.borrow_mut().log(&format!("{what} {} {}", self.name.run, self.name.part));
+        self.state
+            .borrow_mut()
+            .log(&format!("{what} {} {}", self.name.run, self.name.part));
     }
 }
 
@@ -373,7 +495,11 @@ impl Launched for Started {
         let run = of(&self.name);
         // What follows growth is not worth a line, nor what is tried again.
         if memory.is_none() != state.limit.is_none() {
-            state.log(&format!("{} the limit of {}", if memory.is_some() { "set" } else { "lift" }, self.name.run));
+            state.log(&format!(
+                "{} the limit of {}",
+                if memory.is_some() { "set" } else { "lift" },
+                self.name.run
+            ));
         }
         state.limit = memory;
         if state.over(run, "relimit") {
@@ -390,7 +516,8 @@ impl Launched for Started {
         let state = self.state.borrow();
         let run = of(&self.name);
         // What it left behind ends when it is asked.
-        let leaves = state.script.of(run, "leaves").is_some() && !state.asked_to_end.contains_key(&run);
+        let leaves =
+            state.script.of(run, "leaves").is_some() && !state.asked_to_end.contains_key(&run);
         Ok(!leaves && state.end(run).is_some())
     }
 
@@ -405,14 +532,19 @@ impl Launched for Started {
     fn evidence(&mut self) -> Result<Evidence, Error> {
         let state = self.state.borrow();
         let run = of(&self.name);
-        if let (Some((seconds, at)), Some(age)) = (state.script.number(run, "unseen "), state.age(run))
+        if let (Some((seconds, at)), Some(age)) =
+            (state.script.number(run, "unseen "), state.age(run))
             && (at..at + f64::from(seconds)).contains(&age)
         {
             return Err(Error::Refused("systemd does not answer".to_owned()));
         }
         let kills = u64::from(state.over(of(&self.name), "oom"));
         let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
-        Ok(Evidence { end: state.end(of(&self.name)), memory_events, ..Evidence::default() })
+        Ok(Evidence {
+            end: state.end(of(&self.name)),
+            memory_events,
+            ..Evidence::default()
+        })
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
@@ -420,7 +552,10 @@ impl Launched for Started {
         self.log("close");
         let evidence = self.evidence()?;
         // What did not end by itself was killed.
-        Ok(Evidence { end: evidence.end.or(Some(End::Signal(9))), ..evidence })
+        Ok(Evidence {
+            end: evidence.end.or(Some(End::Signal(9))),
+            ..evidence
+        })
     }
 }
 
@@ -461,11 +596,16 @@ impl Recorder for Tape {
     }
 
     fn see_the_end(&mut self) {
-        self.state.borrow_mut().log(&format!("wait until the end of run {} is recorded", self.run.0));
+        self.state.borrow_mut().log(&format!(
+            "wait until the end of run {} is recorded",
+            self.run.0
+        ));
     }
 
     fn finish(self: Box<Self>) -> anyhow::Result<()> {
-        self.state.borrow_mut().log(&format!("end the recorder of run {}", self.run.0));
+        self.state
+            .borrow_mut()
+            .log(&format!("end the recorder of run {}", self.run.0));
         Ok(())
     }
 }

@@ -29,8 +29,14 @@ impl Script {
         let mut script = Script::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (whose, what) = line.split_once(": ").unwrap_or(("", line));
-            let (what, at) = what.rsplit_once(" at ").or_else(|| what.rsplit_once(" until ")).unwrap_or((what, "0"));
-            let happens = (what.to_owned(), at.parse().unwrap_or_else(|_| panic!("{line}")));
+            let (what, at) = what
+                .rsplit_once(" at ")
+                .or_else(|| what.rsplit_once(" until "))
+                .unwrap_or((what, "0"));
+            let happens = (
+                what.to_owned(),
+                at.parse().unwrap_or_else(|_| panic!("{line}")),
+            );
             let words: Vec<&str> = whose.split(' ').collect();
             match words[..] {
                 ["run", run, "attempt", attempt] => {
@@ -45,7 +51,13 @@ impl Script {
 
     /// When this happens to a run, in seconds after its beginning.
     pub(crate) fn of(&self, run: (u32, u32), what: &str) -> Option<f64> {
-        Some(self.runs.get(&run)?.iter().find(|(known, _)| known == what)?.1)
+        Some(
+            self.runs
+                .get(&run)?
+                .iter()
+                .find(|(known, _)| known == what)?
+                .1,
+        )
     }
 
     /// Whatever ends a run by itself, by its first word: the number behind it, and when.
@@ -56,7 +68,9 @@ impl Script {
 
     /// When the runner falls asleep and for how long, in seconds.
     pub(crate) fn asleep(&self) -> Option<(f64, f64)> {
-        self.all.iter().find_map(|(what, at)| Some((*at, what.strip_prefix("asleep ")?.parse().unwrap())))
+        self.all
+            .iter()
+            .find_map(|(what, at)| Some((*at, what.strip_prefix("asleep ")?.parse().unwrap())))
     }
 
     /// When this happens to all, in seconds.

@@ -20,7 +20,10 @@ use std::time::Duration;
 /// Runs `faultline` with these words.
 #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 pub fn faultline<A: AsRef<std::ffi::OsStr>>(words: impl IntoIterator<Item = A>) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_faultline")).args(words).output().expect("faultline can be run")
+    Command::new(env!("CARGO_BIN_EXE_faultline"))
+        .args(words)
+        .output()
+        .expect("faultline can be run")
 }
 
 /// Both outputs, for messages and for looking into.
@@ -33,10 +36,22 @@ pub fn busy(path: &Path, arm: Arm) {
     let mut day = Day::new(arm);
     let mut writer = Writer::create(path, &day.opening()).unwrap();
     while let Some(second) = day.next() {
-        second.process.iter().for_each(|process| writer.process(process).unwrap());
-        second.events.iter().for_each(|event| writer.event(event).unwrap());
-        second.tick.iter().for_each(|tick| writer.tick(tick).unwrap());
-        second.points.iter().for_each(|point| writer.point(point).unwrap());
+        second
+            .process
+            .iter()
+            .for_each(|process| writer.process(process).unwrap());
+        second
+            .events
+            .iter()
+            .for_each(|event| writer.event(event).unwrap());
+        second
+            .tick
+            .iter()
+            .for_each(|tick| writer.tick(tick).unwrap());
+        second
+            .points
+            .iter()
+            .for_each(|point| writer.point(point).unwrap());
     }
     writer.finish(day.ended()).unwrap();
 }
@@ -69,27 +84,54 @@ impl Default for Plain {
 
 impl Plain {
     fn at(&self, number: u64) -> Stamp {
-        Stamp { uptime: Duration::from_secs(number), unix: Duration::from_secs(self.began + number) }
+        Stamp {
+            uptime: Duration::from_secs(number),
+            unix: Duration::from_secs(self.began + number),
+        }
     }
 
     /// Writes it: one process, one value of it a tick (1000 times the tick's number), `start` and `exit`.
     pub fn write(&self, path: &Path) {
-        let labels = self.labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let labels = self
+            .labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
         let manifest = serde_json::json!({"host": {"name": "sol-1", "kernel": {"release": "6.8.0"}, "disks": ["sda"]}});
         let (started, interval) = (self.at(0), Duration::from_secs(1));
-        let session = NewSession { started, interval, version: "0.1.0".to_owned(), manifest };
+        let session = NewSession {
+            started,
+            interval,
+            version: "0.1.0".to_owned(),
+            manifest,
+        };
         let mut writer = Writer::create(path, &Opening { labels, session }).unwrap();
-        let manifest = serde_json::json!({"arguments": ["agave-validator", "--ledger", "/mnt/ledger"]});
-        let process =
-            NewProcess { pid: 4711, started_unix: Some(Duration::from_secs(self.began)), seen: started, manifest };
+        let manifest =
+            serde_json::json!({"arguments": ["agave-validator", "--ledger", "/mnt/ledger"]});
+        let process = NewProcess {
+            pid: 4711,
+            started_unix: Some(Duration::from_secs(self.began)),
+            seen: started,
+            manifest,
+        };
         writer.process(&process).unwrap();
-        let event = |kind, at, detail: &str| Event { at, kind, detail: detail.to_owned() };
+        let event = |kind, at, detail: &str| Event {
+            at,
+            kind,
+            detail: detail.to_owned(),
+        };
         writer.event(&event(EventKind::Start, started, "")).unwrap();
         for number in &self.ticks {
             writer.tick(&self.tick(*number)).unwrap();
         }
         let end = self.at(self.ticks.last().copied().unwrap_or(0));
-        writer.event(&event(EventKind::Exit, end, r#"{"code": 1, "text": "a,\"b\"\nc"}"#)).unwrap();
+        writer
+            .event(&event(
+                EventKind::Exit,
+                end,
+                r#"{"code": 1, "text": "a,\"b\"\nc"}"#,
+            ))
+            .unwrap();
         writer.commit().unwrap();
         if self.finished {
             writer.finish(end).unwrap();
@@ -102,9 +144,24 @@ impl Plain {
         // A fraction, in a column of whole numbers.
         let mut told = vec![Reading::real(&validator::STORAGES, [], number as f64 / 2.0)];
         let phase = self.phases.iter().rev().find(|(from, _)| *from <= number);
-        told.extend(phase.map(|(_, phase)| Reading::whole(&validator::PHASE, [(*phase).into()], 1)));
-        let batch = |source, readings| Arc::new(Batch { readings, up: true, ..Batch::empty(source, at) });
-        let batches = vec![batch(Source::Process, process), batch(Source::Conclusions, told)];
-        Tick { number, at, batches }
+        told.extend(
+            phase.map(|(_, phase)| Reading::whole(&validator::PHASE, [(*phase).into()], 1)),
+        );
+        let batch = |source, readings| {
+            Arc::new(Batch {
+                readings,
+                up: true,
+                ..Batch::empty(source, at)
+            })
+        };
+        let batches = vec![
+            batch(Source::Process, process),
+            batch(Source::Conclusions, told),
+        ];
+        Tick {
+            number,
+            at,
+            batches,
+        }
     }
 }

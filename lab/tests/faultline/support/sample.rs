@@ -4,14 +4,18 @@ use faultline_analysis::report::model::*;
 
 const GIB: f64 = 1_073_741_824.0;
 /// Closes a script, an attribute and a comment, and turns the direction of writing.
-pub(crate) const HOSTILE: &str = "</script><img src=x onerror=alert(1)> \"quo'te\" --> \u{202e}txt.exe |*_`";
+pub(crate) const HOSTILE: &str =
+    "</script><img src=x onerror=alert(1)> \"quo'te\" --> \u{202e}txt.exe |*_`";
 
 /// Numbers that look random and are always the same.
 struct Noise(u64);
 
 impl Noise {
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 40) as f64 / (1_u64 << 24) as f64
     }
 }
@@ -25,14 +29,21 @@ fn number(value: f64, decimals: u8) -> Cell {
 }
 
 fn column(title: &str, unit: &str) -> Column {
-    Column { title: title.to_owned(), unit: unit.to_owned() }
+    Column {
+        title: title.to_owned(),
+        unit: unit.to_owned(),
+    }
 }
 
 /// The smallest report: no runs, nothing in its only section.
 pub(crate) fn smallest() -> Report {
     Report {
         title: "Nothing".to_owned(),
-        sections: vec![Section { id: "empty".to_owned(), title: "Empty".to_owned(), blocks: Vec::new() }],
+        sections: vec![Section {
+            id: "empty".to_owned(),
+            title: "Empty".to_owned(),
+            blocks: Vec::new(),
+        }],
         ..Report::default()
     }
 }
@@ -45,21 +56,36 @@ fn runs() -> Vec<RunCard> {
         for repeat in 1..=3 {
             let facts = [
                 ("file", format!("run-{id}-{repeat}.fltl")),
-                ("validator", "Agave 2.1.14 (src:3544e5d8; feat:1725507508)".to_owned()),
+                (
+                    "validator",
+                    "Agave 2.1.14 (src:3544e5d8; feat:1725507508)".to_owned(),
+                ),
                 ("started", format!("2026-11-1{repeat} 08:00:12 UTC")),
                 ("lasted", "4:00:00".to_owned()),
                 ("memory limit", arm.to_owned()),
-                ("ended", if id == "64" { "OOM kill".to_owned() } else { "stopped by the operator".to_owned() }),
+                (
+                    "ended",
+                    if id == "64" {
+                        "OOM kill".to_owned()
+                    } else {
+                        "stopped by the operator".to_owned()
+                    },
+                ),
             ];
             runs.push(RunCard {
                 id: format!("r{id}-{repeat}"),
                 name: format!("{arm}, run {repeat}"),
                 arm: arm.to_owned(),
-                facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                facts: facts
+                    .into_iter()
+                    .map(|(name, value)| (name.to_owned(), value))
+                    .collect(),
             });
         }
     }
-    runs[0].facts.push(("label note".to_owned(), HOSTILE.to_owned()));
+    runs[0]
+        .facts
+        .push(("label note".to_owned(), HOSTILE.to_owned()));
     runs
 }
 
@@ -68,7 +94,11 @@ fn lines(level: impl Fn(usize, f64, &mut Noise) -> f64) -> Vec<Line> {
     let mut noise = Noise(7);
     let mut lines = Vec::new();
     for (index, run) in runs().into_iter().enumerate() {
-        let end = if run.id.starts_with("r64") { 9000 } else { 14_400 };
+        let end = if run.id.starts_with("r64") {
+            9000
+        } else {
+            14_400
+        };
         let x: Vec<f64> = (0..end).step_by(5).map(f64::from).collect();
         let y = x
             .iter()
@@ -77,7 +107,12 @@ fn lines(level: impl Fn(usize, f64, &mut Noise) -> f64) -> Vec<Line> {
                 (!(index == 1 && (4000.0..4600.0).contains(&at))).then_some(value)
             })
             .collect();
-        lines.push(Line { name: run.name, run: run.id, x, y });
+        lines.push(Line {
+            name: run.name,
+            run: run.id,
+            x,
+            y,
+        });
     }
     lines
 }
@@ -89,8 +124,17 @@ fn memory() -> Figure {
     };
     let mut series = lines(level);
     let x = vec![0.0, 14_400.0];
-    series.push(Line { name: "limit of 128 GiB".to_owned(), run: String::new(), x, y: vec![Some(128.0 * GIB); 2] });
-    let mark = |at: f64, name: &str, run: &str| Mark { at, name: name.to_owned(), run: run.to_owned() };
+    series.push(Line {
+        name: "limit of 128 GiB".to_owned(),
+        run: String::new(),
+        x,
+        y: vec![Some(128.0 * GIB); 2],
+    });
+    let mark = |at: f64, name: &str, run: &str| Mark {
+        at,
+        name: name.to_owned(),
+        run: run.to_owned(),
+    };
     let timeline = Timeline {
         x_label: "time since the first execution".to_owned(),
         y_label: "resident memory (RSS)".to_owned(),
@@ -122,13 +166,28 @@ fn memory() -> Figure {
 
 /// Phases of every run, each with ends of its own.
 fn phases_of_all() -> Vec<Band> {
-    let band =
-        |from: f64, to: f64, name: &str, run: &str| Band { from, to, name: name.to_owned(), run: run.to_owned() };
+    let band = |from: f64, to: f64, name: &str, run: &str| Band {
+        from,
+        to,
+        name: name.to_owned(),
+        run: run.to_owned(),
+    };
     let of_run = |(index, run): (usize, RunCard)| {
         let tip = 3600.0 + index as f64 * 20.0;
-        let end = if run.arm == "64 GiB" { 9000.0 } else { 14_400.0 };
-        let reached = if run.arm == "64 GiB" { "behind" } else { "at the tip" };
-        [band(0.0, tip, "catching up", &run.id), band(tip, end, reached, &run.id)]
+        let end = if run.arm == "64 GiB" {
+            9000.0
+        } else {
+            14_400.0
+        };
+        let reached = if run.arm == "64 GiB" {
+            "behind"
+        } else {
+            "at the tip"
+        };
+        [
+            band(0.0, tip, "catching up", &run.id),
+            band(tip, end, reached, &run.id),
+        ]
     };
     let mut bands: Vec<Band> = runs().into_iter().enumerate().flat_map(of_run).collect();
     bands.push(band(4000.0, 4600.0, "gap", "r256-2"));
@@ -139,7 +198,11 @@ fn faults() -> Figure {
     let level = |arm: usize, at: f64, noise: &mut Noise| {
         let base = [3.0, 80.0, 2500.0][arm];
         let wave = 1.0 + (at / 900.0).sin() * 0.5;
-        if noise.next() < 0.02 { 0.0 } else { base * wave * (0.4 + noise.next()) }
+        if noise.next() < 0.02 {
+            0.0
+        } else {
+            base * wave * (0.4 + noise.next())
+        }
     };
     Figure {
         id: "major-faults".to_owned(),
@@ -164,11 +227,22 @@ fn one_run() -> Figure {
         run: "r128-1".to_owned(),
         x: x.clone(),
         y: x.iter()
-            .map(|at| Some((base + (at / 500.0).sin() * base / 9.0 + noise.next() * base / 20.0) * GIB))
+            .map(|at| {
+                Some((base + (at / 500.0).sin() * base / 9.0 + noise.next() * base / 20.0) * GIB)
+            })
             .collect(),
     };
-    let series = vec![line("anonymous", 30.0), line("file", 70.0), line("kernel stack and page tables", 2.0)];
-    let band = |from: f64, to: f64, name: &str| Band { from, to, name: name.to_owned(), run: "r128-1".to_owned() };
+    let series = vec![
+        line("anonymous", 30.0),
+        line("file", 70.0),
+        line("kernel stack and page tables", 2.0),
+    ];
+    let band = |from: f64, to: f64, name: &str| Band {
+        from,
+        to,
+        name: name.to_owned(),
+        run: "r128-1".to_owned(),
+    };
     Figure {
         id: "anonymous-and-file".to_owned(),
         title: "Anonymous and file memory of 128 GiB, run 1".to_owned(),
@@ -186,9 +260,21 @@ fn one_run() -> Figure {
                 band(5260.0, 7200.0, "at the tip"),
             ],
             marks: vec![
-                Mark { at: 900.0, name: "first execution".to_owned(), run: "r128-1".to_owned() },
-                Mark { at: 3720.0, name: "at tip".to_owned(), run: "r128-1".to_owned() },
-                Mark { at: 6000.0, name: "mark: load doubled".to_owned(), run: "r128-1".to_owned() },
+                Mark {
+                    at: 900.0,
+                    name: "first execution".to_owned(),
+                    run: "r128-1".to_owned(),
+                },
+                Mark {
+                    at: 3720.0,
+                    name: "at tip".to_owned(),
+                    run: "r128-1".to_owned(),
+                },
+                Mark {
+                    at: 6000.0,
+                    name: "mark: load doubled".to_owned(),
+                    run: "r128-1".to_owned(),
+                },
             ],
             log: false,
         }),
@@ -199,13 +285,20 @@ fn histogram(id: &str, by_run: bool) -> Figure {
     let mut noise = Noise(11);
     let edges: Vec<f64> = (0..=40).map(|edge| f64::from(edge) * 250.0).collect();
     let mut counts = |peak: f64| -> Vec<f64> {
-        let mut shape = |class: f64| (1200.0 * (-(class - peak).powi(2) / 40.0).exp() + noise.next() * 30.0).round();
+        let mut shape = |class: f64| {
+            (1200.0 * (-(class - peak).powi(2) / 40.0).exp() + noise.next() * 30.0).round()
+        };
         (0..40).map(|class| shape(f64::from(class))).collect()
     };
     let series = if by_run {
         let all = runs().into_iter().enumerate();
-        all.map(|(n, run)| Counts { name: run.name, run: run.id, counts: counts(25.0 - n as f64), above: 0.0 })
-            .collect()
+        all.map(|(n, run)| Counts {
+            name: run.name,
+            run: run.id,
+            counts: counts(25.0 - n as f64),
+            above: 0.0,
+        })
+        .collect()
     } else {
         let arms = ARMS.iter().zip([24.0, 20.0, 9.0]).zip([12.0, 0.0, 0.0]);
         arms.map(|(((_, arm), peak), above)| Counts {
@@ -218,8 +311,14 @@ fn histogram(id: &str, by_run: bool) -> Figure {
     };
     Figure {
         id: id.to_owned(),
-        title: if by_run { "Transactions per second, by run" } else { "Transactions per second, by arm" }.to_owned(),
-        caption: "Samples over three times the average are left out and counted in the legend.".to_owned(),
+        title: if by_run {
+            "Transactions per second, by run"
+        } else {
+            "Transactions per second, by arm"
+        }
+        .to_owned(),
+        caption: "Samples over three times the average are left out and counted in the legend."
+            .to_owned(),
         chart: Chart::Histogram(Histogram {
             x_label: "transactions per second".to_owned(),
             y_label: "samples".to_owned(),
@@ -233,18 +332,36 @@ fn histogram(id: &str, by_run: bool) -> Figure {
 fn bars() -> Figure {
     let series = ARMS.iter().enumerate().map(|(index, (_, arm))| {
         let scale = 1.0 + index as f64;
-        let mut values: Vec<_> =
-            [412.0, 230.0, 35.0].iter().map(|v| Some((v * scale, Some((v * scale * 0.9, v * scale * 1.15))))).collect();
-        values.push(if index == 0 { None } else { Some((80.0 * scale, None)) });
-        BarSeries { name: (*arm).to_owned(), values }
+        let mut values: Vec<_> = [412.0, 230.0, 35.0]
+            .iter()
+            .map(|v| Some((v * scale, Some((v * scale * 0.9, v * scale * 1.15)))))
+            .collect();
+        values.push(if index == 0 {
+            None
+        } else {
+            Some((80.0 * scale, None))
+        });
+        BarSeries {
+            name: (*arm).to_owned(),
+            values,
+        }
     });
     Figure {
         id: "cache".to_owned(),
         title: "Program cache, mean per batch".to_owned(),
-        caption: "Whiskers are 95 % confidence intervals over runs; a dash says that there is no value.".to_owned(),
+        caption:
+            "Whiskers are 95 % confidence intervals over runs; a dash says that there is no value."
+                .to_owned(),
         chart: Chart::Bars(Bars {
             y_label: "per batch".to_owned(),
-            categories: ["misses", "evictions", "one hit wonders", "time to prune (µs)"].map(str::to_owned).to_vec(),
+            categories: [
+                "misses",
+                "evictions",
+                "one hit wonders",
+                "time to prune (µs)",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
             series: series.collect(),
             log: false,
         }),
@@ -253,11 +370,18 @@ fn bars() -> Figure {
 
 /// Of two runs, one with a recorded size between others, and of one without intervals.
 fn curves() -> Figure {
-    let sizes = [256.0, 384.0, 512.0, 640.0, 768.0, 1024.0, 1536.0, 2048.0, 3072.0, 4096.0, 8192.0];
+    let sizes = [
+        256.0, 384.0, 512.0, 640.0, 768.0, 1024.0, 1536.0, 2048.0, 3072.0, 4096.0, 8192.0,
+    ];
     let curve = |index: usize| {
         let scale = 1.0 + index as f64;
         let value = |size: f64| scale * 9000.0 * (256.0 / size).powi(2);
-        let bar = |size: f64| (value(size), (index < 2).then_some((value(size) * 0.9, value(size) * 1.1)));
+        let bar = |size: f64| {
+            (
+                value(size),
+                (index < 2).then_some((value(size) * 0.9, value(size) * 1.1)),
+            )
+        };
         Curve {
             name: ARMS[index].1.to_owned(),
             run: String::new(),
@@ -280,11 +404,29 @@ fn curves() -> Figure {
 }
 
 fn matrix() -> Figure {
-    let names = ["RSS", "VSZ", "major faults", "minor faults", "swap as VSZ − RSS"].map(str::to_owned).to_vec();
+    let names = [
+        "RSS",
+        "VSZ",
+        "major faults",
+        "minor faults",
+        "swap as VSZ − RSS",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     let mut noise = Noise(5);
     let mut values: Vec<Vec<Option<f64>>> = Vec::new();
     for row in 0..5_usize {
-        values.push((0..5).map(|column| Some(if row == column { 1.0 } else { noise.next() * 2.0 - 1.0 })).collect());
+        values.push(
+            (0..5)
+                .map(|column| {
+                    Some(if row == column {
+                        1.0
+                    } else {
+                        noise.next() * 2.0 - 1.0
+                    })
+                })
+                .collect(),
+        );
     }
     values[1][3] = None;
     Figure {
@@ -309,16 +451,39 @@ fn tps() -> Table {
     ];
     let row = |index: usize| {
         let n = index as f64;
-        let difference = Cell::Estimate { value: 12.345 * n, low: 10.1 * n, high: 14.9 * n, decimals: 1 };
+        let difference = Cell::Estimate {
+            value: 12.345 * n,
+            low: 10.1 * n,
+            high: 14.9 * n,
+            decimals: 1,
+        };
         vec![
             text(ARMS[index].1),
             number(3.0, 0),
-            Cell::Estimate { value: 4_567.891_234 - n * 811.0, low: 4410.2, high: 4730.7, decimals: 1 },
+            Cell::Estimate {
+                value: 4_567.891_234 - n * 811.0,
+                low: 4410.2,
+                high: 4730.7,
+                decimals: 1,
+            },
             number(11_234.0 - n, 0),
             number(12.0 * n, 0),
-            Cell::Estimate { value: 310.5 + n * 41.7, low: 300.1, high: 320.9 + n * 50.0, decimals: 1 },
-            if index == 0 { Cell::Missing("the reference".to_owned()) } else { difference },
-            if index == 2 { Cell::Missing("never reached the tip".to_owned()) } else { text("1:02") },
+            Cell::Estimate {
+                value: 310.5 + n * 41.7,
+                low: 300.1,
+                high: 320.9 + n * 50.0,
+                decimals: 1,
+            },
+            if index == 0 {
+                Cell::Missing("the reference".to_owned())
+            } else {
+                difference
+            },
+            if index == 2 {
+                Cell::Missing("never reached the tip".to_owned())
+            } else {
+                text("1:02")
+            },
             text(["in 3 of 3", "in 3 of 3", "in 0 of 3"][index]),
         ]
     };
@@ -337,9 +502,17 @@ fn hostile_table() -> Table {
         id: "labels".to_owned(),
         title: format!("Labels as given: {HOSTILE}"),
         note: HOSTILE.to_owned(),
-        columns: vec![column("label", ""), column(HOSTILE, "GiB"), column("two\nlines", "")],
+        columns: vec![
+            column("label", ""),
+            column(HOSTILE, "GiB"),
+            column("two\nlines", ""),
+        ],
         rows: vec![
-            vec![text("=cmd|' /C calc'!A0"), number(-1.5, 2), text("a, \"b\"\r\nc")],
+            vec![
+                text("=cmd|' /C calc'!A0"),
+                number(-1.5, 2),
+                text("a, \"b\"\r\nc"),
+            ],
             vec![text(HOSTILE), Cell::Missing(HOSTILE.to_owned()), text("")],
             vec![text("@sum"), number(f64::NAN, 2), text("1. not a list")],
         ],
@@ -349,8 +522,11 @@ fn hostile_table() -> Table {
 /// Three arms of three runs, every kind of block, values that are missing, and [`HOSTILE`] wherever words come from
 /// outside.
 pub(crate) fn rich() -> Report {
-    let section =
-        |id: &str, title: &str, blocks: Vec<Block>| Section { id: id.to_owned(), title: title.to_owned(), blocks };
+    let section = |id: &str, title: &str, blocks: Vec<Block>| Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
+    };
     let prose = |text: &str| Block::Text(text.to_owned());
     Report {
         title: "How much memory does a validator need?".to_owned(),
@@ -412,14 +588,31 @@ pub(crate) fn rich() -> Report {
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn degenerate() -> Report {
     let timeline = |id: &str, series: Vec<Line>, log: bool| {
-        let chart = Chart::Timeline(Timeline { unit: "B".to_owned(), series, log, ..Timeline::default() });
-        Block::Figure(Figure { id: id.to_owned(), title: id.to_owned(), caption: String::new(), chart })
+        let chart = Chart::Timeline(Timeline {
+            unit: "B".to_owned(),
+            series,
+            log,
+            ..Timeline::default()
+        });
+        Block::Figure(Figure {
+            id: id.to_owned(),
+            title: id.to_owned(),
+            caption: String::new(),
+            chart,
+        })
     };
     let line = |y: Vec<Option<f64>>| {
         let x = (0..y.len()).map(|at| at as f64).collect();
-        Line { name: "line".to_owned(), run: "only".to_owned(), x, y }
+        Line {
+            name: "line".to_owned(),
+            run: "only".to_owned(),
+            x,
+            y,
+        }
     };
-    let rows = (0..70).map(|row| vec![text(&format!("pool {row}")), number(f64::from(row), 0)]).collect();
+    let rows = (0..70)
+        .map(|row| vec![text(&format!("pool {row}")), number(f64::from(row), 0)])
+        .collect();
     let long = Table {
         id: "long".to_owned(),
         title: "Pools".to_owned(),
@@ -427,17 +620,40 @@ pub(crate) fn degenerate() -> Report {
         rows,
         ..Table::default()
     };
-    let name = "a name without any place to break ".replace(' ', "_").repeat(5);
-    let run = RunCard { id: "only".to_owned(), name: name.clone(), arm: name, facts: Vec::new() };
+    let name = "a name without any place to break "
+        .replace(' ', "_")
+        .repeat(5);
+    let run = RunCard {
+        id: "only".to_owned(),
+        name: name.clone(),
+        arm: name,
+        facts: Vec::new(),
+    };
     let blocks = vec![
         timeline("no-line", Vec::new(), false),
         timeline("no-value", vec![line(vec![None, None])], true),
         timeline("one-point", vec![line(vec![Some(5.0)])], false),
-        timeline("zeros", vec![line(vec![Some(0.0), Some(0.0), None, Some(0.0)])], true),
+        timeline(
+            "zeros",
+            vec![line(vec![Some(0.0), Some(0.0), None, Some(0.0)])],
+            true,
+        ),
         timeline("constant", vec![line(vec![Some(1e12), Some(1e12)])], true),
         Block::Table(long),
-        Block::Table(Table { id: "bare".to_owned(), ..Table::default() }),
+        Block::Table(Table {
+            id: "bare".to_owned(),
+            ..Table::default()
+        }),
     ];
-    let section = Section { id: "all".to_owned(), title: "All".to_owned(), blocks };
-    Report { title: "Degenerate".to_owned(), runs: vec![run], sections: vec![section], ..Report::default() }
+    let section = Section {
+        id: "all".to_owned(),
+        title: "All".to_owned(),
+        blocks,
+    };
+    Report {
+        title: "Degenerate".to_owned(),
+        runs: vec![run],
+        sections: vec![section],
+        ..Report::default()
+    }
 }

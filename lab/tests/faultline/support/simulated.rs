@@ -62,7 +62,10 @@ impl Scene {
     pub fn new() -> Option<Self> {
         for needed in [daemon(), simulated()] {
             if !needed.is_file() {
-                eprintln!("SKIPPED: no {}; cargo build -p faultlined -p faultline-testkit makes it", needed.display());
+                eprintln!(
+                    "SKIPPED: no {}; cargo build -p faultlined -p faultline-testkit makes it",
+                    needed.display()
+                );
                 return None;
             }
         }
@@ -70,9 +73,15 @@ impl Scene {
         let ports = PortBlock::claim(22_000).expect("free ports");
         let scene = Scene { folder, ports };
         // Whoever builds meanwhile replaces the programs.
-        for (from, to) in [(FAULTLINE.into(), "faultline"), (daemon(), "faultlined"), (simulated(), NAME)] {
+        for (from, to) in [
+            (FAULTLINE.into(), "faultline"),
+            (daemon(), "faultlined"),
+            (simulated(), NAME),
+        ] {
             let to = scene.path(to);
-            fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).expect("a program");
+            fs::hard_link(&from, &to)
+                .or_else(|_| fs::copy(&from, &to).map(drop))
+                .expect("a program");
         }
         scene.write("faultlined.toml", DAEMON);
         Some(scene)
@@ -81,11 +90,18 @@ impl Scene {
     /// [`Scene::new`] where groups can be made directly.
     pub fn with_groups() -> Option<Self> {
         // Other tests of this program look at the same time.
-        let name = format!("faultline_probe_{}_{:?}", std::process::id(), std::thread::current().id());
+        let name = format!(
+            "faultline_probe_{}_{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        );
         let probe = Path::new("/sys/fs/cgroup/memory").join(name);
         let made = fs::create_dir(&probe).and_then(|()| fs::remove_dir(&probe));
         if let Err(error) = made {
-            eprintln!("SKIPPED: memory groups cannot be made by hand here: {}: {error}", probe.display());
+            eprintln!(
+                "SKIPPED: memory groups cannot be made by hand here: {}: {error}",
+                probe.display()
+            );
             return None;
         }
         Self::new()
@@ -113,10 +129,13 @@ impl Scene {
     pub fn stock(&self) -> PathBuf {
         let mut bytes = fs::read(simulated()).expect("the program");
         let (name, other) = (CACHE_VARIABLE.as_bytes(), "X".repeat(CACHE_VARIABLE.len()));
-        let places: Vec<usize> =
-            (0..bytes.len() - name.len()).filter(|&at| bytes[at] == name[0] && bytes[at..].starts_with(name)).collect();
+        let places: Vec<usize> = (0..bytes.len() - name.len())
+            .filter(|&at| bytes[at] == name[0] && bytes[at..].starts_with(name))
+            .collect();
         assert!(!places.is_empty());
-        places.into_iter().for_each(|at| bytes[at..at + name.len()].copy_from_slice(other.as_bytes()));
+        places
+            .into_iter()
+            .for_each(|at| bytes[at..at + name.len()].copy_from_slice(other.as_bytes()));
         let path = self.path("stock").join(NAME);
         fs::create_dir_all(self.path("stock")).expect("a folder");
         fs::write(&path, bytes).expect("a file");
@@ -150,15 +169,26 @@ impl Scene {
     /// `faultline experiment WORDS... plan.toml`.
     pub fn experiment(&self, words: &[&str]) -> Output {
         let mut command = Command::new(self.path("faultline"));
-        command.arg("experiment").args(words).arg(self.path("plan.toml")).current_dir(self.folder.path());
-        command.env_remove("SOLANA_METRICS_CONFIG").output().expect("faultline can be run")
+        command
+            .arg("experiment")
+            .args(words)
+            .arg(self.path("plan.toml"))
+            .current_dir(self.folder.path());
+        command
+            .env_remove("SOLANA_METRICS_CONFIG")
+            .output()
+            .expect("faultline can be run")
     }
 
     /// Marks these ledgers as folders that may be cleared.
     pub fn init(&self, ledgers: &[&str]) -> Output {
         let folders = ledgers.iter().map(|ledger| self.path(ledger));
         let mut command = Command::new(self.path("faultline"));
-        command.args(["experiment", "init"]).args(folders).output().expect("faultline can be run")
+        command
+            .args(["experiment", "init"])
+            .args(folders)
+            .output()
+            .expect("faultline can be run")
     }
 
     /// Runs the plan to its end, which must be a good one, in these ledgers.
@@ -166,7 +196,13 @@ impl Scene {
         let made = self.init(ledgers);
         assert_eq!(made.status.code(), Some(0), "{}", said(&made));
         let output = self.experiment(&["run", "--launcher", "direct"]);
-        assert_eq!(output.status.code(), Some(0), "{}\n{}", said(&output), self.logs());
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}\n{}",
+            said(&output),
+            self.logs()
+        );
     }
 
     /// Writes the report; what its Markdown says before the chapters on the runs' numbers.
@@ -174,7 +210,10 @@ impl Scene {
         let output = self.experiment(&["report"]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         let text = fs::read_to_string(self.path("experiment/report/report.md")).expect("a report");
-        text.split("## What happened").next().unwrap_or_default().to_owned()
+        text.split("## What happened")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// A table of the report, row by row, by column.
@@ -186,13 +225,25 @@ impl Scene {
     /// The runs that counted, by number, as the journal has them.
     pub fn ran(&self) -> Vec<Ran> {
         let text = fs::read_to_string(self.path("experiment/journal.jsonl")).expect("a journal");
-        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-        let planned = lines.iter().find(|line| line["entry"] == "planned").expect("a schedule");
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).expect("JSON"))
+            .collect();
+        let planned = lines
+            .iter()
+            .find(|line| line["entry"] == "planned")
+            .expect("a schedule");
         let turns = planned["turns"].as_array().expect("turns");
-        let all =
-            turns.iter().flat_map(|turn| turn["runs"].as_array().into_iter().flatten().map(move |run| (turn, run)));
-        let scheduled: BTreeMap<u64, (&Value, &Value)> =
-            all.map(|(turn, run)| (run["run"].as_u64().expect("a number"), (turn, run))).collect();
+        let all = turns.iter().flat_map(|turn| {
+            turn["runs"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(move |run| (turn, run))
+        });
+        let scheduled: BTreeMap<u64, (&Value, &Value)> = all
+            .map(|(turn, run)| (run["run"].as_u64().expect("a number"), (turn, run)))
+            .collect();
         let mut ended: BTreeMap<u64, Ran> = BTreeMap::new();
         for line in lines.iter().filter(|line| line["entry"] == "run_ended") {
             let number = line["run"].as_u64().expect("a number");
@@ -213,18 +264,27 @@ impl Scene {
             };
             ended.insert(number, ran);
         }
-        assert_eq!(ended.len(), scheduled.len(), "every run has ended once: {text}");
+        assert_eq!(
+            ended.len(),
+            scheduled.len(),
+            "every run has ended once: {text}"
+        );
         ended.into_values().collect()
     }
 
     /// The recording of a run.
     pub fn recording(&self, ran: &Ran) -> Recording {
-        let runs = fs::read_dir(self.path("experiment/runs")).expect("runs").flatten();
+        let runs = fs::read_dir(self.path("experiment/runs"))
+            .expect("runs")
+            .flatten();
         let wanted = format!("{:03}-", ran.run);
-        let folder = runs
-            .map(|entry| entry.path())
-            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&wanted)));
-        let file = folder.expect("a folder of the run").join(format!("a{}/run.fltl", ran.attempt));
+        let folder = runs.map(|entry| entry.path()).find(|path| {
+            path.file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with(&wanted))
+        });
+        let file = folder
+            .expect("a folder of the run")
+            .join(format!("a{}/run.fltl", ran.attempt));
         Recording::open(&file).expect("a recording")
     }
 
@@ -233,12 +293,24 @@ impl Scene {
         let mut folders = vec![self.path("experiment")];
         let mut text = String::new();
         while let Some(folder) = folders.pop() {
-            for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
-                let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            for path in fs::read_dir(folder)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+            {
+                let name = path
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default();
                 if path.is_dir() {
                     folders.push(path);
                 } else if name.ends_with(".log") || name.ends_with(".jsonl") {
-                    text += &format!("--- {}\n{}\n", path.display(), fs::read_to_string(&path).unwrap_or_default());
+                    text += &format!(
+                        "--- {}\n{}\n",
+                        path.display(),
+                        fs::read_to_string(&path).unwrap_or_default()
+                    );
                 }
             }
         }
@@ -254,7 +326,8 @@ impl Scene {
             .filter_map(|entry| {
                 let line = fs::read(entry.path().join("cmdline")).ok()?;
                 let line = String::from_utf8_lossy(&line).replace('\0', " ");
-                line.contains(&folder).then(|| format!("{}: {line}", entry.path().display()))
+                line.contains(&folder)
+                    .then(|| format!("{}: {line}", entry.path().display()))
             })
             .collect();
         assert!(left.is_empty(), "{left:#?}");
@@ -286,7 +359,9 @@ pub fn said(output: &Output) -> String {
 pub fn table(text: &str) -> Vec<BTreeMap<String, String>> {
     let mut lines = text.lines().map(fields);
     let heads = lines.next().unwrap_or_default();
-    lines.map(|line| heads.iter().cloned().zip(line).collect()).collect()
+    lines
+        .map(|line| heads.iter().cloned().zip(line).collect())
+        .collect()
 }
 
 /// The fields of a line of CSV.

@@ -36,8 +36,19 @@ impl Terminal {
         let emulator = vt100::Parser::new(size(rows), size(columns), 0);
         tcsetwinsize(&ours, winsize(columns, rows)).unwrap();
         let end = || Stdio::from(theirs.try_clone().unwrap());
-        let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().unwrap();
-        Terminal { child, ours: ours.into(), theirs, settings, emulator }
+        let child = command
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        Terminal {
+            child,
+            ours: ours.into(),
+            theirs,
+            settings,
+            emulator,
+        }
     }
 
     /// Types.
@@ -73,8 +84,11 @@ impl Terminal {
     pub(crate) fn is_coloured(&self) -> bool {
         let screen = self.emulator.screen();
         let (rows, columns) = screen.size();
-        let cells = (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
-        cells.filter_map(|(row, column)| screen.cell(row, column)).any(|cell| cell.fgcolor() != vt100::Color::Default)
+        let cells =
+            (0..rows.get()).flat_map(|row| (0..columns.get()).map(move |column| (row, column)));
+        cells
+            .filter_map(|(row, column)| screen.cell(row, column))
+            .any(|cell| cell.fgcolor() != vt100::Color::Default)
     }
 
     /// Waits until the screen is as wanted, and gives it.
@@ -82,7 +96,11 @@ impl Terminal {
     pub(crate) fn until(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         eventually_seeing(PATIENCE, what, || {
             let screen = self.screen();
-            if wanted(&screen) { Ok(screen) } else { Err(screen) }
+            if wanted(&screen) {
+                Ok(screen)
+            } else {
+                Err(screen)
+            }
         })
     }
 
@@ -95,14 +113,19 @@ impl Terminal {
     /// Waits for the end, and looks that the terminal is as it was before.
     #[track_caller]
     pub(crate) fn is_given_back(&mut self) -> ExitStatus {
-        let ended = eventually_seeing(PATIENCE, "it ends", || match self.child.try_wait().unwrap() {
-            Some(status) => Ok(status),
-            None => Err(self.screen()),
+        let ended = eventually_seeing(PATIENCE, "it ends", || {
+            match self.child.try_wait().unwrap() {
+                Some(status) => Ok(status),
+                None => Err(self.screen()),
+            }
         });
         assert_eq!(self.screen().trim_end(), BEFORE);
         let screen = self.emulator.screen();
         assert!(!screen.alternate_screen() && !screen.hide_cursor());
-        assert_eq!(format!("{:?}", tcgetattr(&self.theirs).unwrap()), format!("{:?}", self.settings));
+        assert_eq!(
+            format!("{:?}", tcgetattr(&self.theirs).unwrap()),
+            format!("{:?}", self.settings)
+        );
         ended
     }
 }
@@ -119,5 +142,10 @@ fn size(length: u16) -> NonZeroU16 {
 }
 
 fn winsize(columns: u16, rows: u16) -> Winsize {
-    Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+    Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    }
 }

@@ -11,8 +11,9 @@ use driver::{Counts, Real};
 use faultline_cachesim::trace::ChangeKind;
 use percentage::Percentage;
 use solana_program_runtime::loaded_programs::{
-    BlockRelation, DELAY_VISIBILITY_SLOT_OFFSET, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheEntry,
-    ProgramCacheEntryOwner, ProgramCacheEntryType, ProgramCacheForTxBatch, ProgramCacheMatchCriteria,
+    BlockRelation, DELAY_VISIBILITY_SLOT_OFFSET, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache,
+    ProgramCacheEntry, ProgramCacheEntryOwner, ProgramCacheEntryType, ProgramCacheForTxBatch,
+    ProgramCacheMatchCriteria,
 };
 use solana_rbpf::elf::Executable;
 use solana_rbpf::program::{FunctionRegistry, SBPFVersion};
@@ -61,7 +62,12 @@ struct Cache {
 impl Cache {
     fn loaded(&self, deployment_slot: u64) -> ProgramCacheEntry {
         let environment = Arc::clone(&self.cache.environments.program_runtime_v1);
-        let code = Executable::new_from_text_bytes(&CODE, environment, SBPFVersion::V1, FunctionRegistry::default());
+        let code = Executable::new_from_text_bytes(
+            &CODE,
+            environment,
+            SBPFVersion::V1,
+            FunctionRegistry::default(),
+        );
         ProgramCacheEntry {
             program: ProgramCacheEntryType::Loaded(code.expect("code")),
             account_owner: ProgramCacheEntryOwner::LoaderV3,
@@ -75,13 +81,21 @@ impl Cache {
     }
 
     fn closed(slot: u64) -> ProgramCacheEntry {
-        ProgramCacheEntry::new_tombstone(slot, ProgramCacheEntryOwner::LoaderV3, ProgramCacheEntryType::Closed)
+        ProgramCacheEntry::new_tombstone(
+            slot,
+            ProgramCacheEntryOwner::LoaderV3,
+            ProgramCacheEntryType::Closed,
+        )
     }
 
     /// As `load_program_with_pubkey` does.
     fn load(&self, slot: u64, program: u32) -> ProgramCacheEntry {
         let account = &self.accounts[program as usize];
-        let entry = if account.has_code { self.loaded(account.deployment_slot) } else { Self::closed(slot) };
+        let entry = if account.has_code {
+            self.loaded(account.deployment_slot)
+        } else {
+            Self::closed(slot)
+        };
         entry.update_access_slot(slot);
         entry
     }
@@ -97,7 +111,8 @@ impl Cache {
             let entry = self.load(slot, number(&key));
             entry.tx_usage_counter.store(uses, Ordering::Relaxed);
             batch.loaded_missing = true;
-            self.cache.finish_cooperative_loading_task(slot, key, Arc::new(entry));
+            self.cache
+                .finish_cooperative_loading_task(slot, key, Arc::new(entry));
         }
         assert!(missing.is_empty());
         batch
@@ -110,7 +125,10 @@ impl Cache {
             ChangeKind::Deployed => {
                 let entry = self.loaded(slot);
                 if let Some(old) = batch.find(&key) {
-                    entry.tx_usage_counter.store(old.tx_usage_counter.load(Ordering::Relaxed), Ordering::Relaxed);
+                    entry.tx_usage_counter.store(
+                        old.tx_usage_counter.load(Ordering::Relaxed),
+                        Ordering::Relaxed,
+                    );
                 }
                 entry
             }
@@ -131,8 +149,16 @@ impl Real for Cache {
         let forks = Arc::new(RwLock::new(OneFork));
         let mut cache = ProgramCache::new(root, 0);
         cache.set_fork_graph(Arc::downgrade(&forks));
-        let account = |time: &Option<u64>| Account { has_code: time.is_some(), deployment_slot: 0 };
-        Cache { cache, _forks: forks, fill, accounts: compile_us.iter().map(account).collect() }
+        let account = |time: &Option<u64>| Account {
+            has_code: time.is_some(),
+            deployment_slot: 0,
+        };
+        Cache {
+            cache,
+            _forks: forks,
+            fill,
+            accounts: compile_us.iter().map(account).collect(),
+        }
     }
 
     fn root(&mut self, slot: u64) {
@@ -148,7 +174,8 @@ impl Real for Cache {
         let modified = batch.drain_modified_entries();
         batch.merge(&modified);
         if batch.loaded_missing || batch.merged_modified {
-            self.cache.evict_using_2s_random_selection(Percentage::from(self.fill), slot);
+            self.cache
+                .evict_using_2s_random_selection(Percentage::from(self.fill), slot);
         }
         self.cache.merge(&modified);
     }
@@ -156,9 +183,18 @@ impl Real for Cache {
     fn counts(&self) -> Counts {
         let stats = &self.cache.stats;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!((of(&stats.replacements), of(&stats.lost_insertions)), (0, 0));
+        assert_eq!(
+            (of(&stats.replacements), of(&stats.lost_insertions)),
+            (0, 0)
+        );
         let evictions = stats.evictions.values().sum();
-        [of(&stats.misses), of(&stats.insertions), of(&stats.reloads), evictions, of(&stats.one_hit_wonders)]
+        [
+            of(&stats.misses),
+            of(&stats.insertions),
+            of(&stats.reloads),
+            evictions,
+            of(&stats.one_hit_wonders),
+        ]
     }
 }
 

@@ -11,8 +11,8 @@ use driver::{Counts, Real};
 use faultline_cachesim::trace::ChangeKind;
 use percentage::Percentage;
 use solana_program_runtime::loaded_programs::{
-    BlockRelation, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheForTxBatch, ProgramCacheMatchCriteria,
-    ProgramRuntimeEnvironment, ProgramToLoad,
+    BlockRelation, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheForTxBatch,
+    ProgramCacheMatchCriteria, ProgramRuntimeEnvironment, ProgramToLoad,
 };
 use solana_program_runtime::program_cache_entry::{
     DELAY_VISIBILITY_SLOT_OFFSET, ProgramCacheEntry, ProgramCacheEntryOwner, ProgramCacheEntryType,
@@ -68,7 +68,12 @@ struct Cache {
 impl Cache {
     fn loaded(&self, program: u32, deployment_slot: u64) -> ProgramCacheEntry {
         let environment = Arc::clone(&*self.environment);
-        let code = Executable::new_from_text_bytes(&CODE, environment, SBPFVersion::V0, FunctionRegistry::default());
+        let code = Executable::new_from_text_bytes(
+            &CODE,
+            environment,
+            SBPFVersion::V0,
+            FunctionRegistry::default(),
+        );
         let stats = ProgramStatistics::default();
         stats.jit_compiled(self.accounts[program as usize].compile_us);
         ProgramCacheEntry {
@@ -83,13 +88,21 @@ impl Cache {
     }
 
     fn closed(slot: u64) -> ProgramCacheEntry {
-        ProgramCacheEntry::new_tombstone(slot, ProgramCacheEntryOwner::LoaderV3, ProgramCacheEntryType::Closed)
+        ProgramCacheEntry::new_tombstone(
+            slot,
+            ProgramCacheEntryOwner::LoaderV3,
+            ProgramCacheEntryType::Closed,
+        )
     }
 
     /// As `load_program_with_pubkey` does.
     fn load(&self, slot: u64, program: u32) -> ProgramCacheEntry {
         let account = &self.accounts[program as usize];
-        let entry = if account.has_code { self.loaded(program, account.deployment_slot) } else { Self::closed(slot) };
+        let entry = if account.has_code {
+            self.loaded(program, account.deployment_slot)
+        } else {
+            Self::closed(slot)
+        };
         entry.update_access_slot(slot);
         entry
     }
@@ -105,11 +118,15 @@ impl Cache {
         let mut missing: Vec<_> = programs.iter().map(wanted).collect();
         let mut batch = ProgramCacheForTxBatch::new(slot);
         let mut is_first = true;
-        while let Some(key) = self.cache.extract(&mut missing, &mut batch, &self.environment, true, is_first) {
+        while let Some(key) =
+            self.cache
+                .extract(&mut missing, &mut batch, &self.environment, true, is_first)
+        {
             is_first = false;
             let entry = Arc::new(self.load(slot, number(&key)));
             batch.loaded_missing = true;
-            self.cache.finish_cooperative_loading_task(&self.environment, slot, key, 0, entry);
+            self.cache
+                .finish_cooperative_loading_task(&self.environment, slot, key, 0, entry);
         }
         assert!(missing.is_empty());
         batch
@@ -150,7 +167,13 @@ impl Real for Cache {
             deployment_slot: 0,
         };
         let environment = ProgramRuntimeEnvironment::from(BuiltinProgram::new_mock());
-        Cache { cache, environment, _forks: forks, fill, accounts: (0..).zip(compile_us).map(account).collect() }
+        Cache {
+            cache,
+            environment,
+            _forks: forks,
+            fill,
+            accounts: (0..).zip(compile_us).map(account).collect(),
+        }
     }
 
     fn root(&mut self, slot: u64) {
@@ -166,7 +189,8 @@ impl Real for Cache {
         let modified = batch.drain_modified_entries();
         batch.merge(&modified);
         if batch.loaded_missing || batch.merged_modified {
-            self.cache.evict_using_random_selection(Percentage::from(self.fill), slot);
+            self.cache
+                .evict_using_random_selection(Percentage::from(self.fill), slot);
         }
         self.cache.merge(&self.environment, slot, &modified);
     }
@@ -174,9 +198,18 @@ impl Real for Cache {
     fn counts(&self) -> Counts {
         let stats = &self.cache.stats;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!((of(&stats.replacements), of(&stats.lost_insertions)), (0, 0));
+        assert_eq!(
+            (of(&stats.replacements), of(&stats.lost_insertions)),
+            (0, 0)
+        );
         let evictions = stats.evictions.values().sum();
-        [of(&stats.misses), of(&stats.insertions), of(&stats.reloads), evictions, of(&stats.one_hit_wonders)]
+        [
+            of(&stats.misses),
+            of(&stats.insertions),
+            of(&stats.reloads),
+            evictions,
+            of(&stats.one_hit_wonders),
+        ]
     }
 }
 

@@ -10,10 +10,12 @@ use std::sync::{Arc, RwLock};
 use driver::{Counts, Real};
 use faultline_cachesim::trace::ChangeKind;
 use solana_program_runtime::loaded_programs::{
-    BlockRelation, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheForTxBatch, ProgramRuntimeEnvironment,
-    ProgramToLoad,
+    BlockRelation, ForkGraph, MAX_LOADED_ENTRY_COUNT, ProgramCache, ProgramCacheForTxBatch,
+    ProgramRuntimeEnvironment, ProgramToLoad,
 };
-use solana_program_runtime::program_cache_entry::{ProgramCacheEntry, ProgramCacheEntryOwner, ProgramCacheEntryType};
+use solana_program_runtime::program_cache_entry::{
+    ProgramCacheEntry, ProgramCacheEntryOwner, ProgramCacheEntryType,
+};
 use solana_program_runtime::program_metrics::ProgramStatistics;
 use solana_program_runtime::solana_sbpf::elf::Executable;
 use solana_program_runtime::solana_sbpf::program::{BuiltinProgram, FunctionRegistry, SBPFVersion};
@@ -65,7 +67,12 @@ struct Cache {
 impl Cache {
     fn loaded(&self, program: u32, deployment_slot: u64) -> ProgramCacheEntry {
         let environment = Arc::clone(&*self.environment);
-        let code = Executable::new_from_text_bytes(&CODE, environment, SBPFVersion::V0, FunctionRegistry::default());
+        let code = Executable::new_from_text_bytes(
+            &CODE,
+            environment,
+            SBPFVersion::V0,
+            FunctionRegistry::default(),
+        );
         let stats = ProgramStatistics::default();
         stats.jit_compiled(self.accounts[program as usize].compile_us);
         ProgramCacheEntry {
@@ -100,11 +107,15 @@ impl Cache {
         let mut missing: Vec<_> = programs.iter().filter(has_code).map(wanted).collect();
         let mut batch = ProgramCacheForTxBatch::new(slot);
         let mut is_first = true;
-        while let Some(key) = self.cache.extract(&mut missing, &mut batch, &self.environment, true, is_first) {
+        while let Some(key) =
+            self.cache
+                .extract(&mut missing, &mut batch, &self.environment, true, is_first)
+        {
             is_first = false;
             let entry = Arc::new(self.load(slot, number(&key)));
             batch.loaded_missing = true;
-            self.cache.finish_cooperative_loading_task(&self.environment, slot, key, entry);
+            self.cache
+                .finish_cooperative_loading_task(&self.environment, slot, key, entry);
         }
         assert!(missing.is_empty());
         batch
@@ -116,7 +127,11 @@ impl Cache {
         let entry = match kind {
             ChangeKind::Deployed => {
                 let environment = self.environment.clone();
-                let entry = ProgramCacheEntry::new_unloaded(slot, ProgramCacheEntryOwner::LoaderV3, environment);
+                let entry = ProgramCacheEntry::new_unloaded(
+                    slot,
+                    ProgramCacheEntryOwner::LoaderV3,
+                    environment,
+                );
                 if let Some(old) = batch.find(&key) {
                     entry.stats.merge_from(&old.stats);
                 }
@@ -146,7 +161,13 @@ impl Real for Cache {
             deployment_slot: 0,
         };
         let environment = ProgramRuntimeEnvironment::from(BuiltinProgram::new_mock());
-        Cache { cache, environment, _forks: forks, fill, accounts: (0..).zip(compile_us).map(account).collect() }
+        Cache {
+            cache,
+            environment,
+            _forks: forks,
+            fill,
+            accounts: (0..).zip(compile_us).map(account).collect(),
+        }
     }
 
     fn root(&mut self, slot: u64) {
@@ -170,9 +191,18 @@ impl Real for Cache {
     fn counts(&self) -> Counts {
         let stats = &self.cache.stats;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!((of(&stats.replacements), of(&stats.lost_insertions)), (0, 0));
+        assert_eq!(
+            (of(&stats.replacements), of(&stats.lost_insertions)),
+            (0, 0)
+        );
         let evictions = stats.evictions.values().sum();
-        [of(&stats.misses), of(&stats.insertions), of(&stats.reloads), evictions, of(&stats.one_hit_wonders)]
+        [
+            of(&stats.misses),
+            of(&stats.insertions),
+            of(&stats.reloads),
+            evictions,
+            of(&stats.one_hit_wonders),
+        ]
     }
 }
 

@@ -1,31 +1,61 @@
 use super::*;
 
 fn names(expression: &str) -> Vec<&str> {
-    asked(expression).into_iter().map(|asked| asked.name).collect()
+    asked(expression)
+        .into_iter()
+        .map(|asked| asked.name)
+        .collect()
 }
 
 #[test]
 fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
-    let expression =
-        "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 or -Inf";
+    let expression = "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 or -Inf";
     assert_eq!(names(expression), ["a_total", "d"]);
-    assert_eq!(names("histogram_quantile(0.95, sum without (path) (rate(h_bucket[5m])))"), ["h_bucket"]);
-    assert_eq!(names("sum(a) by (b) unless on (job, instance) c"), ["a", "c"]);
+    assert_eq!(
+        names("histogram_quantile(0.95, sum without (path) (rate(h_bucket[5m])))"),
+        ["h_bucket"]
+    );
+    assert_eq!(
+        names("sum(a) by (b) unless on (job, instance) c"),
+        ["a", "c"]
+    );
     assert_eq!(names("sum without (x) (a) # b\n + c"), ["a", "c"]);
 }
 
 #[test]
 fn labels_are_those_in_the_braces() {
     let found = asked(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#);
-    assert_eq!(found, [Asked { name: "a", labels: vec!["b", "e"] }, Asked { name: "g", labels: vec!["h"] }]);
+    assert_eq!(
+        found,
+        [
+            Asked {
+                name: "a",
+                labels: vec!["b", "e"]
+            },
+            Asked {
+                name: "g",
+                labels: vec!["h"]
+            }
+        ]
+    );
 }
 
 #[test]
 fn a_metric_that_does_not_exist_is_found() {
     let names = Names::of_the_catalog();
-    assert_eq!(names.wrong_with("agave_upp == 0"), ["there is no metric agave_upp"]);
-    assert_eq!(names.wrong_with("rate(node_vmstat_oom_kill[5m])"), ["there is no metric node_vmstat_oom_kill"]);
-    assert!(names.wrong_with("agave_up == 0 and on (job) up{job=\"faultline\"}").is_empty());
+    assert_eq!(
+        names.wrong_with("agave_upp == 0"),
+        ["there is no metric agave_upp"]
+    );
+    assert_eq!(
+        names.wrong_with("rate(node_vmstat_oom_kill[5m])"),
+        ["there is no metric node_vmstat_oom_kill"]
+    );
+    assert!(
+        names
+            .wrong_with("agave_up == 0 and on (job) up{job=\"faultline\"}")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -38,10 +68,20 @@ fn a_label_that_the_metric_does_not_have_is_found() {
 #[test]
 fn a_label_by_which_nothing_can_be_grouped_or_matched_is_found() {
     let names = Names::of_the_catalog();
-    let wrong = names.wrong_with("sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up");
+    let wrong = names.wrong_with(
+        "sum by (pol) (agave_thread_pool_threads) / on (job) group_left (kind) agave_up",
+    );
     assert_eq!(wrong.len(), 2, "{wrong:?}");
-    assert!(names.wrong_with("sum by (pool, instance) (agave_thread_pool_threads) * on (job) agave_up").is_empty());
-    assert!(names.wrong_with("sum by (pool) (agave_up + on (pool) agave_thread_pool_threads)").is_empty());
+    assert!(
+        names
+            .wrong_with("sum by (pool, instance) (agave_thread_pool_threads) * on (job) agave_up")
+            .is_empty()
+    );
+    assert!(
+        names
+            .wrong_with("sum by (pool) (agave_up + on (pool) agave_thread_pool_threads)")
+            .is_empty()
+    );
 }
 
 #[test]
@@ -63,13 +103,20 @@ fn a_recording_rule_is_known_when_it_is_written() {
     let mut names = Names::of_the_catalog();
     assert_eq!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").len(), 1);
     names.record(["instance:x:rate5m".to_owned()].into_iter());
-    assert!(names.wrong_with("instance:x:rate5m{y=\"z\"} > 1").is_empty());
+    assert!(
+        names
+            .wrong_with("instance:x:rate5m{y=\"z\"} > 1")
+            .is_empty()
+    );
 }
 
 #[test]
 fn a_text_may_name_a_prefix_but_no_metric_that_does_not_exist() {
     let names = Names::of_the_catalog();
-    assert_eq!(names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"), ["agave_upp"]);
+    assert_eq!(
+        names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"),
+        ["agave_upp"]
+    );
 }
 
 #[test]

@@ -23,7 +23,12 @@ pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
         return without_share(run, course);
     };
     if course.end.oom {
-        return KeptUp { answer: Some(false), why: OOM.to_owned(), share: Some(share), unknown };
+        return KeptUp {
+            answer: Some(false),
+            why: OOM.to_owned(),
+            share: Some(share),
+            unknown,
+        };
     }
     let answer = if share + unknown < KEPT_UP {
         Some(false)
@@ -35,34 +40,63 @@ pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let only = if answer == Some(false) { "only " } else { "" };
     let mut why = if run.salvaged.is_some() && share >= KEPT_UP {
-        format!("at the tip for {} of the time that was saved of a damaged recording", percent(share))
+        format!(
+            "at the tip for {} of the time that was saved of a damaged recording",
+            percent(share)
+        )
     } else {
-        format!("at the tip for {only}{} of the time since it was first there", percent(share))
+        format!(
+            "at the tip for {only}{} of the time since it was first there",
+            percent(share)
+        )
     };
     if unknown > 0.0 {
-        why.push_str(&format!(", and of {} of it that is not known", percent(unknown)));
+        why.push_str(&format!(
+            ", and of {} of it that is not known",
+            percent(unknown)
+        ));
     }
     if let Some(stalls) = stalls(run, &course.stalls) {
         why.push_str(&format!("; {stalls}"));
     }
-    KeptUp { answer, why, share: Some(share), unknown }
+    KeptUp {
+        answer,
+        why,
+        share: Some(share),
+        unknown,
+    }
 }
 
 /// Of a run that was never at the tip, or at its last tick only.
 fn without_share(run: &Run, course: &Course) -> KeptUp {
     let is_known = course.phase_of.iter().any(Option::is_some);
-    let everything = Span { from: f64::NEG_INFINITY, to: f64::INFINITY };
+    let everything = Span {
+        from: f64::NEG_INFINITY,
+        to: f64::INFINITY,
+    };
     let ran = course.time_in(run, "catching_up", everything);
     let (answer, why) = match course.at_tip {
         _ if course.end.oom => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
-        None if ran > CATCH_UP_LIMIT => (Some(false), "ran for more than two hours and was never at the tip"),
-        None if ran > 0.0 && course.ended.is_some() => (None, "was still catching up when it ended"),
+        None if ran > CATCH_UP_LIMIT => (
+            Some(false),
+            "ran for more than two hours and was never at the tip",
+        ),
+        None if ran > 0.0 && course.ended.is_some() => {
+            (None, "was still catching up when it ended")
+        }
         None if ran > 0.0 => (None, "was still catching up when the recording ended"),
-        None if is_known => (None, "never ran so far that its distance to the tip was known"),
+        None if is_known => (
+            None,
+            "never ran so far that its distance to the tip was known",
+        ),
         None => (None, "no phase was recorded"),
     };
-    KeptUp { answer, why: why.to_owned(), ..KeptUp::default() }
+    KeptUp {
+        answer,
+        why: why.to_owned(),
+        ..KeptUp::default()
+    }
 }
 
 /// At the tip, and not known: of the time since `from` in which a process was followed or was to be restarted, and which was
@@ -70,7 +104,8 @@ fn without_share(run: &Run, course: &Course) -> KeptUp {
 fn shares(run: &Run, course: &Course, from: f64) -> Option<(f64, f64)> {
     let stopped = run.told.as_ref().and_then(|told| told.stopped_unix_ns);
     let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
-    let counts = |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
+    let counts =
+        |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
     let last = run.ticks.iter().rposition(counts)?;
     let followed = run.ticks.get(..=last)?.iter().zip(&course.phase_of);
     let (mut near, mut unknown, mut all) = (0.0, 0.0, 0.0);
@@ -91,16 +126,23 @@ fn shares(run: &Run, course: &Course, from: f64) -> Option<(f64, f64)> {
 
 /// The longest stall in words, and how many more there are.
 fn stalls(run: &Run, stalls: &[Stall]) -> Option<String> {
-    let longest = stalls.iter().max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
+    let longest = stalls
+        .iter()
+        .max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
     let more = match stalls.len() {
         1 => String::new(),
         2 => ", and once more".to_owned(),
         n => format!(", and {} times more", n - 1),
     };
-    let at = run.origin_unix_ns.saturating_add((longest.span.from * 1e9) as i64);
+    let at = run
+        .origin_unix_ns
+        .saturating_add((longest.span.from * 1e9) as i64);
     let from: String = moment(at).chars().skip("2025-01-31 ".len()).collect();
     let long = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
-    Some(format!("its slot did not advance for {} from {from} on{more}", time(long)))
+    Some(format!(
+        "its slot did not advance for {} from {from} on{more}",
+        time(long)
+    ))
 }
 
 #[cfg(test)]
@@ -116,15 +158,31 @@ mod tests {
             phase: (second < 80).then(|| "at_tip".into()),
             ..Tick::default()
         };
-        let sessions = vec![Session { interval: 1.0, ..Session::default() }];
-        Run { ticks: (0..=101).map(tick).collect(), sessions, told, ..Run::default() }
+        let sessions = vec![Session {
+            interval: 1.0,
+            ..Session::default()
+        }];
+        Run {
+            ticks: (0..=101).map(tick).collect(),
+            sessions,
+            told,
+            ..Run::default()
+        }
     }
 
     #[test]
     fn time_in_which_a_run_ends_because_it_was_asked_to_does_not_count() {
         assert_eq!(course(&slow_to_end(None)).kept_up.answer, None);
-        let told = FromExperiment { stopped_unix_ns: Some(79_500_000_000), ..FromExperiment::default() };
+        let told = FromExperiment {
+            stopped_unix_ns: Some(79_500_000_000),
+            ..FromExperiment::default()
+        };
         let kept_up = course(&slow_to_end(Some(told))).kept_up;
-        assert_eq!((kept_up.answer, kept_up.share), (Some(true), Some(1.0)), "{}", kept_up.why);
+        assert_eq!(
+            (kept_up.answer, kept_up.share),
+            (Some(true), Some(1.0)),
+            "{}",
+            kept_up.why
+        );
     }
 }

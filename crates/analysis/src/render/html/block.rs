@@ -93,7 +93,12 @@ pub(super) struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     pub(super) fn new(report: &'a Report, looks: &'a Looks, points: usize) -> Self {
-        Self { looks, names: run_names(report), timelines: 0, points }
+        Self {
+            looks,
+            names: run_names(report),
+            timelines: 0,
+            points,
+        }
     }
 
     pub(super) fn section(&mut self, section: &Section) -> SectionView {
@@ -102,7 +107,11 @@ impl<'a> Blocks<'a> {
             Block::Table(table) => BlockView::Table(self::table(table)),
             Block::Figure(figure) => BlockView::Figure(self.figure(figure)),
         });
-        SectionView { id: section.id.clone(), title: clean(&section.title), blocks: blocks.collect() }
+        SectionView {
+            id: section.id.clone(),
+            title: clean(&section.title),
+            blocks: blocks.collect(),
+        }
     }
 
     fn figure(&mut self, figure: &Figure) -> FigureView {
@@ -110,7 +119,11 @@ impl<'a> Blocks<'a> {
             Chart::Timeline(timeline) => Some(timeline),
             _ => None,
         };
-        let narrow = if timeline.is_some() { String::new() } else { svg::draw(figure, self.looks, Surface::Narrow) };
+        let narrow = if timeline.is_some() {
+            String::new()
+        } else {
+            svg::draw(figure, self.looks, Surface::Narrow)
+        };
         let chart = timeline.map(|_| {
             self.timelines += 1;
             self.timelines - 1
@@ -119,17 +132,25 @@ impl<'a> Blocks<'a> {
             id: figure.id.clone(),
             title: clean(&figure.title),
             caption: clean(&figure.caption),
-            thinned: timeline.map(|timeline| self.thinned(timeline)).unwrap_or_default(),
+            thinned: timeline
+                .map(|timeline| self.thinned(timeline))
+                .unwrap_or_default(),
             chart,
             wide: svg::draw(figure, self.looks, Surface::Wide),
             narrow,
-            events: timeline.map(|timeline| self.events(timeline)).unwrap_or_default(),
+            events: timeline
+                .map(|timeline| self.events(timeline))
+                .unwrap_or_default(),
         }
     }
 
     fn thinned(&self, timeline: &Timeline) -> String {
         let buckets = self.points / 4;
-        if !timeline.series.iter().any(|line| thin(&line.x, &line.y, buckets).1) {
+        if !timeline
+            .series
+            .iter()
+            .any(|line| thin(&line.x, &line.y, buckets).1)
+        {
             return String::new();
         }
         format!(
@@ -153,7 +174,8 @@ fn table(table: &Table) -> TableView {
     // A column of numbers is to the right, its head too; a reason for a missing one does not make it one of words.
     let numeric = |index: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(index));
-        cells.clone().any(words::is_number) && cells.all(|cell| !matches!(cell.inner(), Cell::Text(_)))
+        cells.clone().any(words::is_number)
+            && cells.all(|cell| !matches!(cell.inner(), Cell::Text(_)))
     };
     let numeric: Vec<bool> = (0..table.columns.len()).map(numeric).collect();
     let column = |(column, numeric): (&crate::report::model::Column, &bool)| ColumnView {
@@ -161,7 +183,12 @@ fn table(table: &Table) -> TableView {
         unit: clean(&column.unit),
         class: if *numeric { "num" } else { "" },
     };
-    let row = |row: &Vec<Cell>| row.iter().zip(&numeric).map(|(one, numeric)| cell(one, *numeric)).collect();
+    let row = |row: &Vec<Cell>| {
+        row.iter()
+            .zip(&numeric)
+            .map(|(one, numeric)| cell(one, *numeric))
+            .collect()
+    };
     TableView {
         id: table.id.clone(),
         title: clean(&table.title),
@@ -181,7 +208,12 @@ fn cell(cell: &Cell, numeric: bool) -> CellView {
     };
     let cell = cell.inner();
     let text = match cell {
-        Cell::Estimate { value, decimals, .. } => words::cell(&Cell::Number { value: *value, decimals: *decimals }),
+        Cell::Estimate {
+            value, decimals, ..
+        } => words::cell(&Cell::Number {
+            value: *value,
+            decimals: *decimals,
+        }),
         cell => words::cell(cell),
     };
     let class = match (matches!(cell, Cell::Missing(_)), numeric) {
@@ -191,5 +223,11 @@ fn cell(cell: &Cell, numeric: bool) -> CellView {
         (false, false) if text.chars().count() <= SHORT => "short",
         (false, false) => "",
     };
-    CellView { text, interval, to, mark, class }
+    CellView {
+        text,
+        interval,
+        to,
+        mark,
+        class,
+    }
 }

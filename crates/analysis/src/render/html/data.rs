@@ -13,7 +13,9 @@ const POINTS: usize = 600_000;
 
 /// So many points at most of each line: fewer where there are many lines.
 pub(super) fn points_a_line(report: &Report) -> usize {
-    let lines: usize = timelines(report).map(|(_, timeline)| timeline.series.len()).sum();
+    let lines: usize = timelines(report)
+        .map(|(_, timeline)| timeline.series.len())
+        .sum();
     (POINTS / lines.max(1)).clamp(1_600, 12_000)
 }
 
@@ -24,8 +26,11 @@ pub(super) fn script(report: &Report, looks: &Looks, points: usize) -> anyhow::R
         .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
-    let charts: Vec<Value> = timelines(report).map(|(figure, one)| chart(figure, one, looks, points)).collect();
-    let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts })).context("the page's data")?;
+    let charts: Vec<Value> = timelines(report)
+        .map(|(figure, one)| chart(figure, one, looks, points))
+        .collect();
+    let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
+        .context("the page's data")?;
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -41,13 +46,17 @@ pub(super) fn script(report: &Report, looks: &Looks, points: usize) -> anyhow::R
 }
 
 fn timelines(report: &Report) -> impl Iterator<Item = (&Figure, &Timeline)> {
-    report.sections.iter().flat_map(|section| &section.blocks).filter_map(|block| match block {
-        Block::Figure(figure) => match &figure.chart {
-            Chart::Timeline(timeline) => Some((figure, timeline)),
+    report
+        .sections
+        .iter()
+        .flat_map(|section| &section.blocks)
+        .filter_map(|block| match block {
+            Block::Figure(figure) => match &figure.chart {
+                Chart::Timeline(timeline) => Some((figure, timeline)),
+                _ => None,
+            },
             _ => None,
-        },
-        _ => None,
-    })
+        })
 }
 
 fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> Value {
@@ -69,8 +78,15 @@ fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> 
     let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
         json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": looks.band(&band.name, strips) })
     });
-    let lanes = timeline.lanes().into_iter().map(|run| json!({ "run": run, "colour": colour(looks, run) }));
-    let mut marks: Vec<_> = timeline.marks.iter().filter(|mark| mark.at.is_finite()).collect();
+    let lanes = timeline
+        .lanes()
+        .into_iter()
+        .map(|run| json!({ "run": run, "colour": colour(looks, run) }));
+    let mut marks: Vec<_> = timeline
+        .marks
+        .iter()
+        .filter(|mark| mark.at.is_finite())
+        .collect();
     marks.sort_by(|a, b| a.at.total_cmp(&b.at));
     let marks = marks.into_iter().map(|mark| {
         let colour = looks.mark(timeline, &mark.run).class();
@@ -121,7 +137,11 @@ fn arrays(pieces: &[Piece]) -> (Value, Vec<Value>) {
 /// Evenly spaced times as their rule, others one by one.
 fn spaced(times: &[i64]) -> Value {
     match times {
-        [first, second, ..] if times.windows(2).all(|pair| pair[1] - pair[0] == second - first) => {
+        [first, second, ..]
+            if times
+                .windows(2)
+                .all(|pair| pair[1] - pair[0] == second - first) =>
+        {
             json!({ "from": first, "step": second - first, "count": times.len() })
         }
         times => json!({ "ms": times }),

@@ -13,11 +13,18 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
         let (low, high) = interval.unwrap_or((value, value));
         [value, low, high]
     };
-    let values = chart.series.iter().flat_map(|series| series.values.iter().flatten().copied().flat_map(ends));
+    let values = chart
+        .series
+        .iter()
+        .flat_map(|series| series.values.iter().flatten().copied().flat_map(ends));
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
     let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let owners: Vec<String> = chart.series.iter().map(|series| looks.owner(&series.name, "")).collect();
+    let owners: Vec<String> = chart
+        .series
+        .iter()
+        .map(|series| looks.owner(&series.name, ""))
+        .collect();
     let looks = looks.series(chart.series.iter().map(|series| (series.name.as_str(), "")));
     let base = frame.y(y.scale.at(0.0).unwrap_or(0.0).clamp(0.0, 1.0));
     for (place, _) in chart.categories.iter().enumerate() {
@@ -28,7 +35,11 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
     below(sheet, &frame, 10.0 + lines * 15.0, "");
     let named = chart.series.iter().zip(&looks).zip(owners);
     let entries: Vec<Entry> = named
-        .map(|((series, look), owner)| Entry { swatch: Swatch::Filled(*look), text: series.name.clone(), owner })
+        .map(|((series, look), owner)| Entry {
+            swatch: Swatch::Filled(*look),
+            text: series.name.clone(),
+            owner,
+        })
         .collect();
     legend::draw(sheet, &entries);
 }
@@ -57,7 +68,12 @@ fn category(
         match value.and_then(|(value, interval)| Some((value, interval, y.scale.at(value)?))) {
             Some((value, interval, at)) => {
                 let top = frame.y(at.clamp(0.0, 1.0));
-                let title = format!("{}, {}: {}", series.name, chart.categories[place], number(value, 3));
+                let title = format!(
+                    "{}, {}: {}",
+                    series.name,
+                    chart.categories[place],
+                    number(value, 3)
+                );
                 sheet.add(format_args!(
                     r#"<rect class="{} f" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>"#,
                     look.class(),
@@ -114,9 +130,15 @@ fn halves(name: &str, room: f64) -> (String, Option<String>) {
     if width(name) <= room {
         return (fitted(name, room), None);
     }
-    let mut breaks = name.match_indices(' ').map(|(at, _)| at).filter(|at| width(&name[..*at]) <= room);
+    let mut breaks = name
+        .match_indices(' ')
+        .map(|(at, _)| at)
+        .filter(|at| width(&name[..*at]) <= room);
     match breaks.next_back() {
-        Some(at) => (fitted(&name[..at], room), Some(fitted(name[at..].trim_start(), room))),
+        Some(at) => (
+            fitted(&name[..at], room),
+            Some(fitted(name[at..].trim_start(), room)),
+        ),
         None => (fitted(name, room), None),
     }
 }

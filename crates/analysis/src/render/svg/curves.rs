@@ -17,18 +17,41 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
             let (low, high) = interval.unwrap_or((*value, *value));
             [*value, low, high]
         });
-        points.chain(curve.recorded.map(|(_, value)| value)).collect::<Vec<_>>()
+        points
+            .chain(curve.recorded.map(|(_, value)| value))
+            .collect::<Vec<_>>()
     };
-    let y = Axis::of_values(chart.series.iter().flat_map(of_curve).chain([0.0]), &chart.unit, false, 5);
+    let y = Axis::of_values(
+        chart.series.iter().flat_map(of_curve).chain([0.0]),
+        &chart.unit,
+        false,
+        5,
+    );
     let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let recorded: Vec<f64> = chart.series.iter().filter_map(|curve| Some(curve.recorded?.0)).collect();
-    let of_points = chart.series.iter().flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
+    let recorded: Vec<f64> = chart
+        .series
+        .iter()
+        .filter_map(|curve| Some(curve.recorded?.0))
+        .collect();
+    let of_points = chart
+        .series
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
     let sizes = of_points.chain(recorded.iter().copied());
     // A label keeps away from the next by a letter.
     let room = |label: &str| (width(label) + 1.0) * TEXT_SIZE / (frame.right - frame.left).max(1.0);
     let x = Axis::of_sizes(sizes, &recorded, room);
-    let owners: Vec<String> = chart.series.iter().map(|curve| looks.owner(&curve.name, &curve.run)).collect();
-    let looks = looks.series(chart.series.iter().map(|curve| (curve.name.as_str(), curve.run.as_str())));
+    let owners: Vec<String> = chart
+        .series
+        .iter()
+        .map(|curve| looks.owner(&curve.name, &curve.run))
+        .collect();
+    let looks = looks.series(
+        chart
+            .series
+            .iter()
+            .map(|curve| (curve.name.as_str(), curve.run.as_str())),
+    );
     for ((curve, look), owner) in chart.series.iter().zip(&looks).zip(&owners) {
         sheet.add(format_args!("<g{owner}>"));
         self::curve(sheet, &frame, (&x, &y), (curve, stands_out(chart)), *look);
@@ -40,39 +63,86 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     }
     let named = chart.series.iter().zip(&looks).zip(owners);
     let mut entries: Vec<Entry> = named
-        .map(|((curve, look), owner)| Entry { swatch: Swatch::Line(*look), text: curve.name.clone(), owner })
+        .map(|((curve, look), owner)| Entry {
+            swatch: Swatch::Line(*look),
+            text: curve.name.clone(),
+            owner,
+        })
         .collect();
     if chart.series.iter().any(|curve| curve.recorded.is_some()) {
-        let look = if let [one] = looks.as_slice() { *one } else { Look::NEUTRAL };
-        entries.push(Entry { swatch: Swatch::Point(look), text: stands_out(chart).to_owned(), owner: String::new() });
+        let look = if let [one] = looks.as_slice() {
+            *one
+        } else {
+            Look::NEUTRAL
+        };
+        entries.push(Entry {
+            swatch: Swatch::Point(look),
+            text: stands_out(chart).to_owned(),
+            owner: String::new(),
+        });
     }
     legend::draw(sheet, &entries);
 }
 
 /// What stands out.
 fn stands_out(chart: &Curves) -> &str {
-    if chart.point.is_empty() { "recorded" } else { &chart.point }
+    if chart.point.is_empty() {
+        "recorded"
+    } else {
+        &chart.point
+    }
 }
 
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
-fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), (curve, point): (&Curve, &str), look: Look) {
-    let place = |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
+fn curve(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    (x, y): (&Axis, &Axis),
+    (curve, point): (&Curve, &str),
+    look: Look,
+) {
+    let place =
+        |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
     let interval = |value: f64, ends: Option<(f64, f64)>| {
-        ends.filter(|(low, high)| low.is_finite() && high.is_finite()).unwrap_or((value, value))
+        ends.filter(|(low, high)| low.is_finite() && high.is_finite())
+            .unwrap_or((value, value))
     };
     let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut path = String::new();
         for (index, (px, py)) in points.enumerate() {
-            write!(path, "{}{} {}", if index == 0 { 'M' } else { 'L' }, N(px), N(py)).unwrap_or_default();
+            write!(
+                path,
+                "{}{} {}",
+                if index == 0 { 'M' } else { 'L' },
+                N(px),
+                N(py)
+            )
+            .unwrap_or_default();
         }
         path
     };
-    let upper = curve.points.iter().filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).1));
-    let lower = curve.points.iter().rev().filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).0));
+    let upper = curve
+        .points
+        .iter()
+        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).1));
+    let lower = curve
+        .points
+        .iter()
+        .rev()
+        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).0));
     let (class, band) = (look.class(), path(&mut upper.chain(lower)));
-    let line = path(&mut curve.points.iter().filter_map(|(size, (value, _))| place(*size, *value)));
+    let line = path(
+        &mut curve
+            .points
+            .iter()
+            .filter_map(|(size, (value, _))| place(*size, *value)),
+    );
     if !line.is_empty() {
-        let dashes = if look.dashes().is_empty() { "none" } else { look.dashes() };
+        let dashes = if look.dashes().is_empty() {
+            "none"
+        } else {
+            look.dashes()
+        };
         let (thick, name) = (N(look.thickness()), escaped(&curve.name));
         sheet.add(format_args!(r#"<path class="{class} area" d="{band}z"/>"#));
         sheet.add(format_args!(
@@ -80,10 +150,16 @@ fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), (curve, point
         ));
     }
     for (size, (value, ends)) in &curve.points {
-        let Some((px, py)) = place(*size, *value) else { continue };
+        let Some((px, py)) = place(*size, *value) else {
+            continue;
+        };
         let (low, high) = interval(*value, *ends);
         let [value, low, high] = [*value, low, high].map(|value| number(value, 2));
-        let title = format!("{}, {}: {value} [{low}, {high}]", curve.name, number(*size, 0));
+        let title = format!(
+            "{}, {}: {value} [{low}, {high}]",
+            curve.name,
+            number(*size, 0)
+        );
         sheet.add(format_args!(
             r#"<circle class="{class} f" cx="{}" cy="{}" r="2.5"><title>{}</title></circle>"#,
             N(px),
@@ -95,7 +171,12 @@ fn curve(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), (curve, point
         && let Some((px, py)) = place(size, value)
     {
         sheet.line(&format!("{class} mk"), (px, frame.top), (px, frame.bottom));
-        let title = format!("{}, {point} at {}: {}", curve.name, number(size, 0), number(value, 2));
+        let title = format!(
+            "{}, {point} at {}: {}",
+            curve.name,
+            number(size, 0),
+            number(value, 2)
+        );
         legend::point(sheet, look, (px, py), &title);
     }
 }

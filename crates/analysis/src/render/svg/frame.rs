@@ -27,15 +27,31 @@ impl Frame {
 
 /// Makes room for the vertical axis, and draws it: its label above, grid lines, numbers at the left. `above` is kept
 /// free between label and box; the box has the given height.
-pub(super) fn vertical(sheet: &mut Sheet, axis: &Axis, label: &str, above: f64, height: f64) -> Frame {
-    let numbers = axis.ticks.iter().map(|tick| width(&tick.label)).fold(2.0, f64::max) * TEXT_SIZE;
+pub(super) fn vertical(
+    sheet: &mut Sheet,
+    axis: &Axis,
+    label: &str,
+    above: f64,
+    height: f64,
+) -> Frame {
+    let numbers = axis
+        .ticks
+        .iter()
+        .map(|tick| width(&tick.label))
+        .fold(2.0, f64::max)
+        * TEXT_SIZE;
     let mut top = sheet.y + above + 10.0;
     if !label.is_empty() {
         let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
         sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
         top += 16.0;
     }
-    let frame = Frame { left: numbers + 16.0, right: sheet.width - 20.0, top, bottom: top + height };
+    let frame = Frame {
+        left: numbers + 16.0,
+        right: sheet.width - 20.0,
+        top,
+        bottom: top + height,
+    };
     for tick in &axis.ticks {
         let y = frame.y(tick.at);
         sheet.line("g", (frame.left, y), (frame.right, y));
@@ -52,7 +68,11 @@ pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
 
 /// Draws the horizontal axis and goes on below it.
 pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &str) {
-    sheet.line("ax", (frame.left, frame.bottom), (frame.right, frame.bottom));
+    sheet.line(
+        "ax",
+        (frame.left, frame.bottom),
+        (frame.right, frame.bottom),
+    );
     for tick in &axis.ticks {
         let x = frame.x(tick.at);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
@@ -77,7 +97,10 @@ pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) 
 
 /// What stands in an empty chart.
 pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
-    let middle = (f64::midpoint(frame.left, frame.right), f64::midpoint(frame.top, frame.bottom));
+    let middle = (
+        f64::midpoint(frame.left, frame.right),
+        f64::midpoint(frame.top, frame.bottom),
+    );
     sheet.add(format_args!(
         r#"<text class="m" x="{}" y="{}" text-anchor="middle">no values</text>"#,
         N(middle.0),

@@ -14,13 +14,24 @@ use crate::report::model::{Counts, Histogram};
 const MOST_FILLED: usize = 3;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
-    let counts = || chart.series.iter().flat_map(|series| series.counts.iter().copied());
+    let counts = || {
+        chart
+            .series
+            .iter()
+            .flat_map(|series| series.counts.iter().copied())
+    };
     let smallest = if chart.log { 1.0 } else { 0.0 };
     let y = Axis::of_values(counts().chain([smallest]), "", chart.log, 5);
     let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let (low, high) = (chart.edges.first().copied().unwrap_or(0.0), chart.edges.last().copied().unwrap_or(1.0));
+    let (low, high) = (
+        chart.edges.first().copied().unwrap_or(0.0),
+        chart.edges.last().copied().unwrap_or(1.0),
+    );
     let x = Axis::between(low, high, ticks_below(&frame, 6.0));
-    let series = chart.series.iter().map(|series| (series.name.as_str(), series.run.as_str()));
+    let series = chart
+        .series
+        .iter()
+        .map(|series| (series.name.as_str(), series.run.as_str()));
     let owner = |series: &Counts| looks.owner(&series.name, &series.run);
     let looks = looks.series(series);
     let bars = chart.series.len() == 1;
@@ -38,9 +49,17 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
         nothing(sheet, &frame);
     }
     let entry = |(series, look): (&Counts, &Look)| Entry {
-        swatch: if bars { Swatch::Filled(*look) } else { Swatch::Line(*look) },
+        swatch: if bars {
+            Swatch::Filled(*look)
+        } else {
+            Swatch::Line(*look)
+        },
         text: if series.above > 0.0 {
-            format!("{} ({} beyond the right edge)", series.name, number(series.above, 0))
+            format!(
+                "{} ({} beyond the right edge)",
+                series.name,
+                number(series.above, 0)
+            )
         } else {
             series.name.clone()
         },
@@ -58,7 +77,11 @@ fn filled(
     (series, look): (&Counts, Look),
 ) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
-        let (Some(from), Some(to), Some(top)) = (x.scale.at(edges[0]), x.scale.at(edges[1]), y.scale.at(*count)) else {
+        let (Some(from), Some(to), Some(top)) = (
+            x.scale.at(edges[0]),
+            x.scale.at(edges[1]),
+            y.scale.at(*count),
+        ) else {
             continue;
         };
         let (from, to) = (frame.x(from), frame.x(to));
@@ -93,19 +116,32 @@ fn outline(
 ) {
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
-        let (Some(from), Some(to)) = (x.scale.at(edges[0]), x.scale.at(edges[1])) else { continue };
+        let (Some(from), Some(to)) = (x.scale.at(edges[0]), x.scale.at(edges[1])) else {
+            continue;
+        };
         let top = frame.y(y.scale.at(*count).unwrap_or(0.0).clamp(0.0, 1.0));
-        let start =
-            if path.is_empty() { format!("M{} {}V", N(frame.x(from)), N(frame.bottom)) } else { "V".to_owned() };
+        let start = if path.is_empty() {
+            format!("M{} {}V", N(frame.x(from)), N(frame.bottom))
+        } else {
+            "V".to_owned()
+        };
         write!(path, "{start}{}H{}", N(top), N(frame.x(to))).unwrap_or_default();
     }
     if path.is_empty() {
         return;
     }
     if chart.series.len() <= MOST_FILLED {
-        sheet.add(format_args!(r#"<path class="{} area" d="{path}V{}z"/>"#, look.class(), N(frame.bottom)));
+        sheet.add(format_args!(
+            r#"<path class="{} area" d="{path}V{}z"/>"#,
+            look.class(),
+            N(frame.bottom)
+        ));
     }
-    let dashes = if look.dashes().is_empty() { "none" } else { look.dashes() };
+    let dashes = if look.dashes().is_empty() {
+        "none"
+    } else {
+        look.dashes()
+    };
     sheet.add(format_args!(
         r#"<path class="{} l" stroke-width="{}" stroke-dasharray="{dashes}" d="{path}V{}"><title>{}</title></path>"#,
         look.class(),

@@ -65,12 +65,16 @@ fn line(sheet: &mut Sheet, look: Look, x: f64, y: f64) {
 
 fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
     let (x, y) = (N(x + 6.0), N(y - 6.0));
-    sheet.add(format_args!(r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#));
+    sheet.add(format_args!(
+        r#"<rect class="{class}" x="{x}" y="{y}" width="14" height="12" rx="2"/>"#
+    ));
 }
 
 /// A diamond, with what it is for those who ask.
 pub(super) fn point(sheet: &mut Sheet, look: Look, (x, y): (f64, f64), title: &str) {
     let (class, title) = (look.class(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
-    sheet.add(format_args!(r#"<path class="{class} f halo" d="{d}"><title>{title}</title></path>"#));
+    sheet.add(format_args!(
+        r#"<path class="{class} f halo" d="{d}"><title>{title}</title></path>"#
+    ));
 }

@@ -19,14 +19,31 @@ const ROW: f64 = 15.0;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
     let (low, high) = chart.span();
-    let values = chart.series.iter().flat_map(|line| line.y.iter().flatten().copied());
+    let values = chart
+        .series
+        .iter()
+        .flat_map(|line| line.y.iter().flatten().copied());
     let y = Axis::of_values(values, &chart.unit, chart.log, 5);
     // The places of names depend on the width of the box, which depends on the numbers at its left.
-    let numbers = y.ticks.iter().map(|tick| width(&tick.label)).fold(2.0, f64::max) * TEXT_SIZE;
-    let guess = Frame { left: numbers + 16.0, right: sheet.width - 20.0, top: 0.0, bottom: 0.0 };
+    let numbers = y
+        .ticks
+        .iter()
+        .map(|tick| width(&tick.label))
+        .fold(2.0, f64::max)
+        * TEXT_SIZE;
+    let guess = Frame {
+        left: numbers + 16.0,
+        right: sheet.width - 20.0,
+        top: 0.0,
+        bottom: 0.0,
+    };
     let (x_guess, _) = Axis::of_time(low, high, 4);
     let placed = placed(&guess, &x_guess, &chart.marks);
-    let rows = placed.iter().filter_map(|mark| Some(mark.name.as_ref()?.row + 1)).max().unwrap_or(0);
+    let rows = placed
+        .iter()
+        .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
+        .max()
+        .unwrap_or(0);
     let above = rows as f64 * ROW;
     let frame = vertical(sheet, &y, &chart.y_label, above, HEIGHT);
     let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
@@ -38,7 +55,11 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
     marks(sheet, &frame, &placed, (chart, looks));
     let below = strips(sheet, &frame, &x, chart, (&lanes, looks));
     horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
-    if chart.series.iter().all(|line| line.y.iter().all(Option::is_none)) {
+    if chart
+        .series
+        .iter()
+        .all(|line| line.y.iter().all(Option::is_none))
+    {
         nothing(sheet, &frame);
     }
     legend::draw(sheet, &entries(chart, looks));
@@ -46,9 +67,15 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
 
 fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, looks: &Looks) {
     for band in &chart.bands {
-        let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else { continue };
+        let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else {
+            continue;
+        };
         let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
-        let (class, top, name) = (looks.band(&band.name, false), frame.top, escaped(&band.name));
+        let (class, top, name) = (
+            looks.band(&band.name, false),
+            frame.top,
+            escaped(&band.name),
+        );
         let (wide, high) = ((to - from).max(1.0), frame.bottom - top);
         sheet.add(format_args!(
             r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}"><title>{name}</title></rect>"#,
@@ -61,12 +88,22 @@ fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, looks: &L
 }
 
 /// A thin strip for each run's phases, below the box; what remains below them.
-fn strips(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, (lanes, looks): (&[&str], &Looks)) -> Frame {
+fn strips(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    x: &Axis,
+    chart: &Timeline,
+    (lanes, looks): (&[&str], &Looks),
+) -> Frame {
     let mut below = *frame;
     if lanes.is_empty() {
         return below;
     }
-    sheet.line("ax", (frame.left, frame.bottom), (frame.right, frame.bottom));
+    sheet.line(
+        "ax",
+        (frame.left, frame.bottom),
+        (frame.right, frame.bottom),
+    );
     below.bottom += 4.0;
     for run in lanes {
         let (class, owner) = (looks.run(run).unwrap_or(Look::NEUTRAL).class(), of_run(run));
@@ -76,7 +113,9 @@ fn strips(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, (lanes, 
             N(frame.left - 7.0)
         ));
         for band in chart.bands.iter().filter(|band| band.run == *run) {
-            let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else { continue };
+            let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else {
+                continue;
+            };
             let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
             sheet.add(format_args!(
                 r#"<rect class="{} st" x="{}" y="{top}" width="{}" height="4"><title>{}</title></rect>"#,
@@ -92,18 +131,36 @@ fn strips(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, (lanes, 
     below
 }
 
-fn lines(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), chart: &Timeline, looks: &Looks) {
+fn lines(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    (x, y): (&Axis, &Axis),
+    chart: &Timeline,
+    looks: &Looks,
+) {
     let buckets = ((frame.right - frame.left) / 2.0) as usize;
     for (line, look) in chart.series.iter().zip(looks.lines(&chart.series)) {
-        let y_values: Vec<Option<f64>> =
-            line.y.iter().map(|value| value.filter(|value| y.scale.at(*value).is_some())).collect();
+        let y_values: Vec<Option<f64>> = line
+            .y
+            .iter()
+            .map(|value| value.filter(|value| y.scale.at(*value).is_some()))
+            .collect();
         let (pieces, _) = thin(&line.x, &y_values, buckets);
         let path = path(frame, (x, y), &pieces);
         if path.is_empty() {
             continue;
         }
-        let (class, thick, run, name) = (look.class(), N(look.thickness()), of_run(&line.run), escaped(&line.name));
-        let dashes = if look.dashes().is_empty() { "none" } else { look.dashes() };
+        let (class, thick, run, name) = (
+            look.class(),
+            N(look.thickness()),
+            of_run(&line.run),
+            escaped(&line.name),
+        );
+        let dashes = if look.dashes().is_empty() {
+            "none"
+        } else {
+            look.dashes()
+        };
         sheet.add(format_args!(
             r#"<path class="{class} l"{run} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{name}</title></path>"#
         ));
@@ -113,9 +170,18 @@ fn lines(sheet: &mut Sheet, frame: &Frame, (x, y): (&Axis, &Axis), chart: &Timel
 fn path(frame: &Frame, (x, y): (&Axis, &Axis), pieces: &[Piece]) -> String {
     let mut path = String::new();
     for piece in pieces {
-        let points = piece.iter().filter_map(|(px, py)| Some((frame.x(x.scale.at(*px)?), frame.y(y.scale.at(*py)?))));
+        let points = piece
+            .iter()
+            .filter_map(|(px, py)| Some((frame.x(x.scale.at(*px)?), frame.y(y.scale.at(*py)?))));
         for (index, (px, py)) in points.enumerate() {
-            write!(path, "{}{:.1} {:.1}", if index == 0 { 'M' } else { 'L' }, px, py).unwrap_or_default();
+            write!(
+                path,
+                "{}{:.1} {:.1}",
+                if index == 0 { 'M' } else { 'L' },
+                px,
+                py
+            )
+            .unwrap_or_default();
         }
         if piece.len() == 1 {
             // A lone point: a line of no length with round ends.
@@ -151,14 +217,20 @@ impl Name {
 fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
     let mut said: Vec<(f64, String)> = Vec::new();
-    let mut sorted: Vec<&Mark> = marks.iter().filter(|mark| x.scale.at(mark.at).is_some()).collect();
+    let mut sorted: Vec<&Mark> = marks
+        .iter()
+        .filter(|mark| x.scale.at(mark.at).is_some())
+        .collect();
     sorted.sort_by(|a, b| a.at.total_cmp(&b.at));
     let mut place = |mark: &'a Mark| {
         let at = frame.x(x.scale.at(mark.at).unwrap_or(0.0));
         let text = fitted(&mark.name, 22.0);
         let wide = width(&text) * TEXT_SIZE + 6.0;
         let mut name = None;
-        if said.iter().any(|(x, said)| (at - x).abs() < 8.0 && *said == text) {
+        if said
+            .iter()
+            .any(|(x, said)| (at - x).abs() < 8.0 && *said == text)
+        {
             return Placed { mark, x: at, name };
         }
         for (row, taken) in taken.iter_mut().enumerate() {
@@ -167,10 +239,17 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
                     && from + wide <= frame.right + 14.0
                     && taken.iter().all(|(a, b)| from > *b || from + wide < *a)
             };
-            if let Some(from) = [at + 1.0, at - 1.0 - wide].into_iter().find(|from| fits(*from)) {
+            if let Some(from) = [at + 1.0, at - 1.0 - wide]
+                .into_iter()
+                .find(|from| fits(*from))
+            {
                 taken.push((from, from + wide));
                 said.push((at, text.clone()));
-                name = Some(Name { row, x: from + 3.0, text });
+                name = Some(Name {
+                    row,
+                    x: from + 3.0,
+                    text,
+                });
                 break;
             }
         }
@@ -179,21 +258,37 @@ fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
     sorted.into_iter().map(&mut place).collect()
 }
 
-fn marks(sheet: &mut Sheet, frame: &Frame, placed: &[Placed<'_>], (chart, looks): (&Timeline, &Looks)) {
+fn marks(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    placed: &[Placed<'_>],
+    (chart, looks): (&Timeline, &Looks),
+) {
     for mark in placed {
         let look = looks.mark(chart, &mark.mark.run);
         let (x, class, run) = (mark.x, look.class(), of_run(&mark.mark.run));
-        sheet.add(format_args!("<g{run}><title>{}</title>", escaped(&mark.mark.name)));
+        sheet.add(format_args!(
+            "<g{run}><title>{}</title>",
+            escaped(&mark.mark.name)
+        ));
         let top = frame.top - 4.0 - mark.name.as_ref().map_or(0.0, Name::above);
         sheet.line(&format!("{class} mk"), (x, top), (x, frame.bottom));
         let (left, right, top, tip) = (N(x - 4.0), N(x + 4.0), N(frame.top), N(frame.top + 6.0));
-        sheet.add(format_args!(r#"<path class="{class} f" d="M{left} {top}L{right} {top}L{} {tip}z"/></g>"#, N(x)));
+        sheet.add(format_args!(
+            r#"<path class="{class} f" d="M{left} {top}L{right} {top}L{} {tip}z"/></g>"#,
+            N(x)
+        ));
     }
     // Names last, each with a rim of paper, so that no line crosses them.
     for mark in placed {
         let Some(name) = &mark.name else { continue };
         sheet.add(format_args!("<g{}>", of_run(&mark.mark.run)));
-        sheet.text("t s halo", "start", (name.x, frame.top - 5.0 - name.above()), &name.text);
+        sheet.text(
+            "t s halo",
+            "start",
+            (name.x, frame.top - 5.0 - name.above()),
+            &name.text,
+        );
         sheet.add(format_args!("</g>"));
     }
 }
@@ -201,7 +296,11 @@ fn marks(sheet: &mut Sheet, frame: &Frame, placed: &[Placed<'_>], (chart, looks)
 fn entries(chart: &Timeline, looks: &Looks) -> Vec<Entry> {
     let of_lines = chart.series.iter().zip(looks.lines(&chart.series));
     let mut entries: Vec<Entry> = of_lines
-        .map(|(line, look)| Entry { swatch: Swatch::Line(look), text: line.name.clone(), owner: of_run(&line.run) })
+        .map(|(line, look)| Entry {
+            swatch: Swatch::Line(look),
+            text: line.name.clone(),
+            owner: of_run(&line.run),
+        })
         .collect();
     let strips = !chart.lanes().is_empty();
     let mut seen = BTreeSet::new();
@@ -232,8 +331,13 @@ impl Timeline {
         let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);
         let of_marks = self.marks.iter().map(|mark| mark.at);
-        let all = of_lines.chain(of_bands).chain(of_marks).filter(|second| second.is_finite());
-        all.fold(None, |ends: Option<(f64, f64)>, at| Some(ends.map_or((at, at), |(a, b)| (a.min(at), b.max(at)))))
-            .unwrap_or((0.0, 1.0))
+        let all = of_lines
+            .chain(of_bands)
+            .chain(of_marks)
+            .filter(|second| second.is_finite());
+        all.fold(None, |ends: Option<(f64, f64)>, at| {
+            Some(ends.map_or((at, at), |(a, b)| (a.min(at), b.max(at))))
+        })
+        .unwrap_or((0.0, 1.0))
     }
 }

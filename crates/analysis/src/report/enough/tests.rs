@@ -14,14 +14,27 @@ fn run() -> Run {
     };
     let mut run = Run {
         ticks: (0..660).map(tick).collect(),
-        sessions: vec![Session { id: 1, interval: 1.0, ..Session::default() }],
-        processes: vec![Process { id: 1, seen: 2.0, started: Some(0.0), ..Process::default() }],
+        sessions: vec![Session {
+            id: 1,
+            interval: 1.0,
+            ..Session::default()
+        }],
+        processes: vec![Process {
+            id: 1,
+            seen: 2.0,
+            started: Some(0.0),
+            ..Process::default()
+        }],
         signals: vec![vec![None; 660]; Signal::ALL.len()],
         ..Run::default()
     };
     run.facts.memory = Some(LARGE);
-    set(&mut run, Signal::Unreclaimable, |second| (200.0 + second / 6.0).min(300.0) * GIB);
-    set(&mut run, Signal::CgroupFile, |second| (20.0 + second).min(130.0) * GIB);
+    set(&mut run, Signal::Unreclaimable, |second| {
+        (200.0 + second / 6.0).min(300.0) * GIB
+    });
+    set(&mut run, Signal::CgroupFile, |second| {
+        (20.0 + second).min(130.0) * GIB
+    });
     set(&mut run, Signal::CgroupShmem, |_| 10.0 * GIB);
     set(&mut run, Signal::Limit, |_| 500.0 * GIB);
     set(&mut run, Signal::RefaultFile, |_| 7.0);
@@ -30,7 +43,9 @@ fn run() -> Run {
 }
 
 fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
-    run.signals[signal as usize] = (0..660_u32).map(|second| Some(of(f64::from(second)))).collect();
+    run.signals[signal as usize] = (0..660_u32)
+        .map(|second| Some(of(f64::from(second))))
+        .collect();
 }
 
 #[track_caller]
@@ -38,8 +53,15 @@ fn said(run: Run) -> String {
     let runs = [run];
     let subjects = Subjects::new(&runs, &Plan::default(), &[]);
     let blocks = blocks(&subjects);
-    let [Block::Text(text), Block::Table(table)] = blocks.as_slice() else { panic!("{blocks:#?}") };
-    assert!(table.rows.iter().all(|row| row.len() == table.columns.len()));
+    let [Block::Text(text), Block::Table(table)] = blocks.as_slice() else {
+        panic!("{blocks:#?}")
+    };
+    assert!(
+        table
+            .rows
+            .iter()
+            .all(|row| row.len() == table.columns.len())
+    );
     text.clone()
 }
 
@@ -53,10 +75,18 @@ fn without_refaults_unreclaimable_memory_and_page_cache_are_proven_enough_and_no
 #[test]
 fn with_refaults_only_the_limit_is_proven() {
     let mut refaulting = run();
-    set(&mut refaulting, Signal::RefaultFile, |second| 7.0 + 3.0 * (second / 100.0).floor());
+    set(&mut refaulting, Signal::RefaultFile, |second| {
+        7.0 + 3.0 * (second / 100.0).floor()
+    });
     let text = said(refaulting);
-    assert!(text.starts_with("500 GiB of memory are proven enough"), "{text}");
-    assert!(text.contains("It cannot be said that less than its limit is enough: 18 pages came back"), "{text}");
+    assert!(
+        text.starts_with("500 GiB of memory are proven enough"),
+        "{text}"
+    );
+    assert!(
+        text.contains("It cannot be said that less than its limit is enough: 18 pages came back"),
+        "{text}"
+    );
     let mut unknown = run();
     unknown.signals[Signal::RefaultFile as usize] = vec![None; 660];
     assert!(said(unknown).contains("refaults were not recorded"));
@@ -65,7 +95,9 @@ fn with_refaults_only_the_limit_is_proven() {
 #[test]
 fn refaults_while_it_started_are_of_the_start() {
     let mut starting = run();
-    set(&mut starting, Signal::RefaultFile, |second| if second < 50.0 { second } else { 50.0 });
+    set(&mut starting, Signal::RefaultFile, |second| {
+        if second < 50.0 { second } else { 50.0 }
+    });
     assert!(!said(starting).contains("cannot be said"));
 }
 
@@ -74,13 +106,33 @@ fn a_recording_that_began_later_says_nothing_of_the_start() {
     for started in [Some(-3600.0), None] {
         let mut late = run();
         late.processes[0].started = started;
-        set(&mut late, Signal::Unreclaimable, |second| if second < 60.0 { 480.0 * GIB } else { 300.0 * GIB });
+        set(&mut late, Signal::Unreclaimable, |second| {
+            if second < 60.0 {
+                480.0 * GIB
+            } else {
+                300.0 * GIB
+            }
+        });
         let text = said(late);
-        assert!(text.starts_with("420 GiB of memory are proven enough"), "{text}");
-        assert!(text.contains("It cannot be said what its start needs: the recording does not cover it."), "{text}");
+        assert!(
+            text.starts_with("420 GiB of memory are proven enough"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "It cannot be said what its start needs: the recording does not cover it."
+            ),
+            "{text}"
+        );
     }
     let mut whole = run();
-    set(&mut whole, Signal::Unreclaimable, |second| if second < 50.0 { 480.0 * GIB } else { 300.0 * GIB });
+    set(&mut whole, Signal::Unreclaimable, |second| {
+        if second < 50.0 {
+            480.0 * GIB
+        } else {
+            300.0 * GIB
+        }
+    });
     let text = said(whole);
     assert!(!text.starts_with("420 GiB"), "its start counts: {text}");
 }
@@ -91,12 +143,13 @@ fn what_did_not_keep_up_or_swapped_proves_nothing() {
     for tick in behind.ticks.iter_mut().skip(100) {
         tick.phase = Some("behind".into());
     }
-    assert!(
-        said(behind)
-            .starts_with("No size of memory is proven enough by this recording. It cannot be said that what it had")
-    );
+    assert!(said(behind).starts_with(
+        "No size of memory is proven enough by this recording. It cannot be said that what it had"
+    ));
     let mut searched = run();
-    set(&mut searched, Signal::Limit, |second| (500.0 - second / 10.0) * GIB);
+    set(&mut searched, Signal::Limit, |second| {
+        (500.0 - second / 10.0) * GIB
+    });
     assert!(said(searched).contains("its limit was moved"));
     let mut swapped = run();
     set(&mut swapped, Signal::Swap, |second| second);

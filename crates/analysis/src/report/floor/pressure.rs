@@ -12,11 +12,17 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let share = |subject: &Subject<'_>| {
         let told = subject.run.told.as_ref().and_then(|told| told.io_some);
         let lasted = subject.measured.course.until;
-        let by_told = told.filter(|_| lasted > 0.0).map(|seconds| seconds / lasted);
+        let by_told = told
+            .filter(|_| lasted > 0.0)
+            .map(|seconds| seconds / lasted);
         subject.usual.io_some.mean().or(by_told)
     };
     let key = |subject: &'_ Subject<'_>| {
-        let experiment = subject.run.label("experiment").unwrap_or_default().to_owned();
+        let experiment = subject
+            .run
+            .label("experiment")
+            .unwrap_or_default()
+            .to_owned();
         turn(subject).map(|turn| (experiment, turn.len(), turn.to_owned()))
     };
     let mut turns: Vec<(String, usize, String)> = subjects.all.iter().filter_map(key).collect();
@@ -25,8 +31,11 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     let (mut apart, mut unknown) = (Vec::new(), 0usize);
     let mut shared = 0usize;
     for one in turns {
-        let runs: Vec<&Subject<'_>> =
-            subjects.all.iter().filter(|subject| key(subject).as_ref() == Some(&one)).collect();
+        let runs: Vec<&Subject<'_>> = subjects
+            .all
+            .iter()
+            .filter(|subject| key(subject).as_ref() == Some(&one))
+            .collect();
         let number = &one.2;
         if runs.len() < 2 {
             continue;
@@ -40,14 +49,22 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
         let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
         let most = shares.iter().copied().fold(0.0, f64::max);
         if most - least > MUCH && most > 1.5 * least {
-            apart.push(format!("turn {number}: {:.1} to {:.1} % of the time", 100.0 * least, 100.0 * most));
+            apart.push(format!(
+                "turn {number}: {:.1} to {:.1} % of the time",
+                100.0 * least,
+                100.0 * most
+            ));
         }
     }
     let mut caveats = Vec::new();
     if !apart.is_empty() {
         caveats.push(Caveat {
-            what: format!("Runs at the same time did not wait for I/O alike ({}).", apart.join("; ")),
-            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm.".to_owned(),
+            what: format!(
+                "Runs at the same time did not wait for I/O alike ({}).",
+                apart.join("; ")
+            ),
+            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm."
+                .to_owned(),
         });
     }
     if unknown > 0 {

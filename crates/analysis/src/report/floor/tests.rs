@@ -9,14 +9,20 @@ struct Noise(u64);
 impl Noise {
     /// From -1 to 1.
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as f64 / f64::from(1_u32 << 30) - 1.0
     }
 }
 
 /// A run of a turn. All runs of a turn see the same slots; `cache_ms` is the run's own part of their program cache time.
 fn run(arm: &str, turn: u64, second: bool, cache_ms: f64) -> Run {
-    let (mut load, mut own) = (Noise(turn), Noise(turn * 100 + arm.len() as u64 * 10 + u64::from(second)));
+    let (mut load, mut own) = (
+        Noise(turn),
+        Noise(turn * 100 + arm.len() as u64 * 10 + u64::from(second)),
+    );
     let origin = 1_800_000_000_000_000_000_i64;
     let points = (0..300_u64).map(|index| {
         let (load, own) = (load.next(), own.next());
@@ -37,10 +43,19 @@ fn run(arm: &str, turn: u64, second: bool, cache_ms: f64) -> Run {
     labels.extend(second.then_some(("second", "1")));
     let mut run = Run {
         file: format!("{arm}-{turn}-{second}.fltl"),
-        labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        labels: labels
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .collect(),
         finished: true,
         origin_unix_ns: origin,
-        ticks: (0..120).map(|at| Tick { at: f64::from(at), session: 1, ..Tick::default() }).collect(),
+        ticks: (0..120)
+            .map(|at| Tick {
+                at: f64::from(at),
+                session: 1,
+                ..Tick::default()
+            })
+            .collect(),
         signals: vec![vec![None; 120]; Signal::ALL.len()],
         ..Run::default()
     };
@@ -51,38 +66,87 @@ fn run(arm: &str, turn: u64, second: bool, cache_ms: f64) -> Run {
 /// `turns` turns of two arms and the second run of the first; the other arm's program cache time differs by `effect`, the
 /// second run's by `bias`, in milliseconds.
 fn turns(count: u64, effect: f64, bias: f64) -> Vec<Run> {
-    let of_turn = |turn| [run("512", turn, false, 0.0), run("1024", turn, false, effect), run("512", turn, true, bias)];
+    let of_turn = |turn| {
+        [
+            run("512", turn, false, 0.0),
+            run("1024", turn, false, effect),
+            run("512", turn, true, bias),
+        ]
+    };
     (1..=count).flat_map(of_turn).collect()
 }
 
 fn report(runs: &[Run]) -> Report {
-    build(runs, &Options { primary: scalar("cache-time").unwrap(), ..Options::default() })
+    build(
+        runs,
+        &Options {
+            primary: scalar("cache-time").unwrap(),
+            ..Options::default()
+        },
+    )
 }
 
 fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
     let blocks = report.sections.iter().flat_map(|section| &section.blocks);
-    let mut tables = blocks.filter_map(|block| if let Block::Table(table) = block { Some(table) } else { None });
-    tables.find(|table| table.id == id).unwrap_or_else(|| panic!("there is no table {id}"))
+    let mut tables = blocks.filter_map(|block| {
+        if let Block::Table(table) = block {
+            Some(table)
+        } else {
+            None
+        }
+    });
+    tables
+        .find(|table| table.id == id)
+        .unwrap_or_else(|| panic!("there is no table {id}"))
 }
 
 fn words(cell: &Cell) -> &str {
-    if let Cell::Text(words) = cell { words } else { "" }
+    if let Cell::Text(words) = cell {
+        words
+    } else {
+        ""
+    }
 }
 
 #[test]
 fn a_difference_beyond_the_a_a_pair_is_called_real_and_the_pair_itself_equivalent() {
     let report = report(&turns(3, -10.0, 0.0));
     let floor = table(&report, "bias-floor");
-    let cache: Vec<_> = floor.rows.iter().filter(|row| words(&row[0]) == "Program cache time").collect();
+    let cache: Vec<_> = floor
+        .rows
+        .iter()
+        .filter(|row| words(&row[0]) == "Program cache time")
+        .collect();
     // Of the same arm, and it comes first.
     assert_eq!(words(&cache[0][1]), "512 against itself (A/A)");
-    assert!(words(&cache[0][7]).starts_with("equivalent within 5 %"), "{cache:#?}");
-    assert_eq!((words(&cache[1][1]), words(&cache[1][7])), ("1024 against 512", "beyond the bias floor"));
+    assert!(
+        words(&cache[0][7]).starts_with("equivalent within 5 %"),
+        "{cache:#?}"
+    );
+    assert_eq!(
+        (words(&cache[1][1]), words(&cache[1][7])),
+        ("1024 against 512", "beyond the bias floor")
+    );
     assert_eq!(report.verdict.standing, VerdictKind::Differs);
-    assert!(report.verdict.headline.contains("lower with 1024 than with 512"), "{:#?}", report.verdict);
-    assert!(report.verdict.points[0].contains("(A/A)"), "{:#?}", report.verdict);
+    assert!(
+        report
+            .verdict
+            .headline
+            .contains("lower with 1024 than with 512"),
+        "{:#?}",
+        report.verdict
+    );
+    assert!(
+        report.verdict.points[0].contains("(A/A)"),
+        "{:#?}",
+        report.verdict
+    );
     assert_eq!(report.runs.len(), 9);
-    assert!(report.subtitle.starts_with("9 runs of 2 arms"), "{}", report.subtitle);
+    assert!(
+        report.subtitle.starts_with("9 runs of 2 arms"),
+        "{}",
+        report.subtitle
+    );
 }
 
 #[test]
@@ -90,14 +154,32 @@ fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
     let report = report(&turns(3, -2.0, 2.5));
     assert_eq!(report.verdict.standing, VerdictKind::Inconclusive);
     let said = format!("{:?}", report.verdict);
-    assert!(said.contains("no difference beyond it is shown between 1024 and 512"), "{said}");
-    assert!(said.contains("not beyond the bias floor, so not called real"), "{said}");
+    assert!(
+        said.contains("no difference beyond it is shown between 1024 and 512"),
+        "{said}"
+    );
+    assert!(
+        said.contains("not beyond the bias floor, so not called real"),
+        "{said}"
+    );
     // By Welch's test of the runs it would differ: that is not said anywhere.
     for id in ["primary", "other-metrics"] {
         let table = table(&report, id);
-        let place = table.columns.iter().position(|column| column.title == "Conclusion").unwrap();
-        let cache = table.rows.iter().filter(|row| id == "primary" || words(&row[0]).contains("cache time"));
-        assert!(cache.into_iter().all(|row| !words(&row[place]).contains("lower")), "{table:#?}");
+        let place = table
+            .columns
+            .iter()
+            .position(|column| column.title == "Conclusion")
+            .unwrap();
+        let cache = table
+            .rows
+            .iter()
+            .filter(|row| id == "primary" || words(&row[0]).contains("cache time"));
+        assert!(
+            cache
+                .into_iter()
+                .all(|row| !words(&row[place]).contains("lower")),
+            "{table:#?}"
+        );
     }
 }
 
@@ -105,8 +187,15 @@ fn a_difference_no_larger_than_the_a_a_pair_s_is_not_called_real() {
 fn an_a_a_pair_that_differs_is_not_called_equivalent() {
     let report = report(&turns(3, 0.0, 6.0));
     let floor = table(&report, "bias-floor");
-    let pair = floor.rows.iter().find(|row| words(&row[0]) == "Program cache time").unwrap();
-    assert!(words(&pair[7]).starts_with("not shown to be equivalent within 5 %"), "{pair:?}");
+    let pair = floor
+        .rows
+        .iter()
+        .find(|row| words(&row[0]) == "Program cache time")
+        .unwrap();
+    assert!(
+        words(&pair[7]).starts_with("not shown to be equivalent within 5 %"),
+        "{pair:?}"
+    );
 }
 
 #[test]
@@ -114,8 +203,14 @@ fn one_turn_is_described_and_not_tested() {
     let report = report(&turns(1, -10.0, 0.0));
     assert_eq!(report.verdict.standing, VerdictKind::Described);
     let said = format!("{:?}", report.verdict);
-    assert!(said.contains("described, not tested: a test needs 3 turns"), "{said}");
-    assert!(said.contains("equivalent within 5 % by the slots of one turn"), "{said}");
+    assert!(
+        said.contains("described, not tested: a test needs 3 turns"),
+        "{said}"
+    );
+    assert!(
+        said.contains("equivalent within 5 % by the slots of one turn"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -123,9 +218,11 @@ fn runs_are_paired_within_their_turn_and_with_no_other() {
     let report = report(&turns(2, -1.0, 0.0));
     let paired = table(&report, "paired");
     let runs: Vec<&str> = paired.rows.iter().map(|row| words(&row[0])).collect();
-    for pair in
-        ["512 (A/A), run 1 against 512, run 1", "512 (A/A), run 2 against 512, run 2", "1024, run 2 against 512, run 2"]
-    {
+    for pair in [
+        "512 (A/A), run 1 against 512, run 1",
+        "512 (A/A), run 2 against 512, run 2",
+        "1024, run 2 against 512, run 2",
+    ] {
         assert!(runs.contains(&pair), "{runs:#?}");
     }
     // Replay time and program cache time of two A/A pairs and two pairs of arms.
@@ -137,7 +234,11 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
     let mut runs = turns(1, 0.0, 0.0);
     let said = |runs: &[Run]| -> String {
         let caveats = report(runs).caveats;
-        caveats.iter().map(|caveat| caveat.what.as_str()).filter(|what| what.contains("I/O alike")).collect()
+        caveats
+            .iter()
+            .map(|caveat| caveat.what.as_str())
+            .filter(|what| what.contains("I/O alike"))
+            .collect()
     };
     assert!(
         said(&runs).starts_with("Whether runs at the same time waited for I/O alike is not known"),
@@ -145,11 +246,20 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
         said(&runs)
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
-        run.told = Some(FromExperiment { io_some: Some(seconds), ..FromExperiment::default() });
+        run.told = Some(FromExperiment {
+            io_some: Some(seconds),
+            ..FromExperiment::default()
+        });
     }
-    assert_eq!(said(&runs), "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time).");
+    assert_eq!(
+        said(&runs),
+        "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time)."
+    );
     for run in &mut runs {
-        run.told = Some(FromExperiment { io_some: Some(1.0), ..FromExperiment::default() });
+        run.told = Some(FromExperiment {
+            io_some: Some(1.0),
+            ..FromExperiment::default()
+        });
     }
     assert_eq!(said(&runs), "");
 }
@@ -157,15 +267,25 @@ fn runs_of_a_turn_that_wait_for_the_disk_unlike_are_a_caveat() {
 #[test]
 fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
     let pair = |count| -> Vec<Run> {
-        (1..=count).flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)]).collect()
+        (1..=count)
+            .flat_map(|turn| [run("512", turn, false, 0.0), run("512", turn, true, 0.1)])
+            .collect()
     };
-    let (few, enough) = ("equivalent within 5 % by the slots of one turn (", "equivalent within 5 % (");
-    for (count, standing, judged) in [(1, VerdictKind::Described, few), (3, VerdictKind::Equivalent, enough)] {
+    let (few, enough) = (
+        "equivalent within 5 % by the slots of one turn (",
+        "equivalent within 5 % (",
+    );
+    for (count, standing, judged) in [
+        (1, VerdictKind::Described, few),
+        (3, VerdictKind::Equivalent, enough),
+    ] {
         let report = report(&pair(count));
         assert_eq!(report.verdict.standing, standing);
         let headline = &report.verdict.headline;
         assert!(
-            headline.starts_with(&format!("512 twice at the same time (A/A): program cache time, {judged}")),
+            headline.starts_with(&format!(
+                "512 twice at the same time (A/A): program cache time, {judged}"
+            )),
             "{headline}"
         );
         assert_eq!(table(&report, "bias-floor").rows.len(), 2);

@@ -5,7 +5,11 @@ use faultline_command::rpc::{Rpc, Tries, Trouble};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-const QUICK: Tries = Tries { most: 3, first_wait: Duration::from_millis(1), patience: Duration::from_secs(120) };
+const QUICK: Tries = Tries {
+    most: 3,
+    first_wait: Duration::from_millis(1),
+    patience: Duration::from_secs(120),
+};
 
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, Trouble>, usize) {
     let node = StandIn::of_replies(replies);
@@ -21,14 +25,27 @@ fn failed(answer: Result<Option<u64>, Trouble>) -> String {
 #[test]
 fn a_node_that_limits_requests_is_asked_again_and_any_other_refusal_is_final() {
     let limited = Reply::status(429, &[("Retry-After", "0")], "slow down");
-    assert_eq!(ask(vec![limited.clone(), Reply::result(json!(7))]), (Ok(Some(7)), 2));
+    assert_eq!(
+        ask(vec![limited.clone(), Reply::result(json!(7))]),
+        (Ok(Some(7)), 2)
+    );
     let by_code = Reply::error(-32429, "too many requests");
-    assert_eq!(ask(vec![by_code, Reply::status(503, &[], ""), Reply::result(json!(7))]), (Ok(Some(7)), 3));
+    assert_eq!(
+        ask(vec![
+            by_code,
+            Reply::status(503, &[], ""),
+            Reply::result(json!(7))
+        ]),
+        (Ok(Some(7)), 3)
+    );
     let (answer, asked) = ask(vec![limited.clone(), limited.clone(), limited]);
     assert!(failed(answer).contains("429") && asked == 3);
     let (answer, asked) = ask(vec![Reply::error(-32007, "Slot 5 was\u{1b} skipped")]);
     assert_eq!(asked, 1);
-    assert_eq!(failed(answer), "the node answers -32007: Slot 5 was[U+001B] skipped");
+    assert_eq!(
+        failed(answer),
+        "the node answers -32007: Slot 5 was[U+001B] skipped"
+    );
     assert_eq!(ask(vec![Reply::status(401, &[], "no")]).1, 1);
     assert_eq!(ask(vec![Reply::result(Value::Null)]), (Ok(None), 1));
 }
@@ -38,24 +55,44 @@ fn half_deep_foreign_and_endless_answers_are_refused() {
     let half = Reply::Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"jsonrpc\"".to_vec());
     let (answer, asked) = ask(vec![half.clone(), half.clone(), half]);
     assert!(failed(answer).contains("breaks off") && asked == 3);
-    let deep = Reply::status(200, &[], &format!("{{\"id\":0,\"result\":{}", "[".repeat(100_000)));
+    let deep = Reply::status(
+        200,
+        &[],
+        &format!("{{\"id\":0,\"result\":{}", "[".repeat(100_000)),
+    );
     assert!(failed(ask(vec![deep.clone(), deep.clone(), deep]).0).contains("not as expected"));
     let foreign = Reply::status(200, &[], r#"{"jsonrpc":"2.0","id":99,"result":7}"#);
-    assert_eq!(failed(ask(vec![foreign]).0), "getSlot: the answer is to another question");
+    assert_eq!(
+        failed(ask(vec![foreign]).0),
+        "getSlot: the answer is to another question"
+    );
     let (answer, asked) = ask(vec![Reply::Endless]);
     assert!(failed(answer).contains("more than 128 MiB") && asked == 1);
 }
 
 #[test]
 fn a_node_that_hangs_is_asked_again_and_then_given_up() {
-    let node = StandIn::of_replies(vec![Reply::Silence, Reply::Silence, Reply::result(json!(7))]);
-    let hasty = Tries { patience: Duration::from_millis(300), ..QUICK };
+    let node = StandIn::of_replies(vec![
+        Reply::Silence,
+        Reply::Silence,
+        Reply::result(json!(7)),
+    ]);
+    let hasty = Tries {
+        patience: Duration::from_millis(300),
+        ..QUICK
+    };
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
     assert_eq!(node.requests().len(), 3);
     let node = StandIn::of_replies(vec![Reply::Silence; 3]);
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
-    let said = rpc.ask::<u64>("getSlot", &json!([])).unwrap_err().to_string();
+    let said = rpc
+        .ask::<u64>("getSlot", &json!([]))
+        .unwrap_err()
+        .to_string();
     let host = node.url().replace("http://", "");
-    assert_eq!(said, format!("getSlot at {host}: no answer within 300 ms (tried 3 times)"));
+    assert_eq!(
+        said,
+        format!("getSlot at {host}: no answer within 300 ms (tried 3 times)")
+    );
 }

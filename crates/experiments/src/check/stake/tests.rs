@@ -1,4 +1,7 @@
-#![expect(clippy::disallowed_methods, reason = "a node that answers needs a thread")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a node that answers needs a thread"
+)]
 
 use super::*;
 use crate::plan::parse;
@@ -43,7 +46,10 @@ fn asked(answer: String) -> Stake {
     let (url, node) = node(answer);
     let stake = ask(&plan(&url, &identity)).remove("main").unwrap();
     let question = node.join().unwrap();
-    assert!(question.starts_with("POST / HTTP/1.0\r\n") && question.contains("getVoteAccounts"), "{question}");
+    assert!(
+        question.starts_with("POST / HTTP/1.0\r\n") && question.contains("getVoteAccounts"),
+        "{question}"
+    );
     assert!(!question.contains("[0"), "the key stays here");
     stake
 }
@@ -51,7 +57,9 @@ fn asked(answer: String) -> Stake {
 #[test]
 fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
     let account = |node: &str, stake: u64| {
-        format!("{{\"votePubkey\":\"v\",\"nodePubkey\":\"{node}\",\"activatedStake\":{stake},\"commission\":5}}")
+        format!(
+            "{{\"votePubkey\":\"v\",\"nodePubkey\":\"{node}\",\"activatedStake\":{stake},\"commission\":5}}"
+        )
     };
     let ours = "1".repeat(32);
     let current = [account(&ours, 5), account("other", 100)].join(",");
@@ -62,26 +70,37 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
         )
     };
     assert_eq!(asked(json(&body(&current))), Stake::Known(7));
-    assert_eq!(asked(json(&body(&current).replace(&ours, "none"))), Stake::Known(0));
+    assert_eq!(
+        asked(json(&body(&current).replace(&ours, "none"))),
+        Stake::Known(0)
+    );
 }
 
 #[test]
 fn an_answer_that_is_none_leaves_the_stake_unknown() {
     let errors = [
-        json("{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32601,\"message\":\"Method not found\"},\"id\":1}"),
+        json(
+            "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32601,\"message\":\"Method not found\"},\"id\":1}",
+        ),
         "HTTP/1.1 503 Service Unavailable\r\n\r\n".to_owned(),
         "garbage".to_owned(),
         String::new(),
         json(""),
     ];
     for answer in errors {
-        assert!(matches!(asked(answer.clone()), Stake::Unknown(_)), "{answer:?}");
+        assert!(
+            matches!(asked(answer.clone()), Stake::Unknown(_)),
+            "{answer:?}"
+        );
     }
 }
 
 #[test]
 fn a_node_that_is_not_there_or_speaks_tls_leaves_the_stake_unknown() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let folder = tempfile::tempdir().unwrap();
     let identity = folder.path().join("id.json");
     std::fs::write(&identity, format!("{:?}", [0_u8; 64])).unwrap();

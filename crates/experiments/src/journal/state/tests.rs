@@ -24,16 +24,26 @@ fn lines_of_a_search() -> Vec<Searching> {
     };
     vec![
         dwell(None, false, Verdict::KeptUp),
-        Searching::Limit { headroom: Some(24 * GIB), why: "to try".to_owned() },
+        Searching::Limit {
+            headroom: Some(24 * GIB),
+            why: "to try".to_owned(),
+        },
         dwell(Some(24 * GIB), false, Verdict::Failed),
-        Searching::Limit { headroom: None, why: "to recover".to_owned() },
+        Searching::Limit {
+            headroom: None,
+            why: "to recover".to_owned(),
+        },
         dwell(Some(25 * GIB), true, Verdict::Void),
     ]
 }
 
 fn answer() -> Answer {
     Answer {
-        outcome: crate::search::Outcome::Found { low: 23 * GIB, middle: 24 * GIB, high: 25 * GIB },
+        outcome: crate::search::Outcome::Found {
+            low: 23 * GIB,
+            middle: 24 * GIB,
+            high: 25 * GIB,
+        },
         confirmed: Some(Confirmed {
             high: 25 * GIB,
             low: 23 * GIB,
@@ -46,19 +56,31 @@ fn answer() -> Answer {
         highest: None,
         grows: Some(1.9e9),
         settles: Some(false),
-        memory: vec![Memory { hours: 1.0, bytes: 430 * GIB }],
+        memory: vec![Memory {
+            hours: 1.0,
+            bytes: 430 * GIB,
+        }],
     }
 }
 
 fn planned() -> Entry {
-    let run = Scheduled { run: 1, arm: "search".to_owned(), replicate: 1, lane: "lane".to_owned(), second: false };
+    let run = Scheduled {
+        run: 1,
+        arm: "search".to_owned(),
+        replicate: 1,
+        lane: "lane".to_owned(),
+        second: false,
+    };
     Entry::Planned {
         name: "ram".to_owned(),
         plan: String::new(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
-        turns: vec![Turn { number: 1, runs: vec![run] }],
+        turns: vec![Turn {
+            number: 1,
+            runs: vec![run],
+        }],
     }
 }
 
@@ -70,21 +92,61 @@ fn ended(attempt: u32, outcome: Outcome) -> Entry {
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
-    Entry::RunEnded { run: 1, attempt, ending: Box::new(ending) }
+    Entry::RunEnded {
+        run: 1,
+        attempt,
+        ending: Box::new(ending),
+    }
 }
 
 /// A search that was cut off and began anew.
 fn whole() -> Vec<Line> {
-    let runner = || Entry::Runner { pid: 1, boot: "b".to_owned() };
-    let search = |attempt| lines_of_a_search().into_iter().map(move |line| Entry::Search { run: 1, attempt, line });
-    let mut entries = vec![planned(), runner(), Entry::TurnBegun { turn: 1, attempt: 1 }];
+    let runner = || Entry::Runner {
+        pid: 1,
+        boot: "b".to_owned(),
+    };
+    let search = |attempt| {
+        lines_of_a_search()
+            .into_iter()
+            .map(move |line| Entry::Search {
+                run: 1,
+                attempt,
+                line,
+            })
+    };
+    let mut entries = vec![
+        planned(),
+        runner(),
+        Entry::TurnBegun {
+            turn: 1,
+            attempt: 1,
+        },
+    ];
     entries.extend(search(1).take(2));
-    entries.extend([runner(), ended(1, Outcome::Interrupted { why: "killed".to_owned() })]);
-    entries.push(Entry::TurnBegun { turn: 1, attempt: 2 });
+    entries.extend([
+        runner(),
+        ended(
+            1,
+            Outcome::Interrupted {
+                why: "killed".to_owned(),
+            },
+        ),
+    ]);
+    entries.push(Entry::TurnBegun {
+        turn: 1,
+        attempt: 2,
+    });
     entries.extend(search(2));
-    entries.push(Entry::SearchAnswer { run: 1, attempt: 2, answer: Box::new(answer()) });
+    entries.push(Entry::SearchAnswer {
+        run: 1,
+        attempt: 2,
+        answer: Box::new(answer()),
+    });
     entries.push(ended(2, Outcome::Completed));
-    (1..).zip(entries).map(|(at, entry)| Line::new(at, entry)).collect()
+    (1..)
+        .zip(entries)
+        .map(|(at, entry)| Line::new(at, entry))
+        .collect()
 }
 
 #[test]
@@ -92,7 +154,9 @@ fn what_a_search_writes_is_read_back_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(journal::FILE);
     let mut journal = Journal::create(&path).unwrap();
-    whole().iter().for_each(|line| journal.append(line).unwrap());
+    whole()
+        .iter()
+        .for_each(|line| journal.append(line).unwrap());
     assert_eq!(journal::read(&path).unwrap(), whole());
 }
 
@@ -103,7 +167,11 @@ fn a_search_that_was_cut_off_keeps_its_lines_apart_from_the_one_that_began_anew(
     let searched = |attempt: usize| &standing.attempts[&1][attempt].runs[&1].searched;
     assert_eq!(searched(0).lines.len(), 2);
     assert_eq!(searched(0).answer, None);
-    let second: Vec<Searching> = searched(1).lines.iter().map(|(line, _)| line.clone()).collect();
+    let second: Vec<Searching> = searched(1)
+        .lines
+        .iter()
+        .map(|(line, _)| line.clone())
+        .collect();
     assert_eq!(second, lines_of_a_search());
     assert!(searched(1).lines.is_sorted_by_key(|(_, at)| *at));
     assert_eq!(searched(1).answer, Some(answer()));
@@ -116,11 +184,17 @@ fn a_search_is_not_called_cut_off_while_it_lasts_nor_a_run_that_never_searched()
     let lines = whole();
     for (length, line) in (1..).zip(&lines) {
         let standing = JournalState::of(&lines[..length]);
-        let again =
-            length > lines.iter().position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. })).unwrap();
+        let again = length
+            > lines
+                .iter()
+                .position(|line| matches!(line.entry, Entry::TurnBegun { attempt: 2, .. }))
+                .unwrap();
         assert_eq!(standing.searches_cut_off(1), usize::from(again), "{line:?}");
     }
-    let without: Vec<Line> = lines.into_iter().filter(|line| !matches!(line.entry, Entry::Search { .. })).collect();
+    let without: Vec<Line> = lines
+        .into_iter()
+        .filter(|line| !matches!(line.entry, Entry::Search { .. }))
+        .collect();
     assert_eq!(JournalState::of(&without).searches_cut_off(1), 0);
 }
 
@@ -143,5 +217,8 @@ fn a_journal_of_before_there_were_searches_is_read() {
     lines.extend(journal::read(&path).unwrap());
     let standing = JournalState::of(&lines);
     assert!(standing.next().is_none());
-    assert_eq!(standing.attempts[&1][0].runs[&1].searched, Searched::default());
+    assert_eq!(
+        standing.attempts[&1][0].runs[&1].searched,
+        Searched::default()
+    );
 }

@@ -12,7 +12,14 @@ fn plan(command: &str, arm: &str) -> Plan {
 
 fn expanded(command: &str, arm: &str) -> Expanded {
     let plan = plan(command, arm);
-    expand(&plan, &plan.arms[0], &plan.lanes[0], Path::new("/state/runs/001"), 2).unwrap()
+    expand(
+        &plan,
+        &plan.arms[0],
+        &plan.lanes[0],
+        Path::new("/state/runs/001"),
+        2,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -21,31 +28,61 @@ fn placeholders_become_what_they_stand_for() {
         r#"["v", "--ledger={ledger}", "{entrypoints}", "{arguments}", "--rpc-port", "{rpc_port}", "{run}-{arm}", "{run_folder}/log"]"#,
         "arguments = [\"--x\", \"{ledger}/y\"]",
     );
-    let words = ["v", "--ledger=/mnt/l", "--entrypoint", "h:1", "--entrypoint", "h:2", "--x", "/mnt/l/y"];
+    let words = [
+        "v",
+        "--ledger=/mnt/l",
+        "--entrypoint",
+        "h:1",
+        "--entrypoint",
+        "h:2",
+        "--x",
+        "/mnt/l/y",
+    ];
     assert_eq!(found.command[..8], words);
-    assert_eq!(found.command[8..], ["--rpc-port", "8899", "2-one", "/state/runs/001/log"]);
+    assert_eq!(
+        found.command[8..],
+        ["--rpc-port", "8899", "2-one", "/state/runs/001/log"]
+    );
 }
 
 #[test]
 fn arguments_without_a_place_stand_at_the_end() {
-    assert_eq!(expanded(r#"["v", "a"]"#, "arguments = [\"--x\"]").command, ["v", "a", "--x"]);
+    assert_eq!(
+        expanded(r#"["v", "a"]"#, "arguments = [\"--x\"]").command,
+        ["v", "a", "--x"]
+    );
 }
 
 #[test]
 fn doubled_braces_are_braces() {
-    assert_eq!(expanded(r#"["v", "{{\"a\": {{\"b\": 1}}}} }"]"#, "").command[1], r#"{"a": {"b": 1}} }"#);
+    assert_eq!(
+        expanded(r#"["v", "{{\"a\": {{\"b\": 1}}}} }"]"#, "").command[1],
+        r#"{"a": {"b": 1}} }"#
+    );
 }
 
 #[test]
 fn scripts_find_the_same_in_their_environment() {
-    let found = expanded(r#"["v"]"#, "cache_entries = 1024\nenvironment = { A = \"2\" }").environment;
+    let found = expanded(
+        r#"["v"]"#,
+        "cache_entries = 1024\nenvironment = { A = \"2\" }",
+    )
+    .environment;
     let of = |name: &str| found.get(name).map(String::as_str);
     assert_eq!((of("WHERE"), of("A")), (Some("/mnt/l"), Some("2")));
     assert_eq!(of("FAULTLINE_LEDGER"), Some("/mnt/l"));
-    assert_eq!(of("FAULTLINE_ENTRYPOINTS"), Some("--entrypoint h:1 --entrypoint h:2"));
+    assert_eq!(
+        of("FAULTLINE_ENTRYPOINTS"),
+        Some("--entrypoint h:1 --entrypoint h:2")
+    );
     assert_eq!(of("FAULTLINE_ACCOUNTS"), None);
     assert_eq!(of("AGAVE_PROGRAM_CACHE_ENTRIES"), Some("1024"));
-    assert_eq!(expanded(r#"["v"]"#, "").environment.get("AGAVE_PROGRAM_CACHE_ENTRIES"), None);
+    assert_eq!(
+        expanded(r#"["v"]"#, "")
+            .environment
+            .get("AGAVE_PROGRAM_CACHE_ENTRIES"),
+        None
+    );
 }
 
 #[test]
@@ -57,6 +94,10 @@ fn every_variable_that_a_script_is_told_is_known_as_the_runners() {
             .eq(SINGLE.iter().collect::<std::collections::BTreeSet<_>>())
     );
     let told = expanded(r#"["v"]"#, "").environment;
-    assert!(told.keys().filter(|name| name.starts_with("FAULTLINE_")).all(|name| is_set_by_the_runner(name)));
+    assert!(
+        told.keys()
+            .filter(|name| name.starts_with("FAULTLINE_"))
+            .all(|name| is_set_by_the_runner(name))
+    );
     assert!(!is_set_by_the_runner("FAULTLINE_LOG") && !is_set_by_the_runner("LEDGER"));
 }

@@ -13,11 +13,18 @@ const MOST: usize = 100;
 const PAGE: u64 = 4096;
 
 /// The arms of the plan with their lines: those of `[[arm]]`, then the cross of `[factors]`.
-pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Vec<Arm>, Vec<Option<usize>>) {
+pub(super) fn arms(
+    top: &mut Table<'_>,
+    base: &Base,
+    m: &mut Mistakes<'_>,
+) -> (Vec<Arm>, Vec<Option<usize>>) {
     let (mut arms, mut places) = (Vec::new(), Vec::new());
     let none = !top.has("arm") && !top.has("factors") && !top.has("search");
     if none {
-        top.lacks("arm", "there is no [[arm]], no [factors] and no [search]: nothing is tried");
+        top.lacks(
+            "arm",
+            "there is no [[arm]], no [factors] and no [search]: nothing is tried",
+        );
     }
     top.tables("arm", m, |t, m| {
         places.push(t.line(m));
@@ -26,11 +33,20 @@ pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (V
     top.table("factors", m, |t, m| {
         let line = t.line(m);
         let factors = factors(t, base, m);
-        let crossed: usize = factors.iter().map(|levels| levels.len().min(MOST + 1)).fold(1, usize::saturating_mul);
+        let crossed: usize = factors
+            .iter()
+            .map(|levels| levels.len().min(MOST + 1))
+            .fold(1, usize::saturating_mul);
         if crossed > MOST {
-            t.refuse(format!("their cross has more than {MOST} arms; leave some levels out"), m);
+            t.refuse(
+                format!("their cross has more than {MOST} arms; leave some levels out"),
+                m,
+            );
         } else if t.is_empty() {
-            t.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]", m);
+            t.refuse(
+                "is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]",
+                m,
+            );
         } else if !factors.is_empty() {
             let cross = cross(&factors);
             places.extend(cross.iter().map(|_| line));
@@ -38,20 +54,27 @@ pub(super) fn arms(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (V
         }
     });
     if arms.len() > MOST {
-        m.push(None, format!("there are {} arms; {MOST} at most", arms.len()));
+        m.push(
+            None,
+            format!("there are {} arms; {MOST} at most", arms.len()),
+        );
     }
     (arms, places)
 }
 
 fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
     let mut arm = Arm {
-        name: t.need("name", m, |v| plain_name(text(v)?)).unwrap_or_default(),
+        name: t
+            .need("name", m, |v| plain_name(text(v)?))
+            .unwrap_or_default(),
         memory_max: t.take("memory_max", m, |v| memory(&size(v)?)),
         memory_high: t.take("memory_high", m, |v| memory(&size(v)?)),
         swap_max: t.take("swap_max", m, |v| size(v).map(|bytes| bytes / PAGE * PAGE)),
         cache_entries: t.take("cache_entries", m, |v| within(v, 1..=u32::MAX)),
         binary: t.take("binary", m, |v| base.path(v)),
-        arguments: t.take("arguments", m, |v| several(v, argument)).unwrap_or_default(),
+        arguments: t
+            .take("arguments", m, |v| several(v, argument))
+            .unwrap_or_default(),
         environment: environment(t, "environment", m),
         cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
         io: Vec::new(),
@@ -64,8 +87,19 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
             read_operations: t.take("read_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
             write_operations: t.take("write_operations", m, |v| within(v, 1..=u64::MAX >> 1)),
         };
-        if !["read_bytes", "write_bytes", "read_operations", "write_operations"].iter().any(|key| t.has(key)) {
-            t.refuse("limits nothing: give read_bytes, write_bytes, read_operations or write_operations", m);
+        if ![
+            "read_bytes",
+            "write_bytes",
+            "read_operations",
+            "write_operations",
+        ]
+        .iter()
+        .any(|key| t.has(key))
+        {
+            t.refuse(
+                "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
+                m,
+            );
         }
         arm.io.push(limit);
     });
@@ -82,11 +116,19 @@ fn settle(mut arm: Arm) -> Arm {
 
 /// A limit of memory, in whole pages.
 fn memory(bytes: &u64) -> Result<u64, String> {
-    if *bytes < 1 << 20 { Err("is less than 1M, in which nothing runs".to_owned()) } else { Ok(bytes / PAGE * PAGE) }
+    if *bytes < 1 << 20 {
+        Err("is less than 1M, in which nothing runs".to_owned())
+    } else {
+        Ok(bytes / PAGE * PAGE)
+    }
 }
 
 fn positive(bytes: u64) -> Result<u64, String> {
-    if bytes == 0 { Err("0 would stop it; leave the key out for no limit".to_owned()) } else { Ok(bytes) }
+    if bytes == 0 {
+        Err("0 would stop it; leave the key out for no limit".to_owned())
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// One level of a factor: what it is called, and what it sets.
@@ -104,44 +146,87 @@ fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Leve
     let mut all = vec![
         t.take("memory_max", m, |v| {
             levels(v, |v| {
-                let sets = Arm { memory_max: Some(memory(&size(v)?)?), ..Arm::default() };
+                let sets = Arm {
+                    memory_max: Some(memory(&size(v)?)?),
+                    ..Arm::default()
+                };
                 Ok(level(written(v), sets))
             })
         }),
         t.take("memory_high", m, |v| {
             levels(v, |v| {
-                let sets = Arm { memory_high: Some(memory(&size(v)?)?), ..Arm::default() };
+                let sets = Arm {
+                    memory_high: Some(memory(&size(v)?)?),
+                    ..Arm::default()
+                };
                 Ok(level(format!("high-{}", written(v)), sets))
             })
         }),
         t.take("swap_max", m, |v| {
             levels(v, |v| {
-                let sets = Arm { swap_max: Some(size(v)? / PAGE * PAGE), ..Arm::default() };
+                let sets = Arm {
+                    swap_max: Some(size(v)? / PAGE * PAGE),
+                    ..Arm::default()
+                };
                 Ok(level(format!("swap-{}", written(v)), sets))
             })
         }),
         t.take("cache_entries", m, |v| {
             levels(v, |v| {
                 let entries = within(v, 1..=u32::MAX)?;
-                Ok(level(format!("cache-{entries}"), Arm { cache_entries: Some(entries), ..Arm::default() }))
+                Ok(level(
+                    format!("cache-{entries}"),
+                    Arm {
+                        cache_entries: Some(entries),
+                        ..Arm::default()
+                    },
+                ))
             })
         }),
         t.take("cpus", m, |v| {
             levels(v, |v| {
                 let cpus = CpuSet::parse(&text(v)?)?;
-                Ok(level(format!("cpus-{cpus}"), Arm { cpus: Some(cpus), ..Arm::default() }))
+                Ok(level(
+                    format!("cpus-{cpus}"),
+                    Arm {
+                        cpus: Some(cpus),
+                        ..Arm::default()
+                    },
+                ))
             })
         }),
     ];
-    all.push(named(t, "binary", m, |v| Ok(Arm { binary: Some(base.path(v)?), ..Arm::default() })));
-    all.push(named(t, "arguments", m, |v| Ok(Arm { arguments: several(v, argument)?, ..Arm::default() })));
-    all.push(named(t, "environment", m, |v| Ok(Arm { environment: variables(v)?, ..Arm::default() })));
+    all.push(named(t, "binary", m, |v| {
+        Ok(Arm {
+            binary: Some(base.path(v)?),
+            ..Arm::default()
+        })
+    }));
+    all.push(named(t, "arguments", m, |v| {
+        Ok(Arm {
+            arguments: several(v, argument)?,
+            ..Arm::default()
+        })
+    }));
+    all.push(named(t, "environment", m, |v| {
+        Ok(Arm {
+            environment: variables(v)?,
+            ..Arm::default()
+        })
+    }));
     all.into_iter().flatten().collect()
 }
 
-fn levels(value: &DeValue<'_>, read: impl Fn(&DeValue<'_>) -> Result<Level, String>) -> Result<Vec<Level>, String> {
+fn levels(
+    value: &DeValue<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<Level, String>,
+) -> Result<Vec<Level>, String> {
     let levels = several(value, read)?;
-    if levels.is_empty() { Err("is empty: name its levels".to_owned()) } else { Ok(levels) }
+    if levels.is_empty() {
+        Err("is empty: name its levels".to_owned())
+    } else {
+        Ok(levels)
+    }
 }
 
 /// A factor whose levels have names of their own: a table.
@@ -157,7 +242,10 @@ fn named(
         if name.is_empty() {
             return Err("a level needs a name".to_owned());
         }
-        Ok(Level { name, sets: read(value)? })
+        Ok(Level {
+            name,
+            sets: read(value)?,
+        })
     });
     if levels.is_empty() && t.has(key) && m.len() == before {
         t.refuse(format!("{key} is empty: name its levels"), m);
@@ -166,15 +254,23 @@ fn named(
 }
 
 fn variables(value: &DeValue<'_>) -> Result<std::collections::BTreeMap<String, String>, String> {
-    let table = value.as_table().ok_or("a table of variables is wanted, as in { RUST_LOG = \"warn\" }")?;
-    table.iter().map(|(name, value)| Ok((variable(name.get_ref())?, argument(value.get_ref())?))).collect()
+    let table = value
+        .as_table()
+        .ok_or("a table of variables is wanted, as in { RUST_LOG = \"warn\" }")?;
+    table
+        .iter()
+        .map(|(name, value)| Ok((variable(name.get_ref())?, argument(value.get_ref())?)))
+        .collect()
 }
 
 /// Every combination; the last factor changes fastest.
 fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
     let mut arms = vec![Arm::default()];
     for levels in factors {
-        arms = arms.iter().flat_map(|arm| levels.iter().map(|level| joined(arm, level))).collect();
+        arms = arms
+            .iter()
+            .flat_map(|arm| levels.iter().map(|level| joined(arm, level)))
+            .collect();
     }
     arms.into_iter().map(settle).collect()
 }
@@ -182,7 +278,11 @@ fn cross(factors: &[Vec<Level>]) -> Vec<Arm> {
 fn joined(arm: &Arm, level: &Level) -> Arm {
     let Level { name, sets } = level.clone();
     let mut joined = arm.clone();
-    joined.name = if arm.name.is_empty() { name } else { format!("{} {name}", arm.name) };
+    joined.name = if arm.name.is_empty() {
+        name
+    } else {
+        format!("{} {name}", arm.name)
+    };
     joined.memory_max = sets.memory_max.or(joined.memory_max);
     joined.memory_high = sets.memory_high.or(joined.memory_high);
     joined.swap_max = sets.swap_max.or(joined.swap_max);

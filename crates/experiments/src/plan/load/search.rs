@@ -8,7 +8,14 @@ use std::time::Duration;
 /// The name of the one arm that a search has.
 const ARM: &str = "search";
 /// Keys that mean nothing where one run finds the answer.
-const ELSEWHERE: [&str; 6] = ["arm", "factors", "concurrent", "order", "force_order", "seed"];
+const ELSEWHERE: [&str; 6] = [
+    "arm",
+    "factors",
+    "concurrent",
+    "order",
+    "force_order",
+    "seed",
+];
 
 /// Reads the section, if there is one. It takes the place of arms: the plan then has a single one, which sets nothing.
 pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
@@ -23,11 +30,19 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
             most: 8 * HOUR,
             horizon: 24 * HOUR,
         };
-        t.set("settle", &mut search.settle, m, |v| at_least(time(v)?, Duration::from_secs(1)));
-        t.set("dwell", &mut search.dwell, m, |v| at_least(time(v)?, Duration::from_secs(2)));
-        t.set("width", &mut search.width, m, |v| width(percent(number(v)?)?));
+        t.set("settle", &mut search.settle, m, |v| {
+            at_least(time(v)?, Duration::from_secs(1))
+        });
+        t.set("dwell", &mut search.dwell, m, |v| {
+            at_least(time(v)?, Duration::from_secs(2))
+        });
+        t.set("width", &mut search.width, m, |v| {
+            width(percent(number(v)?)?)
+        });
         t.set("most", &mut search.most, m, |v| at_least(time(v)?, MINUTE));
-        t.set("horizon", &mut search.horizon, m, |v| at_least(time(v)?, HOUR));
+        t.set("horizon", &mut search.horizon, m, |v| {
+            at_least(time(v)?, HOUR)
+        });
         plan.stop.duration = search.most;
         plan.search = Some(search);
     });
@@ -38,21 +53,32 @@ pub(super) fn search(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>)
         let said = if key == "arm" { "[[arm]]" } else { key };
         m.push(
             top.line_of(key, m),
-            format!("{said}: means nothing with [search], which has one run and one lane; leave it out"),
+            format!(
+                "{said}: means nothing with [search], which has one run and one lane; leave it out"
+            ),
         );
     }
-    plan.arms = vec![Arm { name: ARM.to_owned(), ..Arm::default() }];
+    plan.arms = vec![Arm {
+        name: ARM.to_owned(),
+        ..Arm::default()
+    }];
 }
 
 /// What only the rest of the plan shows.
 pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
     let Some(search) = &plan.search else { return };
     if plan.workload.kind == Kind::Replay {
-        m.push(line, "search: a replay has no tip to keep up with; say workload.kind = \"validator\"");
+        m.push(
+            line,
+            "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
+        );
     }
     let least = (search.settle + search.dwell) * 10;
     if search.most < least {
-        let (most, least) = (faultline_text::time(search.most), faultline_text::time(least));
+        let (most, least) = (
+            faultline_text::time(search.most),
+            faultline_text::time(least),
+        );
         m.push(
             line,
             format!("search.most is {most}, and ten dwells alone take {least}: give it more, or make dwells shorter"),
@@ -61,9 +87,17 @@ pub(super) fn check(plan: &Plan, line: Option<usize>, m: &mut Mistakes<'_>) {
 }
 
 fn headroom(bytes: u64) -> Result<u64, String> {
-    if bytes < 1 << 20 { Err("is less than 1M, in which nothing fits".to_owned()) } else { Ok(bytes) }
+    if bytes < 1 << 20 {
+        Err("is less than 1M, in which nothing fits".to_owned())
+    } else {
+        Ok(bytes)
+    }
 }
 
 fn width(share: f64) -> Result<f64, String> {
-    if (0.03..=0.5).contains(&share) { Ok(share) } else { Err("a width from 3 to 50 percent is wanted".to_owned()) }
+    if (0.03..=0.5).contains(&share) {
+        Ok(share)
+    } else {
+        Err("a width from 3 to 50 percent is wanted".to_owned())
+    }
 }

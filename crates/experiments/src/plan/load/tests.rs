@@ -16,7 +16,8 @@ name = "all"
 "#;
 
 fn read(text: &str) -> Result<Plan, Vec<String>> {
-    parse(text, Path::new("/plans/plan.toml")).map_err(|m| m.iter().map(ToString::to_string).collect())
+    parse(text, Path::new("/plans/plan.toml"))
+        .map_err(|m| m.iter().map(ToString::to_string).collect())
 }
 
 fn mistakes(text: &str) -> Vec<String> {
@@ -32,20 +33,41 @@ fn with(from: &str, to: &str) -> String {
 #[track_caller]
 fn refused(text: &str, says: &str) {
     let found = mistakes(text);
-    assert!(found.iter().any(|mistake| mistake.contains(says)), "{says}\n{found:#?}");
+    assert!(
+        found.iter().any(|mistake| mistake.contains(says)),
+        "{says}\n{found:#?}"
+    );
 }
 
 #[test]
 fn a_small_plan_has_the_defaults() {
     let plan = read(SMALL).unwrap();
     assert_eq!(plan.folder, Path::new("/plans/state"));
-    assert_eq!(plan.workload.command, ["/plans/start.sh", "--ledger", "{ledger}"]);
-    assert_eq!((plan.replicates, plan.order, plan.seed, plan.attempts), (4, Order::Abba, 1, 3));
+    assert_eq!(
+        plan.workload.command,
+        ["/plans/start.sh", "--ledger", "{ledger}"]
+    );
+    assert_eq!(
+        (plan.replicates, plan.order, plan.seed, plan.attempts),
+        (4, Order::Abba, 1, 3)
+    );
     assert_eq!(plan.stop.duration, Duration::from_secs(12 * 3600));
     assert_eq!(plan.stop.counted_from, CountedFrom::FirstTransaction);
-    assert_eq!(plan.host.busy_cpus, Rule { bound: 2.0, severity: Severity::Warn });
+    assert_eq!(
+        plan.host.busy_cpus,
+        Rule {
+            bound: 2.0,
+            severity: Severity::Warn
+        }
+    );
     assert_eq!(plan.lanes.len(), 1);
-    assert_eq!(plan.arms, [Arm { name: "all".to_owned(), ..Arm::default() }]);
+    assert_eq!(
+        plan.arms,
+        [Arm {
+            name: "all".to_owned(),
+            ..Arm::default()
+        }]
+    );
     assert_eq!(plan.text, SMALL);
 }
 
@@ -56,24 +78,72 @@ fn every_key_is_read() {
     assert_eq!(plan.name, "ram-mainnet");
     assert_eq!(plan.workload.cluster, Some(Cluster::MainnetBeta));
     assert_eq!(plan.workload.entrypoints.len(), 5);
-    assert_eq!(plan.workload.known_validators, ["7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"]);
-    assert_eq!(plan.begin, Begin::Restore { from: "/mnt/kept".into() });
+    assert_eq!(
+        plan.workload.known_validators,
+        ["7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"]
+    );
+    assert_eq!(
+        plan.begin,
+        Begin::Restore {
+            from: "/mnt/kept".into()
+        }
+    );
     assert_eq!(plan.stop.no_progress_for, None);
     assert_eq!(plan.stop.at_tip_within, Some(Duration::from_secs(6 * 3600)));
-    assert_eq!(plan.host.free_disk, Rule { bound: 200 << 30, severity: Severity::Warn });
-    assert_eq!(plan.report, ReportRules { primary: Some("cache-time".to_owned()), margin: Some(0.05) });
+    assert_eq!(
+        plan.host.free_disk,
+        Rule {
+            bound: 200 << 30,
+            severity: Severity::Warn
+        }
+    );
+    assert_eq!(
+        plan.report,
+        ReportRules {
+            primary: Some("cache-time".to_owned()),
+            margin: Some(0.05)
+        }
+    );
     assert_eq!(plan.recorder.program, Some("/plans/bin/faultlined".into()));
     assert_eq!(plan.recorder.cpus, CpuSet::parse("1-3").ok());
-    assert_eq!(plan.recorder.targets, Some("/etc/prometheus/targets/ram.json".into()));
+    assert_eq!(
+        plan.recorder.targets,
+        Some("/etc/prometheus/targets/ram.json".into())
+    );
     let arm = &plan.arms[0];
-    assert_eq!((arm.memory_max, arm.memory_high, arm.swap_max), (Some(512 << 30), Some(480 << 30), Some(0)));
+    assert_eq!(
+        (arm.memory_max, arm.memory_high, arm.swap_max),
+        (Some(512 << 30), Some(480 << 30), Some(0))
+    );
     assert_eq!(arm.io[0].read_bytes, Some(500 << 20));
     let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
-    assert_eq!(names, ["512G", "128G cache-512", "128G cache-1024", "256G cache-512", "256G cache-1024"]);
-    assert_eq!((plan.arms[4].memory_max, plan.arms[4].cache_entries), (Some(256 << 30), Some(1024)));
-    assert_eq!(plan.arms[4].swap_max, Some(0), "what is over the limit does not hide in swap");
-    assert_eq!(plan.arms[0].limits(&plan.lanes[0]).cpus, CpuSet::parse("0-7").ok());
-    assert_eq!(plan.arms[1].limits(&plan.lanes[0]).cpus, CpuSet::parse("0-15").ok());
+    assert_eq!(
+        names,
+        [
+            "512G",
+            "128G cache-512",
+            "128G cache-1024",
+            "256G cache-512",
+            "256G cache-1024"
+        ]
+    );
+    assert_eq!(
+        (plan.arms[4].memory_max, plan.arms[4].cache_entries),
+        (Some(256 << 30), Some(1024))
+    );
+    assert_eq!(
+        plan.arms[4].swap_max,
+        Some(0),
+        "what is over the limit does not hide in swap"
+    );
+    assert_eq!(
+        plan.arms[0].limits(&plan.lanes[0]).cpus,
+        CpuSet::parse("0-7").ok()
+    );
+    assert_eq!(
+        plan.arms[1].limits(&plan.lanes[0]).cpus,
+        CpuSet::parse("0-15").ok()
+    );
 }
 
 #[test]
@@ -109,112 +179,267 @@ fn one_mistake_is_told_in_one_message() {
     let every = include_str!("every_key.toml");
     for line in every.lines().filter(|line| line.contains(" = ")) {
         let key = line.split(' ').next().unwrap();
-        one(&every.replacen(line, &format!("{key} = [1979-05-27]"), 1), key);
-        one(&every.replacen(line, &format!("x{line}"), 1), &format!("did you mean {key}?"));
+        one(
+            &every.replacen(line, &format!("{key} = [1979-05-27]"), 1),
+            key,
+        );
+        one(
+            &every.replacen(line, &format!("x{line}"), 1),
+            &format!("did you mean {key}?"),
+        );
     }
-    for head in ["workload", "begin", "stop", "host", "recorder", "report", "factors"] {
-        one(&every.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1), &format!("did you mean {head}?"));
+    for head in [
+        "workload", "begin", "stop", "host", "recorder", "report", "factors",
+    ] {
+        one(
+            &every.replacen(&format!("[{head}]"), &format!("[{head}x]"), 1),
+            &format!("did you mean {head}?"),
+        );
     }
     one(&SMALL.replace("[[arm]]", "[[arms]]"), "did you mean arm?");
-    one(&SMALL.replace("ledger = ", "leger = "), "did you mean ledger?");
-    let factors = |text: &str| format!("{}[factors]\n{text}\n", SMALL.split("[[arm]]").next().unwrap());
-    one(&factors("memory_max = [\"1550MM\"]"), "factors.memory_max: \"1550MM\": this unit is not known");
-    one(&factors("memory_mx = [\"1550M\"]"), "did you mean memory_max?");
+    one(
+        &SMALL.replace("ledger = ", "leger = "),
+        "did you mean ledger?",
+    );
+    let factors = |text: &str| {
+        format!(
+            "{}[factors]\n{text}\n",
+            SMALL.split("[[arm]]").next().unwrap()
+        )
+    };
+    one(
+        &factors("memory_max = [\"1550MM\"]"),
+        "factors.memory_max: \"1550MM\": this unit is not known",
+    );
+    one(
+        &factors("memory_mx = [\"1550M\"]"),
+        "did you mean memory_max?",
+    );
     one(&factors("environment = {}"), "environment is empty");
-    one(&factors("environment = { a = { X = 5 } }"), "factors.environment.a: a string is wanted");
+    one(
+        &factors("environment = { a = { X = 5 } }"),
+        "factors.environment.a: a string is wanted",
+    );
     one(&factors(""), "factors: is empty");
-    one(&format!("{SMALL}io = [{{ device = \"/dev/sda\", read_bytes = \"5X\" }}]\n"), "arm.io.read_bytes: \"5X\"");
-    one(&with("folder = ", "force_order = 1\norder = \"sequential\"\nfolder = "), "force_order: true or false");
+    one(
+        &format!("{SMALL}io = [{{ device = \"/dev/sda\", read_bytes = \"5X\" }}]\n"),
+        "arm.io.read_bytes: \"5X\"",
+    );
+    one(
+        &with(
+            "folder = ",
+            "force_order = 1\norder = \"sequential\"\nfolder = ",
+        ),
+        "force_order: true or false",
+    );
     let twice = concurrent(&format!("twice = \"all\"\n{TWO_LANES}"));
-    one(&twice.replace("name = \"all\"", "name = \" all\""), "arm.name: \" all\"");
+    one(
+        &twice.replace("name = \"all\"", "name = \" all\""),
+        "arm.name: \" all\"",
+    );
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn what_is_missing_is_named() {
     let found = mistakes("");
-    for missing in ["name is missing", "folder is missing", "[workload]", "[begin]", "no [[arm]]"] {
-        assert!(found.iter().any(|mistake| mistake.contains(missing)), "{missing}: {found:?}");
+    for missing in [
+        "name is missing",
+        "folder is missing",
+        "[workload]",
+        "[begin]",
+        "no [[arm]]",
+    ] {
+        assert!(
+            found.iter().any(|mistake| mistake.contains(missing)),
+            "{missing}: {found:?}"
+        );
     }
-    refused(&with("ledger = \"/mnt/ledger\"", ""), "workload.ledger is missing");
+    refused(
+        &with("ledger = \"/mnt/ledger\"", ""),
+        "workload.ledger is missing",
+    );
 }
 
 #[test]
 fn mistakes_of_the_language_are_told_once_a_line_with_the_line() {
     let found = mistakes("name = = 3\nreplicates 3\nfolder = \"x\" y\n");
     assert_eq!(found.len(), 3, "{found:#?}");
-    for (line, (said, text)) in (1..).zip(found.iter().zip(["name = = 3", "replicates 3", "folder = \"x\" y"])) {
+    for (line, (said, text)) in
+        (1..).zip(
+            found
+                .iter()
+                .zip(["name = = 3", "replicates 3", "folder = \"x\" y"]),
+        )
+    {
         assert!(
-            said.starts_with(&format!("/plans/plan.toml:{line}: ")) && said.ends_with(&format!("`{text}`")),
+            said.starts_with(&format!("/plans/plan.toml:{line}: "))
+                && said.ends_with(&format!("`{text}`")),
             "{said}"
         );
     }
     // Whatever follows looks wrong where an array lacks its end.
     let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
     assert_eq!(found.len(), 1, "{found:#?}");
-    assert!(found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"), "{found:#?}");
+    assert!(
+        found[0].contains("plan.toml:6: ") && found[0].contains("may lack its end"),
+        "{found:#?}"
+    );
 }
 
 #[test]
 fn what_is_needed_cannot_be_left_out_where_it_is_empty() {
-    refused(&with("\"small\"", "\"\""), "plan.toml:2: name: is empty, and is needed");
-    refused(&with("\"state\"", "\"\""), "folder: is empty, and is needed");
-    refused(&with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nuser = \"\""), "leave the key out instead");
+    refused(
+        &with("\"small\"", "\"\""),
+        "plan.toml:2: name: is empty, and is needed",
+    );
+    refused(
+        &with("\"state\"", "\"\""),
+        "folder: is empty, and is needed",
+    );
+    refused(
+        &with(
+            "ledger = \"/mnt/ledger\"",
+            "ledger = \"/mnt/ledger\"\nuser = \"\"",
+        ),
+        "leave the key out instead",
+    );
 }
 
 #[test]
 fn forwards_and_backwards_is_done_in_pairs_unless_said_otherwise() {
-    let times =
-        |more: &str| read(&with("folder = \"state\"", &format!("folder = \"state\"\n{more}"))).unwrap().replicates;
-    assert_eq!((times(""), times("order = \"abba\""), times("replicates = 3")), (4, 4, 3));
-    assert_eq!((times("order = \"latin-square\""), times("order = \"random\"")), (3, 3));
+    let times = |more: &str| {
+        read(&with(
+            "folder = \"state\"",
+            &format!("folder = \"state\"\n{more}"),
+        ))
+        .unwrap()
+        .replicates
+    };
+    assert_eq!(
+        (
+            times(""),
+            times("order = \"abba\""),
+            times("replicates = 3")
+        ),
+        (4, 4, 3)
+    );
+    assert_eq!(
+        (
+            times("order = \"latin-square\""),
+            times("order = \"random\"")
+        ),
+        (3, 3)
+    );
     assert_eq!(read(&concurrent(TWO_LANES)).unwrap().replicates, 3);
 }
 
 #[test]
 fn ports_of_one_lane_differ() {
-    let ports = |ports: &str| with("ledger = \"/mnt/ledger\"", &format!("ledger = \"/mnt/ledger\"\n{ports}"));
+    let ports = |ports: &str| {
+        with(
+            "ledger = \"/mnt/ledger\"",
+            &format!("ledger = \"/mnt/ledger\"\n{ports}"),
+        )
+    };
     let range = "port_range = \"8002-8040\"";
     refused(
         &ports(&format!("rpc_port = 8003\n{range}")),
         "workload: rpc_port (and the one above it) and port_range both",
     );
-    refused(&ports(&format!("rpc_port = 8001\n{range}")), "both have port 8002");
+    refused(
+        &ports(&format!("rpc_port = 8001\n{range}")),
+        "both have port 8002",
+    );
     refused(
         &ports("rpc_port = 8001\ngossip_port = 8001"),
         "rpc_port (and the one above it) and gossip_port both have port 8001",
     );
-    refused(&ports(&format!("gossip_port = 8040\n{range}")), "both have port 8040");
-    assert!(read(&ports(&format!("rpc_port = 8899\ngossip_port = 8001\n{range}"))).is_ok());
+    refused(
+        &ports(&format!("gossip_port = 8040\n{range}")),
+        "both have port 8040",
+    );
+    assert!(
+        read(&ports(&format!(
+            "rpc_port = 8899\ngossip_port = 8001\n{range}"
+        )))
+        .is_ok()
+    );
 }
 
 #[test]
 fn what_the_runner_tells_scripts_is_not_told_otherwise() {
-    let environment = |name: &str| with("[begin]", &format!("environment = {{ {name} = \"z\" }}\n[begin]"));
-    for name in ["FAULTLINE_LEDGER", "FAULTLINE_RUN_FOLDER", "FAULTLINE_ENTRYPOINTS", "FAULTLINE_ACCOUNTS"] {
-        refused(&environment(name), &format!("workload: {name} is set by the runner"));
+    let environment = |name: &str| {
+        with(
+            "[begin]",
+            &format!("environment = {{ {name} = \"z\" }}\n[begin]"),
+        )
+    };
+    for name in [
+        "FAULTLINE_LEDGER",
+        "FAULTLINE_RUN_FOLDER",
+        "FAULTLINE_ENTRYPOINTS",
+        "FAULTLINE_ACCOUNTS",
+    ] {
+        refused(
+            &environment(name),
+            &format!("workload: {name} is set by the runner"),
+        );
     }
-    refused(&format!("{SMALL}environment = {{ FAULTLINE_ARM = \"z\" }}\n"), "arm \"all\": FAULTLINE_ARM is set");
+    refused(
+        &format!("{SMALL}environment = {{ FAULTLINE_ARM = \"z\" }}\n"),
+        "arm \"all\": FAULTLINE_ARM is set",
+    );
     assert!(read(&environment("FAULTLINE_TRUTH")).is_ok());
 }
 
 #[test]
 fn one_arm_after_another_needs_force() {
-    refused(&with("folder = \"state\"", "folder = \"state\"\norder = \"sequential\""), "force_order = true");
-    let forced = with("folder = \"state\"", "folder = \"state\"\norder = \"sequential\"\nforce_order = true");
+    refused(
+        &with(
+            "folder = \"state\"",
+            "folder = \"state\"\norder = \"sequential\"",
+        ),
+        "force_order = true",
+    );
+    let forced = with(
+        "folder = \"state\"",
+        "folder = \"state\"\norder = \"sequential\"\nforce_order = true",
+    );
     assert_eq!(read(&forced).unwrap().order, Order::Sequential);
 }
 
 #[test]
 fn arms_are_told_apart_and_make_sense() {
-    refused(&format!("{SMALL}[[arm]]\nname = \"all\"\n"), "arm \"all\": this name is there twice");
-    refused(&format!("{SMALL}memory_max = \"1G\"\nmemory_high = \"2G\"\n"), "memory_high is above memory_max");
+    refused(
+        &format!("{SMALL}[[arm]]\nname = \"all\"\n"),
+        "arm \"all\": this name is there twice",
+    );
+    refused(
+        &format!("{SMALL}memory_max = \"1G\"\nmemory_high = \"2G\"\n"),
+        "memory_high is above memory_max",
+    );
     refused(&format!("{SMALL}memory_max = \"512K\"\n"), "less than 1M");
-    refused(&format!("{SMALL}environment = {{ AGAVE_PROGRAM_CACHE_ENTRIES = \"5\" }}\n"), "say cache_entries instead");
-    refused(&format!("{SMALL}environment = {{ SOLANA_METRICS_CONFIG = \"host=x\" }}\n"), "is set by the runner");
-    refused(&format!("{SMALL}io = [{{ device = \"/dev/sda\" }}]\n"), "limits nothing");
-    let levels = (0..101).map(|level| format!("\"{}M\"", level + 2)).collect::<Vec<_>>().join(",");
-    refused(&format!("{SMALL}[factors]\nmemory_max = [{levels}]\n"), "more than 100 arms");
+    refused(
+        &format!("{SMALL}environment = {{ AGAVE_PROGRAM_CACHE_ENTRIES = \"5\" }}\n"),
+        "say cache_entries instead",
+    );
+    refused(
+        &format!("{SMALL}environment = {{ SOLANA_METRICS_CONFIG = \"host=x\" }}\n"),
+        "is set by the runner",
+    );
+    refused(
+        &format!("{SMALL}io = [{{ device = \"/dev/sda\" }}]\n"),
+        "limits nothing",
+    );
+    let levels = (0..101)
+        .map(|level| format!("\"{}M\"", level + 2))
+        .collect::<Vec<_>>()
+        .join(",");
+    refused(
+        &format!("{SMALL}[factors]\nmemory_max = [{levels}]\n"),
+        "more than 100 arms",
+    );
 }
 
 #[test]
@@ -224,20 +449,40 @@ fn named_levels_are_crossed_in_the_order_of_the_file() {
          arguments = {{ plain = [], big = [\"--limit\", \"5\"] }}\n"
     );
     let plan = read(&text).unwrap();
-    let names: Vec<&str> = plan.arms.iter().skip(1).map(|arm| arm.name.as_str()).collect();
+    let names: Vec<&str> = plan
+        .arms
+        .iter()
+        .skip(1)
+        .map(|arm| arm.name.as_str())
+        .collect();
     assert_eq!(names, ["new plain", "new big", "old plain", "old big"]);
-    assert_eq!(plan.arms[4].binary, Some("/plans/old/agave-validator".into()));
+    assert_eq!(
+        plan.arms[4].binary,
+        Some("/plans/old/agave-validator".into())
+    );
     assert_eq!(plan.arms[4].arguments, ["--limit", "5"]);
 }
 
 #[test]
 fn folders_are_apart_and_keys_are_not_where_it_is_cleared() {
-    refused(&with("folder = \"state\"", "folder = \"/mnt/ledger/state\""), "are one inside the other");
-    refused(&with("folder = \"state\"", "folder = \"/mnt/x/../ledger/.\""), "are the same folder");
+    refused(
+        &with("folder = \"state\"", "folder = \"/mnt/ledger/state\""),
+        "are one inside the other",
+    );
+    refused(
+        &with("folder = \"state\"", "folder = \"/mnt/x/../ledger/.\""),
+        "are the same folder",
+    );
     refused(&with("\"/mnt/ledger\"", "\"/\""), "ledger is /");
-    let key = with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nidentity = \"/mnt/ledger/id.json\"");
+    let key = with(
+        "ledger = \"/mnt/ledger\"",
+        "ledger = \"/mnt/ledger\"\nidentity = \"/mnt/ledger/id.json\"",
+    );
     refused(&key, "identity /mnt/ledger/id.json is inside /mnt/ledger");
-    let beside = with("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"");
+    let beside = with(
+        "ledger = \"/mnt/ledger\"",
+        "ledger = \"/mnt/ledger\"\naccounts = \"/mnt/ledger-accounts\"",
+    );
     assert!(read(&beside).is_ok());
 }
 
@@ -268,56 +513,120 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
     let plan = read(&concurrent(TWO_LANES)).unwrap();
     assert_eq!(
         (plan.lanes.len(), plan.concurrent),
-        (2, Some(Concurrent { twice: 0, shared_device: Severity::Refuse }))
+        (
+            2,
+            Some(Concurrent {
+                twice: 0,
+                shared_device: Severity::Refuse
+            })
+        )
     );
-    let shared = |from: &str, to: &str, says: &str| refused(&concurrent(&TWO_LANES.replace(from, to)), says);
-    shared("/mnt/b/ledger", "/mnt/a/ledger/b", "are one inside the other");
+    let shared =
+        |from: &str, to: &str, says: &str| refused(&concurrent(&TWO_LANES.replace(from, to)), says);
+    shared(
+        "/mnt/b/ledger",
+        "/mnt/a/ledger/b",
+        "are one inside the other",
+    );
     shared("8999", "8900", "have ports in common");
     shared("8101", "8020", "have ports in common");
     shared("8102-8140", "8040-8080", "have ports in common");
     shared("4-7", "3-7", "both have CPU 3");
     shared("name = \"b\"", "name = \"a\"", "the same name");
-    shared("8101", "8110", "lane \"b\": gossip_port and port_range both have port 8110");
-    let one = TWO_LANES.split("[[lane]]\nname = \"b\"").next().unwrap_or_default();
-    refused(&concurrent(one), "there are 1 lanes; a concurrent plan needs one");
-    refused(&concurrent(&format!("twice = \"none\"\n{TWO_LANES}")), "\"none\" is no arm");
-    refused(&format!("order = \"random\"\n{}", concurrent(TWO_LANES)), "order: means nothing");
-    refused(&format!("{SMALL}{TWO_LANES}"), "its folders and ports stand there");
+    shared(
+        "8101",
+        "8110",
+        "lane \"b\": gossip_port and port_range both have port 8110",
+    );
+    let one = TWO_LANES
+        .split("[[lane]]\nname = \"b\"")
+        .next()
+        .unwrap_or_default();
+    refused(
+        &concurrent(one),
+        "there are 1 lanes; a concurrent plan needs one",
+    );
+    refused(
+        &concurrent(&format!("twice = \"none\"\n{TWO_LANES}")),
+        "\"none\" is no arm",
+    );
+    refused(
+        &format!("order = \"random\"\n{}", concurrent(TWO_LANES)),
+        "order: means nothing",
+    );
+    refused(
+        &format!("{SMALL}{TWO_LANES}"),
+        "its folders and ports stand there",
+    );
 }
 
 #[test]
 fn a_replay_starts_from_what_is_there_and_is_counted_from_its_start() {
     let replay = with("[workload]", "[workload]\nkind = \"replay\"");
     let plan = read(&replay).unwrap();
-    assert_eq!((plan.stop.counted_from, plan.stop.no_progress_for), (CountedFrom::Start, None));
-    let line = |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
+    assert_eq!(
+        (plan.stop.counted_from, plan.stop.no_progress_for),
+        (CountedFrom::Start, None)
+    );
+    let line =
+        |text: &str, key: &str| 1 + text.lines().position(|line| line.starts_with(key)).unwrap();
     let text = replay.replace("as-is", "download");
-    let said = format!("plan.toml:{}: begin.how: a replay works on a ledger that is there", line(&text, "how"));
+    let said = format!(
+        "plan.toml:{}: begin.how: a replay works on a ledger that is there",
+        line(&text, "how")
+    );
     refused(&text, &said);
     let text = format!("{replay}[stop]\ncounted_from = \"first-transaction\"\n");
-    let said = format!("plan.toml:{}: stop.counted_from: a replay is counted from its start", line(&text, "counted"));
+    let said = format!(
+        "plan.toml:{}: stop.counted_from: a replay is counted from its start",
+        line(&text, "counted")
+    );
     refused(&text, &said);
 }
 
 #[test]
 fn the_file_that_names_recorders_is_one_that_prometheus_reads_and_no_run_clears() {
     let with = |file: &str| format!("{SMALL}[recorder]\ntargets = \"{file}\"\n");
-    assert_eq!(read(&with("../sd/x.yml")).unwrap().recorder.targets, Some("/sd/x.yml".into()));
-    refused(&with("/x/targets"), "only from files that end in .json, .yml or .yaml");
-    refused(&with("/mnt/ledger/x.json"), "recorder.targets /mnt/ledger/x.json is inside /mnt/ledger, which is cleared");
+    assert_eq!(
+        read(&with("../sd/x.yml")).unwrap().recorder.targets,
+        Some("/sd/x.yml".into())
+    );
+    refused(
+        &with("/x/targets"),
+        "only from files that end in .json, .yml or .yaml",
+    );
+    refused(
+        &with("/mnt/ledger/x.json"),
+        "recorder.targets /mnt/ledger/x.json is inside /mnt/ledger, which is cleared",
+    );
 }
 
 #[test]
 fn a_run_that_would_never_end_is_refused() {
-    refused(&format!("{SMALL}[stop]\nfirst_transaction_within = \"never\"\n"), "would never end");
+    refused(
+        &format!("{SMALL}[stop]\nfirst_transaction_within = \"never\"\n"),
+        "would never end",
+    );
 }
 
 #[test]
 fn placeholders_are_checked_when_the_plan_is_read() {
-    refused(&with("{ledger}\"]", "{legder}\"]"), "plan.toml:5: workload.command: {legder} stands for nothing");
-    refused(&with("{ledger}\"]", "{accounts}\"]"), "{accounts} is used, but accounts is not given");
-    refused(&with("{ledger}\"]", "x={entrypoints}\"]"), "becomes several words");
-    refused(&format!("{SMALL}arguments = [\"{{x}}\"]\n"), "arguments of arm \"all\": {x} stands for nothing");
+    refused(
+        &with("{ledger}\"]", "{legder}\"]"),
+        "plan.toml:5: workload.command: {legder} stands for nothing",
+    );
+    refused(
+        &with("{ledger}\"]", "{accounts}\"]"),
+        "{accounts} is used, but accounts is not given",
+    );
+    refused(
+        &with("{ledger}\"]", "x={entrypoints}\"]"),
+        "becomes several words",
+    );
+    refused(
+        &format!("{SMALL}arguments = [\"{{x}}\"]\n"),
+        "arguments of arm \"all\": {x} stands for nothing",
+    );
 }
 
 #[test]
@@ -349,43 +658,94 @@ proptest! {
 
 /// The small plan with a search in place of its arm.
 fn searching(keys: &str) -> String {
-    with("[[arm]]\nname = \"all\"\n", &format!("[search]\nwhat = \"memory\"\n{keys}"))
+    with(
+        "[[arm]]\nname = \"all\"\n",
+        &format!("[search]\nwhat = \"memory\"\n{keys}"),
+    )
 }
 
 #[test]
 fn a_search_has_its_defaults_and_one_arm_that_sets_nothing() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
     let search = plan.search.expect("a search");
-    assert_eq!((search.from, search.settle, search.dwell), (24 << 30, 2 * MINUTE, 8 * MINUTE));
-    assert_eq!((search.width, search.most, search.horizon), (0.1, 8 * HOUR, 24 * HOUR));
-    assert_eq!(plan.arms, [Arm { name: "search".to_owned(), ..Arm::default() }]);
+    assert_eq!(
+        (search.from, search.settle, search.dwell),
+        (24 << 30, 2 * MINUTE, 8 * MINUTE)
+    );
+    assert_eq!(
+        (search.width, search.most, search.horizon),
+        (0.1, 8 * HOUR, 24 * HOUR)
+    );
+    assert_eq!(
+        plan.arms,
+        [Arm {
+            name: "search".to_owned(),
+            ..Arm::default()
+        }]
+    );
     assert_eq!((plan.replicates, plan.stop.duration), (1, 8 * HOUR));
     let keys = "from = \"400M\"\nsettle = \"20s\"\ndwell = \"1m\"\nwidth = 7.5\nmost = \"2h\"\nhorizon = \"12h\"\n";
-    let plan = read(&searching(keys).replace("folder = \"state\"", "folder = \"state\"\nreplicates = 3")).unwrap();
-    assert_eq!((plan.replicates, plan.search.map(|search| (search.width, search.most))), (3, Some((0.075, 2 * HOUR))));
+    let plan =
+        read(&searching(keys).replace("folder = \"state\"", "folder = \"state\"\nreplicates = 3"))
+            .unwrap();
+    assert_eq!(
+        (
+            plan.replicates,
+            plan.search.map(|search| (search.width, search.most))
+        ),
+        (3, Some((0.075, 2 * HOUR)))
+    );
 }
 
 #[test]
 fn every_mistake_of_a_search_is_told_at_once() {
     let keys = "from = \"24\"\nsettle = \"1ms\"\ndwell = \"8\"\nwidth = 2\nmost = \"10s\"\nhorizon = 5\nmore = 1\n";
     let found = mistakes(&searching(keys).replace("\"memory\"", "\"disk\""));
-    for key in ["what", "from", "settle", "dwell", "width", "most", "horizon", "more"] {
-        assert!(found.iter().any(|mistake| mistake.contains(&format!("search.{key}"))), "{key}: {found:#?}");
+    for key in [
+        "what", "from", "settle", "dwell", "width", "most", "horizon", "more",
+    ] {
+        assert!(
+            found
+                .iter()
+                .any(|mistake| mistake.contains(&format!("search.{key}"))),
+            "{key}: {found:#?}"
+        );
     }
     refused(&searching(""), "search.from");
-    refused(&searching("from = \"24G\"\nmost = \"30m\"\n"), "ten dwells alone take");
+    refused(
+        &searching("from = \"24G\"\nmost = \"30m\"\n"),
+        "ten dwells alone take",
+    );
 }
 
 #[test]
 fn a_search_takes_the_place_of_everything_that_compares() {
     let search = searching("from = \"24G\"\n");
-    refused(&format!("{search}[[arm]]\nname = \"all\"\n"), "[[arm]]: means nothing with [search]");
-    refused(&format!("{search}[factors]\nmemory_max = [\"1G\"]\n"), "factors: means nothing with [search]");
-    refused(&format!("{search}[concurrent]\n"), "concurrent: means nothing with [search]");
-    refused(&search.replace("[begin]", "[stop]\nduration = \"1h\"\n[begin]"), "say search.most instead");
-    refused(&search.replace("[workload]", "order = \"random\"\n[workload]"), "order: means nothing with [search]");
     refused(
-        &search.replace("ledger = \"/mnt/ledger\"", "ledger = \"/mnt/ledger\"\nkind = \"replay\""),
+        &format!("{search}[[arm]]\nname = \"all\"\n"),
+        "[[arm]]: means nothing with [search]",
+    );
+    refused(
+        &format!("{search}[factors]\nmemory_max = [\"1G\"]\n"),
+        "factors: means nothing with [search]",
+    );
+    refused(
+        &format!("{search}[concurrent]\n"),
+        "concurrent: means nothing with [search]",
+    );
+    refused(
+        &search.replace("[begin]", "[stop]\nduration = \"1h\"\n[begin]"),
+        "say search.most instead",
+    );
+    refused(
+        &search.replace("[workload]", "order = \"random\"\n[workload]"),
+        "order: means nothing with [search]",
+    );
+    refused(
+        &search.replace(
+            "ledger = \"/mnt/ledger\"",
+            "ledger = \"/mnt/ledger\"\nkind = \"replay\"",
+        ),
         "a replay has no tip",
     );
 }

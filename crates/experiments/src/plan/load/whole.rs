@@ -26,14 +26,31 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let mut names = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         if !names.insert(&arm.name) {
-            m.push(*line, format!("arm {:?}: this name is there twice; name each arm otherwise", arm.name));
+            m.push(
+                *line,
+                format!(
+                    "arm {:?}: this name is there twice; name each arm otherwise",
+                    arm.name
+                ),
+            );
         }
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
-            m.push(*line, format!("arm {:?}: memory_high is above memory_max, so it never acts", arm.name));
+            m.push(
+                *line,
+                format!(
+                    "arm {:?}: memory_high is above memory_max, so it never acts",
+                    arm.name
+                ),
+            );
         }
-        runners_own(arm.environment.keys(), &format!("arm {:?}", arm.name), *line, m);
+        runners_own(
+            arm.environment.keys(),
+            &format!("arm {:?}", arm.name),
+            *line,
+            m,
+        );
         if arm.environment.contains_key(&plan.workload.cache_variable) {
             m.push(
                 *line,
@@ -43,7 +60,9 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
                 ),
             );
         }
-        let set = |name: &str| arm.environment.contains_key(name) || plan.workload.environment.contains_key(name);
+        let set = |name: &str| {
+            arm.environment.contains_key(name) || plan.workload.environment.contains_key(name)
+        };
         if set("SOLANA_METRICS_CONFIG") {
             m.push(
                 *line,
@@ -55,26 +74,54 @@ fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
             );
         }
     }
-    runners_own(plan.workload.environment.keys(), "workload", places.workload, m);
-    if plan.workload.environment.contains_key(&plan.workload.cache_variable) {
-        let what = format!("workload: {} belongs to the arms: say cache_entries there", plan.workload.cache_variable);
+    runners_own(
+        plan.workload.environment.keys(),
+        "workload",
+        places.workload,
+        m,
+    );
+    if plan
+        .workload
+        .environment
+        .contains_key(&plan.workload.cache_variable)
+    {
+        let what = format!(
+            "workload: {} belongs to the arms: say cache_entries there",
+            plan.workload.cache_variable
+        );
         m.push(places.workload, what);
     }
-    let runs = (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
+    let runs =
+        (plan.arms.len() + usize::from(plan.concurrent.is_some())) * plan.replicates as usize;
     if runs > MOST_RUNS {
-        m.push(None, format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"));
+        m.push(
+            None,
+            format!("these are {runs} runs; {MOST_RUNS} at most: lower replicates"),
+        );
     }
 }
 
 /// What the runner tells scripts is true.
-fn runners_own<'k>(names: impl Iterator<Item = &'k String>, whose: &str, line: Option<usize>, m: &mut Mistakes<'_>) {
+fn runners_own<'k>(
+    names: impl Iterator<Item = &'k String>,
+    whose: &str,
+    line: Option<usize>,
+    m: &mut Mistakes<'_>,
+) {
     for name in names.filter(|name| is_set_by_the_runner(name)) {
-        m.push(line, format!("{whose}: {name} is set by the runner for scripts; name it otherwise"));
+        m.push(
+            line,
+            format!("{whose}: {name} is set by the runner for scripts; name it otherwise"),
+        );
     }
 }
 
 fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
-    let wanted = if plan.concurrent.is_some() { plan.arms.len() + 1 } else { 1 };
+    let wanted = if plan.concurrent.is_some() {
+        plan.arms.len() + 1
+    } else {
+        1
+    };
     if plan.lanes.len() != wanted {
         let why = match plan.concurrent {
             Some(_) => format!(
@@ -84,7 +131,10 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
             ),
             None => "runs that follow one another need one lane; for runs at the same time say [concurrent]".to_owned(),
         };
-        m.push(places.lanes.first().copied().flatten(), format!("there are {} lanes; {why}", plan.lanes.len()));
+        m.push(
+            places.lanes.first().copied().flatten(),
+            format!("there are {} lanes; {why}", plan.lanes.len()),
+        );
     }
     for (index, (lane, line)) in plan.lanes.iter().zip(&places.lanes).enumerate() {
         own_ports(plan, lane, *line, m);
@@ -93,22 +143,41 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
         }
     }
     if plan.concurrent.is_some() {
-        for (arm, line) in plan.arms.iter().zip(&places.arms).filter(|(arm, _)| arm.cpus.is_some()) {
-            m.push(*line, format!("arm {:?}: at the same time, CPUs belong to lanes: say cpus there", arm.name));
+        for (arm, line) in plan
+            .arms
+            .iter()
+            .zip(&places.arms)
+            .filter(|(arm, _)| arm.cpus.is_some())
+        {
+            m.push(
+                *line,
+                format!(
+                    "arm {:?}: at the same time, CPUs belong to lanes: say cpus there",
+                    arm.name
+                ),
+            );
         }
     }
 }
 
 /// Two lanes share nothing.
 fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
-    let mut shared = |what: String| m.push(line, format!("lanes {:?} and {:?} {what}", other.name, lane.name));
+    let mut shared = |what: String| {
+        m.push(
+            line,
+            format!("lanes {:?} and {:?} {what}", other.name, lane.name),
+        )
+    };
     if lane.name == other.name {
         shared("have the same name".to_owned());
     }
     if let (Some(a), Some(b)) = (&lane.identity, &other.identity)
         && a == b
     {
-        shared(format!("have the same identity {}, which a cluster takes for one node", a.display()));
+        shared(format!(
+            "have the same identity {}, which a cluster takes for one node",
+            a.display()
+        ));
     }
     if let (Some(a), Some(b)) = (&lane.cpus, &other.cpus)
         && let Some(cpu) = a.numbers().iter().find(|cpu| b.numbers().contains(cpu))
@@ -116,21 +185,33 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
         shared(format!("both have CPU {cpu}"));
     }
     for (a, first) in ports(lane) {
-        if let Some((b, _)) = ports(other).into_iter().find(|(_, second)| first.0 <= second.1 && second.0 <= first.1) {
-            shared(format!("have ports in common: {b} of the one, {a} of the other"));
+        if let Some((b, _)) = ports(other)
+            .into_iter()
+            .find(|(_, second)| first.0 <= second.1 && second.0 <= first.1)
+        {
+            shared(format!(
+                "have ports in common: {b} of the one, {a} of the other"
+            ));
         }
     }
 }
 
 /// The ports of one lane differ.
 fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
-    let whose = if plan.lanes.len() > 1 { format!("lane {:?}", lane.name) } else { "workload".to_owned() };
+    let whose = if plan.lanes.len() > 1 {
+        format!("lane {:?}", lane.name)
+    } else {
+        "workload".to_owned()
+    };
     let all = ports(lane);
     for (index, (what, (first, last))) in all.iter().enumerate() {
         for (other, (low, high)) in all.get(..index).unwrap_or_default() {
             if first <= high && low <= last {
                 let port = first.max(low);
-                m.push(line, format!("{whose}: {other} and {what} both have port {port}; keep them apart"));
+                m.push(
+                    line,
+                    format!("{whose}: {other} and {what} both have port {port}; keep them apart"),
+                );
             }
         }
     }
@@ -138,7 +219,12 @@ fn own_ports(plan: &Plan, lane: &Lane, line: Option<usize>, m: &mut Mistakes<'_>
 
 /// The ports of a lane, as ranges. JSON-RPC takes the port above its own, too, for subscriptions.
 fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
-    let rpc = lane.rpc_port.map(|port| ("rpc_port (and the one above it)", (port, port.saturating_add(1))));
+    let rpc = lane.rpc_port.map(|port| {
+        (
+            "rpc_port (and the one above it)",
+            (port, port.saturating_add(1)),
+        )
+    });
     let gossip = lane.gossip_port.map(|port| ("gossip_port", (port, port)));
     let range = lane.port_range.map(|range| ("port_range", range));
     [rpc, gossip, range].into_iter().flatten().collect()
@@ -147,16 +233,31 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 /// Folders that are cleared contain nothing else.
 #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
 fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
-    let mut all: Vec<(String, &Path, Option<usize>)> = vec![("folder".to_owned(), &plan.folder, None)];
+    let mut all: Vec<(String, &Path, Option<usize>)> =
+        vec![("folder".to_owned(), &plan.folder, None)];
     if let Begin::Restore { from } = &plan.begin {
         all.push(("begin.from".to_owned(), from, None));
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
         let several = plan.lanes.len() > 1;
-        let said = |what: &str| if several { format!("{what} of lane {:?}", lane.name) } else { what.to_owned() };
+        let said = |what: &str| {
+            if several {
+                format!("{what} of lane {:?}", lane.name)
+            } else {
+                what.to_owned()
+            }
+        };
         all.push((said("ledger"), &lane.ledger, *line));
-        all.extend(lane.accounts.as_deref().map(|path| (said("accounts"), path, *line)));
-        all.extend(lane.snapshots.as_deref().map(|path| (said("snapshots"), path, *line)));
+        all.extend(
+            lane.accounts
+                .as_deref()
+                .map(|path| (said("accounts"), path, *line)),
+        );
+        all.extend(
+            lane.snapshots
+                .as_deref()
+                .map(|path| (said("snapshots"), path, *line)),
+        );
     }
     for (index, (what, path, line)) in all.iter().enumerate() {
         if *path == Path::new("/") {
@@ -164,21 +265,42 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
         }
         for (other, there, _) in all.get(..index).unwrap_or_default() {
             if path == there {
-                m.push(*line, format!("{what} and {other} are the same folder {}", path.display()));
+                m.push(
+                    *line,
+                    format!("{what} and {other} are the same folder {}", path.display()),
+                );
             } else if path.starts_with(there) || there.starts_with(path) {
                 let (a, b) = (path.display(), there.display());
-                m.push(*line, format!("{what} ({a}) and {other} ({b}) are one inside the other; keep them apart"));
+                m.push(
+                    *line,
+                    format!(
+                        "{what} ({a}) and {other} ({b}) are one inside the other; keep them apart"
+                    ),
+                );
             }
         }
     }
     for (lane, line) in plan.lanes.iter().zip(&places.lanes) {
-        let cleared = [Some(&lane.ledger), lane.accounts.as_ref(), lane.snapshots.as_ref()];
+        let cleared = [
+            Some(&lane.ledger),
+            lane.accounts.as_ref(),
+            lane.snapshots.as_ref(),
+        ];
         for folder in cleared.into_iter().flatten() {
-            if let Some(identity) = lane.identity.as_ref().filter(|identity| identity.starts_with(folder)) {
+            if let Some(identity) = lane
+                .identity
+                .as_ref()
+                .filter(|identity| identity.starts_with(folder))
+            {
                 let (identity, folder) = (identity.display(), folder.display());
                 m.push(*line, format!("identity {identity} is inside {folder}, which is cleared; keep it elsewhere"));
             }
-            if let Some(file) = plan.recorder.targets.as_ref().filter(|file| file.starts_with(folder)) {
+            if let Some(file) = plan
+                .recorder
+                .targets
+                .as_ref()
+                .filter(|file| file.starts_with(folder))
+            {
                 let (file, folder) = (file.display(), folder.display());
                 m.push(
                     *line,
@@ -192,12 +314,19 @@ fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
 fn stops(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let follows = plan.workload.kind == Kind::Validator;
     if !follows && plan.stop.counted_from == CountedFrom::FirstTransaction {
-        m.push(places.counted_from, "stop.counted_from: a replay is counted from its start; leave it out");
+        m.push(
+            places.counted_from,
+            "stop.counted_from: a replay is counted from its start; leave it out",
+        );
     }
     if !follows && plan.begin == Begin::Download {
-        m.push(places.how, "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"");
+        m.push(
+            places.how,
+            "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
+        );
     }
-    let open = plan.stop.counted_from == CountedFrom::FirstTransaction && plan.stop.first_transaction_within.is_none();
+    let open = plan.stop.counted_from == CountedFrom::FirstTransaction
+        && plan.stop.first_transaction_within.is_none();
     if follows && open {
         m.push(
             places.first_transaction_within,
@@ -211,7 +340,9 @@ fn placeholders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let mut told = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
         for lane in &plan.lanes {
-            let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else { continue };
+            let Err(wrong) = expand(plan, arm, lane, Path::new("/"), 1) else {
+                continue;
+            };
             for wrong in wrong {
                 // Once for all arms where it is the workload's.
                 let line = if wrong.of_arm { *line } else { places.workload };

@@ -9,19 +9,36 @@ use std::collections::BTreeMap;
 use toml::de::DeValue;
 
 /// Keys of a lane, which may stand in `[workload]` where there is only one.
-const LANE_KEYS: [&str; 8] =
-    ["ledger", "accounts", "snapshots", "identity", "rpc_port", "gossip_port", "port_range", "cpus"];
+const LANE_KEYS: [&str; 8] = [
+    "ledger",
+    "accounts",
+    "snapshots",
+    "identity",
+    "rpc_port",
+    "gossip_port",
+    "port_range",
+    "cpus",
+];
 
 pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Workload {
     let mut w = empty().workload;
-    t.set("kind", &mut w.kind, m, |v| choice(v, &[("validator", Kind::Validator), ("replay", Kind::Replay)]));
-    w.command = t.need("command", m, |v| command(v, base)).unwrap_or_default();
+    t.set("kind", &mut w.kind, m, |v| {
+        choice(
+            v,
+            &[("validator", Kind::Validator), ("replay", Kind::Replay)],
+        )
+    });
+    w.command = t
+        .need("command", m, |v| command(v, base))
+        .unwrap_or_default();
     w.user = t.take("user", m, text);
     w.working_folder = t.take("working_folder", m, |v| base.path(v));
     w.environment = environment(t, "environment", m);
     w.open_files = t.take("open_files", m, |v| within(v, 1..=u64::MAX >> 1));
     w.binary = t.take("binary", m, |v| base.path(v));
-    t.set("cache_variable", &mut w.cache_variable, m, |v| variable(&text(v)?));
+    t.set("cache_variable", &mut w.cache_variable, m, |v| {
+        variable(&text(v)?)
+    });
     let clusters = [
         ("mainnet-beta", Cluster::MainnetBeta),
         ("testnet", Cluster::Testnet),
@@ -31,18 +48,31 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> 
     w.cluster = t.take("cluster", m, |v| choice(v, &clusters));
     w.cluster_rpc = t.take("cluster_rpc", m, |v| url(text(v)?));
     let of_cluster = |list: fn(Cluster) -> &'static [&'static str]| {
-        w.cluster.map(|cluster| list(cluster).iter().map(|text| (*text).to_owned()).collect()).unwrap_or_default()
+        w.cluster
+            .map(|cluster| {
+                list(cluster)
+                    .iter()
+                    .map(|text| (*text).to_owned())
+                    .collect()
+            })
+            .unwrap_or_default()
     };
-    let entrypoints = t.take("entrypoints", m, |v| several(v, |v| host_and_port(text(v)?)));
+    let entrypoints = t.take("entrypoints", m, |v| {
+        several(v, |v| host_and_port(text(v)?))
+    });
     w.entrypoints = entrypoints.unwrap_or_else(|| of_cluster(Cluster::entrypoints));
-    let known = t.take("known_validators", m, |v| several(v, |v| public_key(text(v)?)));
+    let known = t.take("known_validators", m, |v| {
+        several(v, |v| public_key(text(v)?))
+    });
     w.known_validators = known.unwrap_or_else(|| of_cluster(Cluster::known_validators));
     w
 }
 
 fn command(value: &DeValue<'_>, base: &Base) -> Result<Vec<String>, String> {
     let mut words = several(value, argument)?;
-    let Some(program) = words.first_mut() else { return Err("is empty: name the program".to_owned()) };
+    let Some(program) = words.first_mut() else {
+        return Err("is empty: name the program".to_owned());
+    };
     if program.is_empty() {
         return Err("its first word is empty: name the program".to_owned());
     }
@@ -52,44 +82,77 @@ fn command(value: &DeValue<'_>, base: &Base) -> Result<Vec<String>, String> {
 
 /// A word of a command; it may be empty.
 pub(super) fn argument(value: &DeValue<'_>) -> Result<String, String> {
-    if value.as_str() == Some("") { Ok(String::new()) } else { text(value) }
+    if value.as_str() == Some("") {
+        Ok(String::new())
+    } else {
+        text(value)
+    }
 }
 
 /// A table of variables; their values may be empty.
-pub(super) fn environment(t: &mut Table<'_>, key: &'static str, m: &mut Mistakes<'_>) -> BTreeMap<String, String> {
-    t.every(key, m, |name, value| Ok((variable(name)?, argument(value)?))).into_iter().collect()
+pub(super) fn environment(
+    t: &mut Table<'_>,
+    key: &'static str,
+    m: &mut Mistakes<'_>,
+) -> BTreeMap<String, String> {
+    t.every(key, m, |name, value| {
+        Ok((variable(name)?, argument(value)?))
+    })
+    .into_iter()
+    .collect()
 }
 
 /// The name of a variable.
 pub(super) fn variable(name: &str) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit()) {
+    if !name.is_empty() && name.chars().all(fits) && !name.starts_with(|c: char| c.is_ascii_digit())
+    {
         return Ok(name.to_owned());
     }
-    Err(format!("{name:?} is no name of a variable: letters, digits and _ are taken"))
+    Err(format!(
+        "{name:?} is no name of a variable: letters, digits and _ are taken"
+    ))
 }
 
 fn host_and_port(text: String) -> Result<String, String> {
     let good = text.rsplit_once(':').is_some_and(|(host, port)| {
         !host.is_empty() && !host.starts_with('-') && port.parse::<u16>().is_ok_and(|port| port > 0)
     });
-    if good { Ok(text) } else { Err(format!("{text:?} is not HOST:PORT, as in \"127.0.0.1:8001\"")) }
+    if good {
+        Ok(text)
+    } else {
+        Err(format!(
+            "{text:?} is not HOST:PORT, as in \"127.0.0.1:8001\""
+        ))
+    }
 }
 
 fn public_key(text: String) -> Result<String, String> {
-    if is_public_key(&text) { Ok(text) } else { Err(format!("{text:?} is no public key of a validator")) }
+    if is_public_key(&text) {
+        Ok(text)
+    } else {
+        Err(format!("{text:?} is no public key of a validator"))
+    }
 }
 
 fn url(text: String) -> Result<String, String> {
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
     if rest.is_some_and(|rest| !rest.is_empty() && !rest.contains(char::is_whitespace)) {
         return Ok(text);
     }
-    Err(format!("{text:?} is no address, as \"http://127.0.0.1:8899\" is"))
+    Err(format!(
+        "{text:?} is no address, as \"http://127.0.0.1:8899\" is"
+    ))
 }
 
 /// The lane that `[workload]` itself describes, with its line; `None` if it says nothing of one.
-pub(super) fn single_lane(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Option<(Lane, Option<usize>)> {
+pub(super) fn single_lane(
+    t: &mut Table<'_>,
+    base: &Base,
+    m: &mut Mistakes<'_>,
+) -> Option<(Lane, Option<usize>)> {
     let line = LANE_KEYS.iter().find_map(|key| t.line_of(key, m));
     let said = LANE_KEYS.iter().any(|key| t.has(key));
     if !said {
@@ -99,7 +162,13 @@ pub(super) fn single_lane(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) 
         }
         return None;
     }
-    Some((Lane { name: "main".to_owned(), ..lane(t, base, m) }, line))
+    Some((
+        Lane {
+            name: "main".to_owned(),
+            ..lane(t, base, m)
+        },
+        line,
+    ))
 }
 
 /// All lanes: that of `[workload]`, or those of `[[lane]]`.
@@ -111,16 +180,24 @@ pub(super) fn lanes(
     m: &mut Mistakes<'_>,
 ) {
     if let (Some((_, line)), true) = (&single, top.has("lane")) {
-        m.push(*line, "workload: with [[lane]] its folders and ports stand there, not here");
+        m.push(
+            *line,
+            "workload: with [[lane]] its folders and ports stand there, not here",
+        );
     }
     if let Some((lane, line)) = single {
         lanes.push(lane);
         places.lanes.push(line);
     }
     top.tables("lane", m, |t, m| {
-        let name = t.need("name", m, |v| plain_name(text(v)?)).unwrap_or_default();
+        let name = t
+            .need("name", m, |v| plain_name(text(v)?))
+            .unwrap_or_default();
         places.lanes.push(t.line(m));
-        lanes.push(Lane { name, ..lane(t, base, m) });
+        lanes.push(Lane {
+            name,
+            ..lane(t, base, m)
+        });
     });
 }
 
@@ -143,11 +220,15 @@ pub(super) fn plain_name(text: String) -> Result<String, String> {
     if text.len() <= 60 && !text.chars().any(char::is_control) && text.trim() == text {
         return Ok(text);
     }
-    Err(format!("{text:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"))
+    Err(format!(
+        "{text:?}: a name has 1 to 60 bytes, on one line, without a blank at its ends"
+    ))
 }
 
 fn port_range(text: &str) -> Result<(u16, u16), String> {
-    let ports = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let ports = text
+        .split_once('-')
+        .and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     ports
         .filter(|(first, last)| *first > 0 && first < last)
         .ok_or_else(|| format!("{text:?} is no range of ports, as \"8002-8040\" is"))

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 fn ending(letter: char) -> Option<Ending> {
     let outcome = match letter {
         '-' => return None,
-        'f' => Outcome::Failed { why: "no".to_owned() },
+        'f' => Outcome::Failed {
+            why: "no".to_owned(),
+        },
         'c' | 'i' => Outcome::Completed,
         'o' => Outcome::OutOfMemory,
         'x' => Outcome::Exited { code: 3 },
@@ -22,8 +24,18 @@ fn ending(letter: char) -> Option<Ending> {
         'k' => Outcome::Killed { signal: 11 },
         other => panic!("{other}"),
     };
-    let validity = if letter == 'i' { Validity::Invalid("too small".to_owned()) } else { Validity::Valid };
-    Some(Ending { outcome, validity, evidence: Evidence::default(), notes: Vec::new(), stopped_unix_ns: None })
+    let validity = if letter == 'i' {
+        Validity::Invalid("too small".to_owned())
+    } else {
+        Validity::Valid
+    };
+    Some(Ending {
+        outcome,
+        validity,
+        evidence: Evidence::default(),
+        notes: Vec::new(),
+        stopped_unix_ns: None,
+    })
 }
 
 /// An experiment by its arms: `NAME LIMIT RUNS`, the limit `none` or as in a plan, the runs as letters.
@@ -33,7 +45,9 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     let (mut text, mut turns, mut lines) = (String::new(), Vec::new(), Vec::new());
     for arm in arms.split(", ") {
         let words: Vec<&str> = arm.split(' ').collect();
-        let [name, limit, runs] = words[..] else { panic!("{arm}") };
+        let [name, limit, runs] = words[..] else {
+            panic!("{arm}")
+        };
         text += &format!("[[arm]]\nname = {name:?}\n");
         if limit != "none" {
             text += &format!("memory_max = {limit:?}\n");
@@ -41,13 +55,33 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
         for (letter, replicate) in runs.chars().zip(1..) {
             let run = turns.len() as u32 + 1;
             let (arm, lane) = (name.to_owned(), "main".to_owned());
-            let scheduled = Scheduled { run, arm, replicate, lane, second: false };
-            turns.push(Turn { number: run, runs: vec![scheduled] });
+            let scheduled = Scheduled {
+                run,
+                arm,
+                replicate,
+                lane,
+                second: false,
+            };
+            turns.push(Turn {
+                number: run,
+                runs: vec![scheduled],
+            });
             if let Some(ending) = ending(letter) {
                 let ending = Box::new(ending);
-                lines.push(Entry::TurnBegun { turn: run, attempt: 1 });
-                lines.push(Entry::Step { run, attempt: 1, step: Step::Host });
-                lines.push(Entry::RunEnded { run, attempt: 1, ending });
+                lines.push(Entry::TurnBegun {
+                    turn: run,
+                    attempt: 1,
+                });
+                lines.push(Entry::Step {
+                    run,
+                    attempt: 1,
+                    step: Step::Host,
+                });
+                lines.push(Entry::RunEnded {
+                    run,
+                    attempt: 1,
+                    ending,
+                });
             }
         }
     }
@@ -58,11 +92,27 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     let plan = plan::parse(&(head + &text), &folder.join("plan.toml"));
     let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let (name, plan_digest, launcher) = ("e".to_owned(), String::new(), "cgroup v1".to_owned());
-    let planned = Entry::Planned { name, plan: plan_digest, file: PathBuf::new(), seed: 1, launcher, turns };
-    let runner = Entry::Runner { pid: 1, boot: String::new() };
+    let planned = Entry::Planned {
+        name,
+        plan: plan_digest,
+        file: PathBuf::new(),
+        seed: 1,
+        launcher,
+        turns,
+    };
+    let runner = Entry::Runner {
+        pid: 1,
+        boot: String::new(),
+    };
     let all = [planned, runner].into_iter().chain(lines).zip(1_i64..);
-    let lines: Vec<Line> = all.map(|(entry, unix_ns)| Line { unix_ns, entry }).collect();
-    Experiment { folder: Folder::new(folder), plan, standing: JournalState::of(&lines) }
+    let lines: Vec<Line> = all
+        .map(|(entry, unix_ns)| Line { unix_ns, entry })
+        .collect();
+    Experiment {
+        folder: Folder::new(folder),
+        plan,
+        standing: JournalState::of(&lines),
+    }
 }
 
 /// Headlines of experiments as they stand. Nothing is recorded of any run: what is said is what the journal says.
@@ -97,7 +147,11 @@ const STANDINGS: [(&str, &str, &str); 14] = [
         "Ended by itself: a (1 of 2 runs), b (2 of 2 runs). Ended by a rule of the plan: a (1 of 2 runs). \
          No run ran its whole time.",
     ),
-    ("validator", "a 64M oo, b 1G oo", "OOM-killed: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time."),
+    (
+        "validator",
+        "a 64M oo, b 1G oo",
+        "OOM-killed: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time.",
+    ),
     // Whether a later one will is not known yet.
     (
         "validator",
@@ -115,8 +169,16 @@ const STANDINGS: [(&str, &str, &str); 14] = [
         "a 64M oi, b 1G ii",
         "OOM-killed: a (1 of 1 run). Left out as invalid: a (1 of 2 runs), b (2 of 2 runs).",
     ),
-    ("validator", "a 64M --, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
-    ("validator", "a 64M ff, b 1G --", "Not finished: 0 of 4 runs count so far. There is no run to report."),
+    (
+        "validator",
+        "a 64M --, b 1G --",
+        "Not finished: 0 of 4 runs count so far. There is no run to report.",
+    ),
+    (
+        "validator",
+        "a 64M ff, b 1G --",
+        "Not finished: 0 of 4 runs count so far. There is no run to report.",
+    ),
     (
         "replay",
         "small 64M oo, large 1G cc, all none cc",
@@ -157,16 +219,29 @@ fn an_arm_without_a_limit_is_in_no_bracket_of_limits_and_named_apart() {
         "Without a limit, and so not among these: all, of which 0 of 1 run did all of its work.",
         "Did not do all of it (the kernel's OOM killer killed it): small, run 1.",
     ];
-    assert!(expected.iter().all(|sentence| points.iter().any(|point| point == sentence)), "{points:#?}");
+    assert!(
+        expected
+            .iter()
+            .all(|sentence| points.iter().any(|point| point == sentence)),
+        "{points:#?}"
+    );
     // One limit that was tried is no bracket, whatever became of those without one.
-    let points = said("validator", "small 1G o, fine none c, hangs none h, exits none x");
-    assert!(!points.iter().any(|point| point.contains(" limit that ")), "{points:#?}");
+    let points = said(
+        "validator",
+        "small 1G o, fine none c, hangs none h, exits none x",
+    );
+    assert!(
+        !points.iter().any(|point| point.contains(" limit that ")),
+        "{points:#?}"
+    );
 }
 
 #[test]
 fn of_each_arm_is_said_why_none_of_its_runs_is_whole() {
-    let points =
-        said("validator", "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii");
+    let points = said(
+        "validator",
+        "fine 1G cx, hangs 1G hh, mixed 1G ox, one 2G x, new 2G --, failed 2G f-, invalid 2G ii",
+    );
     let expected = [
         "hangs did not run its whole time in any of its 2 runs: ended by the plan: no new slot for too long.",
         "mixed did not run its whole time in any of its 2 runs: killed by the kernel's OOM killer; ended by itself with code 3.",

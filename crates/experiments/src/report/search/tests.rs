@@ -16,7 +16,9 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
     let why = match verdict {
         Verdict::KeptUp => Vec::new(),
         Verdict::Failed => vec!["it was 45 slots behind".to_owned()],
-        Verdict::Void => vec!["the cluster made 1.20 slots a second, in the references 2.50".to_owned()],
+        Verdict::Void => {
+            vec!["the cluster made 1.20 slots a second, in the references 2.50".to_owned()]
+        }
     };
     let evidence = Evidence {
         replayed: 0,
@@ -34,16 +36,31 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> Line {
         why,
     };
     let headroom = headroom.map(|gib| (gib * GIB as f64) as u64);
-    Line::Dwell { headroom, confirms, verdict, evidence: Box::new(evidence) }
+    Line::Dwell {
+        headroom,
+        confirms,
+        verdict,
+        evidence: Box::new(evidence),
+    }
 }
 
 /// A short search as the journal has it.
 fn lines() -> Vec<Line> {
     let probe = |headroom, verdict| dwell(Some(headroom), false, verdict);
-    let mut lines = vec![dwell(None, false, Verdict::KeptUp), dwell(None, false, Verdict::KeptUp)];
+    let mut lines = vec![
+        dwell(None, false, Verdict::KeptUp),
+        dwell(None, false, Verdict::KeptUp),
+    ];
     lines.extend([48.0, 44.2, 40.6].map(|headroom| probe(headroom, Verdict::KeptUp)));
-    lines.push(Line::Limit { headroom: Some(30 * GIB), why: "to try".to_owned() });
-    lines.extend([probe(30.0, Verdict::Void), probe(30.0, Verdict::KeptUp), probe(22.0, Verdict::Failed)]);
+    lines.push(Line::Limit {
+        headroom: Some(30 * GIB),
+        why: "to try".to_owned(),
+    });
+    lines.extend([
+        probe(30.0, Verdict::Void),
+        probe(30.0, Verdict::KeptUp),
+        probe(22.0, Verdict::Failed),
+    ]);
     for _ in 0..3 {
         lines.push(dwell(Some(26.0), true, Verdict::KeptUp));
         lines.push(dwell(Some(24.0), true, Verdict::Failed));
@@ -68,13 +85,20 @@ fn answer(outcome: Outcome) -> Answer {
         grows: Some(1.9 * GIB as f64),
         settles: Some(false),
         memory: [1.0, 12.0, 24.0]
-            .map(|hours| Memory { hours, bytes: (414 * GIB) + (hours * 1.9) as u64 * GIB })
+            .map(|hours| Memory {
+                hours,
+                bytes: (414 * GIB) + (hours * 1.9) as u64 * GIB,
+            })
             .to_vec(),
     }
 }
 
 fn found() -> Outcome {
-    Outcome::Found { low: 24 * GIB, middle: 25 * GIB, high: 26 * GIB }
+    Outcome::Found {
+        low: 24 * GIB,
+        middle: 25 * GIB,
+        high: 26 * GIB,
+    }
 }
 
 /// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
@@ -91,25 +115,49 @@ fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answe
         folder.display().to_string()
     );
     let plan = plan::parse(&text, &folder.join("plan.toml")).expect("a plan");
-    let run = Scheduled { run: 1, arm: "search".to_owned(), replicate: 1, lane: "here".to_owned(), second: false };
+    let run = Scheduled {
+        run: 1,
+        arm: "search".to_owned(),
+        replicate: 1,
+        lane: "here".to_owned(),
+        second: false,
+    };
     let mut entries = vec![Entry::Planned {
         name: "least".to_owned(),
         plan: "abc".to_owned(),
         file: PathBuf::new(),
         seed: 1,
         launcher: "cgroup v1".to_owned(),
-        turns: vec![Turn { number: 1, runs: vec![run] }],
+        turns: vec![Turn {
+            number: 1,
+            runs: vec![run],
+        }],
     }];
-    let searches =
-        |attempt, lines: Vec<Line>| lines.into_iter().map(move |line| Entry::Search { run: 1, attempt, line });
+    let searches = |attempt, lines: Vec<Line>| {
+        lines.into_iter().map(move |line| Entry::Search {
+            run: 1,
+            attempt,
+            line,
+        })
+    };
     if before > 0 {
-        entries.push(Entry::TurnBegun { turn: 1, attempt: 1 });
+        entries.push(Entry::TurnBegun {
+            turn: 1,
+            attempt: 1,
+        });
         entries.extend(searches(1, lines().into_iter().take(before).collect()));
     }
-    entries.push(Entry::TurnBegun { turn: 1, attempt: 2 });
+    entries.push(Entry::TurnBegun {
+        turn: 1,
+        attempt: 2,
+    });
     entries.extend(searches(2, newest));
     if let Some(answer) = answer {
-        entries.push(Entry::SearchAnswer { run: 1, attempt: 2, answer: Box::new(answer) });
+        entries.push(Entry::SearchAnswer {
+            run: 1,
+            attempt: 2,
+            answer: Box::new(answer),
+        });
         let ending = Ending {
             outcome: Ended::Completed,
             validity: Validity::Valid,
@@ -117,13 +165,24 @@ fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answe
             notes: Vec::new(),
             stopped_unix_ns: None,
         };
-        entries.push(Entry::RunEnded { run: 1, attempt: 2, ending: Box::new(ending) });
+        entries.push(Entry::RunEnded {
+            run: 1,
+            attempt: 2,
+            ending: Box::new(ending),
+        });
     }
     let lines: Vec<Written> = (1_i64..)
         .zip(entries)
-        .map(|(at, entry)| Written { unix_ns: 1_800_000_000_000_000_000 + at * 1_440_000_000_000, entry })
+        .map(|(at, entry)| Written {
+            unix_ns: 1_800_000_000_000_000_000 + at * 1_440_000_000_000,
+            entry,
+        })
         .collect();
-    Experiment { folder: Folder::new(folder), plan, standing: JournalState::of(&lines) }
+    Experiment {
+        folder: Folder::new(folder),
+        plan,
+        standing: JournalState::of(&lines),
+    }
 }
 
 #[track_caller]
@@ -141,18 +200,26 @@ fn the_answer_is_one_sentence_whatever_a_search_comes_to() {
     );
     let start = "Its start alone needs 388 GiB.";
     let cases = [
-        (Outcome::Noisy, "Noisy: equal dwells ended too differently, so there is no size."),
+        (
+            Outcome::Noisy,
+            "Noisy: equal dwells ended too differently, so there is no size.",
+        ),
         (
             Outcome::NeverFailed { lowest: 3 * GIB },
             "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
         ),
-        (Outcome::AboveStart, "The first headroom, 48.0 GiB, was too small to keep up: the least is above it."),
+        (
+            Outcome::AboveStart,
+            "The first headroom, 48.0 GiB, was too small to keep up: the least is above it.",
+        ),
         (
             Outcome::OutOfTime,
             "Out of time: 8 h 0 min were over before the range was narrow enough, so there is no size.",
         ),
         (
-            Outcome::Inconclusive { why: "5 dwells in a row show nothing".to_owned() },
+            Outcome::Inconclusive {
+                why: "5 dwells in a row show nothing".to_owned(),
+            },
             "Inconclusive: 5 dwells in a row show nothing. There is no size.",
         ),
     ];
@@ -167,11 +234,19 @@ fn a_search_that_has_no_end_has_no_answer_and_one_that_began_anew_says_so() {
     let unfinished = experiment(folder.path(), 4, None);
     let searches = searches(&unfinished, &[]);
     assert!(headline(&searches).is_some_and(|said| said.contains("there is no answer")));
-    let Some(section) = section(&searches) else { panic!("no chapter") };
-    let said =
-        |words: &str| section.blocks.iter().any(|block| matches!(block, Block::Text(text) if text.contains(words)));
+    let Some(section) = section(&searches) else {
+        panic!("no chapter")
+    };
+    let said = |words: &str| {
+        section
+            .blocks
+            .iter()
+            .any(|block| matches!(block, Block::Text(text) if text.contains(words)))
+    };
     assert!(
-        said("A search before this one was cut off, by `stop` or with its runner; this one began anew"),
+        said(
+            "A search before this one was cut off, by `stop` or with its runner; this one began anew"
+        ),
         "{section:#?}"
     );
     assert!(!said("The least headroom"), "{section:#?}");
@@ -199,18 +274,32 @@ fn an_end_that_was_not_tried_is_not_said_to_have_failed() {
     let said = |untried: usize| {
         let mut lines = lines();
         let low = lines.iter_mut().filter_map(|line| match line {
-            Line::Dwell { confirms: true, verdict: Verdict::Failed, evidence, .. } => Some(evidence),
+            Line::Dwell {
+                confirms: true,
+                verdict: Verdict::Failed,
+                evidence,
+                ..
+            } => Some(evidence),
             _ => None,
         });
-        low.take(untried).for_each(|evidence| evidence.seconds = 0.0);
+        low.take(untried)
+            .for_each(|evidence| evidence.seconds = 0.0);
         let experiment = written(folder.path(), 0, lines, Some(answer(found())));
         let searches = searches(&experiment, &[]);
         searches[0].paragraphs()[1].clone()
     };
     let high = "Tried again at double length, 26.0 GiB kept up 3 of 3 times";
     let low = "24.0 GiB was not tried then, and counts as too small";
-    assert!(said(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")), "{}", said(0));
-    assert!(said(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")), "{}", said(1));
+    assert!(
+        said(0).contains(&format!("{high}, and 24.0 GiB failed 3 of 3 times.")),
+        "{}",
+        said(0)
+    );
+    assert!(
+        said(1).contains(&format!("{high}, and 24.0 GiB failed 2 of 2 times. {low}")),
+        "{}",
+        said(1)
+    );
     assert!(said(3).contains(&format!("{high}. {low}")), "{}", said(3));
 }
 
@@ -232,8 +321,13 @@ fn the_chapter_reads_as_the_stored_one() {
     let out = folder.path().join("page");
     let page = render::write(&report, &out, true).expect("a page").page;
     let text = std::fs::read_to_string(out.join("report.md")).expect("its text");
-    let (_, after) = text.split_once("## The least memory").unwrap_or_else(|| panic!("no chapter: {text}"));
-    let chapter = format!("## The least memory{}\n", after.split("\n## ").next().unwrap_or(after).trim_end());
+    let (_, after) = text
+        .split_once("## The least memory")
+        .unwrap_or_else(|| panic!("no chapter: {text}"));
+    let chapter = format!(
+        "## The least memory{}\n",
+        after.split("\n## ").next().unwrap_or(after).trim_end()
+    );
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         std::fs::write(GOLDEN, &chapter).expect("written");
         // To look at.
@@ -241,5 +335,12 @@ fn the_chapter_reads_as_the_stored_one() {
         std::fs::copy(page, look).expect("copied");
     }
     assert_eq!(chapter, std::fs::read_to_string(GOLDEN).unwrap_or_default());
-    assert!(report.verdict.headline.starts_with("Keeps up with 422 to 424 GiB"), "{}", report.verdict.headline);
+    assert!(
+        report
+            .verdict
+            .headline
+            .starts_with("Keeps up with 422 to 424 GiB"),
+        "{}",
+        report.verdict.headline
+    );
 }

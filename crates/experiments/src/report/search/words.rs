@@ -34,7 +34,10 @@ impl Search<'_> {
                 sentence(start(answer))
             ),
             Outcome::Noisy => {
-                format!("Noisy: equal dwells ended too differently, so there is no size.{}", sentence(start(answer)))
+                format!(
+                    "Noisy: equal dwells ended too differently, so there is no size.{}",
+                    sentence(start(answer))
+                )
             }
             Outcome::AboveStart => format!(
                 "The first headroom, {}, was too small to keep up: the least is above it.{}",
@@ -47,33 +50,53 @@ impl Search<'_> {
                 sentence(start(answer))
             ),
             Outcome::Inconclusive { why } => {
-                format!("Inconclusive: {why}. There is no size.{}", sentence(start(answer)))
+                format!(
+                    "Inconclusive: {why}. There is no size.{}",
+                    sentence(start(answer))
+                )
             }
         }
     }
 
     fn without_answer(&self) -> String {
         let ended = |dwell: &Dwell<'_>| dwell.evidence.why.iter().any(|why| why == ENDED);
-        match self.dwells().last().filter(ended).and_then(|dwell| dwell.headroom) {
+        match self
+            .dwells()
+            .last()
+            .filter(ended)
+            .and_then(|dwell| dwell.headroom)
+        {
             Some(headroom) => format!(
                 "The validator ended by itself in a dwell with a headroom of {}, before the search was over: there is no answer.",
                 bytes(headroom)
             ),
-            None => "The search has come to no end yet, or was cut off: there is no answer.".to_owned(),
+            None => {
+                "The search has come to no end yet, or was cut off: there is no answer.".to_owned()
+            }
         }
     }
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
     fn found(&self, answer: &Answer, low: u64, high: u64) -> String {
         let Some(unreclaimable) = answer.highest.or(answer.unreclaimable) else {
-            return format!("Keeps up with {} over what cannot be reclaimed.", range(low, high));
+            return format!(
+                "Keeps up with {} over what cannot be reclaimed.",
+                range(low, high)
+            );
         };
         let least = unreclaimable.max(answer.start);
-        let after = self.hours().map_or_else(String::new, |hours| format!(" after {}", long(hours)));
-        let mut said =
-            vec![format!("Keeps up with {}{after}", range(least.saturating_add(low), least.saturating_add(high)))];
+        let after = self
+            .hours()
+            .map_or_else(String::new, |hours| format!(" after {}", long(hours)));
+        let mut said = vec![format!(
+            "Keeps up with {}{after}",
+            range(least.saturating_add(low), least.saturating_add(high))
+        )];
         said.extend(match (answer.settles, answer.grows) {
-            (Some(false), Some(grows)) => Some(format!("needs {} more each hour", bytes(grows.max(0.0) as u64))),
+            (Some(false), Some(grows)) => Some(format!(
+                "needs {} more each hour",
+                bytes(grows.max(0.0) as u64)
+            )),
             (Some(true), _) => Some("what cannot be reclaimed hardly grows".to_owned()),
             _ => None,
         });
@@ -100,8 +123,13 @@ impl Search<'_> {
     }
 
     fn of_headroom(&self, answer: &Answer) -> Option<String> {
-        let Outcome::Found { low, middle, high } = answer.outcome else { return None };
-        let ends = answer.confirmed.as_ref().map_or_else(String::new, |ends| self.confirmed(ends));
+        let Outcome::Found { low, middle, high } = answer.outcome else {
+            return None;
+        };
+        let ends = answer
+            .confirmed
+            .as_ref()
+            .map_or_else(String::new, |ends| self.confirmed(ends));
         Some(format!(
             "The least headroom over what cannot be reclaimed is between {} with 90 % confidence, most likely about {}.{ends} {}",
             range(low, high).replace(" to ", " and "),
@@ -112,7 +140,9 @@ impl Search<'_> {
 
     fn confirmed(&self, ends: &Confirmed) -> String {
         let untried = |end: u64| {
-            let of = |dwell: &Dwell<'_>| dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0;
+            let of = |dwell: &Dwell<'_>| {
+                dwell.confirms && dwell.headroom == Some(end) && dwell.evidence.seconds <= 0.0
+            };
             u32::try_from(self.dwells().filter(of).count()).unwrap_or(u32::MAX)
         };
         let (high_untried, low_untried) = (untried(ends.high), untried(ends.low));
@@ -120,7 +150,13 @@ impl Search<'_> {
         let low_failed = ends.low_failed.saturating_sub(low_untried);
         let low = ends.low_kept_up + low_failed;
         let tried = [
-            (high > 0).then(|| format!("{} kept up {} of {high} times", bytes(ends.high), ends.high_kept_up)),
+            (high > 0).then(|| {
+                format!(
+                    "{} kept up {} of {high} times",
+                    bytes(ends.high),
+                    ends.high_kept_up
+                )
+            }),
             (low > 0).then(|| format!("{} failed {low_failed} of {low} times", bytes(ends.low))),
         ];
         let tried: Vec<String> = tried.into_iter().flatten().collect();
@@ -142,7 +178,11 @@ impl Search<'_> {
 
     /// With at least so much headroom.
     fn failures(&self, high: u64) -> String {
-        let enough = |dwell: &Dwell<'_>| dwell.headroom.is_some_and(|headroom| headroom >= high / 4096 * 4096);
+        let enough = |dwell: &Dwell<'_>| {
+            dwell
+                .headroom
+                .is_some_and(|headroom| headroom >= high / 4096 * 4096)
+        };
         let (mut hours, mut failed) = (0.0, 0_u32);
         for dwell in self.dwells().filter(enough) {
             match dwell.verdict {
@@ -159,8 +199,14 @@ impl Search<'_> {
                 long(hours),
                 number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
             ),
-            1 => format!("With its upper end or more it failed once in {}.", long(hours)),
-            many => format!("With its upper end or more it failed {many} times in {}.", long(hours)),
+            1 => format!(
+                "With its upper end or more it failed once in {}.",
+                long(hours)
+            ),
+            many => format!(
+                "With its upper end or more it failed {many} times in {}.",
+                long(hours)
+            ),
         }
     }
 
@@ -196,12 +242,16 @@ impl Search<'_> {
         for dwell in self.dwells() {
             void += usize::from(dwell.verdict == Verdict::Void);
             let tried = dwell.evidence.seconds > 0.0;
-            under += usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void && tried);
+            under +=
+                usize::from(dwell.headroom.is_some() && dwell.verdict != Verdict::Void && tried);
         }
-        let took = self
-            .hours()
-            .map_or_else(|| "No dwell is over".to_owned(), |hours| format!("It took {} at the tip", long(hours)));
-        let mut said = format!("{took}: {under} dwells with a limit, {references} references without, {void} void.");
+        let took = self.hours().map_or_else(
+            || "No dwell is over".to_owned(),
+            |hours| format!("It took {} at the tip", long(hours)),
+        );
+        let mut said = format!(
+            "{took}: {under} dwells with a limit, {references} references without, {void} void."
+        );
         let Some((first, last)) = self.slots else {
             return format!(
                 "{said} Which slots passed was not recorded, so nor is it known which events were covered."
@@ -210,10 +260,14 @@ impl Search<'_> {
         let passed = faultline_text::count(last.saturating_sub(first));
         said.push_str(&format!(" {passed} slots passed, from {first} to {last}:"));
         said.push_str(match self.cluster {
-            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) if first / EPOCH != last / EPOCH => {
+            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet)
+                if first / EPOCH != last / EPOCH =>
+            {
                 " an epoch boundary is among them;"
             }
-            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) => " no epoch boundary is among them;",
+            Some(Cluster::MainnetBeta | Cluster::Testnet | Cluster::Devnet) => {
+                " no epoch boundary is among them;"
+            }
             _ => " how long an epoch of this cluster is, and so whether one ended, is not known;",
         });
         said.push_str(
@@ -243,17 +297,29 @@ fn start(answer: &Answer) -> Option<String> {
 
 /// As a sentence of its own, behind another one.
 fn sentence(words: Option<String>) -> String {
-    let Some(words) = words else { return String::new() };
+    let Some(words) = words else {
+        return String::new();
+    };
     let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| format!(" {}{}.", first.to_uppercase(), letters.as_str()))
+    letters.next().map_or_else(String::new, |first| {
+        format!(" {}{}.", first.to_uppercase(), letters.as_str())
+    })
 }
 
 /// `412 to 430 GiB`, `1,480 to 1,560 MiB`.
 fn range(low: u64, high: u64) -> String {
     let digits = |value: f64| number(value, if value >= 100.0 { 0 } else { 1 });
-    let (unit, one) = if high >= LARGE { ("GiB", 1_u64 << 30) } else { ("MiB", MIB) };
+    let (unit, one) = if high >= LARGE {
+        ("GiB", 1_u64 << 30)
+    } else {
+        ("MiB", MIB)
+    };
     let [low, high] = [low, high].map(|bytes| digits(bytes as f64 / one as f64));
-    if low == high { format!("{high} {unit}") } else { format!("{low} to {high} {unit}") }
+    if low == high {
+        format!("{high} {unit}")
+    } else {
+        format!("{low} to {high} {unit}")
+    }
 }
 
 fn size(bytes: u64) -> String {

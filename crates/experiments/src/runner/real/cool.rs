@@ -11,30 +11,52 @@ const WARM: f64 = 0.01;
 const LITTLE: u64 = 1 << 20;
 
 /// After what was dropped, in words, and what was found then.
-pub(super) fn cooled(dropped: String, found: Result<Residency, faultline_isolation::Error>) -> Cooled {
+pub(super) fn cooled(
+    dropped: String,
+    found: Result<Residency, faultline_isolation::Error>,
+) -> Cooled {
     let (looked, not_cold) = match found {
         Ok(found) => judged(&found),
-        Err(error) => (None, Some(format!("the cold start could not be verified: {error}"))),
+        Err(error) => (
+            None,
+            Some(format!("the cold start could not be verified: {error}")),
+        ),
     };
-    Cooled { said: std::iter::once(dropped).chain(looked).collect(), not_cold }
+    Cooled {
+        said: std::iter::once(dropped).chain(looked).collect(),
+        not_cold,
+    }
 }
 
 /// What there is to note of a program that every run shall find in memory.
-pub(super) fn program(file: &Path, read: Result<u64, faultline_isolation::Error>) -> Option<String> {
+pub(super) fn program(
+    file: &Path,
+    read: Result<u64, faultline_isolation::Error>,
+) -> Option<String> {
     let error = read.err()?;
-    Some(format!("{}: whether it is charged to this run is not known: {error}", file.display()))
+    Some(format!(
+        "{}: whether it is charged to this run is not known: {error}",
+        file.display()
+    ))
 }
 
 fn judged(found: &Residency) -> (Option<String>, Option<String>) {
-    let Some(share) = found.share() else { return (Some("the folders hold no pages".to_owned()), None) };
+    let Some(share) = found.share() else {
+        return (Some("the folders hold no pages".to_owned()), None);
+    };
     let resident = found.resident_bytes();
     let percent = 100.0 * share;
     if share >= WARM && resident >= LITTLE {
-        let words =
-            format!("it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory", bytes(resident));
+        let words = format!(
+            "it did not begin cold: {percent:.1} % of the files' pages ({}) were in memory",
+            bytes(resident)
+        );
         return (None, Some(words));
     }
-    (Some(format!("{percent:.2} % of the files' pages are in memory")), None)
+    (
+        Some(format!("{percent:.2} % of the files' pages are in memory")),
+        None,
+    )
 }
 
 #[cfg(test)]
@@ -43,7 +65,15 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(pages: u64, resident: u64) -> Cooled {
-        cooled("dropped".to_owned(), Ok(Residency { files: 1, pages, resident, ..Residency::default() }))
+        cooled(
+            "dropped".to_owned(),
+            Ok(Residency {
+                files: 1,
+                pages,
+                resident,
+                ..Residency::default()
+            }),
+        )
     }
 
     #[test]
@@ -51,7 +81,11 @@ mod tests {
         assert_eq!(of(1_000_000, 9_999).not_cold, None);
         let warm = of(1_000_000, 10_000);
         assert!(warm.not_cold.is_some_and(|why| why.contains("1.0 %")));
-        assert_eq!(warm.said, ["dropped"], "it is said once, with the run's validity");
+        assert_eq!(
+            warm.said,
+            ["dropped"],
+            "it is said once, with the run's validity"
+        );
     }
 
     #[test]

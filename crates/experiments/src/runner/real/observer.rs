@@ -72,15 +72,24 @@ impl Eyes {
 
     fn memory(&mut self, reading: &mut Reading) {
         if self.cgroup.is_none() {
-            let found = locate(&self.root, self.pid).ok().filter(|found| found.memory.is_ok());
+            let found = locate(&self.root, self.pid)
+                .ok()
+                .filter(|found| found.memory.is_ok());
             // Next to version 1 it may be in a group of version 2 that it shares with this program.
-            let shared = locate(&self.root, std::process::id()).ok().and_then(|own| own.unified.ok());
+            let shared = locate(&self.root, std::process::id())
+                .ok()
+                .and_then(|own| own.unified.ok());
             self.cgroup = found.map(|found| {
-                let own = found.unified.as_ref().is_ok_and(|unified| shared.is_none_or(|shared| shared != *unified));
+                let own = found
+                    .unified
+                    .as_ref()
+                    .is_ok_and(|unified| shared.is_none_or(|shared| shared != *unified));
                 (CgroupFiles::new(&found), own)
             });
         }
-        let Some((files, own)) = &mut self.cgroup else { return };
+        let Some((files, own)) = &mut self.cgroup else {
+            return;
+        };
         let sample = files.sample(&mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
@@ -91,25 +100,41 @@ impl Eyes {
         };
         reading.unreclaimable = stat.as_ref().and_then(|stat| stat.unreclaimable_bytes());
         reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
-        reading.stalled = sample.memory_pressure.ok().filter(|_| *own).and_then(|pressure| pressure.full);
+        reading.stalled = sample
+            .memory_pressure
+            .ok()
+            .filter(|_| *own)
+            .and_then(|pressure| pressure.full);
     }
 
     fn recording(&mut self, at: Duration, reading: &mut Reading) {
         let told = &mut self.recorded;
-        if told.looked.is_none_or(|looked| at.saturating_sub(looked) >= RECORDED) {
+        if told
+            .looked
+            .is_none_or(|looked| at.saturating_sub(looked) >= RECORDED)
+        {
             told.looked = Some(at);
             // One that cannot be read at this moment says what it said before, until that is too old.
-            if let Ok(live) = Recording::open(&self.recording).and_then(|recording| recording.live(told.last_point)) {
+            if let Ok(live) = Recording::open(&self.recording)
+                .and_then(|recording| recording.live(told.last_point))
+            {
                 let tick = live.tick.map(|tick| tick.id);
                 if tick.is_some_and(|tick| told.tick.is_none_or(|(last, _)| tick > last)) {
                     told.tick = tick.map(|tick| (tick, at));
                 }
                 (told.pid, told.behind, told.tip) = (live.pid, live.slots_behind, live.tip);
                 told.last_point = live.last_point;
-                reading.replays = live.replays.iter().map(|(unix_ns, us)| replayed(at, *unix_ns, *us)).collect();
+                reading.replays = live
+                    .replays
+                    .iter()
+                    .map(|(unix_ns, us)| replayed(at, *unix_ns, *us))
+                    .collect();
             }
         }
-        if told.tick.is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH) {
+        if told
+            .tick
+            .is_some_and(|(_, seen)| at.saturating_sub(seen) <= FRESH)
+        {
             (reading.fresh, reading.behind, reading.tip) = (true, told.behind, told.tip);
         }
     }
@@ -117,17 +142,28 @@ impl Eyes {
 
 /// On the clock of the readings, of which it is `at` now.
 fn replayed(at: Duration, unix_ns: i64, us: f64) -> Replayed {
-    let since = clock::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = clock::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     let ago = since.saturating_sub(Duration::from_nanos(u64::try_from(unix_ns).unwrap_or(0)));
-    Replayed { at: at.saturating_sub(ago), us }
+    Replayed {
+        at: at.saturating_sub(ago),
+        us,
+    }
 }
 
 impl Observer for Eyes {
     fn read(&mut self, at: Duration) -> Reading {
-        let mut reading = Reading { at, ..Reading::default() };
+        let mut reading = Reading {
+            at,
+            ..Reading::default()
+        };
         self.memory(&mut reading);
         self.recording(at, &mut reading);
-        if let Some((waited, ran)) = self.threads.read(&self.root, self.recorded.pid.unwrap_or(self.pid), at) {
+        if let Some((waited, ran)) =
+            self.threads
+                .read(&self.root, self.recorded.pid.unwrap_or(self.pid), at)
+        {
             (reading.replay_waited, reading.replay_ran) = (Some(waited), Some(ran));
         }
         reading
@@ -138,13 +174,21 @@ impl Replaying {
     /// Time that they have waited for a CPU and run so far.
     fn read(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
-        if self.pid != pid || self.listed.is_none_or(|listed| at.saturating_sub(listed) >= LISTED) {
+        if self.pid != pid
+            || self
+                .listed
+                .is_none_or(|listed| at.saturating_sub(listed) >= LISTED)
+        {
             (self.pid, self.listed) = (pid, Some(at));
             let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-            let listed: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+            let listed: Vec<u32> = entries
+                .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+                .collect();
             self.each.retain(|tid, _| listed.contains(tid));
             for tid in listed {
-                let replays = |comm: Vec<u8>| purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY));
+                let replays = |comm: Vec<u8>| {
+                    purpose(&pool(&comm)).is_some_and(|does| does.starts_with(REPLAY))
+                };
                 if !self.each.contains_key(&tid)
                     && fs::read(folder.join(tid.to_string()).join("comm")).is_ok_and(replays)
                     && let Some(first) = schedstat(&folder, tid)
@@ -155,7 +199,9 @@ impl Replaying {
             }
         }
         for (tid, last) in &mut self.each {
-            let (Some(now), Some(total)) = (schedstat(&folder, *tid), &mut self.total) else { continue };
+            let (Some(now), Some(total)) = (schedstat(&folder, *tid), &mut self.total) else {
+                continue;
+            };
             total.0 += now.0.saturating_sub(last.0);
             total.1 += now.1.saturating_sub(last.1);
             *last = now;

@@ -9,8 +9,8 @@ use anyhow::{Context, bail};
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
-    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USUAL_INTERVAL, Whom,
-    looks_to_write, progress, with_its_words,
+    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task,
+    USUAL_INTERVAL, Whom, looks_to_write, progress, with_its_words,
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -42,9 +42,14 @@ impl Daemon {
     pub(super) fn start(launcher: &dyn Launcher, order: &Order<'_>) -> anyhow::Result<Self> {
         let told = &order.plan.recorder;
         let program = recorder::find(told.program.as_deref(), "`recorder.program`")?;
-        let (output, recording) = (order.folder.join(RECORDER_LOG), order.folder.join(RECORDING));
+        let (output, recording) = (
+            order.folder.join(RECORDER_LOG),
+            order.folder.join(RECORDING),
+        );
         let interval = told.interval.unwrap_or(USUAL_INTERVAL);
-        let whom = order.pid.map_or_else(|| Whom::Ledger(order.ledger.to_owned()), Whom::Pid);
+        let whom = order
+            .pid
+            .map_or_else(|| Whom::Ledger(order.ledger.to_owned()), Whom::Pid);
         let task = Task {
             whom,
             out: &recording,
@@ -55,14 +60,21 @@ impl Daemon {
             free_ports: true,
         };
         // One of its own, and not a limit of its group: no launcher has to be able to.
-        let mut command = held(launcher, None, recorder_cpus(order.plan, &allowed()).as_ref())?;
+        let mut command = held(
+            launcher,
+            None,
+            recorder_cpus(order.plan, &allowed()).as_ref(),
+        )?;
         command.push(program.into());
         command.extend(task.arguments());
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
         let job = Job {
             name: order.name.clone(),
             command,
-            environment: path.into_iter().chain([("FAULTLINE_LOG".into(), "info".into())]).collect(),
+            environment: path
+                .into_iter()
+                .chain([("FAULTLINE_LOG".into(), "info".into())])
+                .collect(),
             user: None,
             folder: None,
             output: output.clone(),
@@ -75,8 +87,18 @@ impl Daemon {
         let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
         let log = Log::on_disk(&output).with_context(|| output.display().to_string())?;
-        let addresses = Addresses { metrics: String::new(), ingest: None };
-        let mut daemon = Daemon { launched, log, ready, recording, interval, addresses };
+        let addresses = Addresses {
+            metrics: String::new(),
+            ingest: None,
+        };
+        let mut daemon = Daemon {
+            launched,
+            log,
+            ready,
+            recording,
+            interval,
+            addresses,
+        };
         daemon.wait_until_ready(order.pid.is_some())?;
         Ok(daemon)
     }
@@ -85,17 +107,24 @@ impl Daemon {
         for _ in 0..LOOKS_TO_START {
             let ready = self.ready.read()?;
             let seen = progress(&self.recording).ok();
-            let recorded = seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
+            let recorded =
+                seen.is_some_and(|seen| seen.last_tick.is_some() && (seen.process || !follows));
             if let (Some(ready), true) = (ready, recorded) {
                 self.addresses = ready.addresses();
                 return Ok(());
             }
             if let Some((end, words)) = self.ended()? {
-                bail!("{PROGRAM} ended before it recorded{}", with_its_words(end, &words));
+                bail!(
+                    "{PROGRAM} ended before it recorded{}",
+                    with_its_words(end, &words)
+                );
             }
             std::thread::sleep(LOOK);
         }
-        bail!("{PROGRAM} does not record after half a minute{}", behind(&self.log.last_complaint()))
+        bail!(
+            "{PROGRAM} does not record after half a minute{}",
+            behind(&self.log.last_complaint())
+        )
     }
 
     /// Looks so often whether something is so; if that takes a while, tells for what it waits.
@@ -110,7 +139,9 @@ impl Daemon {
             }
             if look == LOOKS_UNTOLD {
                 let longest = time(LOOK * looks);
-                say(&format!("waiting for {PROGRAM} {what}, for {longest} at most"));
+                say(&format!(
+                    "waiting for {PROGRAM} {what}, for {longest} at most"
+                ));
             }
             std::thread::sleep(LOOK);
         }
@@ -120,19 +151,30 @@ impl Daemon {
 
 /// The CPUs that this program may use, and whatever it starts; none where the system does not say.
 fn allowed() -> Vec<u32> {
-    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
-    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).filter_map(|cpu| u32::try_from(cpu).ok()).collect()
+    let Ok(set) = sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    (0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
 }
 
 fn behind(complaint: &str) -> String {
-    if complaint.is_empty() { String::new() } else { format!(": {complaint}") }
+    if complaint.is_empty() {
+        String::new()
+    } else {
+        format!(": {complaint}")
+    }
 }
 
 /// As a form writes it.
 fn in_a_query(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => {
+                char::from(byte).to_string()
+            }
             b' ' => "+".to_owned(),
             other => format!("%{other:02X}"),
         })
@@ -149,7 +191,10 @@ impl Recorder for Daemon {
     }
 
     fn ended(&mut self) -> anyhow::Result<Option<(End, String)>> {
-        Ok(self.launched.ended()?.map(|end| (end, self.log.last_complaint())))
+        Ok(self
+            .launched
+            .ended()?
+            .map(|end| (end, self.log.last_complaint())))
     }
 
     fn complaints(&mut self) -> Vec<String> {
@@ -159,9 +204,15 @@ impl Recorder for Daemon {
     }
 
     fn mark(&mut self, name: &str, kind: &str) -> anyhow::Result<()> {
-        let url = format!("http://{}/mark?name={}&kind={kind}", self.addresses.metrics, in_a_query(name));
+        let url = format!(
+            "http://{}/mark?name={}&kind={kind}",
+            self.addresses.metrics,
+            in_a_query(name)
+        );
         // A page behind TLS or a password takes none.
-        http::post(&url, "", MARKED).map(drop).map_err(anyhow::Error::msg)
+        http::post(&url, "", MARKED)
+            .map(drop)
+            .map_err(anyhow::Error::msg)
     }
 
     fn see_the_end(&mut self) {
@@ -179,7 +230,9 @@ impl Recorder for Daemon {
         if self.ended()?.is_none() {
             self.launched.ask_to_end()?;
         }
-        let ended = self.wait((LOOKS_TO_END, "to end"), |daemon| Ok(daemon.ended()?.is_some()))?;
+        let ended = self.wait((LOOKS_TO_END, "to end"), |daemon| {
+            Ok(daemon.ended()?.is_some())
+        })?;
         let words = self.log.last_complaint();
         let evidence = self.launched.close()?;
         match evidence.end {

@@ -14,7 +14,12 @@ struct Asked {
 impl Asked {
     fn new() -> Self {
         let machine = Machine::new(rules(), 32, false).expect("rules");
-        Asked { machine, plant: Plant::new(200 * MIB, 12), all: Vec::new(), now: Duration::ZERO }
+        Asked {
+            machine,
+            plant: Plant::new(200 * MIB, 12),
+            all: Vec::new(),
+            now: Duration::ZERO,
+        }
     }
 
     fn look(&mut self) {
@@ -40,14 +45,23 @@ fn a_limit_that_holds_and_does_not_move_is_asked_for_again_every_ten_seconds_at_
         .map(|pair| pair[1].0 - pair[0].0)
         .collect();
     assert!(again.len() > 20, "dwells last a minute: {again:?}");
-    assert!(again.iter().all(|after| *after >= seconds(10) && *after < seconds(11)), "{again:?}");
+    assert!(
+        again
+            .iter()
+            .all(|after| *after >= seconds(10) && *after < seconds(11)),
+        "{again:?}"
+    );
 }
 
 #[test]
 fn a_limit_that_does_not_hold_is_asked_for_again_within_a_second() {
     let mut asked = Asked::new();
-    let still =
-        |asked: &Asked| asked.all.last().is_some_and(|(at, limit)| limit.is_some() && asked.now - *at > seconds(5));
+    let still = |asked: &Asked| {
+        asked
+            .all
+            .last()
+            .is_some_and(|(at, limit)| limit.is_some() && asked.now - *at > seconds(5))
+    };
     let mut looks = 0..4 * 1800;
     assert!(looks.any(|_| {
         asked.look();
@@ -59,6 +73,11 @@ fn a_limit_that_does_not_hold_is_asked_for_again_within_a_second() {
         asked.plant.limit(other);
         let before = asked.all.len();
         (0..4).for_each(|_| asked.look());
-        assert_eq!((asked.all.len(), asked.plant.limit), (before + 1, wanted), "{:?}", asked.all.last());
+        assert_eq!(
+            (asked.all.len(), asked.plant.limit),
+            (before + 1, wanted),
+            "{:?}",
+            asked.all.last()
+        );
     }
 }

@@ -78,10 +78,15 @@ impl Plant {
         self.now += LOOK;
         self.tip += 2.5 * step;
         self.unreclaimable += (self.leak as f64 * step) as u64;
-        let room = self.limit.unwrap_or(u64::MAX).saturating_sub(self.unreclaimable);
+        let room = self
+            .limit
+            .unwrap_or(u64::MAX)
+            .saturating_sub(self.unreclaimable);
         self.killed += u32::from(room == 0);
         // Page cache comes from the disk, and goes at once.
-        self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64).min(self.files).min(room.max(self.stuck));
+        self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64)
+            .min(self.files)
+            .min(room.max(self.stuck));
         // The working set is what the knee says, give or take a little from second to second.
         let needed = self.knee as f64 * (1.0 + 0.01 * (self.random.f64() - 0.5));
         let short = 1.0 - self.cache as f64 / needed;
@@ -97,7 +102,11 @@ impl Plant {
         self.waited += LOOK.mul_f64(wait);
         self.stalled += LOOK.mul_f64(if squeezed { 0.05 } else { 0.0 });
         self.refaults += step * if squeezed { 2000.0 } else { 5.0 };
-        let gains = if squeezed || loaded { 0.5 + 10.0 * short.max(0.0) } else { -4.0 };
+        let gains = if squeezed || loaded {
+            0.5 + 10.0 * short.max(0.0)
+        } else {
+            -4.0
+        };
         self.behind = (self.behind + gains * step).clamp(0.0, 300.0);
         let slots = if self.random.f64() < 2.5 * step { 1 } else { 0 };
         let slower = if squeezed { 1.5 } else { 1.0 };
@@ -115,7 +124,10 @@ impl Plant {
             replay_waited: Some(self.waited),
             replay_ran: Some(self.ran),
             replays: (0..slots)
-                .map(|_| Replayed { at: self.now, us: slower * (2500.0 + 1000.0 * self.random.f64()) })
+                .map(|_| Replayed {
+                    at: self.now,
+                    us: slower * (2500.0 + 1000.0 * self.random.f64()),
+                })
                 .collect(),
         }
     }

@@ -11,7 +11,9 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
         for act in machine.look(&reading) {
             match act {
                 Act::Limit(limit) => plant.limit(limit),
-                Act::Line(Line::Dwell { verdict, evidence, .. }) => return (verdict, evidence.why),
+                Act::Line(Line::Dwell {
+                    verdict, evidence, ..
+                }) => return (verdict, evidence.why),
                 _ => {}
             }
         }
@@ -23,7 +25,8 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
 fn a_validator_that_a_limit_silences_fails_and_a_silent_recorder_shows_nothing() {
     let silent = |reading: &mut Reading| (reading.behind, reading.tip) = (None, None);
     assert_eq!(ended(silent), (Verdict::Failed, vec![SILENT.to_owned()]));
-    let stale = |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
+    let stale =
+        |reading: &mut Reading| (reading.fresh, reading.behind, reading.tip) = (false, None, None);
     assert_eq!(ended(stale).0, Verdict::Void);
     let no_newer_tip = |reading: &mut Reading| reading.behind = None;
     assert_eq!(ended(no_newer_tip).0, Verdict::Void);
@@ -43,7 +46,10 @@ fn a_reference_in_which_it_is_silent_shows_nothing() {
     let mut dwell = Dwell::begin(&reading(0), seconds(40));
     (1..=40).for_each(|second| dwell.take(&reading(second)));
     let (verdict, evidence) = dwell.reference(32, &References::default(), None);
-    assert_eq!((verdict, evidence.why), (Verdict::Void, vec![SILENT.to_owned()]));
+    assert_eq!(
+        (verdict, evidence.why),
+        (Verdict::Void, vec![SILENT.to_owned()])
+    );
 }
 
 /// A dwell of 40 s in which the tip rises by so many slots, and so many are known to be replayed.
@@ -54,7 +60,13 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
         behind: Some(0),
         tip: Some(slots * second / 40),
         unreclaimable: Some(MIB),
-        replays: (second < replayed).then_some(Replayed { at: seconds(second), us: 1000.0 }).into_iter().collect(),
+        replays: (second < replayed)
+            .then_some(Replayed {
+                at: seconds(second),
+                us: 1000.0,
+            })
+            .into_iter()
+            .collect(),
         ..Reading::default()
     };
     let mut dwell = Dwell::begin(&reading(0), seconds(40));
@@ -72,14 +84,25 @@ fn a_tip_that_rises_slower_or_replay_that_is_not_known_shows_nothing_unless_it_f
     assert_eq!(verdict(92, 40, None), Verdict::Void);
     assert_eq!(verdict(100, 0, None), Verdict::Void);
     assert_eq!(verdict(100, 5, None), Verdict::Void);
-    assert_eq!(verdict(100, 0, Some("it is too far behind")), Verdict::Failed);
+    assert_eq!(
+        verdict(100, 0, Some("it is too far behind")),
+        Verdict::Failed
+    );
 }
 
 #[test]
 fn a_validator_that_ends_under_a_limit_has_failed_there() {
     let (mut machine, mut plant) = squeezed();
     machine.look(&plant.read());
-    let Some(Line::Dwell { headroom, verdict, evidence, .. }) = machine.validator_ended() else { panic!("no line") };
+    let Some(Line::Dwell {
+        headroom,
+        verdict,
+        evidence,
+        ..
+    }) = machine.validator_ended()
+    else {
+        panic!("no line")
+    };
     assert_eq!((headroom, verdict), (Some(400 * MIB), Verdict::Failed));
     assert_eq!(evidence.why, [ENDED]);
     assert_eq!(machine.validator_ended(), None);

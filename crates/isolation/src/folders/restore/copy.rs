@@ -24,15 +24,26 @@ pub(super) struct Copied {
 }
 
 /// Copies a file to a name that is not taken.
-pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>) -> Result<Copied, Error> {
+pub(super) fn copy(
+    from: &Folder,
+    to: &Folder,
+    name: &CStr,
+    owner: Option<Owner>,
+) -> Result<Copied, Error> {
     let path = to.join(name);
     let wrong = |errno| failed(&path, errno);
     let changed = || {
-        Error::Refused(format!("{} changed while it was copied: does something run there?", from.join(name).display()))
+        Error::Refused(format!(
+            "{} changed while it was copied: does something run there?",
+            from.join(name).display()
+        ))
     };
-    let Entered::Open((source, stat)) = from.file(name)? else { return Err(changed()) };
+    let Entered::Open((source, stat)) = from.file(name)? else {
+        return Err(changed());
+    };
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let target = rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(wrong)?;
+    let target =
+        rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(wrong)?;
     let size = u64::try_from(stat.st_size).unwrap_or(0);
     let cloned = size > 0 && rustix::fs::ioctl_ficlone(&target, &source).is_ok();
     if !cloned {
@@ -41,21 +52,31 @@ pub(super) fn copy(from: &Folder, to: &Folder, name: &CStr, owner: Option<Owner>
     dress(&target, &stat, owner).map_err(wrong)?;
     let now = |file: &OwnedFd| rustix::fs::fstat(file).map_err(wrong);
     let (source_now, target_now) = (now(&source)?, now(&target)?);
-    if source_now.st_size != stat.st_size || target_now.st_size != stat.st_size || source_now.st_mtime != stat.st_mtime
+    if source_now.st_size != stat.st_size
+        || target_now.st_size != stat.st_size
+        || source_now.st_mtime != stat.st_mtime
     {
         return Err(changed());
     }
     // A copy of hundreds of gigabytes need not push everything else out of memory.
     let _ = rustix::fs::fadvise(&source, 0, None, Advice::DontNeed);
-    Ok(Copied { bytes: size, cloned })
+    Ok(Copied {
+        bytes: size,
+        cloned,
+    })
 }
 
 /// Whether a file of one folder can share its room with one of another.
 pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
-    let nameless = |folder: &Folder| rustix::fs::openat(folder.fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok();
-    let (Some(source), Some(target)) = (nameless(from), nameless(to)) else { return false };
-    rustix::io::write(&source, &[0; 4096]).is_ok() && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
+    let nameless = |folder: &Folder| {
+        rustix::fs::openat(folder.fd(), c".", flags, Mode::RUSR | Mode::WUSR).ok()
+    };
+    let (Some(source), Some(target)) = (nameless(from), nameless(to)) else {
+        return false;
+    };
+    rustix::io::write(&source, &[0; 4096]).is_ok()
+        && rustix::fs::ioctl_ficlone(&target, &source).is_ok()
 }
 
 /// Piece by piece, leaving out the holes.
@@ -70,7 +91,9 @@ fn data(source: &OwnedFd, target: &OwnedFd, size: u64) -> Result<(), Errno> {
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(errno) => return Err(errno),
         };
-        let end = rustix::fs::seek(source, SeekFrom::Hole(start)).unwrap_or(size).min(size);
+        let end = rustix::fs::seek(source, SeekFrom::Hole(start))
+            .unwrap_or(size)
+            .min(size);
         // Empty if the file is being cut.
         if end <= start {
             break;
@@ -85,7 +108,13 @@ fn piece(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(),
     let (mut read, mut written) = (start, start);
     while read < end {
         let length = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
-        match rustix::fs::copy_file_range(source, Some(&mut read), target, Some(&mut written), length) {
+        match rustix::fs::copy_file_range(
+            source,
+            Some(&mut read),
+            target,
+            Some(&mut written),
+            length,
+        ) {
             Ok(0) => return Ok(()),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
@@ -99,7 +128,8 @@ fn piece(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(),
 
 fn by_hand(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
     let wrong = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    let open = |file: &OwnedFd| Ok::<_, Errno>(File::from(rustix::io::fcntl_dupfd_cloexec(file, 0)?));
+    let open =
+        |file: &OwnedFd| Ok::<_, Errno>(File::from(rustix::io::fcntl_dupfd_cloexec(file, 0)?));
     let (mut source, mut target) = (open(source)?, open(target)?);
     for file in [&source, &target] {
         rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
@@ -114,7 +144,9 @@ fn by_hand(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => return Err(wrong(error)),
         };
-        target.write_all(part.get(..count).unwrap_or_default()).map_err(wrong)?;
+        target
+            .write_all(part.get(..count).unwrap_or_default())
+            .map_err(wrong)?;
         left -= count as u64;
     }
     Ok(())
@@ -126,7 +158,10 @@ fn dress(target: &OwnedFd, stat: &Stat, owner: Option<Owner>) -> Result<(), Errn
         rustix::fs::fchown(target, user, group)?;
     }
     rustix::fs::fchmod(target, Mode::from_raw_mode(stat.st_mode))?;
-    let time = |seconds: i64, nanoseconds: u64| Timespec { tv_sec: seconds, tv_nsec: nanoseconds as _ };
+    let time = |seconds: i64, nanoseconds: u64| Timespec {
+        tv_sec: seconds,
+        tv_nsec: nanoseconds as _,
+    };
     let times = Timestamps {
         last_access: time(stat.st_atime, stat.st_atime_nsec),
         last_modification: time(stat.st_mtime, stat.st_mtime_nsec),

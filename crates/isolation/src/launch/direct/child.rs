@@ -46,24 +46,51 @@ impl Child {
         group: Group,
         gate: Option<Gate>,
     ) -> Result<Child, Error> {
-        let output = OpenOptions::new().append(true).create(true).open(&job.output).map_err(Error::at(&job.output))?;
+        let output = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&job.output)
+            .map_err(Error::at(&job.output))?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
-        command.args(["-c", WAITING, group.name()]).args(&becoming).arg(ENV);
+        command
+            .args(["-c", WAITING, group.name()])
+            .args(&becoming)
+            .arg(ENV);
         if let Some(folder) = job.folder.as_ref().filter(|_| !becoming.is_empty()) {
             // Once more, as the one who has to be able to.
             command.arg("-C").arg(folder);
         }
-        let own = SHELLS_OWN.iter().filter(|own| !job.environment.iter().any(|(name, _)| name == **own));
-        command.args(own.flat_map(|own| ["-u", own])).arg("--").arg(file).args(job.command.iter().skip(1));
-        command.env_clear().envs(job.environment.iter().map(|(name, value)| (name, value)));
+        let own = SHELLS_OWN
+            .iter()
+            .filter(|own| !job.environment.iter().any(|(name, _)| name == **own));
+        command
+            .args(own.flat_map(|own| ["-u", own]))
+            .arg("--")
+            .arg(file)
+            .args(job.command.iter().skip(1));
+        command
+            .env_clear()
+            .envs(job.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(job.folder.as_deref().unwrap_or(Path::new("/")));
-        command.stdin(Stdio::piped()).stderr(output.try_clone().map_err(Error::at(&job.output))?).stdout(output);
+        command
+            .stdin(Stdio::piped())
+            .stderr(output.try_clone().map_err(Error::at(&job.output))?)
+            .stdout(output);
         // What the terminal sends is for this program, which then decides.
         command.process_group(0);
-        let child = command.spawn().map_err(|error| not_started(job, file, &error))?;
+        let child = command
+            .spawn()
+            .map_err(|error| not_started(job, file, &error))?;
         let output = job.output.clone();
-        let mut started = Child { child, name: file.display().to_string(), output, ended: None, group, gate };
+        let mut started = Child {
+            child,
+            name: file.display().to_string(),
+            output,
+            ended: None,
+            group,
+            gate,
+        };
         started.prepare(job.open_files)?;
         Ok(started)
     }
@@ -75,19 +102,24 @@ impl Child {
         let pid = Pid::from_child(&self.child);
         self.group.enter(self.child.id())?;
         if let Some(most) = open_files {
-            let limit = Rlimit { current: Some(most), maximum: Some(most) };
+            let limit = Rlimit {
+                current: Some(most),
+                maximum: Some(most),
+            };
             // Still this program's user: another one's limits are not everybody's to set.
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| words(&format!("{most} open files: {error}")))?;
         }
         let told = stdin.map(|mut stdin| stdin.write_all(WORD));
-        told.unwrap_or(Ok(())).map_err(|error| words(&format!("it was ended while it was being started: {error}")))
+        told.unwrap_or(Ok(()))
+            .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
     }
 
     fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
         if self.ended.is_none() {
             let waited = self.child.try_wait();
-            self.ended = waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
+            self.ended =
+                waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?;
         }
         Ok(self.ended)
     }
@@ -101,7 +133,8 @@ impl Child {
         self.group.kill()?;
         if self.ended.is_none() {
             let waited = self.child.wait();
-            self.ended = Some(waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?);
+            self.ended =
+                Some(waited.map_err(|error| Error::Refused(format!("{}: {error}", self.name)))?);
         }
         Ok(())
     }
@@ -113,17 +146,25 @@ impl Launched for Child {
     }
 
     fn go(&mut self, told: &[u8]) -> Result<(), Error> {
-        let Some(gate) = self.gate.take() else { return Ok(()) };
+        let Some(gate) = self.gate.take() else {
+            return Ok(());
+        };
         let opened = wait(TO_THE_GATE, || match (self.status()?, gate.open()?) {
             (Some(status), _) => {
                 let (name, output) = (&self.name, self.output.display());
-                Err(Error::Refused(format!("{name} ended ({status}) before it was let go; {output} may say why")))
+                Err(Error::Refused(format!(
+                    "{name} ended ({status}) before it was let go; {output} may say why"
+                )))
             }
             (None, opened) => Ok(opened),
         })?;
         match opened {
             Some(mut file) => file.write_all(told).map_err(Error::at(gate.path())),
-            None => Err(Error::Refused(format!("{} does not come to its gate {}", self.name, gate.path().display()))),
+            None => Err(Error::Refused(format!(
+                "{} does not come to its gate {}",
+                self.name,
+                gate.path().display()
+            ))),
         }
     }
 
@@ -149,7 +190,10 @@ impl Launched for Child {
 
     fn evidence(&mut self) -> Result<Evidence, Error> {
         let end = self.ended()?;
-        Ok(Evidence { end, ..self.group.evidence()? })
+        Ok(Evidence {
+            end,
+            ..self.group.evidence()?
+        })
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
@@ -168,12 +212,22 @@ impl Drop for Child {
 }
 
 fn end(status: ExitStatus) -> Option<End> {
-    status.code().map(End::Code).or_else(|| status.signal().map(End::Signal))
+    status
+        .code()
+        .map(End::Code)
+        .or_else(|| status.signal().map(End::Signal))
 }
 
 fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> Error {
-    let folder = job.folder.as_ref().map(|folder| format!(" in {}", folder.display())).unwrap_or_default();
-    Error::Refused(format!("{} cannot be started{folder}: {error}", file.display()))
+    let folder = job
+        .folder
+        .as_ref()
+        .map(|folder| format!(" in {}", folder.display()))
+        .unwrap_or_default();
+    Error::Refused(format!(
+        "{} cannot be started{folder}: {error}",
+        file.display()
+    ))
 }
 
 #[cfg(test)]
@@ -184,16 +238,25 @@ mod tests {
     fn told(word: &[u8], group: &str) -> (Option<i32>, String) {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
         let mut command = Command::new(SHELL);
-        command.args(["-c", WAITING, group, ENV, "echo", "begun"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .args(["-c", WAITING, group, ENV, "echo", "begun"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(word).unwrap();
         let output = child.wait_with_output().unwrap();
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
     }
 
     #[test]
     fn let_go_outside_of_its_group_a_program_never_begins() {
-        assert_eq!(told(WORD, "faultline.x.r001_a1.validator"), (Some(125), String::new()));
+        assert_eq!(
+            told(WORD, "faultline.x.r001_a1.validator"),
+            (Some(125), String::new())
+        );
         // Every process is in a group that has a colon before its path.
         assert_eq!(told(WORD, ":"), (Some(0), "begun\n".to_owned()));
     }

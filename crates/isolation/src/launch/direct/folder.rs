@@ -16,5 +16,9 @@ pub(super) fn folders(folder: &Path) -> Result<Vec<PathBuf>, Error> {
         entries => entries.map_err(Error::at(folder))?,
     };
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    Ok(entries.flatten().filter(is_folder).map(|entry| entry.path()).collect())
+    Ok(entries
+        .flatten()
+        .filter(is_folder)
+        .map(|entry| entry.path())
+        .collect())
 }

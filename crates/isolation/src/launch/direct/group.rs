@@ -53,17 +53,33 @@ impl Group {
         let kind = match place {
             GroupParent::V1(tops) => Kind::V1(v1::Folders {
                 memory: tops.memory.join(&name),
-                cpuset: tops.cpuset.as_ref().filter(|_| limits.cpus.is_some()).map(|top| top.join(&name)),
-                blkio: tops.blkio.as_ref().filter(|_| !limits.io.is_empty()).map(|top| top.join(&name)),
+                cpuset: tops
+                    .cpuset
+                    .as_ref()
+                    .filter(|_| limits.cpus.is_some())
+                    .map(|top| top.join(&name)),
+                blkio: tops
+                    .blkio
+                    .as_ref()
+                    .filter(|_| !limits.io.is_empty())
+                    .map(|top| top.join(&name)),
                 stalls: None,
             }),
             GroupParent::V2(delegated) => {
                 room::enable(&delegated.folder, limits)?;
-                Kind::V2 { folder: delegated.folder.join(&name), top: delegated.top.clone() }
+                Kind::V2 {
+                    folder: delegated.folder.join(&name),
+                    top: delegated.top.clone(),
+                }
             }
         };
         let io = disks.into_iter().zip(limits.io.iter().cloned()).collect();
-        let mut group = Group { name, kind, io, removed: true };
+        let mut group = Group {
+            name,
+            kind,
+            io,
+            removed: true,
+        };
         for folder in group.folders() {
             let made = make_folder(folder);
             if made.is_err() {
@@ -74,7 +90,10 @@ impl Group {
         group.removed = false;
         // Stalls are good to know, and no reason not to run.
         if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, place) {
-            let stalls = tops.stalls.as_ref().map(|stalls| stalls.folder.join(&group.name));
+            let stalls = tops
+                .stalls
+                .as_ref()
+                .map(|stalls| stalls.folder.join(&group.name));
             folders.stalls = stalls.filter(|folder| make_folder(folder).is_ok());
         }
         Ok(group)
@@ -86,28 +105,52 @@ impl Group {
         let mut names = BTreeSet::new();
         match place {
             GroupParent::V1(tops) => {
-                for top in [Some(&tops.memory), tops.cpuset.as_ref(), tops.blkio.as_ref()].into_iter().flatten() {
-                    names.extend(folders(top)?.into_iter().filter_map(|folder| named(&folder, &prefix)));
+                for top in [
+                    Some(&tops.memory),
+                    tops.cpuset.as_ref(),
+                    tops.blkio.as_ref(),
+                ]
+                .into_iter()
+                .flatten()
+                {
+                    names.extend(
+                        folders(top)?
+                            .into_iter()
+                            .filter_map(|folder| named(&folder, &prefix)),
+                    );
                 }
-                let mut found: BTreeMap<String, Vec<PathBuf>> =
-                    names.into_iter().map(|name| (name.clone(), tops.folders(&name))).collect();
+                let mut found: BTreeMap<String, Vec<PathBuf>> = names
+                    .into_iter()
+                    .map(|name| (name.clone(), tops.folders(&name)))
+                    .collect();
                 if let Some(stalls) = &tops.stalls {
                     for (name, folder) in below(&[&stalls.top, &stalls.folder], &prefix)? {
                         found.entry(name).or_default().push(folder);
                     }
                 }
-                Ok(found.into_iter().map(|(name, folders)| Group::found(folders, name)).collect())
+                Ok(found
+                    .into_iter()
+                    .map(|(name, folders)| Group::found(folders, name))
+                    .collect())
             }
             GroupParent::V2(delegated) => {
                 let found = below(&[&delegated.top, &delegated.folder], &prefix)?;
-                Ok(found.into_iter().map(|(name, folder)| Group::found(vec![folder], name)).collect())
+                Ok(found
+                    .into_iter()
+                    .map(|(name, folder)| Group::found(vec![folder], name))
+                    .collect())
             }
         }
     }
 
     /// One that is there already.
     fn found(folders: Vec<PathBuf>, name: String) -> Group {
-        Group { name, kind: Kind::Found(folders), io: Vec::new(), removed: true }
+        Group {
+            name,
+            kind: Kind::Found(folders),
+            io: Vec::new(),
+            removed: true,
+        }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -127,7 +170,10 @@ impl Group {
         match &self.kind {
             Kind::V1(folders) => v1::relimit(&folders.memory, memory),
             Kind::V2 { folder, .. } => v2::relimit(folder, memory),
-            Kind::Found(_) => Err(Error::Refused(format!("{}: this group belongs to another program", self.name))),
+            Kind::Found(_) => Err(Error::Refused(format!(
+                "{}: this group belongs to another program",
+                self.name
+            ))),
         }
     }
 
@@ -161,7 +207,10 @@ impl Group {
             Kind::V1(folders) => folders.stalls.as_deref(),
             _ => None,
         };
-        self.folders().into_iter().filter(|folder| Some(*folder) != stalls).try_for_each(write)
+        self.folders()
+            .into_iter()
+            .filter(|folder| Some(*folder) != stalls)
+            .try_for_each(write)
     }
 
     /// Lifts limits under which its processes wait for memory instead of hearing that they are to end, as far as that goes.
@@ -216,9 +265,21 @@ impl Group {
         if emptied.is_some() {
             return Ok(());
         }
-        let left = self.folders().into_iter().map(procs::list).collect::<Result<Vec<_>, _>>()?;
-        let left: Vec<String> = left.into_iter().flatten().map(|pid| pid.to_string()).collect();
-        Err(Error::Refused(format!("{}: these processes do not end: {}", self.name, left.join(", "))))
+        let left = self
+            .folders()
+            .into_iter()
+            .map(procs::list)
+            .collect::<Result<Vec<_>, _>>()?;
+        let left: Vec<String> = left
+            .into_iter()
+            .flatten()
+            .map(|pid| pid.to_string())
+            .collect();
+        Err(Error::Refused(format!(
+            "{}: these processes do not end: {}",
+            self.name,
+            left.join(", ")
+        )))
     }
 
     /// Kills what is in it and removes it.
@@ -247,7 +308,11 @@ impl Group {
     }
 
     fn remove_made_before(&self, last: &Path) {
-        for folder in self.folders().into_iter().take_while(|folder| *folder != last) {
+        for folder in self
+            .folders()
+            .into_iter()
+            .take_while(|folder| *folder != last)
+        {
             let _ = fs::remove_dir(folder);
         }
     }
@@ -286,7 +351,11 @@ fn below(tops: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> 
 }
 
 fn named(folder: &Path, prefix: &str) -> Option<String> {
-    folder.file_name()?.to_str().filter(|name| name.starts_with(prefix)).map(str::to_owned)
+    folder
+        .file_name()?
+        .to_str()
+        .filter(|name| name.starts_with(prefix))
+        .map(str::to_owned)
 }
 
 fn make_folder(folder: &Path) -> Result<(), Error> {

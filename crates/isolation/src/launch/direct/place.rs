@@ -50,17 +50,30 @@ impl GroupParent {
     /// Version 1 where it has the memory controller, as the kernel gives it to one version only.
     pub(super) fn find(roots: &CgroupRoots) -> Result<GroupParent, Error> {
         let refused = |error: faultline_kernel::ReadError| Error::Refused(error.to_string());
-        let mounts = roots.host.read_proc("self/mountinfo", mountinfo::parse).map_err(refused)?;
+        let mounts = roots
+            .host
+            .read_proc("self/mountinfo", mountinfo::parse)
+            .map_err(refused)?;
         let v1 = |controller: &str| {
             let is_it = |mount: &&Mount| mount.fs_type == "cgroup" && mount.has_option(controller);
-            mounts.iter().find(is_it).map(|mount| mount.mount_point.clone())
+            mounts
+                .iter()
+                .find(is_it)
+                .map(|mount| mount.mount_point.clone())
         };
         if let Some(memory) = v1("memory") {
             may_be_written(&memory)?;
             let stalls = stalls(&roots.host);
-            return Ok(GroupParent::V1(Tops { memory, cpuset: v1("cpuset"), blkio: v1("blkio"), stalls }));
+            return Ok(GroupParent::V1(Tops {
+                memory,
+                cpuset: v1("cpuset"),
+                blkio: v1("blkio"),
+                stalls,
+            }));
         }
-        let own = locate(&roots.host, std::process::id()).and_then(|cgroups| cgroups.unified).map_err(refused)?;
+        let own = locate(&roots.host, std::process::id())
+            .and_then(|cgroups| cgroups.unified)
+            .map_err(refused)?;
         let folder = roots.delegated.clone().unwrap_or_else(|| home(&own.folder));
         let path = folder.join("cgroup.controllers");
         let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
@@ -74,7 +87,11 @@ impl GroupParent {
         }
         may_be_written(&folder)?;
         room::check(&folder)?;
-        Ok(GroupParent::V2(Delegated { folder, top: own.top.to_path_buf(), controllers }))
+        Ok(GroupParent::V2(Delegated {
+            folder,
+            top: own.top.to_path_buf(),
+            controllers,
+        }))
     }
 
     pub(super) fn abilities(&self, host: &HostRoot) -> Abilities {
@@ -84,15 +101,23 @@ impl GroupParent {
                 memory_high: false,
                 swap_max: tops.memory.join("memory.memsw.limit_in_bytes").exists(),
                 cpus: tops.cpuset.is_some(),
-                io: tops.blkio.as_ref().is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
+                io: tops
+                    .blkio
+                    .as_ref()
+                    .is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
                 pressure: tops.stalls.is_some(),
                 open_files: files::most(host),
             },
-            GroupParent::V2(Delegated { folder, controllers, .. }) => {
+            GroupParent::V2(Delegated {
+                folder,
+                controllers,
+                ..
+            }) => {
                 let has = |name: &str| controllers.iter().any(|controller| controller == name);
                 // The root of the host's cgroups has no limits of its own to tell by.
                 let is_root = !folder.join("memory.max").exists();
-                let swap = folder.join("memory.swap.max").exists() || is_root && host.procfs.join("swaps").exists();
+                let swap = folder.join("memory.swap.max").exists()
+                    || is_root && host.procfs.join("swaps").exists();
                 Abilities {
                     memory_max: has("memory"),
                     memory_high: has("memory"),
@@ -110,20 +135,35 @@ impl GroupParent {
 impl Tops {
     /// The folders that a group may have, but for that of its stalls.
     pub(super) fn folders(&self, name: &str) -> Vec<PathBuf> {
-        let tops = [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref()];
-        tops.into_iter().flatten().map(|top| top.join(name)).filter(|folder| folder.is_dir()).collect()
+        let tops = [
+            Some(&self.memory),
+            self.cpuset.as_ref(),
+            self.blkio.as_ref(),
+        ];
+        tops.into_iter()
+            .flatten()
+            .map(|top| top.join(name))
+            .filter(|folder| folder.is_dir())
+            .collect()
     }
 }
 
 fn stalls(host: &HostRoot) -> Option<Stalls> {
     let own = locate(host, std::process::id()).ok()?.unified.ok()?;
-    let counts = host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
-    counts.then(|| Stalls { folder: own.folder.to_path_buf(), top: own.top.to_path_buf() })
+    let counts =
+        host.procfs.join("pressure/memory").exists() && may_be_written(&own.folder).is_ok();
+    counts.then(|| Stalls {
+        folder: own.folder.to_path_buf(),
+        top: own.top.to_path_buf(),
+    })
 }
 
 fn may_be_written(folder: &Path) -> Result<(), Error> {
     access(folder, Access::WRITE_OK).map_err(|error| {
-        Error::Refused(format!("{}: no groups can be made here ({error}): start the program as root", folder.display()))
+        Error::Refused(format!(
+            "{}: no groups can be made here ({error}): start the program as root",
+            folder.display()
+        ))
     })
 }
 

@@ -19,7 +19,11 @@ pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
         text => text.map_err(Error::at(&path))?,
     };
     // 0 is a process outside of this PID namespace.
-    let mut all: BTreeSet<i32> = text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect();
+    let mut all: BTreeSet<i32> = text
+        .lines()
+        .filter_map(|line| line.parse().ok())
+        .filter(|pid| *pid > 0)
+        .collect();
     for inner in folders(folder)? {
         all.extend(list(&inner)?);
     }
@@ -32,13 +36,22 @@ pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
 /// read once more.
 pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
     let listed = list(folder)?.into_iter().filter_map(Pid::from_raw);
-    let held: Vec<_> = listed.filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?))).collect();
+    let held: Vec<_> = listed
+        .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
+        .collect();
     let still = list(folder)?;
-    for (pid, descriptor) in held.iter().filter(|(pid, _)| still.contains(&pid.as_raw_pid())) {
+    for (pid, descriptor) in held
+        .iter()
+        .filter(|(pid, _)| still.contains(&pid.as_raw_pid()))
+    {
         match pidfd_send_signal(descriptor, signal) {
             Ok(()) | Err(Errno::SRCH) => {}
             Err(error) => {
-                let words = format!("process {} in {} cannot be ended: {error}", pid.as_raw_pid(), folder.display());
+                let words = format!(
+                    "process {} in {} cannot be ended: {error}",
+                    pid.as_raw_pid(),
+                    folder.display()
+                );
                 return Err(Error::Refused(words));
             }
         }

@@ -12,11 +12,20 @@ pub(super) const OWN_LEAF: &str = "faultline.own";
 
 /// Hands the controllers on to the groups below the delegated folder.
 pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
-    let wanted = [("memory", true), ("cpuset", limits.cpus.is_some()), ("io", !limits.io.is_empty())];
+    let wanted = [
+        ("memory", true),
+        ("cpuset", limits.cpus.is_some()),
+        ("io", !limits.io.is_empty()),
+    ];
     let path = delegated.join("cgroup.subtree_control");
     let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
-    let missing = wanted.iter().filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
-    let text = missing.map(|(name, _)| format!("+{name}")).collect::<Vec<_>>().join(" ");
+    let missing = wanted
+        .iter()
+        .filter(|(name, wanted)| *wanted && !there.split_whitespace().any(|word| word == *name));
+    let text = missing
+        .map(|(name, _)| format!("+{name}"))
+        .collect::<Vec<_>>()
+        .join(" ");
     if text.is_empty() {
         return Ok(());
     }
@@ -34,7 +43,9 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
 pub(super) fn check(folder: &Path) -> Result<(), Error> {
     let handed_on = fs::read_to_string(folder.join("cgroup.subtree_control")).unwrap_or_default();
     // The root of the host's cgroups has no type, and may have processes.
-    if handed_on.split_whitespace().any(|name| name == "memory") || !folder.join("cgroup.type").exists() {
+    if handed_on.split_whitespace().any(|name| name == "memory")
+        || !folder.join("cgroup.type").exists()
+    {
         return Ok(());
     }
     alone(folder)
@@ -59,7 +70,9 @@ fn make_room(folder: &Path) -> Result<(), Error> {
     alone(folder)?;
     let leaf = folder.join(OWN_LEAF);
     match fs::create_dir(&leaf) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(Error::at(&leaf)(error)),
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(Error::at(&leaf)(error));
+        }
         _ => {}
     }
     write(&leaf.join("cgroup.procs"), &std::process::id().to_string())
@@ -73,8 +86,14 @@ pub(super) fn give_back(delegated: &Path) -> Result<(), Error> {
     }
     let path = delegated.join("cgroup.subtree_control");
     let there = fs::read_to_string(&path).map_err(Error::at(&path))?;
-    let text: Vec<String> = there.split_whitespace().map(|name| format!("-{name}")).collect();
+    let text: Vec<String> = there
+        .split_whitespace()
+        .map(|name| format!("-{name}"))
+        .collect();
     write(&path, &text.join(" "))?;
-    write(&delegated.join("cgroup.procs"), &std::process::id().to_string())?;
+    write(
+        &delegated.join("cgroup.procs"),
+        &std::process::id().to_string(),
+    )?;
     fs::remove_dir(&leaf).map_err(Error::at(&leaf))
 }

@@ -21,11 +21,16 @@ pub(super) struct Folders {
 
 impl Folders {
     pub(super) fn all(&self) -> Vec<&Path> {
-        [Some(&self.memory), self.cpuset.as_ref(), self.blkio.as_ref(), self.stalls.as_ref()]
-            .into_iter()
-            .flatten()
-            .map(PathBuf::as_path)
-            .collect()
+        [
+            Some(&self.memory),
+            self.cpuset.as_ref(),
+            self.blkio.as_ref(),
+            self.stalls.as_ref(),
+        ]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect()
     }
 }
 
@@ -34,15 +39,24 @@ const MEMORY: &str = "memory.limit_in_bytes";
 const BOTH: &str = "memory.memsw.limit_in_bytes";
 const CONTROL: &str = "memory.oom_control";
 
-pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) -> Result<(), Error> {
+pub(super) fn limit(
+    folders: &Folders,
+    limits: &Limits,
+    io: &[(String, IoLimit)],
+) -> Result<(), Error> {
     if let Some(bytes) = limits.memory_max {
         write(&folders.memory.join(MEMORY), &bytes.to_string())?;
     }
     if let Some(swap) = limits.swap_max {
         let Some(memory) = limits.memory_max else {
-            return Err(Error::Refused("swap_max needs memory_max: cgroup version 1 limits both together".to_owned()));
+            return Err(Error::Refused(
+                "swap_max needs memory_max: cgroup version 1 limits both together".to_owned(),
+            ));
         };
-        write(&folders.memory.join(BOTH), &in_pages(memory).saturating_add(in_pages(swap)).to_string())?;
+        write(
+            &folders.memory.join(BOTH),
+            &in_pages(memory).saturating_add(in_pages(swap)).to_string(),
+        )?;
     }
     if let (Some(cpus), Some(folder)) = (&limits.cpus, &folders.cpuset) {
         write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
@@ -51,7 +65,9 @@ pub(super) fn limit(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]
         let nodes = fs::read_to_string(&all).map_err(Error::at(&all))?;
         write(&folder.join("cpuset.mems"), nodes.trim())?;
     }
-    let Some(folder) = &folders.blkio else { return Ok(()) };
+    let Some(folder) = &folders.blkio else {
+        return Ok(());
+    };
     for (disk, limit) in io {
         for (file, value) in THROTTLES.iter().zip(values(limit)) {
             if let Some(value) = value {
@@ -67,11 +83,21 @@ pub(super) fn relimit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>, 
     write(&memory.join(CONTROL), "1")?;
     let (path, both) = (memory.join(MEMORY), memory.join(BOTH));
     // Memory with swap, where it is limited, is never less than memory alone.
-    let with_swap = fs::read_to_string(&both).ok().and_then(|text| text.trim().parse::<u64>().ok());
-    if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes)) && with_swap.is_some() {
-        write(&both, &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()))?;
+    let with_swap = fs::read_to_string(&both)
+        .ok()
+        .and_then(|text| text.trim().parse::<u64>().ok());
+    if bytes.is_none_or(|bytes| with_swap.is_some_and(|with_swap| with_swap < bytes))
+        && with_swap.is_some()
+    {
+        write(
+            &both,
+            &bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
+        )?;
     }
-    match fs::write(&path, bytes.map_or("-1".to_owned(), |bytes| bytes.to_string())) {
+    match fs::write(
+        &path,
+        bytes.map_or("-1".to_owned(), |bytes| bytes.to_string()),
+    ) {
         // So much could not be reclaimed: what held before still holds.
         Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
         written => written.map_err(Error::at(&path))?,
@@ -94,25 +120,46 @@ const THROTTLES: [&str; 4] = [
 ];
 
 fn values(limit: &IoLimit) -> [Option<u64>; 4] {
-    [limit.read_bytes, limit.write_bytes, limit.read_operations, limit.write_operations]
+    [
+        limit.read_bytes,
+        limit.write_bytes,
+        limit.read_operations,
+        limit.write_operations,
+    ]
 }
 
 pub(super) fn limits(folders: &Folders, asked: &[(String, IoLimit)]) -> Result<Limits, Error> {
     // With the limits of the cgroups above.
     let path = folders.memory.join("memory.stat");
     let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
-    let memory_max = value("hierarchical_memory_limit").map(|value| bytes(&path, value)).transpose()?.flatten();
-    let both = value("hierarchical_memsw_limit").map(|value| bytes(&path, value)).transpose()?.flatten();
-    let cpus = folders.cpuset.as_ref().map(|folder| cpus(&folder.join("cpuset.effective_cpus"))).transpose()?;
+    let value = |key: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+    };
+    let memory_max = value("hierarchical_memory_limit")
+        .map(|value| bytes(&path, value))
+        .transpose()?
+        .flatten();
+    let both = value("hierarchical_memsw_limit")
+        .map(|value| bytes(&path, value))
+        .transpose()?
+        .flatten();
+    let cpus = folders
+        .cpuset
+        .as_ref()
+        .map(|folder| cpus(&folder.join("cpuset.effective_cpus")))
+        .transpose()?;
     let mut io = Vec::new();
     if let Some(folder) = &folders.blkio {
-        let texts =
-            THROTTLES.map(|file| folder.join(file)).map(|path| fs::read_to_string(&path).map_err(Error::at(&path)));
+        let texts = THROTTLES
+            .map(|file| folder.join(file))
+            .map(|path| fs::read_to_string(&path).map_err(Error::at(&path)));
         let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (disk, limit) in asked {
             let value = |text: &String| {
-                let value = text.lines().find_map(|line| line.strip_prefix(disk.as_str())?.strip_prefix(' '));
+                let value = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix(disk.as_str())?.strip_prefix(' '));
                 value.and_then(|value| value.trim().parse().ok())
             };
             let [read_bytes, write_bytes, read_operations, write_operations] =
@@ -126,12 +173,21 @@ pub(super) fn limits(folders: &Folders, asked: &[(String, IoLimit)]) -> Result<L
             });
         }
     }
-    let swap_max = both.zip(memory_max).map(|(both, memory)| both.saturating_sub(memory));
-    Ok(Limits { memory_max, memory_high: None, swap_max, cpus, io })
+    let swap_max = both
+        .zip(memory_max)
+        .map(|(both, memory)| both.saturating_sub(memory));
+    Ok(Limits {
+        memory_max,
+        memory_high: None,
+        swap_max,
+        cpus,
+        io,
+    })
 }
 
 fn bytes(path: &Path, value: &str) -> Result<Option<u64>, Error> {
-    let limit = cgroup_limit::parse(value.as_bytes()).map_err(|error| Error::Refused(error.at(path).to_string()))?;
+    let limit = cgroup_limit::parse(value.as_bytes())
+        .map_err(|error| Error::Refused(error.at(path).to_string()))?;
     Ok(Limit::bytes(limit))
 }
 
@@ -150,15 +206,28 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
     };
     let stat = memory.join("memory.stat");
     let text = fs::read(&stat).map_err(Error::at(&stat))?;
-    let stat = cgroup_memory_stat::parse_v1(&text).map_err(|error| Error::Refused(error.at(stat).to_string()))?;
+    let stat = cgroup_memory_stat::parse_v1(&text)
+        .map_err(|error| Error::Refused(error.at(stat).to_string()))?;
     (evidence.file, evidence.anon) = (stat.file, stat.anon);
     let control = memory.join(CONTROL);
     let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
-    let said =
-        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok());
+    let said = |name: &str| {
+        text.lines().find_map(|line| {
+            line.strip_prefix(name)?
+                .strip_prefix(' ')?
+                .trim()
+                .parse()
+                .ok()
+        })
+    };
     let waits = said("under_oom").filter(|waits: &u64| *waits > 0);
-    for (name, count) in [("oom_kill", said("oom_kill")), ("under_oom", waits)].into_iter().chain(failures(memory)?) {
-        evidence.memory_events.extend(count.map(|count| (name.to_owned(), count)));
+    for (name, count) in [("oom_kill", said("oom_kill")), ("under_oom", waits)]
+        .into_iter()
+        .chain(failures(memory)?)
+    {
+        evidence
+            .memory_events
+            .extend(count.map(|count| (name.to_owned(), count)));
     }
     Ok(evidence)
 }
@@ -177,8 +246,13 @@ fn failures(memory: &Path) -> Result<[(&'static str, Option<u64>); 2], Error> {
 /// A file with one number; `None` if this kernel does not have it.
 fn count(path: &Path) -> Result<Option<u64>, Error> {
     match fs::read(path) {
-        Ok(text) => number::parse(&text).map(Some).map_err(|error| Error::Refused(error.at(path).to_string())),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && path.parent().is_some_and(Path::is_dir) => {
+        Ok(text) => number::parse(&text)
+            .map(Some)
+            .map_err(|error| Error::Refused(error.at(path).to_string())),
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound
+                && path.parent().is_some_and(Path::is_dir) =>
+        {
             Ok(None)
         }
         Err(error) => Err(Error::at(path)(error)),

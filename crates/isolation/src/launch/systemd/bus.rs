@@ -20,7 +20,18 @@ pub(super) const EXITED: i32 = 1;
 pub(super) type Properties = Vec<(&'static str, Variant<'static>)>;
 
 /// A unit as `ListUnits` tells it: name, description, load, active and sub state, followed, path, job, its type and path.
-type Listed = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
+type Listed = (
+    String,
+    String,
+    String,
+    String,
+    String,
+    String,
+    OwnedObjectPath,
+    u32,
+    String,
+    OwnedObjectPath,
+);
 
 #[zbus::proxy(
     interface = "org.freedesktop.systemd1.Manager",
@@ -35,20 +46,32 @@ trait Manager {
         properties: &Properties,
         others: &[(&str, Vec<(&str, Variant<'_>)>)],
     ) -> zbus::Result<OwnedObjectPath>;
-    fn set_unit_properties(&self, unit: &str, runtime: bool, properties: &Properties) -> zbus::Result<()>;
+    fn set_unit_properties(
+        &self,
+        unit: &str,
+        runtime: bool,
+        properties: &Properties,
+    ) -> zbus::Result<()>;
     fn stop_unit(&self, unit: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
     fn kill_unit(&self, unit: &str, whom: &str, signal: i32) -> zbus::Result<()>;
     fn reset_failed_unit(&self, unit: &str) -> zbus::Result<()>;
     fn unref_unit(&self, unit: &str) -> zbus::Result<()>;
     fn get_unit(&self, unit: &str) -> zbus::Result<OwnedObjectPath>;
-    fn list_units_by_patterns(&self, states: &[&str], patterns: &[&str]) -> zbus::Result<Vec<Listed>>;
+    fn list_units_by_patterns(
+        &self,
+        states: &[&str],
+        patterns: &[&str],
+    ) -> zbus::Result<Vec<Listed>>;
     #[zbus(property)]
     fn environment(&self) -> zbus::Result<Vec<String>>;
     #[zbus(property)]
     fn version(&self) -> zbus::Result<String>;
 }
 
-#[zbus::proxy(interface = "org.freedesktop.DBus.Properties", default_service = "org.freedesktop.systemd1")]
+#[zbus::proxy(
+    interface = "org.freedesktop.DBus.Properties",
+    default_service = "org.freedesktop.systemd1"
+)]
 trait Values {
     /// Without an interface those of all.
     fn get_all(&self, interface: &str) -> zbus::Result<HashMap<String, OwnedVariant>>;
@@ -69,11 +92,18 @@ impl Bus {
     /// There is no system bus, or nobody on it who is systemd.
     pub(super) fn connect() -> Result<Self, Error> {
         let connect = async {
-            let connection = zbus::connection::Builder::system().method_timeout(PATIENCE).build().await?;
-            ManagerProxy::builder(&connection).cache_properties(CacheProperties::No).build().await
+            let connection = zbus::connection::Builder::system()
+                .method_timeout(PATIENCE)
+                .build()
+                .await?;
+            ManagerProxy::builder(&connection)
+                .cache_properties(CacheProperties::No)
+                .build()
+                .await
         };
         let manager = zbus::block_on(connect).map_err(|error| {
-            let advice = "is systemd running here, with dbus? Without them use the launcher `direct`";
+            let advice =
+                "is systemd running here, with dbus? Without them use the launcher `direct`";
             Error::Refused(format!("the system bus does not answer: {error}; {advice}"))
         })?;
         Ok(Self { manager })
@@ -86,36 +116,51 @@ impl Bus {
 
     /// systemd's version; `None` if it is not understood.
     pub(super) fn version(&self) -> Result<Option<u32>, Error> {
-        let text = zbus::block_on(self.manager.version()).map_err(|error| words("systemd", &error))?;
+        let text =
+            zbus::block_on(self.manager.version()).map_err(|error| words("systemd", &error))?;
         Ok(version(&text))
     }
 
     /// Makes a unit and queues its start.
     pub(super) fn start(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
         // Nobody knows whether it was done if there is no answer, so it is not asked twice.
-        let started = zbus::block_on(self.manager.start_transient_unit(unit, "fail", properties, &[]));
+        let started =
+            zbus::block_on(
+                self.manager
+                    .start_transient_unit(unit, "fail", properties, &[]),
+            );
         started.map(drop).map_err(|error| words(unit, &error))
     }
 
     /// Changes properties until the host is started again.
     pub(super) fn set(&self, unit: &str, properties: &Properties) -> Result<(), Error> {
-        let set = self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
+        let set =
+            self.ask(async |manager| manager.set_unit_properties(unit, true, properties).await);
         set.map_err(|error| words(unit, &error))
     }
 
     /// Queues its stop. That it is not there is no error.
     pub(super) fn stop(&self, unit: &str) -> Result<(), Error> {
-        unless_gone(unit, self.ask(async |manager| manager.stop_unit(unit, "replace").await))
+        unless_gone(
+            unit,
+            self.ask(async |manager| manager.stop_unit(unit, "replace").await),
+        )
     }
 
     /// Sends a signal to `whom`: `main` or `all`. That nobody is there is no error.
     pub(super) fn kill(&self, unit: &str, whom: &str, signal: i32) -> Result<(), Error> {
-        unless_gone(unit, self.ask(async |manager| manager.kill_unit(unit, whom, signal).await))
+        unless_gone(
+            unit,
+            self.ask(async |manager| manager.kill_unit(unit, whom, signal).await),
+        )
     }
 
     /// Lets systemd forget its failure.
     pub(super) fn reset(&self, unit: &str) -> Result<(), Error> {
-        unless_gone(unit, self.ask(async |manager| manager.reset_failed_unit(unit).await))
+        unless_gone(
+            unit,
+            self.ask(async |manager| manager.reset_failed_unit(unit).await),
+        )
     }
 
     /// Lets systemd forget that this connection wanted it to be kept.
@@ -129,8 +174,15 @@ impl Bus {
 
     /// Names of the units that match a pattern and are there, or have failed and are not forgotten; sorted.
     pub(super) fn list(&self, pattern: &str) -> Result<Vec<String>, Error> {
-        let states = ["active", "reloading", "activating", "deactivating", "failed"];
-        let listed = self.ask(async |manager| manager.list_units_by_patterns(&states, &[pattern]).await);
+        let states = [
+            "active",
+            "reloading",
+            "activating",
+            "deactivating",
+            "failed",
+        ];
+        let listed =
+            self.ask(async |manager| manager.list_units_by_patterns(&states, &[pattern]).await);
         let listed = listed.map_err(|error| words(pattern, &error))?;
         let mut names: Vec<String> = listed.into_iter().map(|(name, ..)| name).collect();
         names.sort();
@@ -151,7 +203,10 @@ impl Bus {
     }
 
     /// What may be asked twice.
-    fn ask<T>(&self, ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>) -> zbus::Result<T> {
+    fn ask<T>(
+        &self,
+        ask: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
+    ) -> zbus::Result<T> {
         let mut absent = None;
         let answered = wait(ABSENCE, || match zbus::block_on(ask(&self.manager)) {
             Err(error) if is_away(&error) => {
@@ -179,15 +234,24 @@ impl Unit {
 
     /// Nothing is queued for it.
     pub(super) fn is_settled(&self) -> bool {
-        let job = self.0.get("Job").and_then(|job| job.downcast_ref::<(u32, OwnedObjectPath)>().ok());
+        let job = self
+            .0
+            .get("Job")
+            .and_then(|job| job.downcast_ref::<(u32, OwnedObjectPath)>().ok());
         job.is_none_or(|(id, _)| id == 0)
     }
 
     /// The service's program was executed. One that ended at once may never have been active; what systemd ends with when
     /// it cannot execute a program are codes from 200 on.
     pub(super) fn was_executed(&self) -> bool {
-        let at = self.0.get("ActiveEnterTimestampMonotonic").and_then(|at| at.downcast_ref::<u64>().ok());
-        at.is_some_and(|at| at > 0) || self.ended().is_some_and(|(code, status)| code != EXITED || status < 200)
+        let at = self
+            .0
+            .get("ActiveEnterTimestampMonotonic")
+            .and_then(|at| at.downcast_ref::<u64>().ok());
+        at.is_some_and(|at| at > 0)
+            || self
+                .ended()
+                .is_some_and(|(code, status)| code != EXITED || status < 200)
     }
 
     /// The folder of its cgroup below the root of the hierarchy.
@@ -202,25 +266,43 @@ impl Unit {
 
     /// The process that the service runs, or was.
     pub(super) fn main_pid(&self) -> Option<u32> {
-        let pid = |name| self.0.get(name).and_then(|pid| pid.downcast_ref::<u32>().ok()).filter(|pid| *pid > 1);
+        let pid = |name| {
+            self.0
+                .get(name)
+                .and_then(|pid| pid.downcast_ref::<u32>().ok())
+                .filter(|pid| *pid > 1)
+        };
         pid("MainPID").or_else(|| pid("ExecMainPID"))
     }
 
     /// How the service's process ended: a `CLD_` code as of `waitid(2)`, and its exit code or signal.
     pub(super) fn ended(&self) -> Option<(i32, i32)> {
-        let number = |name| self.0.get(name).and_then(|number| number.downcast_ref::<i32>().ok());
-        number("ExecMainCode").filter(|code| *code > 0).zip(number("ExecMainStatus"))
+        let number = |name| {
+            self.0
+                .get(name)
+                .and_then(|number| number.downcast_ref::<i32>().ok())
+        };
+        number("ExecMainCode")
+            .filter(|code| *code > 0)
+            .zip(number("ExecMainStatus"))
     }
 
     fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name)?.downcast_ref::<&str>().ok().filter(|text| !text.is_empty())
+        self.0
+            .get(name)?
+            .downcast_ref::<&str>()
+            .ok()
+            .filter(|text| !text.is_empty())
     }
 }
 
 /// The number that a version begins with, as in `252.30-1~deb12u2` or `v256`.
 fn version(text: &str) -> Option<u32> {
     let text = text.trim_start_matches('v');
-    text.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+    text.split(|letter: char| !letter.is_ascii_digit())
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// The unit, or its process, is not there (any more).
@@ -231,7 +313,10 @@ fn is_gone(error: &zbus::Error) -> bool {
             matches!(kind, Some("NoSuchUnit" | "NoSuchProcess"))
         }
         zbus::Error::FDO(error) => {
-            matches!(**error, zbus::fdo::Error::UnknownObject(_) | zbus::fdo::Error::UnixProcessIdUnknown(_))
+            matches!(
+                **error,
+                zbus::fdo::Error::UnknownObject(_) | zbus::fdo::Error::UnixProcessIdUnknown(_)
+            )
         }
         _ => false,
     }
@@ -239,10 +324,14 @@ fn is_gone(error: &zbus::Error) -> bool {
 
 /// systemd is not on the bus at this moment.
 fn is_away(error: &zbus::Error) -> bool {
-    let zbus::Error::FDO(error) = error else { return false };
+    let zbus::Error::FDO(error) = error else {
+        return false;
+    };
     matches!(
         **error,
-        zbus::fdo::Error::NoReply(_) | zbus::fdo::Error::ServiceUnknown(_) | zbus::fdo::Error::NameHasNoOwner(_)
+        zbus::fdo::Error::NoReply(_)
+            | zbus::fdo::Error::ServiceUnknown(_)
+            | zbus::fdo::Error::NameHasNoOwner(_)
     )
 }
 
@@ -258,7 +347,9 @@ fn words(unit: &str, error: &zbus::Error) -> Error {
         zbus::Error::FDO(error) => match **error {
             zbus::fdo::Error::AccessDenied(_)
             | zbus::fdo::Error::AuthFailed(_)
-            | zbus::fdo::Error::InteractiveAuthorizationRequired(_) => "run this as root, or let polkit allow it",
+            | zbus::fdo::Error::InteractiveAuthorizationRequired(_) => {
+                "run this as root, or let polkit allow it"
+            }
             zbus::fdo::Error::ServiceUnknown(_) | zbus::fdo::Error::NameHasNoOwner(_) => {
                 "systemd does not run here; use the launcher `direct`"
             }
@@ -281,12 +372,21 @@ mod tests {
         assert!(words("a.service", &denied).to_string().contains("as root"));
         let nobody = zbus::Error::from(fdo::Error::ServiceUnknown("no".to_owned()));
         assert!(words("a.service", &nobody).to_string().contains("direct"));
-        assert!(words("a.service", &zbus::Error::InvalidReply).to_string().starts_with("a.service: "));
+        assert!(
+            words("a.service", &zbus::Error::InvalidReply)
+                .to_string()
+                .starts_with("a.service: ")
+        );
     }
 
     fn unit(values: &[(&str, Variant<'static>)]) -> Unit {
         let owned = |value: &Variant<'static>| value.try_to_owned().unwrap();
-        Unit(values.iter().map(|(name, value)| ((*name).to_owned(), owned(value))).collect())
+        Unit(
+            values
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), owned(value)))
+                .collect(),
+        )
     }
 
     #[test]
@@ -300,14 +400,20 @@ mod tests {
             ("ActiveState", Variant::from("failed")),
         ];
         let unit = unit(&ended);
-        assert_eq!((unit.main_pid(), unit.ended(), unit.result()), (Some(77), Some((2, 9)), Some("oom-kill")));
+        assert_eq!(
+            (unit.main_pid(), unit.ended(), unit.result()),
+            (Some(77), Some((2, 9)), Some("oom-kill"))
+        );
         assert!(unit.is_down() && unit.is_settled() && unit.was_executed());
     }
 
     #[test]
     fn a_program_that_ended_at_once_was_executed_and_one_that_was_not_found_was_not() {
         for (status, executed) in [(0_i32, true), (3, true), (203, false), (217, false)] {
-            let ended = [("ExecMainCode", Variant::from(EXITED)), ("ExecMainStatus", Variant::from(status))];
+            let ended = [
+                ("ExecMainCode", Variant::from(EXITED)),
+                ("ExecMainStatus", Variant::from(status)),
+            ];
             assert_eq!(unit(&ended).was_executed(), executed, "{status}");
         }
     }
@@ -324,8 +430,14 @@ mod tests {
             "ActiveState",
             "Job",
         ];
-        for unit in [unit(&names.map(|name| (name, Variant::from(true)))), unit(&[])] {
-            assert_eq!((unit.main_pid(), unit.ended(), unit.result(), unit.cgroup()), (None, None, None, None));
+        for unit in [
+            unit(&names.map(|name| (name, Variant::from(true)))),
+            unit(&[]),
+        ] {
+            assert_eq!(
+                (unit.main_pid(), unit.ended(), unit.result(), unit.cgroup()),
+                (None, None, None, None)
+            );
             assert!(!unit.is_down() && !unit.was_executed());
         }
     }

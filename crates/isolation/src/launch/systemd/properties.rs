@@ -37,15 +37,28 @@ const SPARE: Duration = Duration::from_secs(30);
 /// A path that is not UTF-8.
 pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
     let mut properties: Properties = vec![("Description", Variant::from(description))];
-    for name in ["CPUAccounting", "MemoryAccounting", "IOAccounting", "TasksAccounting"] {
+    for name in [
+        "CPUAccounting",
+        "MemoryAccounting",
+        "IOAccounting",
+        "TasksAccounting",
+    ] {
         properties.push((name, Variant::from(true)));
     }
-    let memory =
-        [("MemoryMax", limits.memory_max), ("MemoryHigh", limits.memory_high), ("MemorySwapMax", limits.swap_max)];
+    let memory = [
+        ("MemoryMax", limits.memory_max),
+        ("MemoryHigh", limits.memory_high),
+        ("MemorySwapMax", limits.swap_max),
+    ];
     for (name, bytes) in memory {
         properties.extend(bytes.map(|bytes| (name, Variant::from(bytes))));
     }
-    properties.extend(limits.cpus.as_ref().map(|cpus| ("AllowedCPUs", Variant::from(mask(cpus.numbers())))));
+    properties.extend(
+        limits
+            .cpus
+            .as_ref()
+            .map(|cpus| ("AllowedCPUs", Variant::from(mask(cpus.numbers())))),
+    );
     type Of = fn(&IoLimit) -> Option<u64>;
     let kinds: [(&'static str, Of); 4] = [
         ("IOReadBandwidthMax", |limit| limit.read_bytes),
@@ -101,12 +114,18 @@ pub(super) fn service(
     // Arguments are what they are: no variables in them.
     let plain = vec!["no-env-expand".to_owned()];
     let output = utf8(job.output.as_os_str())?;
-    let folder = job.folder.as_deref().map_or(Ok("/".to_owned()), |folder| utf8(folder.as_os_str()))?;
+    let folder = job
+        .folder
+        .as_deref()
+        .map_or(Ok("/".to_owned()), |folder| utf8(folder.as_os_str()))?;
     let mut properties: Properties = vec![
         ("Description", Variant::from(arguments.join(" "))),
         ("Slice", Variant::from(slice.to_owned())),
         ("Type", Variant::from("exec")),
-        ("ExecStartEx", Variant::from(vec![(program, arguments, plain)])),
+        (
+            "ExecStartEx",
+            Variant::from(vec![(program, arguments, plain)]),
+        ),
         ("WorkingDirectory", Variant::from(folder)),
         ("StandardInput", Variant::from("null")),
         ("StandardOutputFileToAppend", Variant::from(output.clone())),
@@ -128,7 +147,9 @@ pub(super) fn service(
     // The caller decides when force is used, this only if the caller is gone.
     let stop = u64::try_from((job.grace + SPARE).as_micros()).unwrap_or(u64::MAX);
     properties.push(("TimeoutStopUSec", Variant::from(stop)));
-    let longest = job.longest.and_then(|longest| u64::try_from(longest.as_micros()).ok());
+    let longest = job
+        .longest
+        .and_then(|longest| u64::try_from(longest.as_micros()).ok());
     properties.extend(longest.map(|longest| ("RuntimeMaxUSec", Variant::from(longest))));
     properties.extend(rlimits(job));
     properties.extend(environment(job, global)?);
@@ -139,9 +160,14 @@ pub(super) fn service(
 fn rlimits(job: &Job) -> Properties {
     let own = |resource| {
         let limit = getrlimit(resource);
-        (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX))
+        (
+            limit.current.unwrap_or(u64::MAX),
+            limit.maximum.unwrap_or(u64::MAX),
+        )
     };
-    let files = job.open_files.map_or_else(|| own(Resource::Nofile), |files| (files, files));
+    let files = job
+        .open_files
+        .map_or_else(|| own(Resource::Nofile), |files| (files, files));
     let locked = own(Resource::Memlock);
     vec![
         ("LimitNOFILESoft", Variant::from(files.0)),
@@ -159,12 +185,21 @@ fn environment(job: &Job, global: &[String]) -> Result<Properties, Error> {
         given.push(format!("{name}={}", utf8(value)?));
         names.push(name);
     }
-    let global = global.iter().filter_map(|variable| variable.split('=').next());
-    let mut unset: Vec<String> = SET_BY_SYSTEMD.into_iter().chain(global).map(str::to_owned).collect();
+    let global = global
+        .iter()
+        .filter_map(|variable| variable.split('=').next());
+    let mut unset: Vec<String> = SET_BY_SYSTEMD
+        .into_iter()
+        .chain(global)
+        .map(str::to_owned)
+        .collect();
     unset.retain(|name| !names.contains(name));
     unset.sort();
     unset.dedup();
-    Ok(vec![("Environment", Variant::from(given)), ("UnsetEnvironment", Variant::from(unset))])
+    Ok(vec![
+        ("Environment", Variant::from(given)),
+        ("UnsetEnvironment", Variant::from(unset)),
+    ])
 }
 
 fn utf8(text: &OsStr) -> Result<String, Error> {

@@ -44,17 +44,30 @@ impl Service {
         bus.start(&slice, limits)?;
         let name = service_name(name);
         let (root, folder) = (PathBuf::new(), PathBuf::new());
-        Ok(Service { bus, slice, name, root, folder, asked: Vec::new(), gate: None, pid: 0, removed: false })
+        Ok(Service {
+            bus,
+            slice,
+            name,
+            root,
+            folder,
+            asked: Vec::new(),
+            gate: None,
+            pid: 0,
+            removed: false,
+        })
     }
 
     /// Waits until the slice is there, and finds its cgroup below `root`.
     pub(super) fn open_slice(&mut self, root: &Path) -> Result<(), Error> {
         let unit = self.settled(&self.slice)?;
         let path = unit.cgroup().filter(|_| !unit.is_down());
-        let path = path.ok_or_else(|| Error::Refused(format!("{}: systemd has not made its cgroup", self.slice)))?;
+        let path = path.ok_or_else(|| {
+            Error::Refused(format!("{}: systemd has not made its cgroup", self.slice))
+        })?;
         self.root = root.to_owned();
-        self.folder = below(root, path)
-            .ok_or_else(|| Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice)))?;
+        self.folder = below(root, path).ok_or_else(|| {
+            Error::Refused(format!("{}: {path:?} is no folder of a cgroup", self.slice))
+        })?;
         Ok(())
     }
 
@@ -63,11 +76,24 @@ impl Service {
     }
 
     /// Starts the program, and returns once it is executed.
-    pub(super) fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<(), Error> {
+    pub(super) fn start(
+        &mut self,
+        job: &Job,
+        user: Option<User>,
+        properties: &Properties,
+    ) -> Result<(), Error> {
         self.asked.clone_from(&job.limits.io);
-        self.gate = job.gate.as_deref().map(|path| Gate::make(path, user)).transpose()?;
+        self.gate = job
+            .gate
+            .as_deref()
+            .map(|path| Gate::make(path, user))
+            .transpose()?;
         // Else a folder that is not there would be told as a number only.
-        std::fs::OpenOptions::new().append(true).create(true).open(&job.output).map_err(Error::at(&job.output))?;
+        std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(&job.output)
+            .map_err(Error::at(&job.output))?;
         self.bus.start(&self.name, properties)?;
         let unit = self.settled(&self.name)?;
         match unit.main_pid() {
@@ -81,8 +107,15 @@ impl Service {
 
     /// The unit, once nothing is queued for it.
     fn settled(&self, name: &str) -> Result<Unit, Error> {
-        let unit = wait(PATIENCE, || Ok(self.bus.unit(name)?.filter(Unit::is_settled)))?;
-        unit.ok_or_else(|| Error::Refused(format!("{name}: systemd has not started it in {} s", PATIENCE.as_secs())))
+        let unit = wait(PATIENCE, || {
+            Ok(self.bus.unit(name)?.filter(Unit::is_settled))
+        })?;
+        unit.ok_or_else(|| {
+            Error::Refused(format!(
+                "{name}: systemd has not started it in {} s",
+                PATIENCE.as_secs()
+            ))
+        })
     }
 
     /// Removes both units, and waits until their names are free again.
@@ -91,7 +124,9 @@ impl Service {
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
         for unit in [&self.name, &self.slice] {
-            let free = wait(PATIENCE, || Ok(self.bus.unit(unit)?.is_none().then_some(())))?;
+            let free = wait(PATIENCE, || {
+                Ok(self.bus.unit(unit)?.is_none().then_some(()))
+            })?;
             free.ok_or_else(|| stays(unit))?;
         }
         Ok(())
@@ -115,17 +150,26 @@ impl Launched for Service {
     }
 
     fn go(&mut self, told: &[u8]) -> Result<(), Error> {
-        let Some(gate) = self.gate.take() else { return Ok(()) };
+        let Some(gate) = self.gate.take() else {
+            return Ok(());
+        };
         let opened = wait(TO_THE_GATE, || match gate.open()? {
             Some(file) => Ok(Some(file)),
             None => match self.ended()? {
-                Some(end) => Err(Error::Refused(format!("{} ended ({end:?}) before it was let go", self.name))),
+                Some(end) => Err(Error::Refused(format!(
+                    "{} ended ({end:?}) before it was let go",
+                    self.name
+                ))),
                 None => Ok(None),
             },
         })?;
         match opened {
             Some(mut file) => file.write_all(told).map_err(Error::at(gate.path())),
-            None => Err(Error::Refused(format!("{} does not come to its gate {}", self.name, gate.path().display()))),
+            None => Err(Error::Refused(format!(
+                "{} does not come to its gate {}",
+                self.name,
+                gate.path().display()
+            ))),
         }
     }
 
@@ -144,7 +188,10 @@ impl Launched for Service {
         if !move_limit(&self.bus, &self.name, wanted)? {
             return match wanted {
                 None => Ok(None),
-                Some(_) => Err(Error::Refused(format!("{}: it has ended, and has no limit to be moved", self.name))),
+                Some(_) => Err(Error::Refused(format!(
+                    "{}: it has ended, and has no limit to be moved",
+                    self.name
+                ))),
             };
         }
         let gone = || Error::Refused(format!("{}: it has no cgroup any more", self.name));
@@ -166,13 +213,18 @@ impl Launched for Service {
     }
 
     fn ask_to_end(&mut self) -> Result<(), Error> {
-        self.bus.kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
+        self.bus
+            .kill(&self.name, "all", rustix::process::Signal::TERM.as_raw())
     }
 
     fn evidence(&mut self) -> Result<Evidence, Error> {
         let unit = self.unit()?;
         let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
-        Ok(Evidence { end: end(&unit), result, ..unified::evidence(&self.folder)? })
+        Ok(Evidence {
+            end: end(&unit),
+            result,
+            ..unified::evidence(&self.folder)?
+        })
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence, Error> {
@@ -201,7 +253,9 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
     for unit in [service, slice] {
         bus.stop(unit)?;
         let stopped = wait(PATIENCE, || {
-            let Some(found) = bus.unit(unit)? else { return Ok(Some(())) };
+            let Some(found) = bus.unit(unit)? else {
+                return Ok(Some(()));
+            };
             if !found.is_down() || !found.is_settled() {
                 return Ok(None);
             }
@@ -221,17 +275,27 @@ pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
     }
-    bus.set(service, &vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))])?;
+    bus.set(
+        service,
+        &vec![("MemoryHigh", Variant::from(bytes.unwrap_or(u64::MAX)))],
+    )?;
     Ok(true)
 }
 
 fn stays(unit: &str) -> Error {
-    Error::Refused(format!("{unit}: systemd does not remove it; see systemctl status {unit}"))
+    Error::Refused(format!(
+        "{unit}: systemd does not remove it; see systemctl status {unit}"
+    ))
 }
 
 /// Waits until nothing is left of it.
 fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
-    let is_down = || Ok(bus.unit(service)?.is_none_or(|unit| unit.is_down()).then_some(()));
+    let is_down = || {
+        Ok(bus
+            .unit(service)?
+            .is_none_or(|unit| unit.is_down())
+            .then_some(()))
+    };
     let mut left = PATIENCE;
     while !left.is_zero() {
         if is_down()?.is_some() {
@@ -241,13 +305,17 @@ fn end_by_force(bus: &Bus, service: &str) -> Result<(), Error> {
         wait(KILL_AGAIN, is_down)?;
         left = left.saturating_sub(KILL_AGAIN);
     }
-    Err(Error::Refused(format!("{service}: its processes do not end; see systemctl status {service}")))
+    Err(Error::Refused(format!(
+        "{service}: its processes do not end; see systemctl status {service}"
+    )))
 }
 
 /// The folder of a cgroup that systemd names, if it is one below `root`.
 fn below(root: &Path, cgroup: &str) -> Option<PathBuf> {
     let path = Path::new(cgroup.strip_prefix('/')?);
-    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let plain = path
+        .components()
+        .all(|part| matches!(part, Component::Normal(_)));
     (plain && path.components().next().is_some()).then(|| root.join(path))
 }
 
@@ -262,7 +330,12 @@ fn end(unit: &Unit) -> Option<End> {
 
 /// What systemd tells by exit codes of its own, as of systemd.exec(5).
 fn not_started(job: &Job, unit: &Unit) -> Error {
-    let program = job.command.first().map(Path::new).unwrap_or(Path::new("")).display();
+    let program = job
+        .command
+        .first()
+        .map(Path::new)
+        .unwrap_or(Path::new(""))
+        .display();
     let user = job.user.as_deref().unwrap_or("this user");
     let why = match unit.ended() {
         Some((EXITED, 200)) => match &job.folder {
@@ -270,10 +343,16 @@ fn not_started(job: &Job, unit: &Unit) -> Error {
             None => "the folder / cannot be entered".to_owned(),
         },
         Some((EXITED, 203)) => format!("it cannot be executed by {user}"),
-        Some((EXITED, 205)) => format!("its number of open files cannot be set to {:?}", job.open_files),
+        Some((EXITED, 205)) => format!(
+            "its number of open files cannot be set to {:?}",
+            job.open_files
+        ),
         Some((EXITED, 209)) => format!("{} cannot be written", job.output.display()),
         Some((EXITED, 216 | 217)) => format!("there is no user {user}"),
-        Some((_, status)) => format!("systemd says {} ({status})", unit.result().unwrap_or("nothing")),
+        Some((_, status)) => format!(
+            "systemd says {} ({status})",
+            unit.result().unwrap_or("nothing")
+        ),
         None => format!("systemd says {}", unit.result().unwrap_or("nothing")),
     };
     Error::Refused(format!("{program} cannot be started: {why}"))
@@ -286,7 +365,10 @@ mod tests {
     #[test]
     fn only_a_folder_below_the_root_is_taken_for_a_cgroup() {
         let root = Path::new("/cgroup");
-        assert_eq!(below(root, "/a.slice/b").as_deref(), Some(Path::new("/cgroup/a.slice/b")));
+        assert_eq!(
+            below(root, "/a.slice/b").as_deref(),
+            Some(Path::new("/cgroup/a.slice/b"))
+        );
         for bad in ["", "/", "a.slice", "/../etc", "/a/../../etc", "//etc"] {
             assert_eq!(below(root, bad), None, "{bad:?}");
         }

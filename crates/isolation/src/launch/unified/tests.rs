@@ -17,14 +17,19 @@ fn limits_are_read_as_the_kernel_writes_them() {
         ("memory.swap.max", "0\n"),
         ("cpuset.cpus", "0-3\n"),
         ("cpuset.cpus.effective", "0-1\n"),
-        ("io.max", "254:16 rbps=1048576 wbps=max riops=max wiops=100\n"),
+        (
+            "io.max",
+            "254:16 rbps=1048576 wbps=max riops=max wiops=100\n",
+        ),
     ]);
     let limits = limits(folder.path(), &[]).unwrap();
     assert_eq!(limits.memory_max, Some(64 << 20));
     assert_eq!(limits.memory_high, None);
     assert_eq!(limits.swap_max, Some(0));
     assert_eq!(limits.cpus.unwrap().to_string(), "0-1");
-    let [io] = limits.io.as_slice() else { panic!("{:?}", limits.io) };
+    let [io] = limits.io.as_slice() else {
+        panic!("{:?}", limits.io)
+    };
     assert_eq!(io.device, PathBuf::from("/dev/block/254:16"));
     assert_eq!((io.read_bytes, io.write_bytes), (Some(1 << 20), None));
     assert_eq!((io.read_operations, io.write_operations), (None, Some(100)));
@@ -32,14 +37,22 @@ fn limits_are_read_as_the_kernel_writes_them() {
 
 #[test]
 fn files_that_are_not_there_and_an_empty_set_of_cpus_limit_nothing() {
-    let folder = folder(&[("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-1\n"), ("io.max", "")]);
+    let folder = folder(&[
+        ("cpuset.cpus", "\n"),
+        ("cpuset.cpus.effective", "0-1\n"),
+        ("io.max", ""),
+    ]);
     assert_eq!(limits(folder.path(), &[]).unwrap(), Limits::default());
 }
 
 #[test]
 fn a_text_that_is_no_limit_is_an_error_with_its_file() {
-    for (name, text) in [("memory.max", "much"), ("cpuset.cpus", "a"), ("io.max", "8 rbps=1"), ("io.max", "8:0 rbps=x")]
-    {
+    for (name, text) in [
+        ("memory.max", "much"),
+        ("cpuset.cpus", "a"),
+        ("io.max", "8 rbps=1"),
+        ("io.max", "8:0 rbps=x"),
+    ] {
         let folder = folder(&[(name, text)]);
         let error = limits(folder.path(), &[]).unwrap_err().to_string();
         assert!(error.contains(name), "{error}");
@@ -49,7 +62,10 @@ fn a_text_that_is_no_limit_is_an_error_with_its_file() {
 #[test]
 fn evidence_has_what_is_there_and_nothing_else() {
     let folder = folder(&[
-        ("memory.events", "low 0\nhigh 12\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n"),
+        (
+            "memory.events",
+            "low 0\nhigh 12\nmax 3\noom 1\noom_kill 1\noom_group_kill 0\n",
+        ),
         ("memory.peak", "70000000\n"),
         ("memory.stat", "anon 4096\nfile 8192\n"),
         (
@@ -64,7 +80,13 @@ fn evidence_has_what_is_there_and_nothing_else() {
     assert_eq!(evidence.memory_current, None);
     assert_eq!((evidence.anon, evidence.file), (Some(4096), Some(8192)));
     assert_eq!(evidence.pressure.len(), 1);
-    assert_eq!(evidence.pressure["memory"], Pressure { some_us: 7, full_us: 5 });
+    assert_eq!(
+        evidence.pressure["memory"],
+        Pressure {
+            some_us: 7,
+            full_us: 5
+        }
+    );
 }
 
 #[test]

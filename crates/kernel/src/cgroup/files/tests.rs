@@ -38,8 +38,19 @@ const V2_STAT: &str = include_str!("../../../tests/text/v2/memory.stat");
 fn v2_tree() -> (tempfile::TempDir, PathBuf, CgroupFiles) {
     let top = tempfile::tempdir().unwrap();
     let own = top.path().join("sol.slice/sol.service");
-    write(&own, &[("memory.max", "max\n"), ("memory.stat", V2_STAT), ("memory.current", "4096\n")]);
-    let files = CgroupFiles::new(&cgroups(CgroupVersion::V2, top.path(), "sol.slice/sol.service"));
+    write(
+        &own,
+        &[
+            ("memory.max", "max\n"),
+            ("memory.stat", V2_STAT),
+            ("memory.current", "4096\n"),
+        ],
+    );
+    let files = CgroupFiles::new(&cgroups(
+        CgroupVersion::V2,
+        top.path(),
+        "sol.slice/sol.service",
+    ));
     (top, own, files)
 }
 
@@ -53,21 +64,48 @@ fn v2_files_become_one_sample() {
             ("memory.high", "1000000\n"),
             ("memory.swap.current", "12\n"),
             ("memory.swap.max", "0\n"),
-            ("memory.events", "low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n"),
-            ("io.stat", "259:0 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0\n"),
+            (
+                "memory.events",
+                "low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n",
+            ),
+            (
+                "io.stat",
+                "259:0 rbytes=1 wbytes=2 rios=1 wios=1 dbytes=0 dios=0\n",
+            ),
             ("cpu.stat", "usage_usec 9\nthrottled_usec 8\n"),
-            ("memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=3\n"),
+            (
+                "memory.pressure",
+                "some avg10=0.00 avg60=0.00 avg300=0.00 total=3\n",
+            ),
         ],
     );
     let sample = files.sample(&mut Vec::new());
-    assert_eq!((sample.memory_usage, sample.memory_peak), (Ok(4096), Ok(8192)));
-    assert_eq!((sample.memory_max, sample.memory_high), (Ok(Limit::Max), Ok(Limit::Bytes(1_000_000))));
-    assert_eq!((sample.swap_usage, sample.swap_max), (Ok(12), Ok(Limit::Bytes(0))));
+    assert_eq!(
+        (sample.memory_usage, sample.memory_peak),
+        (Ok(4096), Ok(8192))
+    );
+    assert_eq!(
+        (sample.memory_max, sample.memory_high),
+        (Ok(Limit::Max), Ok(Limit::Bytes(1_000_000)))
+    );
+    assert_eq!(
+        (sample.swap_usage, sample.swap_max),
+        (Ok(12), Ok(Limit::Bytes(0)))
+    );
     assert_eq!(sample.memory_events.unwrap().max, Some(17));
     assert_eq!(sample.io.unwrap().len(), 1);
-    assert_eq!(sample.cpu.unwrap().throttled, Some(Duration::from_micros(8)));
-    assert_eq!(sample.memory_pressure.unwrap().some, Duration::from_micros(3));
-    assert_eq!(sample.memory_and_swap_max.unwrap_err().kind(), ErrorKind::Absent);
+    assert_eq!(
+        sample.cpu.unwrap().throttled,
+        Some(Duration::from_micros(8))
+    );
+    assert_eq!(
+        sample.memory_pressure.unwrap().some,
+        Duration::from_micros(3)
+    );
+    assert_eq!(
+        sample.memory_and_swap_max.unwrap_err().kind(),
+        ErrorKind::Absent
+    );
     assert_eq!(sample.io_pressure.unwrap_err().kind(), ErrorKind::Absent);
 }
 
@@ -84,21 +122,46 @@ fn v1_files_become_the_same_sample() {
             ("memory.memsw.limit_in_bytes", "1000000\n"),
             ("memory.stat", stat),
             ("memory.kmem.usage_in_bytes", "600\n"),
-            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+            (
+                "memory.oom_control",
+                "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+            ),
             ("memory.failcnt", "89\n"),
-            ("blkio.throttle.io_service_bytes", "8:0 Read 1\n8:0 Write 2\nTotal 3\n"),
-            ("cpu.stat", "nr_periods 0\nnr_throttled 0\nthrottled_time 5\n"),
+            (
+                "blkio.throttle.io_service_bytes",
+                "8:0 Read 1\n8:0 Write 2\nTotal 3\n",
+            ),
+            (
+                "cpu.stat",
+                "nr_periods 0\nnr_throttled 0\nthrottled_time 5\n",
+            ),
         ],
     );
     let mut files = CgroupFiles::new(&cgroups(CgroupVersion::V1, top.path(), ""));
     let sample = files.sample(&mut Vec::new());
-    assert_eq!((sample.memory_usage, sample.memory_peak), (Ok(4096), Ok(8192)));
-    assert_eq!((sample.memory_max, sample.memory_and_swap_max), (Ok(Limit::Max), Ok(Limit::Bytes(1_000_000))));
+    assert_eq!(
+        (sample.memory_usage, sample.memory_peak),
+        (Ok(4096), Ok(8192))
+    );
+    assert_eq!(
+        (sample.memory_max, sample.memory_and_swap_max),
+        (Ok(Limit::Max), Ok(Limit::Bytes(1_000_000)))
+    );
     assert_eq!(sample.swap_usage, Ok(0));
-    assert_eq!(sample.memory_stat.unwrap().unreclaimable_bytes(), Some(1_397_399_552 + 600));
+    assert_eq!(
+        sample.memory_stat.unwrap().unreclaimable_bytes(),
+        Some(1_397_399_552 + 600)
+    );
     let events = sample.memory_events.unwrap();
-    assert_eq!((events.max, events.oom_kill, events.oom), (Some(89), Some(3), None));
-    assert_eq!(sample.io.unwrap()[0].write_bytes, 2, "the local form stands in for the recursive one");
+    assert_eq!(
+        (events.max, events.oom_kill, events.oom),
+        (Some(89), Some(3), None)
+    );
+    assert_eq!(
+        sample.io.unwrap()[0].write_bytes,
+        2,
+        "the local form stands in for the recursive one"
+    );
     assert_eq!(sample.cpu.unwrap().throttled, Some(Duration::from_nanos(5)));
     assert_eq!(sample.memory_high.unwrap_err().kind(), ErrorKind::Absent);
     assert_eq!(sample.cpu_pressure.unwrap_err().kind(), ErrorKind::Absent);
@@ -117,33 +180,54 @@ fn one_broken_file_spoils_no_other() {
 fn the_smallest_limit_of_all_ancestors_is_the_effective_one() {
     let (top, own, mut files) = v2_tree();
     let slice = top.path().join("sol.slice");
-    let slice_stat =
-        [("memory.max", "5000\n"), ("memory.current", "4500\n"), ("memory.stat", "anon 1\nshmem 2\nkernel 9\n")];
+    let slice_stat = [
+        ("memory.max", "5000\n"),
+        ("memory.current", "4500\n"),
+        ("memory.stat", "anon 1\nshmem 2\nkernel 9\n"),
+    ];
     write(&slice, &slice_stat);
     write(&own, &[("memory.max", "6000\n")]);
     let limit = limit_of(&mut files).unwrap();
     let limiting = limit.limiting.unwrap();
-    assert_eq!((limit.limit, limiting.levels_up, &*limiting.folder), (Limit::Bytes(5000), 1, &*slice));
+    assert_eq!(
+        (limit.limit, limiting.levels_up, &*limiting.folder),
+        (Limit::Bytes(5000), 1, &*slice)
+    );
     assert_eq!(limiting.memory_usage, Ok(4500));
-    assert_eq!(limiting.memory_stat.unwrap().unreclaimable_bytes(), Some(12));
+    assert_eq!(
+        limiting.memory_stat.unwrap().unreclaimable_bytes(),
+        Some(12)
+    );
 
     write(&own, &[("memory.max", "4000\n")]);
     let limit = limit_of(&mut files).unwrap();
-    assert_eq!((limit.limit, limit.limiting.unwrap().levels_up), (Limit::Bytes(4000), 0));
+    assert_eq!(
+        (limit.limit, limit.limiting.unwrap().levels_up),
+        (Limit::Bytes(4000), 0)
+    );
 }
 
 #[test]
 fn without_any_limit_nothing_is_limiting() {
     let (_top, _own, mut files) = v2_tree();
     let limit = limit_of(&mut files).unwrap();
-    assert_eq!(limit, EffectiveLimit { limit: Limit::Max, limiting: None });
+    assert_eq!(
+        limit,
+        EffectiveLimit {
+            limit: Limit::Max,
+            limiting: None
+        }
+    );
 }
 
 #[test]
 fn a_limit_that_cannot_be_read_leaves_the_smallest_unknown() {
     let (top, own, mut files) = v2_tree();
     write(&own, &[("memory.max", "4000\n")]);
-    write(&top.path().join("sol.slice"), &[("memory.max", "unclear\n")]);
+    write(
+        &top.path().join("sol.slice"),
+        &[("memory.max", "unclear\n")],
+    );
     assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Broken);
 }
 
@@ -152,7 +236,10 @@ fn a_cgroup_that_was_removed_is_gone() {
     let (_top, own, mut files) = v2_tree();
     std::fs::remove_dir_all(&own).unwrap();
     let mut buffer = Vec::new();
-    assert_eq!(files.sample(&mut buffer).memory_usage.unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(
+        files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
+        ErrorKind::Gone
+    );
     assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Gone);
 }
 
@@ -163,7 +250,10 @@ fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
     places.memory = Err(reason.clone());
     let mut files = CgroupFiles::new(&places);
     let sample = files.sample(&mut Vec::new());
-    assert_eq!((sample.memory_usage, sample.memory_stat), (Err(reason.clone()), Err(reason.clone())));
+    assert_eq!(
+        (sample.memory_usage, sample.memory_stat),
+        (Err(reason.clone()), Err(reason.clone()))
+    );
     assert_eq!(limit_of(&mut files), Err(reason));
 }
 
@@ -177,14 +267,28 @@ fn a_cgroup_is_frozen_when_one_of_its_freezers_says_so_and_the_topmost_one_never
     };
     let frozen = |own: &ProcessCgroups| CgroupFiles::new(own).sample(&mut Vec::new()).frozen;
     assert_eq!(frozen(&own), Ok(None), "nothing is mounted");
-    for (events, state, expected) in [("0", "THAWED", false), ("0", "FROZEN", true), ("1", "THAWED", true)] {
-        write(&v2.join("sol"), &[("cgroup.events", &format!("populated 1\nfrozen {events}\n"))]);
+    for (events, state, expected) in [
+        ("0", "THAWED", false),
+        ("0", "FROZEN", true),
+        ("1", "THAWED", true),
+    ] {
+        write(
+            &v2.join("sol"),
+            &[("cgroup.events", &format!("populated 1\nfrozen {events}\n"))],
+        );
         write(&v1.join("sol"), &[("freezer.state", &format!("{state}\n"))]);
         assert_eq!(frozen(&own), Ok(Some(expected)), "{events} {state}");
     }
-    assert_eq!(frozen(&cgroups(CgroupVersion::V2, &v2, "")), Ok(Some(false)));
+    assert_eq!(
+        frozen(&cgroups(CgroupVersion::V2, &v2, "")),
+        Ok(Some(false))
+    );
     write(&v2.join("sol"), &[("cgroup.events", "populated 1\n")]);
-    assert_eq!(frozen(&cgroups(CgroupVersion::V2, &v2, "sol")), Ok(None), "before Linux 5.2");
+    assert_eq!(
+        frozen(&cgroups(CgroupVersion::V2, &v2, "sol")),
+        Ok(None),
+        "before Linux 5.2"
+    );
     std::fs::remove_file(v2.join("sol/cgroup.events")).unwrap();
     assert_eq!(frozen(&own).unwrap_err().kind(), ErrorKind::Absent);
 }

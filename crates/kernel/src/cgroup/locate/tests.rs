@@ -4,7 +4,10 @@ use crate::ErrorKind;
 const HYBRID_MOUNTS: &str = include_str!("../../../tests/text/linux-6.18/mountinfo");
 
 /// A pretend host where process 7 is in the given cgroups.
-fn locate_in(cgroup: &str, mountinfo: Option<&str>) -> (ProcessCgroups, HostRoot, tempfile::TempDir) {
+fn locate_in(
+    cgroup: &str,
+    mountinfo: Option<&str>,
+) -> (ProcessCgroups, HostRoot, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let root = HostRoot::below(folder.path());
     for (name, text) in [("7/cgroup", Some(cgroup)), ("self/mountinfo", mountinfo)] {
@@ -27,10 +30,23 @@ fn on_a_v2_host_every_controller_is_in_the_unified_hierarchy() {
     let (found, root, _folder) = locate_in("0::/system.slice/sol.service\n", Some(&mounts));
     let memory = found.memory.clone().unwrap();
     assert_eq!(memory.version, CgroupVersion::V2);
-    assert_eq!(&*memory.folder, root.cgroup.join("system.slice/sol.service"));
-    assert_eq!((&found.cpu, &found.io, &found.unified), (&found.memory, &found.memory, &found.memory));
+    assert_eq!(
+        &*memory.folder,
+        root.cgroup.join("system.slice/sol.service")
+    );
+    assert_eq!(
+        (&found.cpu, &found.io, &found.unified),
+        (&found.memory, &found.memory, &found.memory)
+    );
     let above: Vec<&Path> = memory.with_ancestors().collect();
-    assert_eq!(above, [&*memory.folder, &root.cgroup.join("system.slice"), &root.cgroup]);
+    assert_eq!(
+        above,
+        [
+            &*memory.folder,
+            &root.cgroup.join("system.slice"),
+            &root.cgroup
+        ]
+    );
 }
 
 #[test]
@@ -38,18 +54,27 @@ fn on_a_hybrid_host_memory_is_v1_and_pressure_is_v2() {
     let text = "7:blkio:/b\n4:memory:/validator\n1:cpu:/\n0::/u\n";
     let (found, root, _folder) = locate_in(text, Some(HYBRID_MOUNTS));
     let memory = found.memory.unwrap();
-    assert_eq!((memory.version, &*memory.folder), (CgroupVersion::V1, &*root.cgroup.join("memory/validator")));
+    assert_eq!(
+        (memory.version, &*memory.folder),
+        (CgroupVersion::V1, &*root.cgroup.join("memory/validator"))
+    );
     assert_eq!(&*found.io.unwrap().folder, root.cgroup.join("blkio/b"));
     assert_eq!(&*found.cpu.unwrap().folder, root.cgroup.join("cpu"));
     let unified = found.unified.unwrap();
-    assert_eq!((unified.version, &*unified.folder), (CgroupVersion::V2, &*root.cgroup.join("unified/u")));
+    assert_eq!(
+        (unified.version, &*unified.folder),
+        (CgroupVersion::V2, &*root.cgroup.join("unified/u"))
+    );
 }
 
 #[test]
 fn controllers_that_share_a_v1_hierarchy_share_its_mount() {
     let mounts = mount("/", "/sys/fs/cgroup/cpu,cpuacct", "cgroup", "cpu,cpuacct");
     let (found, root, _folder) = locate_in("2:cpu,cpuacct:/v\n", Some(&mounts));
-    assert_eq!(&*found.cpu.unwrap().folder, root.cgroup.join("cpu,cpuacct/v"));
+    assert_eq!(
+        &*found.cpu.unwrap().folder,
+        root.cgroup.join("cpu,cpuacct/v")
+    );
     assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Absent);
 }
 
@@ -59,19 +84,32 @@ fn a_bind_mount_of_a_part_is_entered_from_that_part() {
     let (found, root, _folder) = locate_in("4:memory:/docker/abc/inner\n", Some(&mounts));
     let memory = found.memory.unwrap();
     assert_eq!(&*memory.folder, root.cgroup.join("memory/inner"));
-    assert_eq!(memory.with_ancestors().count(), 2, "what is above the mount is not visible");
+    assert_eq!(
+        memory.with_ancestors().count(),
+        2,
+        "what is above the mount is not visible"
+    );
 }
 
 #[test]
 fn a_cgroup_outside_of_the_namespace_or_the_mount_is_absent_with_the_reason() {
     let whole = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
     let part = mount("/docker/abc", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
-    for (path, mounts) in [("/../sibling", &whole), ("/../../x", &whole), ("/docker/other", &part), ("/a/../b", &whole)]
-    {
+    for (path, mounts) in [
+        ("/../sibling", &whole),
+        ("/../../x", &whole),
+        ("/docker/other", &part),
+        ("/a/../b", &whole),
+    ] {
         let (found, ..) = locate_in(&format!("0::{path}\n"), Some(mounts));
         let error = found.memory.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Absent, "{path}");
-        assert!(error.to_string().contains("outside of the cgroup namespace"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("outside of the cgroup namespace"),
+            "{error}"
+        );
     }
 }
 
@@ -118,10 +156,17 @@ fn exiting(threads: &[(u32, &str, u64)]) -> ProcessCgroups {
 
 #[test]
 fn a_process_whose_main_thread_is_exiting_is_where_a_living_thread_is() {
-    let found = exiting(&[(8, EXITING, 0x40_0004), (9, "4:memory:/v\n1:cpu:/\n0::/u\n", 0x40_0000)]);
+    let found = exiting(&[
+        (8, EXITING, 0x40_0004),
+        (9, "4:memory:/v\n1:cpu:/\n0::/u\n", 0x40_0000),
+    ]);
     assert_eq!((found.path(), found.is_gone()), (Some("/v"), false));
     let found = exiting(&[(9, EXITING, 0x40_0000)]);
-    assert_eq!(found.path(), Some("/"), "the living thread really is at the top");
+    assert_eq!(
+        found.path(),
+        Some("/"),
+        "the living thread really is at the top"
+    );
 }
 
 #[test]
@@ -129,7 +174,10 @@ fn an_exiting_process_without_a_living_thread_is_gone_in_version_1_and_stays_in_
     let found = exiting(&[(8, EXITING, 0x4)]);
     assert!(found.is_gone());
     assert_eq!(found.memory.as_ref().unwrap_err().kind(), ErrorKind::Gone);
-    assert_eq!((found.path(), found.unified.as_ref().unwrap().path.as_str()), (None, "/u"));
+    assert_eq!(
+        (found.path(), found.unified.as_ref().unwrap().path.as_str()),
+        (None, "/u")
+    );
 }
 
 #[test]

@@ -2,12 +2,18 @@ use super::{at_one_scale, memory};
 use serde_json::Value;
 
 fn cases() -> Vec<Value> {
-    let fixture: Value = serde_json::from_str(include_str!("../../../tests/fixtures/block_length.json")).unwrap();
+    let fixture: Value =
+        serde_json::from_str(include_str!("../../../tests/fixtures/block_length.json")).unwrap();
     fixture["cases"].as_array().unwrap().clone()
 }
 
 fn centred(values: &Value) -> Vec<f64> {
-    let values: Vec<f64> = values.as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+    let values: Vec<f64> = values
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect();
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|v| v - mean).collect()
 }
@@ -16,9 +22,22 @@ fn centred(values: &Value) -> Vec<f64> {
 fn block_lengths_are_those_of_the_paper_written_out_in_python() {
     for case in cases() {
         let found = at_one_scale(&centred(&case["values"]));
-        let (length, long_run) = (case["length"].as_f64().unwrap(), case["long_run"].as_f64().unwrap());
-        assert!((found.block - length).abs() < 1e-8 * length, "{}: {} {length}", case["name"], found.block);
-        assert!((found.long_run - long_run).abs() < 1e-8 * long_run, "{}: {}", case["name"], found.long_run);
+        let (length, long_run) = (
+            case["length"].as_f64().unwrap(),
+            case["long_run"].as_f64().unwrap(),
+        );
+        assert!(
+            (found.block - length).abs() < 1e-8 * length,
+            "{}: {} {length}",
+            case["name"],
+            found.block
+        );
+        assert!(
+            (found.long_run - long_run).abs() < 1e-8 * long_run,
+            "{}: {}",
+            case["name"],
+            found.long_run
+        );
         assert!(!found.beyond);
     }
 }
@@ -28,7 +47,11 @@ fn block_lengths_are_near_those_of_the_package_arch() {
     for case in cases() {
         let found = at_one_scale(&centred(&case["values"])).block;
         let arch = case["arch"].as_f64().unwrap();
-        assert!((found / arch - 1.0).abs() < 0.3, "{}: {found} {arch}", case["name"]);
+        assert!(
+            (found / arch - 1.0).abs() < 0.3,
+            "{}: {found} {arch}",
+            case["name"]
+        );
     }
 }
 
@@ -45,11 +68,22 @@ fn a_coarser_look_finds_the_same_long_run_variance_in_samples() {
     // Uniform noise has variance 1/12, and the mean of an autoregression that of noise over (1 - rho)^2.
     let truth = 1.0 / 12.0 / (0.005 * 0.005);
     let found = memory(&series);
-    assert!(at_one_scale(&series).beyond, "otherwise there is nothing to look at again");
+    assert!(
+        at_one_scale(&series).beyond,
+        "otherwise there is nothing to look at again"
+    );
     assert!(!found.beyond);
-    assert!((found.long_run / truth - 1.0).abs() < 0.35, "{} {truth}", found.long_run);
+    assert!(
+        (found.long_run / truth - 1.0).abs() < 0.35,
+        "{} {truth}",
+        found.long_run
+    );
     let best = (1.5 * (2.0 * 0.995 / (1.0 - 0.995_f64.powi(2))).powi(2) * 65_536.0).cbrt();
-    assert!((found.block / best - 1.0).abs() < 0.35, "{} {best}", found.block);
+    assert!(
+        (found.block / best - 1.0).abs() < 0.35,
+        "{} {best}",
+        found.block
+    );
 }
 
 #[test]

@@ -60,13 +60,29 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    pub(crate) fn between(before: &Snapshot, after: &Snapshot, over: Duration, daemon: &Daemon) -> Result<Self> {
+    pub(crate) fn between(
+        before: &Snapshot,
+        after: &Snapshot,
+        over: Duration,
+        daemon: &Daemon,
+    ) -> Result<Self> {
         let cores = after.daemon_since(before).as_secs_f64() / over.as_secs_f64();
-        let resident = (memory(daemon.pid(), "VmRSS")?, memory(daemon.pid(), "VmHWM")?);
+        let resident = (
+            memory(daemon.pid(), "VmRSS")?,
+            memory(daemon.pid(), "VmHWM")?,
+        );
         let page = daemon.scrape()?;
         let missed = value(&page, "faultline_missed_ticks_total", &[])?;
-        let lines = page.get("faultline_ingest_lines_total", &[("result", "used")]).unwrap_or_default();
-        Ok(Cost { over, cores, resident, missed, lines })
+        let lines = page
+            .get("faultline_ingest_lines_total", &[("result", "used")])
+            .unwrap_or_default();
+        Ok(Cost {
+            over,
+            cores,
+            resident,
+            missed,
+            lines,
+        })
     }
 }
 
@@ -99,9 +115,21 @@ impl Comparison {
             })
             .collect();
         differences.sort_by(f64::total_cmp);
-        let between = |tail: f64| Some((quantile(&differences, tail)?, quantile(&differences, 1.0 - tail)?));
+        let between = |tail: f64| {
+            Some((
+                quantile(&differences, tail)?,
+                quantile(&differences, 1.0 - tail)?,
+            ))
+        };
         let (interval_95, interval_90) = (between(0.025)?, between(0.05)?);
-        Some(Comparison { pairs: pairs.len(), off, on, difference: on / off - 1.0, interval_95, interval_90 })
+        Some(Comparison {
+            pairs: pairs.len(),
+            off,
+            on,
+            difference: on / off - 1.0,
+            interval_95,
+            interval_90,
+        })
     }
 
     /// What may be said of it.
@@ -122,15 +150,19 @@ impl Comparison {
 }
 
 fn means(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
-    let (count, off, on) =
-        pairs.fold((0.0, 0.0, 0.0), |(count, off, on), pair| (count + 1.0, off + pair.0, on + pair.1));
+    let (count, off, on) = pairs.fold((0.0, 0.0, 0.0), |(count, off, on), pair| {
+        (count + 1.0, off + pair.0, on + pair.1)
+    });
     (off / count, on / count)
 }
 
 /// Of sorted values, between neighbours in proportion; `None` of none.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let place = share.clamp(0.0, 1.0) * (sorted.len().checked_sub(1)?) as f64;
-    let (low, high) = (*sorted.get(place.floor() as usize)?, *sorted.get(place.ceil() as usize)?);
+    let (low, high) = (
+        *sorted.get(place.floor() as usize)?,
+        *sorted.get(place.ceil() as usize)?,
+    );
     Some(low + (high - low) * place.fract())
 }
 
@@ -155,30 +187,60 @@ mod tests {
     /// Ten pairs around 100 with noise of at most one, the second arm larger by `more`.
     fn pairs(more: f64) -> Vec<(f64, f64)> {
         let noise = [0.3, -0.7, 0.9, -0.2, 0.1, -1.0, 0.6, -0.4, 0.8, -0.5];
-        noise.iter().zip(noise.iter().rev()).map(|(a, b)| (100.0 + a, (100.0 + b) * (1.0 + more))).collect()
+        noise
+            .iter()
+            .zip(noise.iter().rev())
+            .map(|(a, b)| (100.0 + a, (100.0 + b) * (1.0 + more)))
+            .collect()
     }
 
     #[test]
     fn arms_that_are_alike_are_equivalent_and_arms_that_are_not_are_told_apart() {
-        assert_eq!(Comparison::of(&pairs(0.0)).map(|c| c.verdict()), Some("equivalent within 2 %"));
-        assert_eq!(Comparison::of(&pairs(0.05)).map(|c| c.verdict()), Some("higher with the daemon"));
-        assert_eq!(Comparison::of(&pairs(-0.05)).map(|c| c.verdict()), Some("lower with the daemon"));
-        assert_eq!(Comparison::of(&pairs(0.05)[..5]).map(|c| c.verdict()), Some("too few blocks to say"));
+        assert_eq!(
+            Comparison::of(&pairs(0.0)).map(|c| c.verdict()),
+            Some("equivalent within 2 %")
+        );
+        assert_eq!(
+            Comparison::of(&pairs(0.05)).map(|c| c.verdict()),
+            Some("higher with the daemon")
+        );
+        assert_eq!(
+            Comparison::of(&pairs(-0.05)).map(|c| c.verdict()),
+            Some("lower with the daemon")
+        );
+        assert_eq!(
+            Comparison::of(&pairs(0.05)[..5]).map(|c| c.verdict()),
+            Some("too few blocks to say")
+        );
         assert_eq!(Comparison::of(&[]), None);
     }
 
     #[test]
     fn noise_larger_than_the_margin_proves_nothing() {
-        let noisy: Vec<_> = (0..10).map(|n| if n % 2 == 0 { (80.0, 120.0) } else { (120.0, 80.0) }).collect();
+        let noisy: Vec<_> = (0..10)
+            .map(|n| {
+                if n % 2 == 0 {
+                    (80.0, 120.0)
+                } else {
+                    (120.0, 80.0)
+                }
+            })
+            .collect();
         let comparison = Comparison::of(&noisy).unwrap();
-        assert_eq!(comparison.verdict(), "no difference found; too noisy to claim 2 %");
+        assert_eq!(
+            comparison.verdict(),
+            "no difference found; too noisy to claim 2 %"
+        );
         assert!(comparison.interval_95.0 <= comparison.interval_90.0);
     }
 
     #[test]
     fn a_quantile_lies_between_its_neighbours() {
         let values = [1.0, 2.0, 3.0, 5.0];
-        assert_eq!([0.0, 0.5, 1.0].map(|share| quantile(&values, share)), [Some(1.0), Some(2.5), Some(5.0)]);
+        assert_eq!(
+            [0.0, 0.5, 1.0].map(|share| quantile(&values, share)),
+            [Some(1.0), Some(2.5), Some(5.0)]
+        );
         assert_eq!(quantile(&[], 0.5), None);
     }
 }

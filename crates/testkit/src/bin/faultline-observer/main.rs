@@ -5,7 +5,10 @@
 //! `replay-slot-stats`, and from the scheduler, the time its replay threads stood ready and did not run. In both arms the
 //! follower pushes to a sink of this program, which passes the bodies on to the daemon while there is one.
 
-#![expect(clippy::disallowed_methods, reason = "a tool for people: it reads clocks and chooses its exit code")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a tool for people: it reads clocks and chooses its exit code"
+)]
 
 mod blocks;
 mod relay;
@@ -41,14 +44,24 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, default_value_if("short", "true", "4"), value_parser = fours)]
     blocks: usize,
     /// Length of a block, more than 3
-    #[arg(long, value_name = "N", default_value_t = 30, default_value_if("short", "true", "10"))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 30,
+        default_value_if("short", "true", "10")
+    )]
     #[arg(value_parser = clap::value_parser!(u64).range(SETTLING.as_secs() + 1..))]
     seconds: u64,
     /// 4 blocks of 10 s: about 2 minutes in all; shows that the test works, proves nothing
     #[arg(long)]
     short: bool,
     /// How long the daemon's own cost is measured at the end
-    #[arg(long, value_name = "N", default_value_t = 60, default_value_if("short", "true", "10"))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 60,
+        default_value_if("short", "true", "10")
+    )]
     cost_seconds: u64,
     /// The daemon's tick
     #[arg(long, value_name = "TIME", default_value = "1s")]
@@ -65,7 +78,10 @@ struct Arguments {
 }
 
 fn fours(text: &str) -> std::result::Result<usize, String> {
-    let number = text.parse().ok().filter(|number: &usize| *number > 0 && number.is_multiple_of(4));
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number: &usize| *number > 0 && number.is_multiple_of(4));
     number.ok_or_else(|| "blocks come in fours".to_owned())
 }
 
@@ -73,7 +89,9 @@ fn main() -> ExitCode {
     program::main("faultline-observer", |arguments: Arguments| {
         let text = run(&arguments)?;
         println!("{text}");
-        let Some(path) = arguments.out else { return Ok(()) };
+        let Some(path) = arguments.out else {
+            return Ok(());
+        };
         std::fs::write(&path, &text).map_err(|source| Error::File { path, source })
     })
 }
@@ -81,14 +99,22 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> Result<String> {
     if !arguments.daemon.is_file() {
         let daemon = arguments.daemon.display();
-        return Err(Error::Missing(format!("no daemon at {daemon}: cargo build --release -p faultlined")));
+        return Err(Error::Missing(format!(
+            "no daemon at {daemon}: cargo build --release -p faultlined"
+        )));
     }
     let sink = Sink::start()?;
-    let options = ClusterOptions { follower_metrics: Some(sink.url()), ..ClusterOptions::default() };
+    let options = ClusterOptions {
+        follower_metrics: Some(sink.url()),
+        ..ClusterOptions::default()
+    };
     let programs = options.programs;
     let mut cluster = Cluster::start(options)?;
     let load = Load::start(cluster.leader_rpc().address(), arguments.rate, programs)?;
-    eprintln!("the follower follows, pid {}; warming up", cluster.follower_pid().unwrap_or_default());
+    eprintln!(
+        "the follower follows, pid {}; warming up",
+        cluster.follower_pid().unwrap_or_default()
+    );
     std::thread::sleep(WARM_UP);
     let scene = Scene::new(arguments, sink)?;
     let begun = Instant::now();
@@ -100,17 +126,30 @@ fn run(arguments: &Arguments) -> Result<String> {
         let start = begun + length * u32::try_from(number).unwrap_or(u32::MAX);
         let pid = cluster.follower_pid().unwrap_or_default();
         blocks.push(scene.block(on, pid, start + SETTLING..start + length)?);
-        eprintln!("block {} of {}, load {:.1}", number + 1, arguments.blocks, host_load());
+        eprintln!(
+            "block {} of {}, load {:.1}",
+            number + 1,
+            arguments.blocks,
+            host_load()
+        );
     }
     let pid = cluster.follower_pid().unwrap_or_default();
     let start = Instant::now() + SETTLING;
-    let cost = scene.block(true, pid, start..start + Duration::from_secs(arguments.cost_seconds))?;
+    let cost = scene.block(
+        true,
+        pid,
+        start..start + Duration::from_secs(arguments.cost_seconds),
+    )?;
     eprintln!("waiting for the follower's last push");
     std::thread::sleep(LAST_PUSH);
     let accepted = load.stop();
     let points = replay_points(&scene.relay.sink);
     for block in &mut blocks {
-        block.points = points.iter().filter(|point| block.span.contains(&point.at)).copied().collect();
+        block.points = points
+            .iter()
+            .filter(|point| block.span.contains(&point.at))
+            .copied()
+            .collect();
     }
     Ok(report::markdown(&blocks, cost.cost.as_ref(), accepted))
 }
@@ -124,8 +163,15 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     fn new(arguments: &'a Arguments, sink: Sink) -> Result<Self> {
-        let folder = tempfile::tempdir().map_err(|source| Error::File { path: std::env::temp_dir(), source })?;
-        Ok(Scene { arguments, relay: Relay::start(sink), folder })
+        let folder = tempfile::tempdir().map_err(|source| Error::File {
+            path: std::env::temp_dir(),
+            source,
+        })?;
+        Ok(Scene {
+            arguments,
+            relay: Relay::start(sink),
+            folder,
+        })
     }
 
     /// One block with or without the daemon at the follower; only what happens during `counted` counts.
@@ -138,20 +184,35 @@ impl<'a> Scene<'a> {
         sleep_until(counted.end);
         let (to, after, took) = (nanoseconds(), Snapshot::take(pids)?, at.elapsed());
         self.relay.to(None);
-        let cost = daemon.as_ref().map(|daemon| Cost::between(&before, &after, took, daemon)).transpose()?;
+        let cost = daemon
+            .as_ref()
+            .map(|daemon| Cost::between(&before, &after, took, daemon))
+            .transpose()?;
         if let Some(daemon) = daemon {
             daemon.stop()?;
         }
         let (waited, ran) = after.replay_since(&before);
         let per_second = |time: Duration| time.as_secs_f64() / took.as_secs_f64();
         let (waited, ran) = (per_second(waited), per_second(ran));
-        Ok(Block { on, span: from..to, points: Vec::new(), waited, ran, load: host_load(), cost })
+        Ok(Block {
+            on,
+            span: from..to,
+            points: Vec::new(),
+            waited,
+            ran,
+            load: host_load(),
+            cost,
+        })
     }
 
     fn start_daemon(&self, follower: u32) -> Result<Daemon> {
         let pid = follower.to_string();
         let arguments = ["--pid", &pid, "--interval", &self.arguments.interval];
-        Daemon::start(&text(&self.arguments.daemon), &arguments, self.folder.path())
+        Daemon::start(
+            &text(&self.arguments.daemon),
+            &arguments,
+            self.folder.path(),
+        )
     }
 }
 
@@ -161,7 +222,9 @@ fn sleep_until(end: Instant) {
 
 /// The wall clock, which the validator puts on its points.
 fn nanoseconds() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 

@@ -25,7 +25,12 @@ impl Relay {
         let (to, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
         let of_thread = (Arc::clone(&sink), Arc::clone(&to), Arc::clone(&stop));
         let thread = std::thread::spawn(move || pass_on(&of_thread.0, &of_thread.1, &of_thread.2));
-        Relay { sink, to, stop, thread: Some(thread) }
+        Relay {
+            sink,
+            to,
+            stop,
+            thread: Some(thread),
+        }
     }
 
     /// Whom pushes go on to from now on.

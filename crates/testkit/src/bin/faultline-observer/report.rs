@@ -8,22 +8,38 @@ type Measure = (&'static str, fn(&Block) -> Option<f64>);
 
 /// The first four are what the test is about.
 const MEASURES: [Measure; 6] = [
-    ("replay time per slot, p50, ms", |block| block.quantile(0.5, |point| point.elapsed / 1e3)),
-    ("replay time per slot, p95, ms", |block| block.quantile(0.95, |point| point.elapsed / 1e3)),
-    ("run-queue delay of replay threads, ms/s", |block| Some(block.waited * 1e3)),
-    ("checking and executing per slot, p50, ms", |block| block.quantile(0.5, |point| point.working / 1e3)),
-    ("checking and executing per slot, p95, ms", |block| block.quantile(0.95, |point| point.working / 1e3)),
+    ("replay time per slot, p50, ms", |block| {
+        block.quantile(0.5, |point| point.elapsed / 1e3)
+    }),
+    ("replay time per slot, p95, ms", |block| {
+        block.quantile(0.95, |point| point.elapsed / 1e3)
+    }),
+    ("run-queue delay of replay threads, ms/s", |block| {
+        Some(block.waited * 1e3)
+    }),
+    ("checking and executing per slot, p50, ms", |block| {
+        block.quantile(0.5, |point| point.working / 1e3)
+    }),
+    ("checking and executing per slot, p95, ms", |block| {
+        block.quantile(0.95, |point| point.working / 1e3)
+    }),
     ("CPU of replay threads, ms/s", |block| Some(block.ran * 1e3)),
 ];
 
 pub(crate) fn markdown(blocks: &[Block], cost: Option<&Cost>, accepted: u64) -> String {
     let mut text = String::new();
-    let lengths: f64 = blocks.iter().map(|block| (block.span.end - block.span.start) as f64 / 1e9).sum();
+    let lengths: f64 = blocks
+        .iter()
+        .map(|block| (block.span.end - block.span.start) as f64 / 1e9)
+        .sum();
     let slots: usize = blocks.iter().map(|block| block.points.len()).sum();
     let count = blocks.len();
     let each = lengths / count as f64;
     let loads = blocks.iter().map(|block| block.load);
-    let (low, high) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
+    let (low, high) = (
+        loads.clone().fold(f64::INFINITY, f64::min),
+        loads.fold(0.0, f64::max),
+    );
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
@@ -100,9 +116,16 @@ fn table_of_blocks(text: &mut String, blocks: &[Block]) {
         let arm = if block.on { "on" } else { "off" };
         let _ = write!(text, "| {} | {arm} | {}", number + 1, block.points.len());
         for (_, of) in MEASURES {
-            let _ = write!(text, " | {}", of(block).map_or("-".to_owned(), |value| format!("{value:.3}")));
+            let _ = write!(
+                text,
+                " | {}",
+                of(block).map_or("-".to_owned(), |value| format!("{value:.3}"))
+            );
         }
-        let cores = block.cost.as_ref().map_or("-".to_owned(), |cost| format!("{:.3}", cost.cores * 100.0));
+        let cores = block
+            .cost
+            .as_ref()
+            .map_or("-".to_owned(), |cost| format!("{:.3}", cost.cores * 100.0));
         let _ = writeln!(text, " | {cores} | {:.1} |", block.load);
     }
 }
@@ -113,21 +136,49 @@ mod tests {
     use crate::witness::Replayed;
 
     fn block(on: bool, waited: f64) -> Block {
-        let points = vec![Replayed { at: 5, elapsed: 400_000.0, working: 20_000.0 }];
-        Block { on, span: 0..27_000_000_000, points, waited, ran: 0.5, load: 2.0, cost: None }
+        let points = vec![Replayed {
+            at: 5,
+            elapsed: 400_000.0,
+            working: 20_000.0,
+        }];
+        Block {
+            on,
+            span: 0..27_000_000_000,
+            points,
+            waited,
+            ran: 0.5,
+            load: 2.0,
+            cost: None,
+        }
     }
 
     #[test]
     fn neighbours_of_different_arms_are_paired_whichever_comes_first() {
-        let blocks = [block(false, 1.0), block(true, 2.0), block(true, 3.0), block(false, 4.0)];
-        assert_eq!(pairs(&blocks, |block| Some(block.waited)), [(1.0, 2.0), (4.0, 3.0)]);
+        let blocks = [
+            block(false, 1.0),
+            block(true, 2.0),
+            block(true, 3.0),
+            block(false, 4.0),
+        ];
+        assert_eq!(
+            pairs(&blocks, |block| Some(block.waited)),
+            [(1.0, 2.0), (4.0, 3.0)]
+        );
     }
 
     #[test]
     fn the_report_names_every_measure_and_every_block() {
-        let blocks = [block(false, 1.0), block(true, 1.0), block(true, 1.0), block(false, 1.0)];
+        let blocks = [
+            block(false, 1.0),
+            block(true, 1.0),
+            block(true, 1.0),
+            block(false, 1.0),
+        ];
         let text = markdown(&blocks, None, 7);
-        assert!(text.starts_with("4 blocks of 27.0 s that count, 4 slots, 7 transactions"), "{text}");
+        assert!(
+            text.starts_with("4 blocks of 27.0 s that count, 4 slots, 7 transactions"),
+            "{text}"
+        );
         assert_eq!(text.matches("too few blocks to say").count(), 6, "{text}");
         assert!(text.contains("| 4 | off | 1 | 400.000 |"), "{text}");
     }

@@ -38,16 +38,29 @@ fn replayed(line: &str) -> Option<Replayed> {
         after.split_once('i')?.0.parse::<f64>().ok()
     };
     let at = line.rsplit(' ').next()?.parse().ok()?;
-    let parts = ["entry_transaction_verification_time", "program_cache_us", "load_us", "execute_us", "store_us"];
+    let parts = [
+        "entry_transaction_verification_time",
+        "program_cache_us",
+        "load_us",
+        "execute_us",
+        "store_us",
+    ];
     let of = |name: &str| field(&format!(" {name}=")).or_else(|| field(&format!(",{name}=")));
     let working = parts.iter().filter_map(|name| of(name)).sum();
-    Some(Replayed { at, elapsed: of("replay_total_elapsed")?, working })
+    Some(Replayed {
+        at,
+        elapsed: of("replay_total_elapsed")?,
+        working,
+    })
 }
 
 /// The one-minute load average; 0 where it cannot be read.
 pub(crate) fn host_load() -> f64 {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default()
+    text.split(' ')
+        .next()
+        .and_then(|load| load.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Time on a processor and time ready but waiting for one, of single threads.
@@ -66,15 +79,26 @@ impl Snapshot {
             .filter(|(_, name, _)| REPLAY_THREADS.iter().any(|start| name.starts_with(start)))
             .map(|(tid, _, times)| (tid, times))
             .collect();
-        let daemon = daemon.map_or(Ok(0), |pid| Ok(threads(pid)?.iter().map(|(_, _, (ran, _))| ran).sum::<u64>()))?;
+        let daemon = daemon.map_or(Ok(0), |pid| {
+            Ok(threads(pid)?
+                .iter()
+                .map(|(_, _, (ran, _))| ran)
+                .sum::<u64>())
+        })?;
         Ok(Snapshot { replay, daemon })
     }
 
     /// Waited and ran, over the replay threads that lived all the time.
     pub(crate) fn replay_since(&self, before: &Snapshot) -> (Duration, Duration) {
-        let both = self.replay.iter().filter_map(|(tid, after)| Some((before.replay.get(tid)?, after)));
+        let both = self
+            .replay
+            .iter()
+            .filter_map(|(tid, after)| Some((before.replay.get(tid)?, after)));
         let (ran, waited) = both.fold((0, 0), |(ran, waited), (before, after)| {
-            (ran + after.0.saturating_sub(before.0), waited + after.1.saturating_sub(before.1))
+            (
+                ran + after.0.saturating_sub(before.0),
+                waited + after.1.saturating_sub(before.1),
+            )
         });
         (Duration::from_nanos(waited), Duration::from_nanos(ran))
     }
@@ -89,12 +113,20 @@ type Thread = (u32, String, (u64, u64));
 /// Number, name, and the first two numbers of `schedstat`; threads that end meanwhile are left out.
 fn threads(pid: u32) -> Result<Vec<Thread>> {
     let folder = format!("/proc/{pid}/task");
-    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File { path: folder.into(), source })?;
+    let entries = std::fs::read_dir(&folder).map_err(|source| Error::File {
+        path: folder.into(),
+        source,
+    })?;
     let read = |entry: &std::fs::DirEntry| {
         let tid = entry.file_name().to_str()?.parse().ok()?;
-        let name = std::fs::read_to_string(entry.path().join("comm")).ok()?.trim_end().to_owned();
+        let name = std::fs::read_to_string(entry.path().join("comm"))
+            .ok()?
+            .trim_end()
+            .to_owned();
         let text = std::fs::read_to_string(entry.path().join("schedstat")).ok()?;
-        let mut numbers = text.split_whitespace().map_while(|number| number.parse().ok());
+        let mut numbers = text
+            .split_whitespace()
+            .map_while(|number| number.parse().ok());
         Some((tid, name, (numbers.next()?, numbers.next()?)))
     };
     Ok(entries.flatten().filter_map(|entry| read(&entry)).collect())
@@ -113,17 +145,33 @@ mod tests {
     fn a_slot_is_read_from_the_followers_own_line() {
         let line = "replay-slot-stats,host_id=J2 slot=801i,load_us=7i,entry_transaction_verification_time=100i,\
                     replay_total_elapsed=371713i,execute_accessories_load_us=9i,execute_us=20i 1795225877297926586";
-        let expected = Replayed { at: 1_795_225_877_297_926_586, elapsed: 371_713.0, working: 127.0 };
+        let expected = Replayed {
+            at: 1_795_225_877_297_926_586,
+            elapsed: 371_713.0,
+            working: 127.0,
+        };
         assert_eq!(replayed(line), Some(expected));
-        assert_eq!(replayed("replay-slot-end-to-end-stats,host_id=J2 slot=801i 1"), None);
+        assert_eq!(
+            replayed("replay-slot-end-to-end-stats,host_id=J2 slot=801i 1"),
+            None
+        );
         assert_eq!(replayed("replay-slot-stats,host_id=J2 slot=801i"), None);
     }
 
     #[test]
     fn only_threads_seen_twice_count() {
-        let before = Snapshot { replay: BTreeMap::from([(1, (100, 10)), (2, (5, 5))]), daemon: 7 };
-        let after = Snapshot { replay: BTreeMap::from([(1, (150, 30)), (3, (900, 900))]), daemon: 10 };
-        assert_eq!(after.replay_since(&before), (Duration::from_nanos(20), Duration::from_nanos(50)));
+        let before = Snapshot {
+            replay: BTreeMap::from([(1, (100, 10)), (2, (5, 5))]),
+            daemon: 7,
+        };
+        let after = Snapshot {
+            replay: BTreeMap::from([(1, (150, 30)), (3, (900, 900))]),
+            daemon: 10,
+        };
+        assert_eq!(
+            after.replay_since(&before),
+            (Duration::from_nanos(20), Duration::from_nanos(50))
+        );
         assert_eq!(after.daemon_since(&before), Duration::from_nanos(3));
     }
 }

@@ -19,24 +19,48 @@ const CALLS: [Call; 8] = [
 
 fn at(uptime: Duration) -> NodeState {
     let address = SocketAddr::from(([127, 0, 0, 1], 8899));
-    node_state(&Recording::embedded().unwrap(), address, Duration::from_millis(1_800_000_000_500), uptime)
+    node_state(
+        &Recording::embedded().unwrap(),
+        address,
+        Duration::from_millis(1_800_000_000_500),
+        uptime,
+    )
 }
 
 fn ask(after_running: u64) -> Vec<Answer> {
     let batch = Batch::new(CALLS);
     let body = at(RUNNING + Duration::from_secs(after_running)).http(batch.body().as_bytes());
-    batch.read(body.as_bytes()).unwrap().into_iter().map(Result::unwrap).collect()
+    batch
+        .read(body.as_bytes())
+        .unwrap()
+        .into_iter()
+        .map(Result::unwrap)
+        .collect()
 }
 
 #[test]
 fn a_batch_is_answered_as_the_daemon_reads_it() {
     let answers = ask(100);
-    let Answer::EpochInfo(info) = answers[0] else { panic!("{answers:?}") };
+    let Answer::EpochInfo(info) = answers[0] else {
+        panic!("{answers:?}")
+    };
     let slot = info.absolute_slot;
     assert!(info.transaction_count.unwrap() > TRANSACTIONS);
-    assert_eq!(answers[1..4], [Answer::Slot(slot), Answer::Slot(slot - 1), Answer::Slot(slot - 31)]);
-    assert_eq!(answers[4..6], [Answer::MaxShredInsertSlot(slot), Answer::Health(Health::Ok)]);
-    let Answer::Version(version) = &answers[6] else { panic!("{answers:?}") };
+    assert_eq!(
+        answers[1..4],
+        [
+            Answer::Slot(slot),
+            Answer::Slot(slot - 1),
+            Answer::Slot(slot - 31)
+        ]
+    );
+    assert_eq!(
+        answers[4..6],
+        [Answer::MaxShredInsertSlot(slot), Answer::Health(Health::Ok)]
+    );
+    let Answer::Version(version) = &answers[6] else {
+        panic!("{answers:?}")
+    };
     assert_eq!(version.solana_core, VERSION);
     assert_eq!(answers[7], Answer::Identity(IDENTITY.to_owned()));
     assert!(identify::is_public_key(IDENTITY));
@@ -45,18 +69,30 @@ fn a_batch_is_answered_as_the_daemon_reads_it() {
 #[test]
 fn it_is_unhealthy_while_it_catches_up() {
     let answers = ask(1);
-    let (Answer::EpochInfo(info), Answer::MaxShredInsertSlot(tip)) = (&answers[0], &answers[4]) else {
+    let (Answer::EpochInfo(info), Answer::MaxShredInsertSlot(tip)) = (&answers[0], &answers[4])
+    else {
         panic!("{answers:?}")
     };
     let behind = tip - info.absolute_slot;
     assert!((300..400).contains(&behind), "{behind}");
-    assert_eq!(answers[5], Answer::Health(Health::Unhealthy { slots_behind: Some(behind) }));
+    assert_eq!(
+        answers[5],
+        Answer::Health(Health::Unhealthy {
+            slots_behind: Some(behind)
+        })
+    );
 }
 
 #[test]
 fn what_is_no_request_is_refused() {
-    for (body, code) in [("", -32700), ("{", -32700), ("7", -32601), (r#"{"method":"getBlock"}"#, -32601)] {
-        let answer: Value = serde_json::from_str(&at(Duration::ZERO).http(body.as_bytes())).unwrap();
+    for (body, code) in [
+        ("", -32700),
+        ("{", -32700),
+        ("7", -32601),
+        (r#"{"method":"getBlock"}"#, -32601),
+    ] {
+        let answer: Value =
+            serde_json::from_str(&at(Duration::ZERO).http(body.as_bytes())).unwrap();
         assert_eq!(answer["error"]["code"], code, "{body}");
     }
 }
@@ -71,21 +107,37 @@ fn ask_admin(method: Method, uptime: Duration) -> Result<Told, Error> {
 #[test]
 fn the_admin_socket_tells_of_the_start() {
     let names: Vec<String> = (0..5)
-        .map(|state| match ask_admin(Method::StartProgress, Duration::from_secs(state * 2)).unwrap() {
-            Told::StartProgress(StartProgress::Other(name)) => panic!("{name} is no state"),
-            Told::StartProgress(progress) => progress.name().to_owned(),
-            other => panic!("{other:?}"),
+        .map(|state| {
+            match ask_admin(Method::StartProgress, Duration::from_secs(state * 2)).unwrap() {
+                Told::StartProgress(StartProgress::Other(name)) => panic!("{name} is no state"),
+                Told::StartProgress(progress) => progress.name().to_owned(),
+                other => panic!("{other:?}"),
+            }
         })
         .collect();
-    let expected = ["SearchingForRpcService", "DownloadingSnapshot", "LoadingLedger", "ProcessingLedger", "Running"];
+    let expected = [
+        "SearchingForRpcService",
+        "DownloadingSnapshot",
+        "LoadingLedger",
+        "ProcessingLedger",
+        "Running",
+    ];
     assert_eq!(names, expected);
 }
 
 #[test]
 fn the_admin_socket_names_the_identity_once_services_run() {
     let early = ask_admin(Method::ContactInfo, Duration::ZERO);
-    assert!(matches!(early, Err(Error::Rpc { code: -32602, .. })), "{early:?}");
-    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, RUNNING).unwrap() else { panic!("not it") };
+    assert!(
+        matches!(early, Err(Error::Rpc { code: -32602, .. })),
+        "{early:?}"
+    );
+    let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, RUNNING).unwrap() else {
+        panic!("not it")
+    };
     assert_eq!((info.id.as_str(), info.shred_version), (IDENTITY, Some(1)));
-    assert!(matches!(ask_admin(Method::Pid, RUNNING), Err(Error::NotOffered { .. })));
+    assert!(matches!(
+        ask_admin(Method::Pid, RUNNING),
+        Err(Error::NotOffered { .. })
+    ));
 }

@@ -28,7 +28,10 @@ pub(super) struct Server {
 
 impl Server {
     /// Listens at `admin.rpc` in the folder; `script` is told the method.
-    pub(super) fn start(folder: &Path, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
+    pub(super) fn start(
+        folder: &Path,
+        script: impl Fn(&str) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = UnixListener::bind(folder.join("admin.rpc")).unwrap();
         let methods: Arc<Mutex<Vec<String>>> = Arc::default();
         let script: Arc<Script> = Arc::new(script);
@@ -42,7 +45,10 @@ impl Server {
                 connections.spawn(async move { serve(stream, &*script, &asked).await });
             }
         });
-        Server { methods, _listening: listening }
+        Server {
+            methods,
+            _listening: listening,
+        }
     }
 
     /// Everything asked so far.
@@ -55,7 +61,11 @@ impl Server {
 async fn serve(mut stream: UnixStream, script: &Script, asked: &Mutex<Vec<String>>) -> Option<()> {
     let mut request = [0; 4096];
     loop {
-        let got = stream.read(&mut request).await.ok().filter(|got| *got > 0)?;
+        let got = stream
+            .read(&mut request)
+            .await
+            .ok()
+            .filter(|got| *got > 0)?;
         let request: Value = serde_json::from_slice(&request[..got]).unwrap();
         let method = request["method"].as_str().unwrap();
         asked.lock().unwrap().push(method.to_owned());

@@ -14,7 +14,12 @@ fn config(port: u16) -> config::Config {
             url: Some(format!("http://127.0.0.1:{port}")),
             ..config::Rpc::default()
         },
-        probe: config::Probe { enabled: true, method: "getSlot", interval, timeout },
+        probe: config::Probe {
+            enabled: true,
+            method: "getSlot",
+            interval,
+            timeout,
+        },
         ..config::Config::default()
     }
 }
@@ -23,11 +28,21 @@ fn config(port: u16) -> config::Config {
 fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
     let whom = || -> crate::sources::admin::WhomToAsk {
-        Box::new(|| Some(Asked { process: ME, rpc_port: None, ledger: None }))
+        Box::new(|| {
+            Some(Asked {
+                process: ME,
+                rpc_port: None,
+                ledger: None,
+            })
+        })
     };
     let poller = Poller::new(&config.rpc, clock, whom(), Latest::default());
     let handle = poller.handle();
-    let probe = Probe::new(&config.probe, clock, Endpoint::new(&config.rpc, whom(), Latest::default(), handle.clone()));
+    let probe = Probe::new(
+        &config.probe,
+        clock,
+        Endpoint::new(&config.rpc, whom(), Latest::default(), handle.clone()),
+    );
     let mut stage = Stage::new("test", &Runtime::current());
     stage.task("rpc", |stop| poller.run(stop));
     stage.task("probe", |stop| probe.run(stop));
@@ -41,7 +56,9 @@ fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
     let mut failures = Vec::new();
     for reading in &readings {
         match (&reading.value, reading.metric.name) {
-            (Reported::Histogram(time), "agave_rpc_probe_seconds") => (good, sum) = (time.count(), time.sum()),
+            (Reported::Histogram(time), "agave_rpc_probe_seconds") => {
+                (good, sum) = (time.count(), time.sum())
+            }
             (value, "agave_rpc_probe_failures_total") => {
                 let kind = reading.labels.last().unwrap().as_str().to_owned();
                 failures.push((kind, value.number().unwrap()));
@@ -49,7 +66,14 @@ fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
             _ => {}
         }
     }
-    (good, sum, failures.into_iter().filter(|(_, count)| *count > 0.0).collect())
+    (
+        good,
+        sum,
+        failures
+            .into_iter()
+            .filter(|(_, count)| *count > 0.0)
+            .collect(),
+    )
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -72,10 +96,24 @@ async fn good_answers_are_timed_and_each_failure_counts_by_its_kind() {
     })
     .await;
     let (handle, stage) = start(server.port());
-    until("answers after all failures", || (counted(&handle).0 >= 4).then_some(())).await;
+    until("answers after all failures", || {
+        (counted(&handle).0 >= 4).then_some(())
+    })
+    .await;
     let (good, sum, failures) = counted(&handle);
-    let kinds: Vec<(&str, f64)> = failures.iter().map(|(kind, count)| (kind.as_str(), *count)).collect();
-    assert_eq!(kinds, [("timeout", 1.0), ("http", 1.0), ("error", 1.0), ("malformed", 1.0)]);
+    let kinds: Vec<(&str, f64)> = failures
+        .iter()
+        .map(|(kind, count)| (kind.as_str(), *count))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            ("timeout", 1.0),
+            ("http", 1.0),
+            ("error", 1.0),
+            ("malformed", 1.0)
+        ]
+    );
     assert!(sum > 0.0 && sum < 30.0 * good as f64, "{good} in {sum} s");
     assert!(server.most_waiting() <= 1);
     assert!(stage.end(Duration::from_secs(20)).await.is_empty());
@@ -92,7 +130,13 @@ async fn a_validator_that_starts_is_not_probed_and_one_that_fails_less_and_less_
     })
     .await;
     let (handle, stage) = start(server.port());
-    let polls = |server: &Server| server.bodies().iter().filter(|body| body.is_array()).count();
+    let polls = |server: &Server| {
+        server
+            .bodies()
+            .iter()
+            .filter(|body| body.is_array())
+            .count()
+    };
     let probes = |server: &Server| server.bodies().len() - polls(server);
     until("some polls", || (polls(&server) >= 5).then_some(())).await;
     assert_eq!(probes(&server), 0);

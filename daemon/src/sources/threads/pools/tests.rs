@@ -18,7 +18,10 @@ fn thread(tid: u32, comm: &str, majflt: u64, minflt: u64) -> ThreadSample {
 }
 
 fn major(pools: &Pools, name: &str) -> u64 {
-    pools.each().find(|(n, ..)| &**n == name).map_or(0, |(_, _, totals)| totals.majflt)
+    pools
+        .each()
+        .find(|(n, ..)| &**n == name)
+        .map_or(0, |(_, _, totals)| totals.majflt)
 }
 
 #[test]
@@ -30,7 +33,13 @@ fn numbered_threads_form_a_pool() {
         thread(3, "solBgAccounts", 7, 0),
     ]);
     pools.settle(0, 12);
-    assert_eq!((major(&pools, "solScHandler"), major(&pools, "solBgAccounts")), (5, 7));
+    assert_eq!(
+        (
+            major(&pools, "solScHandler"),
+            major(&pools, "solBgAccounts")
+        ),
+        (5, 7)
+    );
     assert_eq!(pools.exited(), (0, 0));
 }
 
@@ -40,9 +49,18 @@ fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
     pools.add(&[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
     pools.settle(0, 10);
     // Thread 2 made four more faults and ended; a new thread got its number.
-    pools.add(&[thread(1, "a", 6, 0), ThreadSample { start_ticks: 99, ..thread(2, "b", 1, 0) }]);
+    pools.add(&[
+        thread(1, "a", 6, 0),
+        ThreadSample {
+            start_ticks: 99,
+            ..thread(2, "b", 1, 0)
+        },
+    ]);
     pools.settle(0, 16);
-    assert_eq!((major(&pools, "a"), major(&pools, "b"), pools.exited().0), (6, 6, 4));
+    assert_eq!(
+        (major(&pools, "a"), major(&pools, "b"), pools.exited().0),
+        (6, 6, 4)
+    );
 }
 
 #[test]
@@ -65,7 +83,9 @@ fn more_pools_than_fit_are_folded_and_counted() {
     let name = |n: u32| {
         format!(
             "p{}",
-            (0..6).map(|bit| if n >> bit & 1 == 1 { 'x' } else { 'y' }).collect::<String>()
+            (0..6)
+                .map(|bit| if n >> bit & 1 == 1 { 'x' } else { 'y' })
+                .collect::<String>()
                 + &"z".repeat((n / 64) as usize)
         )
     };
@@ -79,11 +99,20 @@ fn more_pools_than_fit_are_folded_and_counted() {
 #[test]
 fn switches_read_now_and_then_are_not_counted_twice() {
     let mut pools = Pools::default();
-    let with = |n| ThreadSample { voluntary_switches: Some(n), ..thread(1, "a", 0, 0) };
+    let with = |n| ThreadSample {
+        voluntary_switches: Some(n),
+        ..thread(1, "a", 0, 0)
+    };
     for sample in [with(10), thread(1, "a", 0, 0), with(15)] {
         pools.add(&[sample]);
     }
-    assert_eq!(pools.each().next().and_then(|(_, _, totals)| totals.voluntary_switches), Some(15));
+    assert_eq!(
+        pools
+            .each()
+            .next()
+            .and_then(|(_, _, totals)| totals.voluntary_switches),
+        Some(15)
+    );
 }
 
 proptest! {

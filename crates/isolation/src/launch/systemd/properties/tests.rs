@@ -6,7 +6,11 @@ use std::time::Duration;
 
 fn job() -> Job {
     Job {
-        name: GroupName { scope: "s".into(), run: "r001_a1".into(), part: "validator".into() },
+        name: GroupName {
+            scope: "s".into(),
+            run: "r001_a1".into(),
+            part: "validator".into(),
+        },
         command: vec!["true".into(), "$HOME %n".into()],
         environment: vec![("PATH".into(), "/bin".into())],
         user: Some("sol".into()),
@@ -20,7 +24,10 @@ fn job() -> Job {
     }
 }
 
-fn value<T: for<'v> TryFrom<&'v Variant<'static>>>(properties: &Properties, name: &str) -> Option<T> {
+fn value<T: for<'v> TryFrom<&'v Variant<'static>>>(
+    properties: &Properties,
+    name: &str,
+) -> Option<T> {
     let (_, value) = properties.iter().find(|(one, _)| *one == name)?;
     T::try_from(value).ok()
 }
@@ -36,23 +43,49 @@ fn a_slice_has_the_limits_that_are_set_and_no_others() {
     let properties = slice("a run".to_owned(), &limits).unwrap();
     assert_eq!(value::<u64>(&properties, "MemoryMax"), Some(64 << 20));
     assert_eq!(value::<u64>(&properties, "MemorySwapMax"), Some(0));
-    assert!(!properties.iter().any(|(name, _)| *name == "MemoryHigh" || name.starts_with("IORead")));
+    assert!(
+        !properties
+            .iter()
+            .any(|(name, _)| *name == "MemoryHigh" || name.starts_with("IORead"))
+    );
     assert_eq!(mask(limits.cpus.unwrap().numbers()), [1, 2]);
 }
 
 #[test]
 fn a_service_has_what_the_job_says() {
-    let properties = service(&job(), "a.slice", Path::new("/bin/true"), &["LC_ALL=C".to_owned()], true).unwrap();
-    assert_eq!(value::<String>(&properties, "Slice").as_deref(), Some("a.slice"));
+    let properties = service(
+        &job(),
+        "a.slice",
+        Path::new("/bin/true"),
+        &["LC_ALL=C".to_owned()],
+        true,
+    )
+    .unwrap();
+    assert_eq!(
+        value::<String>(&properties, "Slice").as_deref(),
+        Some("a.slice")
+    );
     assert_eq!(value::<String>(&properties, "User").as_deref(), Some("sol"));
-    assert_eq!(value::<String>(&properties, "WorkingDirectory").as_deref(), Some("/"));
-    assert_eq!(value::<u64>(&properties, "LimitNOFILESoft"), Some(1_000_000));
-    assert_eq!(value::<u64>(&properties, "RuntimeMaxUSec"), Some(60_000_000));
+    assert_eq!(
+        value::<String>(&properties, "WorkingDirectory").as_deref(),
+        Some("/")
+    );
+    assert_eq!(
+        value::<u64>(&properties, "LimitNOFILESoft"),
+        Some(1_000_000)
+    );
+    assert_eq!(
+        value::<u64>(&properties, "RuntimeMaxUSec"),
+        Some(60_000_000)
+    );
     assert!(
         value::<u64>(&properties, "TimeoutStopUSec").is_some_and(|stop| stop > 600_000_000),
         "force is the caller's"
     );
-    assert_eq!(value::<String>(&properties, "ExitType").as_deref(), Some("cgroup"));
+    assert_eq!(
+        value::<String>(&properties, "ExitType").as_deref(),
+        Some("cgroup")
+    );
 }
 
 #[test]
@@ -63,10 +96,16 @@ fn a_systemd_that_does_not_know_it_is_not_told_the_exit_type() {
 
 #[test]
 fn only_what_is_given_stays_in_the_environment() {
-    let [(_, given), (_, unset)] = environment(&job(), &["LC_ALL=C".to_owned()]).unwrap().try_into().unwrap();
+    let [(_, given), (_, unset)] = environment(&job(), &["LC_ALL=C".to_owned()])
+        .unwrap()
+        .try_into()
+        .unwrap();
     assert_eq!(given.downcast::<Vec<String>>().unwrap(), ["PATH=/bin"]);
     let unset = unset.downcast::<Vec<String>>().unwrap();
-    assert!(unset.contains(&"LC_ALL".to_owned()) && unset.contains(&"HOME".to_owned()), "{unset:?}");
+    assert!(
+        unset.contains(&"LC_ALL".to_owned()) && unset.contains(&"HOME".to_owned()),
+        "{unset:?}"
+    );
     assert!(!unset.contains(&"PATH".to_owned()));
 }
 
@@ -74,6 +113,8 @@ fn only_what_is_given_stays_in_the_environment() {
 fn what_is_not_utf8_is_refused_in_words() {
     let mut job = job();
     job.command.push(OsString::from_vec(vec![0xff]));
-    let error = service(&job, "a.slice", Path::new("/bin/true"), &[], true).unwrap_err().to_string();
+    let error = service(&job, "a.slice", Path::new("/bin/true"), &[], true)
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("UTF-8"), "{error}");
 }

@@ -57,25 +57,58 @@ impl<'a> Fields<'a> {
     }
 
     fn all(&self, number: u64) -> impl Iterator<Item = &Field<'a>> {
-        self.0.iter().filter(move |(n, _)| *n == number).map(|(_, field)| field)
+        self.0
+            .iter()
+            .filter(move |(n, _)| *n == number)
+            .map(|(_, field)| field)
     }
 
     fn messages(&self, number: u64) -> Vec<Fields<'a>> {
-        let bytes = |field: &Field<'a>| if let Field::Bytes(bytes) = field { Fields::of(bytes) } else { panic!() };
+        let bytes = |field: &Field<'a>| {
+            if let Field::Bytes(bytes) = field {
+                Fields::of(bytes)
+            } else {
+                panic!()
+            }
+        };
         self.all(number).map(bytes).collect()
     }
 
     fn text(&self, number: u64) -> &'a str {
-        let bytes = |field: &Field<'a>| if let Field::Bytes(b) = field { std::str::from_utf8(b).unwrap() } else { "" };
+        let bytes = |field: &Field<'a>| {
+            if let Field::Bytes(b) = field {
+                std::str::from_utf8(b).unwrap()
+            } else {
+                ""
+            }
+        };
         self.all(number).map(bytes).next().unwrap_or_default()
     }
 
     fn varint(&self, number: u64) -> u64 {
-        self.all(number).map(|field| if let Field::Varint(n) = field { *n } else { panic!() }).next().unwrap_or(0)
+        self.all(number)
+            .map(|field| {
+                if let Field::Varint(n) = field {
+                    *n
+                } else {
+                    panic!()
+                }
+            })
+            .next()
+            .unwrap_or(0)
     }
 
     fn double(&self, number: u64) -> f64 {
-        self.all(number).map(|field| if let Field::Double(x) = field { *x } else { panic!() }).next().unwrap_or(0.0)
+        self.all(number)
+            .map(|field| {
+                if let Field::Double(x) = field {
+                    *x
+                } else {
+                    panic!()
+                }
+            })
+            .next()
+            .unwrap_or(0.0)
     }
 }
 
@@ -85,7 +118,11 @@ fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
     while !page.is_empty() {
         let family = Fields::of(chunk(&mut page));
         assert!(!family.text(2).is_empty(), "{} has no help", family.text(1));
-        families.push((family.text(1).to_owned(), family.varint(3), family.messages(4)));
+        families.push((
+            family.text(1).to_owned(),
+            family.varint(3),
+            family.messages(4),
+        ));
     }
     families
 }
@@ -94,7 +131,9 @@ fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
 fn buckets(histogram: &Fields<'_>) -> Vec<(i64, i64)> {
     let mut deltas = Vec::new();
     for field in histogram.all(13) {
-        let Field::Bytes(mut packed) = *field else { panic!() };
+        let Field::Bytes(mut packed) = *field else {
+            panic!()
+        };
         while !packed.is_empty() {
             deltas.push(zigzag(varint(&mut packed)));
         }
@@ -119,20 +158,34 @@ fn samples_of(page: &[u8]) -> Series {
     let mut samples = Series::new();
     for (name, kind, series) in decode(page) {
         for one in series {
-            let labels: BTreeMap<String, String> =
-                one.messages(1).iter().map(|pair| (pair.text(1).to_owned(), pair.text(2).to_owned())).collect();
+            let labels: BTreeMap<String, String> = one
+                .messages(1)
+                .iter()
+                .map(|pair| (pair.text(1).to_owned(), pair.text(2).to_owned()))
+                .collect();
             let (gauge, counter, histogram) = (one.messages(2), one.messages(3), one.messages(7));
             match (kind, &gauge[..], &counter[..], &histogram[..]) {
                 (0, [], [value], []) | (1, [value], [], []) => {
                     samples.insert((name.clone(), labels), value.double(1));
                 }
                 (4, [], [], [histogram]) => {
-                    samples.insert((format!("{name}_count"), labels.clone()), histogram.varint(1) as f64);
+                    samples.insert(
+                        (format!("{name}_count"), labels.clone()),
+                        histogram.varint(1) as f64,
+                    );
                     samples.insert((format!("{name}_sum"), labels.clone()), histogram.double(2));
                     for bucket in histogram.messages(3) {
                         let bound = bucket.double(2);
-                        let le = if bound.is_infinite() { "+Inf".to_owned() } else { format!("{bound:?}") };
-                        let labels = labels.clone().into_iter().chain([("le".to_owned(), le)]).collect();
+                        let le = if bound.is_infinite() {
+                            "+Inf".to_owned()
+                        } else {
+                            format!("{bound:?}")
+                        };
+                        let labels = labels
+                            .clone()
+                            .into_iter()
+                            .chain([("le".to_owned(), le)])
+                            .collect();
                         samples.insert((format!("{name}_bucket"), labels), bucket.varint(1) as f64);
                     }
                 }
@@ -146,10 +199,19 @@ fn samples_of(page: &[u8]) -> Series {
 #[test]
 fn it_says_the_same_as_the_classic_page() {
     let constant = vec![("cluster", Text::from("testnet"))];
-    let classic = String::from_utf8(page(&some_of_each(), Dialect::Classic, &constant).unwrap()).unwrap();
+    let classic =
+        String::from_utf8(page(&some_of_each(), Dialect::Classic, &constant).unwrap()).unwrap();
     let parsed = expose::parse_text(&classic).unwrap();
-    let wanted: Series =
-        parsed.samples.iter().map(|s| ((s.name.clone(), s.labels.clone().into_iter().collect()), s.value)).collect();
+    let wanted: Series = parsed
+        .samples
+        .iter()
+        .map(|s| {
+            (
+                (s.name.clone(), s.labels.clone().into_iter().collect()),
+                s.value,
+            )
+        })
+        .collect();
     let bytes = page(&some_of_each(), Dialect::Protobuf, &constant).unwrap();
     assert_eq!(samples_of(&bytes), wanted);
     for (name, kind, _) in decode(&bytes) {
@@ -162,19 +224,32 @@ fn it_says_the_same_as_the_classic_page() {
 fn native_buckets_hold_each_value_between_the_bounds_of_its_bucket() {
     let bytes = protobuf(&some_of_each(), &ConstantLabels::new()).unwrap();
     let families = decode(&bytes);
-    let (_, _, series) = families.iter().find(|(name, ..)| name == "agave_replay_slot_seconds").unwrap();
+    let (_, _, series) = families
+        .iter()
+        .find(|(name, ..)| name == "agave_replay_slot_seconds")
+        .unwrap();
     let total = &series[0].messages(7)[0];
     assert_eq!(zigzag(total.varint(5)), 3);
     assert_eq!((total.double(6), total.varint(7)), (1.0 / 16384.0, 1));
     let index = |value: f64| (value.log2() * 8.0).ceil() as i64;
     assert_eq!(index(0.3), index(0.31));
-    assert_eq!(buckets(total), [(index(0.3), 2), (index(0.4), 1), (index(7.5), 1), (48, 1)]);
+    assert_eq!(
+        buckets(total),
+        [(index(0.3), 2), (index(0.4), 1), (index(7.5), 1), (48, 1)]
+    );
 }
 
 #[test]
 fn a_histogram_that_has_counted_nothing_is_still_a_native_one() {
-    let bytes = protobuf(&tick(vec![histogram(&metrics::validator::REPLAY_TIME, "load", &[])]), &ConstantLabels::new())
-        .unwrap();
+    let bytes = protobuf(
+        &tick(vec![histogram(
+            &metrics::validator::REPLAY_TIME,
+            "load",
+            &[],
+        )]),
+        &ConstantLabels::new(),
+    )
+    .unwrap();
     let families = decode(&bytes);
     let empty = &families[0].2[0].messages(7)[0];
     assert_eq!(empty.messages(12).len(), 1);
