@@ -89,7 +89,7 @@ struct Case {
     budget: Option<f64>,
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cases(capture: &[u8]) -> Vec<Case> {
     let (known, ignored) = parted(capture, |line| Kind::of_line(line).is_some());
     println!(

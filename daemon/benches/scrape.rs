@@ -100,7 +100,7 @@ fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize 
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn main() {
     let none = ConstantLabels::new();
     let one = tick(1);

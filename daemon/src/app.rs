@@ -82,7 +82,7 @@ impl App {
     ///
     /// # Errors
     /// The first thing that cannot work, in words for the operator.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn build(mut config: Config, options: Options) -> anyhow::Result<App> {
         let (clock, budget) = (Clock::start(), Budget::default());
         let root = root(&config);
@@ -201,7 +201,7 @@ impl App {
         outcome
     }
 
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     async fn live(self, mut ready_file: Option<ReadyFile>) -> anyhow::Result<bool> {
         let demo = self.demo;
         // Before other programs are told that it is ready: what they send first may be a signal.

@@ -262,7 +262,7 @@ fn push_steadily(ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_push_is_answered_and_memory_stays_bounded_whatever_the_neighbours_do() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (target, upstream) = (target(folder.path())?, Sink::start()?);

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LIMIT: u64 = 1400 << 20;
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_validator_killed_for_want_of_memory_shows_its_limit_its_approach_and_the_reason() -> Result<()>
 {
     if Binaries::find().is_none() {

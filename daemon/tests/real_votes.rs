@@ -84,7 +84,7 @@ fn must(holds: bool, otherwise: impl FnOnce() -> String) -> std::result::Result<
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_a_voting_validator_earns_is_what_its_node_says_to_an_independent_reader() -> Result<()> {
     if Binaries::find().is_none() {
         eprintln!("{SKIP_MESSAGE}");

@@ -134,7 +134,7 @@ fn are_inside<'a>(runs: impl Iterator<Item = &'a Value>) {
 
 #[test]
 #[ignore = "ten minutes of real runs: .ci/run --long, or cargo test --workspace --test cache_sizes -- --ignored"]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn one_run_predicts_real_runs_of_other_sizes() -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     if !may_run() {

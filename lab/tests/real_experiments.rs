@@ -269,7 +269,7 @@ fn each_limit_does_what_was_measured_by_hand(runs: &[Run]) {
 
 #[test]
 #[ignore = "takes four minutes: .ci/run --long; the guest's experiment has the same three outcomes in the short run"]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_killed_while_it_starts()
 -> Result<()> {
     let Some(turn) = turn()? else { return Ok(()) };
@@ -357,7 +357,7 @@ fn under_three_limits_of_memory_a_follower_runs_is_squeezed_and_killed_and_is_ki
 const MARGIN: u32 = 25;
 
 /// Both replayed the same, slot for slot the same transactions, and the report's numbers are those of these slots.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Page) {
     let of = |second: bool| {
         runs.iter()

@@ -29,7 +29,7 @@ const README_LINES: usize = 150;
 const KEYS: (&str, &str) = ("docs/CONFIGURATION.md", "daemon/src/config/default.toml");
 
 /// Adds every claim that does not hold.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn check(
     root: &Path,
     files: &[PathBuf],

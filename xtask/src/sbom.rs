@@ -15,7 +15,7 @@ pub(crate) fn print(root: &Path, program: &str, target: &str) -> anyhow::Result<
     Ok(())
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn document(root: &Path, program: &str, target: &str) -> anyhow::Result<Value> {
     // What is linked only cargo's resolver knows: features of this program alone, for this target.
     let what = [

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn the_studys_tables_come_first_and_what_was_kept_is_shown_again() {
         let folder = tempfile::tempdir().unwrap();
         let (path, out) = (

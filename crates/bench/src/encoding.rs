@@ -48,7 +48,7 @@ pub(crate) fn study(results: &Results) -> String {
     study::tables(results)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn plan(args: &EncodingArgs) -> anyhow::Result<Plan> {
     let mut encodings: Vec<String> = Vec::new();
     for encoding in &args.encodings {

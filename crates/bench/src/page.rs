@@ -40,7 +40,7 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 }
 
 /// A run of requests as a report.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn report(results: &Results) -> Report {
     let judged = judged(results);
     let header = &results.header;

@@ -253,7 +253,7 @@ pub(crate) fn since_epoch() -> Duration {
 }
 
 /// What decides latencies and is not the node's.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     let mut set = |name: &str, value: String| settings.insert(name.to_owned(), value);

@@ -254,7 +254,7 @@ fn planned(node: &Node, folder: &Path) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn encodings_of_real_accounts_are_compared_in_the_studys_tables_and_their_bytes_are_equal()
 -> Result<()> {
     let Some(binaries) = Binaries::find() else {

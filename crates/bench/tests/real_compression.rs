@@ -35,7 +35,7 @@ fn bench(words: &[&str], kept: &str) -> anyhow::Result<(String, u8)> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn real_blocks_and_transactions_are_compressed_bundled_and_fetched_in_the_studys_tables()
 -> Result<()> {
     if Binaries::find().is_none() {

@@ -167,7 +167,7 @@ params = '["{block}"]'
 
 #[test]
 #[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
     let Some(program) = geth() else {
         println!("{NO_GETH_MESSAGE}");
@@ -256,7 +256,7 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
 
 #[test]
 #[ignore = "needs geth (scripts/install-geth): .ci/run --long, or cargo test -p faultline-bench --test real_geth -- --ignored"]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn two_storage_engines_with_the_same_chain_give_the_same_answers() -> Result<()> {
     let Some(program) = geth() else {
         println!("{NO_GETH_MESSAGE}");

@@ -36,7 +36,7 @@ fn bench(words: &[&str], kept: &str) -> (String, u8) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_leader_and_its_follower_under_load_give_the_same_answers_and_their_ledgers_are_sized_by_level()
 -> Result<()> {
     if Binaries::find().is_none() {

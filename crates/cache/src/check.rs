@@ -90,7 +90,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     Ok((text, u8::from(!all().all(|counter| counter.within))))
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> anyhow::Result<Said> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {

@@ -50,7 +50,7 @@ struct Row {
 ///
 /// # Errors
 /// Recording and trace cannot be used.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let policies = chosen(&args.policy, &prepared)?;
@@ -304,7 +304,7 @@ fn of<'a>(said: &'a Said, name: &'a str) -> impl Iterator<Item = &'a Row> {
     said.policies.iter().filter(move |row| row.policy == name)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn page(said: &Said, fills: &[u64]) -> String {
     let mut names: Vec<&str> = said
         .policies

@@ -40,7 +40,7 @@ impl Recorded {
     ///
     /// # Errors
     /// It cannot be read, has nothing of the cache, or is of several validators.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();

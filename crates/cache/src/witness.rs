@@ -59,7 +59,7 @@ fn require_lines(written: &Written) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     let source = if written.program == REPLAYS {
         Source::Replay

@@ -41,7 +41,7 @@ fn page(run: &Path, other: &Path) -> String {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_run_on_a_slower_machine_is_checked_at_its_own_costs_and_other_blocks_have_wider_ranges() {
     let (folder, small, _) = runs();
     let other = folder.path().join("slower.fltl");

@@ -330,7 +330,7 @@ fn no_policy_beats_min_and_the_attack_is_told_apart() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn policies_fills_and_a_limit_in_bytes_are_as_asked() {
     let (folder, small, _) = runs();
     let (csv, _) = run(

@@ -22,7 +22,7 @@ fn bytes(trace: &Trace) -> Vec<u8> {
 }
 
 /// A trace with everything that a file can hold.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn everything() -> Trace {
     let meta = Meta {
         source: Source::Blocks,
@@ -187,7 +187,7 @@ fn lines_that_are_no_trace_are_named() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn records_that_contradict_one_another_are_refused() {
     let slot = |slot, parent, transactions| Slot {
         slot,

@@ -136,7 +136,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_largest_numbers_overflow_nothing() {
     let mut trace = Trace::new(Meta {
         source: Source::Plain,

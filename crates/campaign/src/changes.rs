@@ -25,7 +25,7 @@ pub(crate) struct Published {
 }
 
 /// Every change that is published, the newest release first.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
     let mut all = Vec::new();
     for group in groups {

@@ -145,7 +145,7 @@ struct Checked {
     worse: bool,
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let (mut campaign, store) = open(&args.folder)?;
     campaign.margin = args

@@ -41,7 +41,7 @@ pub(crate) struct Search {
 ///
 /// # Errors
 /// The plan has mistakes, or sets what the campaign sets.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn legs(
     campaign: &Campaign,
     version: &str,

@@ -106,7 +106,7 @@ pub(crate) fn all(mistakes: &[Mistake]) -> WrongUsage {
     )
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaign {
     let path = |v: &DeValue<'_>| text(v).map(|text| folder.join(text));
     let mut campaign = Campaign {

@@ -118,7 +118,7 @@ fn version(
 ///
 /// # Errors
 /// There is such a file already, or it cannot be written.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
     let named = || out.display().to_string();
     anyhow::ensure!(

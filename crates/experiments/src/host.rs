@@ -113,7 +113,7 @@ fn is_validator(name: &str) -> bool {
 }
 
 /// What there is to say against a run now.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn remarks(rules: &HostRules, seen: &HostSnapshot) -> Vec<Remark> {
     let mut all = Vec::new();
     let mut say = |severity: Severity, passes: bool, what: String| {

@@ -109,7 +109,7 @@ pub enum Caveat {
 
 impl Caveat {
     /// What is the matter, with the numbers of these runs. One or two sentences.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn what(&self) -> String {
         match self {
             Caveat::OneRunPerArm { arms } => format!(

@@ -47,7 +47,7 @@ enum Crossing {
 /// The crossover over `sizes`, which ascend, of the differences at each of them, by round. Rounds of which a value is missing or
 /// not finite at any size are left out, for all sizes. `None` of fewer than two sizes or 20 whole rounds, or of a level that is
 /// not between 0 and 1.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],

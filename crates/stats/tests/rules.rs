@@ -387,7 +387,7 @@ fn versions_before_4_4_count_hits_in_their_own_way() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn every_caveat_is_sentences_and_names_its_facts() {
     let run = || "512, run 1".to_owned();
     let one = |what: Caveat, facts: &[&str]| {

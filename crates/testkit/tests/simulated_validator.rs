@@ -149,7 +149,7 @@ fn config(sink: &Sink) -> String {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_a_cache_misses_is_what_its_size_and_the_slot_say_and_two_at_once_see_the_same_slots()
 -> Result<()> {
     let truth = "first_calls_per_slot=640,push_ms=100,start_ms=0";

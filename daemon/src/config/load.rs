@@ -37,7 +37,7 @@ fn parse_all(text: &str) -> (Config, Vec<Mistake>) {
     (config.unwrap_or_default(), mistakes)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
     let mut c = Config::default();
     top.table("target", m, |t, m| target(t, &mut c, m));

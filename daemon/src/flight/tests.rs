@@ -20,7 +20,7 @@ fn at(second: u64) -> Stamp {
 }
 
 /// A second of a busy validator: every column, 70 pools every five seconds, 10 points.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn second(number: u64) -> Vec<Entry> {
     let series = |source: Source, readings: Vec<Reading>| {
         let (at, took) = (at(number), Duration::from_millis(1));

@@ -44,7 +44,7 @@ pub(super) async fn wait_for<T>(patience: Duration, look: impl Fn() -> Option<T>
 }
 
 /// Asks the admin socket; what it told is for the question to JSON-RPC.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) async fn admin(
     config: &Config,
     seen: &ProcessLook,

@@ -124,7 +124,7 @@ impl Poll for Cgroup {
         Source::Cgroup
     }
 
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::with_room(64);
         let process = look.target.map(|target| target.process);

@@ -163,7 +163,7 @@ impl Poll for Threads {
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
     let mut all = Totals::default();
     for (name, threads, totals) in pools.each() {

@@ -258,7 +258,7 @@ impl State {
     }
 
     /// Adds a known point or allowed fields of the sender `host` (`None`: the log, which is ours by its place).
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn add(
         &mut self,
         allow: &AllowList,

@@ -171,7 +171,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_end_of_a_process_is_saved_with_what_came_before_and_after_and_who_it_was() -> Result<()> {
     let scene = Scene::new();
     let validator = scene.validator("sleep", &["1000"]);

@@ -24,7 +24,7 @@ fn child_of(pid: u32) -> Option<u32> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_validator_that_is_stopped_is_up_and_in_no_known_phase_until_it_goes_on() -> Result<()> {
     if !Prometheus::is_installed() {
         println!("{SKIP_MESSAGE}");

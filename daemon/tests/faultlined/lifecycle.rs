@@ -63,7 +63,7 @@ fn a_configuration_with_mistakes_is_refused_with_all_of_them_and_exit_code_64() 
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_log_that_cannot_be_written_ends_nothing_and_changes_no_exit_code() {
     let full = || {
         std::fs::File::options()
@@ -141,7 +141,7 @@ fn the_printed_configuration_is_a_good_one() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_checked_configuration_tells_mistakes_and_warnings_at_once_and_counts_them() {
     let folder = folder();
     let (file, web) = (folder.path().join("c.toml"), folder.path().join("web.yml"));
@@ -505,7 +505,7 @@ fn two_signals_at_once_are_one_and_force_nothing() -> Result<()> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn credentials_of_the_environment_are_asked_for_and_a_push_without_them_is_refused_counted_and_logged()
 -> Result<()> {
     let folder = folder();

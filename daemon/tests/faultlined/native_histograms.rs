@@ -65,7 +65,7 @@ fn answer(daemon: &Daemon, encoding: &str) -> Result<faultline_testkit::http::Re
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn prometheus_keeps_native_histograms_and_every_other_series_if_configured() -> Result<()> {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");

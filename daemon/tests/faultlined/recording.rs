@@ -222,7 +222,7 @@ fn every_column_of_a_tick_says_what_the_page_of_that_tick_says_also_while_it_is_
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn points_keep_the_validators_time_and_events_tell_the_life_of_the_process() -> Result<()> {
     let mut scene = Scene::new();
     let daemon = scene.daemon()?;
@@ -325,7 +325,7 @@ fn points_keep_the_validators_time_and_events_tell_the_life_of_the_process() -> 
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_process_that_is_replaced_is_a_second_process_with_a_restart_between() -> Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.fltl");
@@ -602,7 +602,7 @@ fn a_recording_beside_the_ledger_is_warned_of_and_another_file_waits_for_a_resta
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_full_disk_stops_the_recording_and_nothing_else_until_there_is_room_again() -> Result<()> {
     let mut scene = Scene::new();
     let Some(disk) = Small::mount(&scene.folder.path().join("disk")) else {
@@ -834,7 +834,7 @@ fn a_recorder_that_does_not_keep_up_says_so_in_the_log_and_on_its_row() -> Resul
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_recording_that_is_removed_while_it_is_written_is_begun_anew() -> Result<()> {
     let scene = Scene::new();
     let daemon = scene.daemon()?;

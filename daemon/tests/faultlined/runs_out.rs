@@ -190,7 +190,7 @@ fn quick_rules(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_node_that_runs_out_has_the_alert_of_its_fault_and_no_other() -> Result<()> {
     if !Prometheus::is_installed() {
         println!("{SKIP_MESSAGE}");

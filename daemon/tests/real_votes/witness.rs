@@ -77,7 +77,7 @@ impl Witness {
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn read(rpc: &Rpc, identity: &str, vote: &str) -> Result<Vec<Expected>> {
     let processed = json!({"commitment": "processed"});
     let number = |value: &Value| value.as_f64().expect("a number");

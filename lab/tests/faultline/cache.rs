@@ -187,7 +187,7 @@ fn rows(files: &BTreeMap<String, String>, table: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_report_has_the_predictions_of_a_run_with_a_trace_and_they_are_those_of_the_command() {
     let (_folder, small, _) = common::runs();
     let (files, said) = report(&[&small]);

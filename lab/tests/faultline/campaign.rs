@@ -200,7 +200,7 @@ fn nothing_is_lost(stage: &Stage, results: &Value) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_worse_one_of_two_releases_is_marked_and_no_other_and_kills_lose_nothing() {
     let Some(stage) = Stage::new() else { return };
     stage.killed_when("the first run runs", || stage.entries("step") > 4);

@@ -317,7 +317,7 @@ fn log(ms: u64, misses: u64) -> String {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_replay_is_paired_by_slot_from_its_logs_and_every_slot_is_a_line_of_a_table() {
     let temp = tempfile::tempdir().unwrap();
     let folder = temp.path().join("e");

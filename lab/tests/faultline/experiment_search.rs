@@ -262,7 +262,7 @@ fn burn(over: &AtomicBool, loaded: &AtomicBool) {
 
 /// The runner, killed while its run is squeezed.
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_search_whose_runner_is_killed_while_it_squeezes_leaves_nothing_and_begins_anew() {
     // It need not come to an end of its own twice.
     let Some(scene) = scene_of("1m", UNSEEN) else {

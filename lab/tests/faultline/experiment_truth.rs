@@ -72,7 +72,7 @@ fn points_are_true(recording: &Recording, truth: &Truth, capacity: u64) -> usize
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn the_daemon_alone_takes_it_for_a_validator_and_records_its_truth() {
     let Some(scene) = Scene::new() else { return };
     let (ledger, file, config) = (

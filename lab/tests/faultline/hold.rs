@@ -31,7 +31,7 @@ fn fifo(folder: &Path) -> OsString {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn in_a_group_with_limits_it_becomes_another_users_program_in_the_same_process() {
     if !rustix::process::geteuid().is_root() {
         return eprintln!("SKIPPED: only root can make cgroups here");

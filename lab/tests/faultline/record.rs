@@ -511,7 +511,7 @@ fn a_process_that_is_not_there_cannot_be_attached_to() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn beside_the_real_daemon_a_command_is_recorded_from_start_to_exit() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;

@@ -232,7 +232,7 @@ fn every_drawing_is_valid_xml_within_its_box_and_asks_for_nothing() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn drawings_of_hostile_numbers_are_valid_and_finite() {
     let wild = [
         f64::NAN,

@@ -244,7 +244,7 @@ fn three_runs_an_arm_are_tested_and_the_effect_comes_with_its_interval() {
 
 /// An arm of runs that were killed before they replayed anything, whichever ran first, and wherever the plan has it.
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn an_arm_without_values_hides_no_comparison_of_the_others_and_the_plan_s_order_decides_the_reference()
  {
     let killed = |number: &str| Run {
@@ -1063,7 +1063,7 @@ fn a_file_that_is_no_recording_is_refused_by_its_name() {
 }
 
 /// A run of anything: ticks that stand still or leap, phases and processes at random, counters that fall, huge points.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn any_run() -> impl Strategy<Value = Run> {
     let tick = (
         0u64..5000,

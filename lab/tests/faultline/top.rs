@@ -67,7 +67,7 @@ fn once(arguments: &[&str]) -> (Output, String) {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_terminal_shows_the_daemons_validator_obeys_keys_and_sizes_and_is_given_back() {
     let folder = tempfile::tempdir().unwrap();
     let Some(daemon) = demo(folder.path(), &["--interval", "200ms"]) else {

@@ -48,7 +48,7 @@ pub(crate) fn cache(words: &[&str]) -> (Option<i32>, String) {
 /// Records a follower of a cluster of its own from its start until all of the load is finalized, as `NAME.fltl`, and fetches the
 /// leader's blocks as `NAME.trace`. `meanwhile` is called again and again under load, with what was sent. Returns how many
 /// transactions with programs are in the blocks: a leader that is starved loses what it has accepted.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn record(
     (folder, name): (&Path, &str),
     options: ClusterOptions,

@@ -144,7 +144,7 @@ impl Stage {
 
     /// A plan of followers of this leader: what all experiments have in common, with `lanes` after the workload's keys, and
     /// `own` at the end. Runs last `seconds` from the first transaction on.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(crate) fn plan(
         &self,
         name: &str,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The number of links into the site.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn site(site: &Path) -> anyhow::Result<usize> {
     let mut pages = BTreeMap::new();
     for file in files_below(site)? {

@@ -31,7 +31,7 @@ const OF_PROCESS: [&str; 7] = [
 ];
 
 /// Lines for people; with `whole`, the manifests to the last word.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn describe(summary: &Summary, whole: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
     let state = if summary.finished {

@@ -253,7 +253,7 @@ fn thread_tps(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(run: &Run, window: Span) -> Cache {
     let points = || {
         run.points

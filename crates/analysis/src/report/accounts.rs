@@ -138,7 +138,7 @@ const JOBS: &[Quantity] = &[
 ];
 
 /// The chapter; `None` if no run has a word of the read cache, as without datapoints.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let known = |subject: &Subject<'_>| {
         subject

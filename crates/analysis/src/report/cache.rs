@@ -95,7 +95,7 @@ const CAPACITY: &[Quantity] = &[
 ];
 
 /// The chapter.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
     let head = |id, title, part, note| Head {
@@ -297,7 +297,7 @@ fn points(subject: &Subject<'_>, of: fn(&ProgramCachePoint) -> Option<u64>) -> V
         .collect()
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";

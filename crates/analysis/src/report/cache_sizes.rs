@@ -225,7 +225,7 @@ fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
 }
 
 /// One figure for each quantity that a run has.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {
         move |said: &Prediction| {

@@ -68,7 +68,7 @@ pub(super) fn blocks(subjects: &Subjects<'_>) -> Vec<Block> {
     blocks
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn enough(subject: &Subject<'_>, steady: &Numbers) -> Enough {
     let (run, measured) = (subject.run, &subject.measured);
     let mut not = Vec::new();

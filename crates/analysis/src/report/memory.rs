@@ -63,7 +63,7 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
 }
 
 /// The chapter.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
     let head = |id, title, part, note| Head {

@@ -37,7 +37,7 @@ const BEHIND: &[Quantity] = &[
 ];
 
 /// The chapter.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_quantile();
     let head = |id, title, part, note, why| Head {

@@ -65,7 +65,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
     name.into()
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn parts(path: &Path, limit: Limit<'_>) -> anyhow::Result<Vec<Part>> {
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_bytes() {

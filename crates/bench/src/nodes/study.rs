@@ -69,7 +69,7 @@ fn methods(results: &Results) -> Vec<&str> {
         .collect()
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     let asked = |arm: &String| {
         methods

@@ -246,7 +246,7 @@ fn bar(of: Option<&Interval>) -> Option<Bar> {
     of.map(|of| (of.value, of.reliable.then_some((of.low, of.high))))
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn codecs(outcome: &Outcome) -> Vec<Block> {
     let columns = [
         ("codec", ""),

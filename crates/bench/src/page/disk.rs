@@ -90,7 +90,7 @@ fn kinds(disks: &[Disk]) -> Block {
     Block::Table(out)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn parts(disks: &[Disk]) -> Vec<Block> {
     let columns = [
         ("database", ""),

@@ -180,7 +180,7 @@ fn a_stall_is_in_the_percentiles_of_an_open_loop_and_a_closed_loop_hides_it() {
 const LAST: &str = "Connection: close\r\n";
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn whatever_a_node_does_to_a_request_is_an_error_of_that_request_alone() {
     let deep = "[".repeat(200_000);
     let half = http("200 OK", "", &good(1));

@@ -52,7 +52,7 @@ fn account(params: &Value) -> Value {
 }
 
 /// A file of results for each preset.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let out = |name: &str| folder.join(format!("{name}.flb"));
     let words = |name: &'static str, words: &[&str], code: u8| {

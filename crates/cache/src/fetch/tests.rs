@@ -151,7 +151,7 @@ fn plain(slot: u64) -> Reply {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn programs_of_each_transaction_are_kept_in_block_order() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101, 102]);
@@ -225,7 +225,7 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn buffers_are_looked_up_and_the_code_that_a_first_deployment_creates_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100, 101]);
@@ -480,7 +480,7 @@ impl Drop for Small {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_full_disk_ends_it_with_what_to_do_and_with_room_again_it_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let Some(disk) = Small::mount(folder.path().join("small")) else {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Learns what there is to know; never fails, since not knowing is a fact as well.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths: Vec<&Path> = named_folders(plan);
     let state = host::look(&HostRoot::default(), &paths, &|_| false);

@@ -346,7 +346,7 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_validator_that_votes_is_refused_without_a_word() {
     let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
     for (from, to, place) in [
@@ -482,7 +482,7 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
     let plan = plan(TWO_ARMS);
     let unknown = || {

@@ -98,7 +98,7 @@ impl JournalState {
     }
 
     /// Takes one more line. A line about a run that was never begun changes nothing.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub fn take(&mut self, line: &Line) {
         let unix_ns = line.unix_ns;
         self.last_unix_ns = unix_ns;

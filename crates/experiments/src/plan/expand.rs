@@ -64,7 +64,7 @@ pub(super) fn is_set_by_the_runner(variable: &str) -> bool {
 ///
 /// # Errors
 /// Every placeholder that stands for nothing here.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn expand(
     plan: &Plan,
     arm: &Arm,

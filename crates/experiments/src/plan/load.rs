@@ -115,7 +115,7 @@ struct Places {
     search: Option<usize>,
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn sections(top: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> (Plan, Places) {
     let mut plan = empty();
     plan.name = top.need("name", m, |v| name(&text(v)?)).unwrap_or_default();

@@ -47,7 +47,7 @@ fn said(one: Option<String>, other: Option<String>) -> Option<String> {
     (!both.is_empty()).then(|| both.join(" "))
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
     let mut caveats = Vec::new();
     let mut say = |what: String, remedy: &str| {

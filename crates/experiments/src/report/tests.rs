@@ -337,7 +337,7 @@ fn what_the_experiment_saw_holds_over_what_the_recording_says_of_the_end() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn replays_are_paired_by_slot_with_the_replicate_of_the_other_arm() {
     let replay = |arm: &str, replicate: u32, ms: f64, misses: u64| {
         let slots = (1..=200).map(|slot| ReplayedSlot {

@@ -411,7 +411,7 @@ impl Runner<'_> {
         }
     }
 
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, run: &mut Running) -> anyhow::Result<Found> {
         let asked = ask(run);
         let Asked {

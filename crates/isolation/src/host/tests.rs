@@ -18,7 +18,7 @@ fn stat(pid: u32, name: &str, state: char) -> String {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_host_that_tells_everything_is_described() {
     let command = "agave-validator\0--ledger\0/mnt/ledger\0";
     let (_folder, root) = pretend(&[

@@ -77,7 +77,7 @@ fn first_kept(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<Cu
     Ok((first != Some(cut.tick)).then_some(cut))
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn prune(
     conn: &Connection,
     cut: &Cut,

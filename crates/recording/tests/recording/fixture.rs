@@ -11,7 +11,7 @@ fn fixture() -> PathBuf {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_recording_of_format_1_is_read_as_it_was_written() {
     let recording = Recording::open(&fixture()).unwrap();
     let labels: Vec<_> = recording

@@ -80,7 +80,7 @@ fn read_in_time(path: &Path) -> Result<(), Error> {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn whatever_is_no_plain_table_is_refused_by_name() {
     let cases = [
         (ENDLESS, "`event` is a view; a recording has only tables"),

@@ -36,7 +36,7 @@ fn halves(folder: &Path) -> [std::path::PathBuf; 2] {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_run_cut_in_two_is_one_after_merging() {
     let folder = crate::made_up::folder();
     let [first, second] = halves(folder.path());

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     program::main("faultline-cluster", run)
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn run(arguments: Arguments) -> Result<()> {
     let begun = Instant::now();
     let downloads = arguments.download || arguments.leader_only;

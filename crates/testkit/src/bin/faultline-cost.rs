@@ -160,7 +160,7 @@ fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: 
 }
 
 /// A daemon and a target of their own, from their start to their end.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn block(
     arguments: &Arguments,
     threads: u64,

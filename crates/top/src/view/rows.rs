@@ -478,7 +478,7 @@ fn faults(scene: &Scene<'_>) -> [Row; 2] {
     ]
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(scene: &Scene<'_>) -> [Row; 3] {
     let (state, page) = (scene.state(), scene.state().newest());
     let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);

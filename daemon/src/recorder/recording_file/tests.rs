@@ -299,7 +299,7 @@ fn events_that_are_too_many_to_be_kept_are_counted_and_what_follows_belongs_to_t
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_file_that_is_moved_removed_or_replaced_is_told_and_begun_anew() {
     for how in ["moved", "removed", "replaced"] {
         let folder = tempfile::tempdir().unwrap();

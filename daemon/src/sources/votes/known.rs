@@ -164,7 +164,7 @@ impl Known {
 
     /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
     /// only near the tip its slots take the time that the cluster's do.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(
         &self,
         (newest, near_tip): (Option<EpochInfo>, bool),

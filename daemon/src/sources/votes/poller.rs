@@ -97,7 +97,7 @@ impl Poller {
     }
 
     /// Asks until `stop`. Never ends before.
-    #[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub async fn run(mut self, stop: Stop) {
         let look = self.config.interval.min(LOOK);
         let mut timer = PollTimer::new(self.clock, look, stop);

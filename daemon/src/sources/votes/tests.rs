@@ -208,7 +208,7 @@ fn of(told: &[(String, f64)], name: &str) -> Option<f64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 async fn a_voting_validator_is_told_whole() {
     let server = serve(voting, &[]).await;
     let running = Running::start(server.port(), None);

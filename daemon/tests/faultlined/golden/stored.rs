@@ -82,7 +82,7 @@ fn described(prometheus: &Prometheus, dialect: &str) -> BTreeMap<String, [String
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_real_prometheus_stores_the_same_of_every_dialect() {
     if !Prometheus::is_installed() {
         eprintln!("{SKIP_MESSAGE}");

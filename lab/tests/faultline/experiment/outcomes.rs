@@ -22,7 +22,7 @@ esac
 "#;
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn what_becomes_of_a_program_is_told_by_the_evidence() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
     let arms = [
@@ -154,7 +154,7 @@ fn a_script_that_sends_its_validator_to_the_background_is_no_run_of_its_arm() {
 
 /// All lanes at the same moment, with a killed one in their middle, and as another user where there is one.
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn arms_that_run_at_the_same_time_begin_together_and_a_killed_one_leaves_the_others_running() {
     let script = r#"echo "$FAULTLINE_LEDGER $(id -un) $HOME" > "$FAULTLINE_RUN_FOLDER/who"; touch "$FAULTLINE_LEDGER/mine"
 case "$1" in killed) kill -9 $$ ;; *) sleep 1000 ;; esac"#;

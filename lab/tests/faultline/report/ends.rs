@@ -551,7 +551,7 @@ fn no_interval_of_an_amount_reaches_below_zero() {
 }
 
 /// A minute of a validator at the tip beside a wall clock that is set by so many seconds after half of it.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn with_clock(path: &std::path::Path, step: i64) -> Run {
     const BEGAN: i64 = 1_800_000_000;
     let unix = |second: f64| {
@@ -632,7 +632,7 @@ fn with_clock(path: &std::path::Path, step: i64) -> Run {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_wall_clock_that_is_set_moves_no_point_makes_no_second_and_is_a_caveat() {
     let folder = tempfile::tempdir().unwrap();
     let still = with_clock(&folder.path().join("0.fltl"), 0);

@@ -585,7 +585,7 @@ pub(crate) fn rich() -> Report {
 }
 
 /// One run, and figures and tables that have next to nothing in them, or too much.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn degenerate() -> Report {
     let timeline = |id: &str, series: Vec<Line>, log: bool| {
         let chart = Chart::Timeline(Timeline {

@@ -10,7 +10,7 @@ use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Curve, Curves};
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     let of_curve = |curve: &Curve| {
         let points = curve.points.iter().flat_map(|(_, (value, interval))| {
@@ -93,7 +93,7 @@ fn stands_out(chart: &Curves) -> &str {
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn curve(
     sheet: &mut Sheet,
     frame: &Frame,

@@ -5,7 +5,7 @@ use crate::report::model::Caveat;
 use crate::report::subject::{Subject, Subjects};
 
 /// Runs of a turn share the disks: a warning where some waited for them more than others, and where nobody can tell.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     /// Share of the time that is worth a word.
     const MUCH: f64 = 0.01;

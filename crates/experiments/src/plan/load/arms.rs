@@ -139,7 +139,7 @@ struct Level {
 }
 
 /// The levels of each factor, in the order in which they are named.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn factors(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Vec<Vec<Level>> {
     let written = |v: &DeValue<'_>| v.as_str().unwrap_or_default().trim().to_owned();
     let level = |name: String, sets: Arm| Level { name, sets };

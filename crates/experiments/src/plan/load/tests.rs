@@ -72,7 +72,7 @@ fn a_small_plan_has_the_defaults() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn every_key_is_read() {
     let plan = read(include_str!("every_key.toml")).unwrap();
     assert_eq!(plan.name, "ram-mainnet");
@@ -167,7 +167,7 @@ fn all_mistakes_are_told_at_once_with_file_and_line() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn one_mistake_is_told_in_one_message() {
     let mut wrong = Vec::new();
     let mut one = |text: &str, says: &str| {

@@ -21,7 +21,7 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     }
 }
 
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let mut names = BTreeSet::new();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
@@ -231,7 +231,7 @@ fn ports(lane: &Lane) -> Vec<(&'static str, (u16, u16))> {
 }
 
 /// Folders that are cleared contain nothing else.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn folders(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
     let mut all: Vec<(String, &Path, Option<usize>)> =
         vec![("folder".to_owned(), &plan.folder, None)];

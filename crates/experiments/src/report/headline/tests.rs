@@ -39,7 +39,7 @@ fn ending(letter: char) -> Option<Ending> {
 }
 
 /// An experiment by its arms: `NAME LIMIT RUNS`, the limit `none` or as in a plan, the runs as letters.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn experiment(kind: &str, arms: &str) -> Experiment {
     let folder = Path::new("/nowhere/experiment");
     let (mut text, mut turns, mut lines) = (String::new(), Vec::new(), Vec::new());

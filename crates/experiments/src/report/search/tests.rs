@@ -107,7 +107,7 @@ fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experimen
 }
 
 /// The same, of these lines.
-#[allow(clippy::too_many_lines, reason = "to be split by meaning")]
+#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn written(folder: &Path, before: usize, newest: Vec<Line>, answer: Option<Answer>) -> Experiment {
     let text = format!(
         "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
