@@ -46,6 +46,15 @@ pub fn number(value: f64, decimals: usize) -> String {
     out
 }
 
+/// `p = 0.0312`, and `p < 0.0001` for less.
+pub fn p_value(p: f64) -> String {
+    if p < 0.0001 {
+        "p < 0.0001".to_owned()
+    } else {
+        format!("p = {p:.4}")
+    }
+}
+
 /// `512 B`, `93.4 MiB`.
 pub fn bytes(number: u64) -> String {
     let units = ["KiB", "MiB", "GiB", "TiB"];
@@ -166,6 +175,19 @@ mod tests {
                 "20000229T123456Z".to_owned()
             )
         );
+    }
+
+    #[test]
+    fn a_p_value_is_never_zero() {
+        let shown = [0.5, 0.03125, 0.0001, 0.000_099, 0.0].map(p_value);
+        let expected = [
+            "p = 0.5000",
+            "p = 0.0312",
+            "p = 0.0001",
+            "p < 0.0001",
+            "p < 0.0001",
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -348,14 +348,14 @@ pub(crate) fn words(comparison: &Comparison, scalar: &Scalar) -> String {
         Conclusion::Described => "described, not tested: an arm has a value of a single run only".to_owned(),
         Conclusion::TooFewRuns { runs, needed } => format!("estimated, not tested: {runs} runs, a test needs {needed}"),
         Conclusion::Differs { direction, p } => {
-            format!("{}{} ({})", way(direction), judged(direction, scalar.better), p_words(p))
+            format!("{}{} ({})", way(direction), judged(direction, scalar.better), faultline_text::p_value(p))
         }
         Conclusion::Equivalent { p, differs } => match differs {
-            Some(direction) => format!("equivalent within the margin ({}), though {}", p_words(p), way(direction)),
-            None => format!("equivalent within the margin ({})", p_words(p)),
+            Some(direction) => format!("equivalent within the margin ({}), though {}", faultline_text::p_value(p), way(direction)),
+            None => format!("equivalent within the margin ({})", faultline_text::p_value(p)),
         },
         Conclusion::Inconclusive { p, .. } => match p {
-            Some(p) => format!("neither a difference nor equivalence is shown ({})", p_words(p)),
+            Some(p) => format!("neither a difference nor equivalence is shown ({})", faultline_text::p_value(p)),
             None => {
                 "not tested: no run differs from another of its arm, so there is nothing to test against".to_owned()
             }
@@ -378,14 +378,6 @@ fn judged(direction: Direction, better: Better) -> &'static str {
             ", which is better"
         }
         _ => ", which is worse",
-    }
-}
-
-fn p_words(p: f64) -> String {
-    if p < 0.0001 {
-        "p < 0.0001".to_owned()
-    } else {
-        format!("p = {p:.4}")
     }
 }
 
