@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 
 use crate::report::model::{Block, Figure, Report, Table};
-use faultline_command::files::{is_there, put};
+use faultline_command::files::put_all;
 
 mod axis;
 pub mod csv;
@@ -32,8 +32,8 @@ pub struct Written {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg` into a folder, which is made if it is not
-/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced; of a symbolic link the link is,
-/// and never the file that it leads to. Nothing else is ever deleted.
+/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced, all or none; of a symbolic link
+/// the link is, and never the file that it leads to. Nothing else is ever deleted.
 ///
 /// # Errors
 /// A file that is there already, unless `force`; an id that is no file name (`[a-z0-9-]+`), appears twice, or a row with
@@ -42,21 +42,12 @@ pub struct Written {
 pub fn write(report: &Report, out: &Path, force: bool) -> anyhow::Result<Written> {
     check(report)?;
     let files = files(report, out)?;
-    if !force
-        && let Some((path, _)) = files
-            .iter()
-            .find(|(path, _)| path.symlink_metadata().is_ok())
-    {
-        bail!(is_there(path));
-    }
     // A page alone has no folders below.
     let folder = files
         .first()
         .and_then(|(page, _)| page.parent())
         .unwrap_or(out);
-    for (path, text) in &files {
-        put(folder, path, text, force)?;
-    }
+    put_all(folder, &files, force)?;
     let files: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     Ok(Written {
         page: files.first().cloned().unwrap_or_default(),

@@ -71,30 +71,51 @@ impl Drop for Part {
 /// # Errors
 /// There is one already, unless `force`; the folder below is a symbolic link; the system refuses.
 pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
+    put_all(out, &[(path.to_owned(), text.to_owned())], force)
+}
+
+/// The same with several files. With `force` all are replaced, or none: each is written under another name first.
+///
+/// # Errors
+/// Those of [`put`]; one of the names is a folder's.
+pub fn put_all(out: &Path, files: &[(PathBuf, String)], force: bool) -> anyhow::Result<()> {
+    for (path, _) in files {
+        let folder = path.parent().unwrap_or(out);
         if folder != out && folder.is_symlink() {
             bail!(
                 "{} is a symbolic link: remove it, or choose another folder with --out",
                 folder.display()
             );
         }
-        fs::create_dir_all(folder)
-            .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    }
-    let write = || {
-        if !force {
-            return File::create_new(path)?.write_all(text.as_bytes());
+        let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        if is_folder {
+            bail!("cannot write {}: it is a folder: remove it", path.display());
         }
-        let part = Part::create(path)?;
-        part.file().write_all(text.as_bytes())?;
+        if !force && path.symlink_metadata().is_ok() {
+            bail!(is_there(path));
+        }
+    }
+    let mut parts = Vec::new();
+    for (path, text) in files {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)
+                .with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        }
+        let named = || format!("cannot write {}", path.display());
+        if force {
+            let part = Part::create(path).with_context(named)?;
+            part.file().write_all(text.as_bytes()).with_context(named)?;
+            parts.push((part, path));
+        } else {
+            let file = File::create_new(path).with_context(named)?;
+            (&file).write_all(text.as_bytes()).with_context(named)?;
+        }
+    }
+    for (part, path) in parts {
         part.finish(path)
-    };
-    match write() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && !force => {
-            bail!(is_there(path))
-        }
-        other => other.with_context(|| format!("cannot write {}", path.display())),
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
+    Ok(())
 }
 
 /// Says that a file of a report is there already.
@@ -158,6 +179,28 @@ mod tests {
         symlink(folder.path().join("nowhere"), out.join("dangling")).unwrap();
         put(&out, &out.join("dangling"), "x", false).unwrap_err();
         assert!(!folder.path().join("nowhere").exists());
+    }
+
+    #[test]
+    fn several_files_are_replaced_together_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let files = |text: &str| {
+            ["page", "tables/a.csv", "tables/b.csv"].map(|name| (out.join(name), text.to_owned()))
+        };
+        put_all(&out, &files("old"), false).unwrap();
+        let said = put_all(&out, &files("new"), false).unwrap_err().to_string();
+        assert!(said.contains("page is there already"), "{said}");
+        fs::remove_file(out.join("tables/b.csv")).unwrap();
+        fs::create_dir(out.join("tables/b.csv")).unwrap();
+        let said = put_all(&out, &files("new"), true).unwrap_err().to_string();
+        assert!(said.contains("b.csv: it is a folder: remove it"), "{said}");
+        let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+        assert_eq!([read("page"), read("tables/a.csv")], ["old", "old"]);
+        fs::remove_dir(out.join("tables/b.csv")).unwrap();
+        put_all(&out, &files("new"), true).unwrap();
+        assert_eq!([read("page"), read("tables/b.csv")], ["new", "new"]);
+        assert_eq!(fs::read_dir(out.join("tables")).unwrap().count(), 2);
     }
 
     #[test]
