@@ -1,9 +1,10 @@
 //! What is shown of releases, a sentence each: for the page and for feeds.
 
-use crate::compare::{Group, Judged, Mark, Release};
+use crate::compare::{Group, Judged, Release};
+use crate::mark::Mark;
 use faultline_analysis::report::{Scalar, releases};
 use faultline_experiments::folder::digest;
-use faultline_text::number as grouped;
+use faultline_text::{number as grouped, p_value};
 
 /// A change that is published.
 #[derive(Debug, Clone)]
@@ -111,17 +112,26 @@ pub(crate) fn published(groups: &[Group]) -> Vec<Published> {
 
 fn sentence(version: &str, metric: &Scalar, judged: &Judged, baseline: &str) -> String {
     let ratio = judged.test.ratio;
-    let p = judged
-        .holm
-        .map_or(String::new(), |p| format!(", p = {} (Holm)", grouped(p, 4)));
+    let (title, pairs) = (metric.title, judged.test.pairs);
+    let Some(p) = judged.holm else {
+        let direction = if judged.mark.is_worse() {
+            "worse"
+        } else {
+            "better"
+        };
+        return format!(
+            "{version}: {title} is {direction} than with {baseline} in each of {pairs} pairs of runs: {}. \
+             It cannot be tested: the ratios are all equal, or there are fewer than three.",
+            signed(ratio.value),
+        );
+    };
     format!(
-        "{version}: {} is {} than with {baseline}: {} [{}, {}] over {} pairs of runs{p}.",
-        metric.title,
+        "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
         judged.mark.word(),
         signed(ratio.value),
         signed(ratio.low),
         signed(ratio.high),
-        judged.test.pairs,
+        p_value(p),
     )
 }
 

@@ -1,19 +1,20 @@
 //! The subcommands of `campaign`.
 
 use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs};
-use crate::compare::{self, Group, Mark, Release};
+use crate::compare::{self, Group, Release};
+use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
 use crate::{page, programs, shown};
 use anyhow::{Context as _, bail};
-use faultline_analysis::report::{Better, releases};
+use faultline_analysis::report::releases;
 use faultline_command::args::WrongUsage;
 use faultline_command::output::{print, say};
 use faultline_experiments::lock::Lock;
 use faultline_stats::arms::welch_test;
 use faultline_stats::holm;
-use faultline_text::{number as grouped, table};
+use faultline_text::{number as grouped, p_value, table};
 use std::path::Path;
 
 /// Of the campaign's folder: held while it runs.
@@ -49,13 +50,7 @@ fn open(folder: &Path) -> anyhow::Result<(Campaign, Store)> {
 
 fn run_all(args: &RunArgs) -> anyhow::Result<u8> {
     let campaign = Campaign::read(&args.folder)?;
-    let held = |who| {
-        format!(
-            "{}: this campaign is being run already{who}",
-            campaign.folder.display()
-        )
-    };
-    let _lock = Lock::take_or(&campaign.folder.join(LOCK), held)?;
+    let _lock = lock(&campaign)?;
     let mut store = Store::open(&campaign.folder)?;
     let starting = Starting {
         launcher: args.launcher,
@@ -115,6 +110,16 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
     Ok(0)
 }
 
+fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
+    let held = |who| {
+        format!(
+            "{}: this campaign is being run already{who}",
+            campaign.folder.display()
+        )
+    };
+    Lock::take_or(&campaign.folder.join(LOCK), held)
+}
+
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::list(&campaign, &store)?;
@@ -141,11 +146,10 @@ struct Checked {
     ratio: f64,
     p: Option<f64>,
     mark: Mark,
-    /// Which way the ratio goes, shown or not.
+    /// The direction of the ratio, shown or not.
     worse: bool,
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let (mut campaign, store) = open(&args.folder)?;
     campaign.margin = args
@@ -163,11 +167,11 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
             .context("no other release has a result")?,
     };
     let listed = store.listed()?;
-    let trouble = listed
+    let failed = listed
         .iter()
         .find(|one| one.program.version == release.version)
         .and_then(|one| one.trouble.as_ref());
-    if let Some(why) = trouble {
+    if let Some(why) = failed {
         bail!(
             "{} has no result that can be checked: {why}",
             release.version
@@ -177,41 +181,58 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
         true => against_baseline(release),
         false => against(release, found(group, &args.against)?, campaign.margin),
     };
+    let not_comparable = releases::metrics()
+        .filter(|metric| compare::was_zero(metric, &release.runs))
+        .map(|metric| {
+            let baseline = &group.conditions.baseline;
+            format!(
+                "not comparable: {}: it was 0 with {baseline}\n",
+                metric.title
+            )
+        });
+    print(&format!(
+        "{}{} against {}: {}\n{}",
+        listing(&checked),
+        release.version,
+        args.against,
+        summary(&checked, campaign.margin),
+        not_comparable.collect::<String>()
+    ))?;
+    if let Some(why) = unfit(release, &checked) {
+        bail!("{}: {why}", release.version);
+    }
+    Ok(u8::from(checked.iter().any(|one| one.mark.is_worse())))
+}
+
+fn listing(checked: &[Checked]) -> String {
     let rows = checked.iter().map(|one| {
-        let p = one.p.map_or("-".to_owned(), |p| grouped(p, 4));
         let word = match one.mark {
-            Mark::Unrepeated => "not repeated yet",
             Mark::Nothing => "-",
-            other => other.word(),
+            other => other.verdict(),
         };
         vec![
             one.title.to_owned(),
             format!("{:+.1} %", 100.0 * (one.ratio - 1.0)),
-            p,
+            one.p.map_or("-".to_owned(), p_value),
             word.to_owned(),
         ]
     });
-    let mut said = table(
-        &["METRIC", "DIFFERENCE", "P (HOLM)", "SHOWN"],
+    table(
+        &["METRIC", "DIFFERENCE", "TEST (HOLM)", "SHOWN"],
         rows.collect(),
-    );
-    let worse = checked.iter().filter(|one| one.mark == Mark::Worse).count();
-    let margin = grouped(100.0 * campaign.margin, 1);
-    said += &format!(
-        "{} against {}: {worse} metrics are worse by more than {margin} %\n",
-        release.version, args.against
-    );
-    for metric in releases::metrics().filter(|metric| compare::was_zero(metric, &release.runs)) {
-        said += &format!(
-            "not comparable: {}: it was 0 with {}\n",
-            metric.title, group.conditions.baseline
-        );
+    )
+}
+
+fn summary(checked: &[Checked], margin: f64) -> String {
+    let count = |mark: Mark| checked.iter().filter(|one| one.mark == mark).count();
+    let margin = grouped(100.0 * margin, 1);
+    let worse = count(Mark::Worse);
+    let mut text = format!("{worse} metrics are worse by more than {margin} %");
+    match count(Mark::WorseUntested) {
+        0 => {}
+        some => text += &format!(", and {some} in every pair, without a test"),
     }
-    print(&said)?;
-    if let Some(why) = unfit(release, &checked) {
-        bail!("{}: {why}", release.version);
-    }
-    Ok(u8::from(worse > 0))
+    text
 }
 
 /// Why these results do not say that a release is no worse.
@@ -234,7 +255,8 @@ fn unfit(release: &Release, checked: &[Checked]) -> Option<String> {
             "{own} of its runs ran as planned, and {baseline} of the baseline's next to them"
         ));
     }
-    if checked.iter().all(|one| one.p.is_none()) {
+    let untested = |one: &Checked| one.p.is_none() && !one.mark.is_worse();
+    if checked.iter().all(untested) {
         return Some(
             "nothing could be tested: no metric has three pairs of runs with unlike values"
                 .to_owned(),
@@ -260,7 +282,7 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
         .filter_map(|(metric, judged)| {
             let judged = judged.as_ref()?;
             let ratio = judged.test.ratio.value;
-            let worse = Mark::of(metric, ratio) == Mark::Worse;
+            let worse = Mark::of(metric.better, ratio) == Mark::Worse;
             Some(Checked {
                 title: metric.title,
                 ratio,
@@ -276,35 +298,39 @@ fn against_baseline(release: &Release) -> Vec<Checked> {
 fn against(release: &Release, other: &Release, margin: f64) -> Vec<Checked> {
     let both = releases::metrics().zip(release.judged.iter().zip(&other.judged));
     let known: Vec<_> = both
-        .filter_map(|(metric, (own, other))| {
-            let (own, other) = (own.as_ref()?, other.as_ref()?);
-            let ratio = own.test.ratio.value / other.test.ratio.value;
-            Some((
-                metric,
-                ratio,
-                welch_test(&other.logarithms, &own.logarithms).map(|test| test.p),
-            ))
-        })
+        .filter_map(|(metric, (own, other))| Some((metric, own.as_ref()?, other.as_ref()?)))
         .collect();
-    let adjusted = holm::adjust(&known.iter().map(|(_, _, p)| *p).collect::<Vec<_>>());
-    let checked = known
-        .into_iter()
-        .zip(adjusted)
-        .map(|((metric, ratio, _), p)| {
-            let shown = metric.better != Better::Neither
-                && (ratio - 1.0).abs() > margin
-                && p.is_some_and(|p| p < 0.05);
-            let way = Mark::of(metric, ratio);
-            let mark = if shown { way } else { Mark::Nothing };
+    let p = known
+        .iter()
+        .map(|(_, own, other)| welch_test(other.rounds.all(), own.rounds.all()).map(|test| test.p));
+    let adjusted = holm::adjust(&p.collect::<Vec<_>>());
+    let checked = known.into_iter().zip(adjusted);
+    checked
+        .map(|((metric, own, other), p)| {
+            let ratio = own.test.ratio.value / other.test.ratio.value;
+            let direction = Mark::beyond(metric.better, ratio, margin);
+            let mark = match p {
+                Some(p) if p < ALPHA => direction,
+                Some(_) => Mark::Nothing,
+                None if apart(own.rounds.all(), other.rounds.all()) => direction.untested(),
+                None => Mark::Untested,
+            };
             Checked {
                 title: metric.title,
                 ratio,
                 p,
                 mark,
-                worse: way == Mark::Worse,
+                worse: Mark::of(metric.better, ratio) == Mark::Worse,
             }
-        });
-    checked.collect()
+        })
+        .collect()
+}
+
+/// Whether every value of one side is above every value of the other.
+fn apart(a: &[f64], b: &[f64]) -> bool {
+    let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    low(a) > high(b) || low(b) > high(a)
 }
 
 #[cfg(test)]

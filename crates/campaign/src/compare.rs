@@ -1,55 +1,17 @@
 //! What differs between releases, and how sure that is.
 //!
 //! The runs of one replicate are a pair: release and baseline, one after the other on the same host. What is compared is their
-//! ratio, so that what drifts with the host cancels. A difference is marked if Student's test of the log ratios, adjusted by
-//! Holm over the metrics of the release, has p < 0.05, the ratio is beyond the margin, and a second round of runs shows the same
-//! by itself.
+//! ratio, so that what drifts with the host cancels. `mark` decides what a ratio shows.
 
+use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
-use faultline_analysis::report::{Better, Scalar, releases};
+use faultline_analysis::report::{Scalar, releases};
 use faultline_stats::change::Detector;
 use faultline_stats::holm;
-use faultline_stats::paired::{RatioTest, ratio_test};
+use faultline_stats::paired::RatioTest;
 use semver::Version;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-
-const LEVEL: f64 = 0.95;
-/// The same as a bound of p.
-const ALPHA: f64 = 0.05;
-
-/// What is said of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mark {
-    /// Nothing is shown.
-    Nothing,
-    /// Beyond the margin with p < 0.05 in a first round: it has to be repeated.
-    Unrepeated,
-    /// Worse.
-    Worse,
-    /// Better.
-    Better,
-}
-
-impl Mark {
-    /// For pages and tables; empty if nothing is shown.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Mark::Worse => "worse",
-            Mark::Better => "better",
-            Mark::Nothing | Mark::Unrepeated => "",
-        }
-    }
-
-    /// Which way a ratio goes.
-    pub(crate) fn of(scalar: &Scalar, ratio: f64) -> Self {
-        match (scalar.better, ratio > 1.0) {
-            (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
-            (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
-            (Better::Neither, _) => Mark::Nothing,
-        }
-    }
-}
 
 /// A metric of a release.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,9 +22,9 @@ pub(crate) struct Judged {
     pub(crate) holm: Option<f64>,
     /// Mean over the baseline's runs, and over the release's.
     pub(crate) means: [f64; 2],
-    /// Of each pair.
-    pub(crate) logarithms: Vec<f64>,
-    /// What is said.
+    /// Of each pair, by round.
+    pub(crate) rounds: Rounds,
+    /// What the pairs show.
     pub(crate) mark: Mark,
 }
 
@@ -177,7 +139,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     for ((one, holm), scalar) in judged.iter_mut().zip(adjusted).zip(releases::metrics()) {
         if let Some(one) = one {
             one.holm = holm;
-            one.mark = mark(scalar, one, &pairs(scalar, &runs), margin);
+            one.mark = one.rounds.mark(scalar.better, holm, margin);
         }
     }
     Release {
@@ -224,56 +186,19 @@ pub(crate) fn was_zero(scalar: &Scalar, runs: &[RunRow]) -> bool {
 
 fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     let pairs = pairs(scalar, runs);
-    let logarithms: Vec<f64> = pairs
-        .iter()
-        .map(|(_, baseline, own)| (own / baseline).ln())
-        .collect();
-    let test = ratio_test(&logarithms, LEVEL)?;
+    let mut rounds = Rounds::default();
+    for (round, baseline, own) in &pairs {
+        rounds.add(*round, (own / baseline).ln());
+    }
     let mean =
         |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
     Some(Judged {
-        test,
+        test: rounds.test()?,
         holm: None,
         means: [mean(|pair| pair.1), mean(|pair| pair.2)],
-        logarithms,
+        rounds,
         mark: Mark::Nothing,
     })
-}
-
-fn mark(scalar: &Scalar, one: &Judged, pairs: &[(u32, f64, f64)], margin: f64) -> Mark {
-    let shown = |ratio: f64| {
-        if (ratio - 1.0).abs() > margin {
-            Mark::of(scalar, ratio)
-        } else {
-            Mark::Nothing
-        }
-    };
-    let round = |first: bool| -> Vec<f64> {
-        pairs
-            .iter()
-            .filter(|pair| (pair.0 == 1) == first)
-            .map(|pair| (pair.2 / pair.1).ln())
-            .collect()
-    };
-    let (first, repeated) = (round(true), round(false));
-    let found = shown(one.test.ratio.value);
-    let likely = |p: Option<f64>| p.is_some_and(|p| p < ALPHA);
-    if first.is_empty() || repeated.is_empty() {
-        return if found != Mark::Nothing && likely(one.test.p) {
-            Mark::Unrepeated
-        } else {
-            Mark::Nothing
-        };
-    }
-    // A second round is also there because of another metric: of this one the first has to have shown something too.
-    let selected = ratio_test(&first, LEVEL)
-        .is_some_and(|test| likely(test.p) && shown(test.ratio.value) == found);
-    let again = (repeated.iter().sum::<f64>() / repeated.len() as f64).exp();
-    if selected && shown(again) == found && likely(one.holm) {
-        found
-    } else {
-        Mark::Nothing
-    }
 }
 
 /// Changes over the log ratios of the releases, beyond the margin.
@@ -283,10 +208,7 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
         let known: Vec<(&Release, &[f64])> = all
             .iter()
             .filter_map(|release| {
-                Some((
-                    release,
-                    release.judged.get(metric)?.as_ref()?.logarithms.as_slice(),
-                ))
+                Some((release, release.judged.get(metric)?.as_ref()?.rounds.all()))
             })
             .collect();
         let values: Vec<&[f64]> = known.iter().map(|(_, values)| *values).collect();
@@ -300,7 +222,7 @@ fn shifts(all: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Mark::of(scalar, ratio),
+                mark: Mark::of(scalar.better, ratio),
             });
         }
     }
@@ -314,11 +236,6 @@ pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
         for release in &group.releases {
             for (scalar, one) in releases::metrics().zip(&release.judged) {
                 let Some(one) = one else { continue };
-                let word = match one.mark {
-                    Mark::Unrepeated => "not repeated yet",
-                    Mark::Nothing => "nothing shown",
-                    other => other.word(),
-                };
                 let ratio = one.test.ratio;
                 rows.push(VerdictRow {
                     conditions: group.conditions.clone(),
@@ -328,7 +245,7 @@ pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
                     pairs: one.test.pairs,
                     ratio: [ratio.value, ratio.low, ratio.high],
                     p: [one.test.p, one.holm],
-                    verdict: word.to_owned(),
+                    verdict: one.mark.verdict().to_owned(),
                 });
             }
         }

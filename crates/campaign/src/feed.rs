@@ -1,7 +1,8 @@
 //! The pages for machines: JSON, an Atom feed of changes, and a badge for each metric.
 
 use crate::changes::{Published, published, signed};
-use crate::compare::{Group, Mark};
+use crate::compare::Group;
+use crate::mark::Mark;
 use crate::settings::Campaign;
 use chrono::{DateTime, SecondsFormat};
 use faultline_analysis::report::{Scalar, releases};
@@ -83,6 +84,7 @@ fn group(group: &Group) -> Value {
                         "holm_p": judged.holm,
                         "verdict": judged.mark.word(),
                         "to_be_repeated": judged.mark == Mark::Unrepeated,
+                        "tested": judged.test.p.is_some(),
                     });
                     Some((metric.id.to_owned(), said))
                 })
@@ -159,9 +161,9 @@ pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> Str
         None => ("not measured".to_owned(), "#68717d"),
         Some((version, ratio, mark)) => {
             let colour = match mark {
-                Mark::Worse => "#b3480a",
-                Mark::Better => "#00734f",
-                Mark::Nothing | Mark::Unrepeated => "#5a6470",
+                Mark::Worse | Mark::WorseUntested => "#b3480a",
+                Mark::Better | Mark::BetterUntested => "#00734f",
+                Mark::Nothing | Mark::Untested | Mark::Unrepeated => "#5a6470",
             };
             let word = if mark.word().is_empty() {
                 String::new()

@@ -1,7 +1,7 @@
 //! `faultline campaign`: release after release against a pinned baseline, by one plan, in one table that keeps itself.
 //!
 //! In reading order: [`args`]; `settings` (what `campaign.toml` says), `store` (`results.db`), `programs` (built or found once),
-//! `watch` (which versions there are), `round` (the plans of a version), `work` (runs what has no result), `compare` (what differs, and how sure that is),
+//! `watch` (which versions there are), `round` (the plans of a version), `work` (runs what has no result), `mark` (when a difference is marked), `compare` (what differs, and how sure that is),
 //! `changes`, `page` and `feed` (what is published), `shown` (status, export), `command` (what is asked for).
 
 pub mod args;
@@ -9,6 +9,7 @@ mod changes;
 pub mod command;
 mod compare;
 mod feed;
+mod mark;
 mod page;
 mod programs;
 mod round;

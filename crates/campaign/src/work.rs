@@ -1,7 +1,7 @@
 //! Runs the plan for what has no result. Every step can be repeated: a build whose digest is not kept is made again, an
 //! experiment continues by its own journal, and the rows of a round are kept in one transaction.
 
-use crate::compare::{self, Mark};
+use crate::compare;
 use crate::programs::{self, Obtained, sha256};
 use crate::round::{self, Leg};
 use crate::settings::{Campaign, Program};
@@ -291,7 +291,7 @@ pub(crate) fn next_round(
             .judged
             .iter()
             .flatten()
-            .any(|one| one.mark == Mark::Unrepeated)
+            .any(|one| one.mark.needs_repetition())
     };
     Ok(release.is_some_and(found).then_some(round + 1))
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::mark::Mark;
 
 /// Runs of a release of which the p95 is so many times the baseline's, with this noise; the median is the baseline's.
 pub(crate) fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
