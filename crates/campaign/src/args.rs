@@ -27,6 +27,8 @@ pub enum Campaign {
     Status(StatusArgs),
     /// Take a version off the list. Its recordings and results stay.
     Remove(RemoveArgs),
+    /// Compare all recordings with the digests of their results; exit code 1 if one is missing or changed.
+    Verify(VerifyArgs),
     /// Write all results as a Parquet table.
     Export(ExportArgs),
     /// Compare a version with another; exit code 1 if a metric is shown to be worse.
@@ -85,6 +87,17 @@ pub struct RemoveArgs {
     pub folder: PathBuf,
     /// The version.
     pub version: String,
+}
+
+/// `campaign verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
+    /// Drop the results of these runs and of their pairs; the next `campaign run` repeats them.
+    #[arg(long)]
+    pub repeat: bool,
 }
 
 /// `campaign export`.

@@ -25,6 +25,16 @@ pub(crate) struct Published {
     pub(crate) report: String,
 }
 
+/// A version of the list that has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) version: String,
+    /// Why, in words.
+    pub(crate) why: String,
+    /// When it was added to the list.
+    pub(crate) added_unix_ns: i64,
+}
+
 /// Every change that is published, the newest release first.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn published(groups: &[Group]) -> Vec<Published> {

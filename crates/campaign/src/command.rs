@@ -1,12 +1,12 @@
 //! The subcommands of `campaign`.
 
-use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs};
+use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs, VerifyArgs};
 use crate::compare::{self, Group, Release};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
-use crate::{page, programs, shown};
+use crate::{page, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_analysis::report::releases;
 use faultline_command::args::WrongUsage;
@@ -28,6 +28,7 @@ pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         What::Run(args) => run_all(args),
         What::Add(args) => add(args),
+        What::Verify(args) => verify(args),
         What::Status(args) => {
             let (campaign, store) = open(&args.folder)?;
             print(&shown::status(&campaign, &store, args.json)?).map(|()| 0)
@@ -108,6 +109,37 @@ fn add(args: &AddArgs) -> anyhow::Result<u8> {
         program.version
     ));
     Ok(0)
+}
+
+fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
+    let (campaign, mut store) = open(&args.folder)?;
+    let (compared, damaged) = verify::verify(&campaign, &store)?;
+    let mut text = String::new();
+    for one in &damaged {
+        text += &format!("{}: {}\n", one.run.recording, one.why);
+    }
+    text += &format!(
+        "{} of {compared} recordings are as they were measured\n",
+        compared - damaged.len()
+    );
+    print(&text)?;
+    if damaged.is_empty() {
+        return Ok(0);
+    }
+    let folder = campaign.folder.display();
+    if args.repeat {
+        let _lock = lock(&campaign)?;
+        verify::repeat(&campaign, &mut store, &damaged)?;
+        page::renew(&campaign, &mut store)?;
+        say(&format!(
+            "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
+        ));
+    } else {
+        say(&format!(
+            "restore these files, or let `faultline campaign verify --repeat {folder}` drop their results"
+        ));
+    }
+    Ok(1)
 }
 
 fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {

@@ -1,27 +1,38 @@
 //! The pages for machines: JSON, an Atom feed of changes, and a badge for each metric.
 
-use crate::changes::{Published, published, signed};
-use crate::compare::Group;
+use crate::changes::{Failed, Published, published, signed};
+use crate::compare::{Group, by_version};
 use crate::mark::Mark;
 use crate::settings::Campaign;
 use chrono::{DateTime, SecondsFormat};
 use faultline_analysis::report::{Scalar, releases};
+use faultline_experiments::folder::digest;
 use faultline_text::escaped;
 use serde_json::{Value, json};
-use std::fmt::Write as _;
 
 /// Of `results.json`.
 const FORMAT: u32 = 1;
+
+/// Colour of a badge.
+const WORSE: &str = "#b3480a";
 
 /// Everything that the page says.
 ///
 /// # Errors
 /// It cannot be written as JSON.
-pub(crate) fn json(campaign: &Campaign, groups: &[Group]) -> anyhow::Result<String> {
+pub(crate) fn json(
+    campaign: &Campaign,
+    groups: &[Group],
+    failed: &[Failed],
+) -> anyhow::Result<String> {
     let metrics: Vec<Value> = releases::metrics()
         .map(|metric| json!({ "id": metric.id, "title": metric.title, "unit": metric.unit, "definition": metric.definition }))
         .collect();
     let changes: Vec<Value> = published(groups).iter().map(change).collect();
+    let failed: Vec<Value> = failed
+        .iter()
+        .map(|one| json!({ "release": one.version, "why": one.why }))
+        .collect();
     let whole = json!({
         "format": FORMAT,
         "name": campaign.name,
@@ -29,6 +40,7 @@ pub(crate) fn json(campaign: &Campaign, groups: &[Group]) -> anyhow::Result<Stri
         "metrics": metrics,
         "groups": groups.iter().map(group).collect::<Vec<Value>>(),
         "changes": changes,
+        "without_a_result": failed,
     });
     Ok(serde_json::to_string_pretty(&whole)? + "\n")
 }
@@ -112,14 +124,18 @@ fn time(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
-/// Changes as an Atom feed: a change keeps its id, and has the time of the newest run that shows it.
-pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
+/// Changes as an Atom feed: a change keeps its id, and has the time of the newest run that shows it. A version without a
+/// result has an entry until it has one, with the time at which it was added to the list.
+pub(crate) fn atom(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> String {
     let changes = published(groups);
     let newest = groups
         .iter()
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.runs);
-    let updated = time(newest.map(|run| run.began_unix_ns).max().unwrap_or(0));
+    let times = newest
+        .map(|run| run.began_unix_ns)
+        .chain(failed.iter().map(|one| one.added_unix_ns));
+    let updated = time(times.max().unwrap_or(0));
     let name = escaped(&campaign.name);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed xmlns=\"http://www.w3.org/2005/Atom\">\n<id>urn:faultline:campaign:{}</id>\n\
@@ -127,28 +143,60 @@ pub(crate) fn atom(campaign: &Campaign, groups: &[Group]) -> String {
         escaped(&faultline_analysis::report::cells::slug(&campaign.name)),
     );
     for change in &changes {
-        let (id, words, at) = (
-            escaped(&change.id),
-            escaped(&change.words),
-            time(change.unix_ns),
-        );
-        let (word, report) = (change.mark.word(), escaped(&change.report));
-        let title = escaped(&format!(
-            "{}: {} {word}",
-            change.version, change.metric.title
-        ));
-        write!(
-            out,
-            "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{at}</updated>\n\
-             <category term=\"{word}\"/>\n<link href=\"{report}\"/>\n<summary>{words}</summary>\n</entry>\n"
-        )
-        .unwrap_or_default();
+        let word = change.mark.word();
+        out += &Entry {
+            id: &change.id,
+            title: &format!("{}: {} {word}", change.version, change.metric.title),
+            unix_ns: change.unix_ns,
+            category: word,
+            link: &change.report,
+            summary: &change.words,
+        }
+        .xml();
+    }
+    for one in failed {
+        out += &Entry {
+            id: &digest(&["failed", &campaign.plan_digest, &one.version].join("\n")),
+            title: &format!("{}: no result", one.version),
+            unix_ns: one.added_unix_ns,
+            category: "no result",
+            link: "index.html#failed",
+            summary: &one.why,
+        }
+        .xml();
     }
     out + "</feed>\n"
 }
 
-/// How the newest release that has it stands, as a badge.
-pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> String {
+/// An entry of the feed, not escaped yet.
+struct Entry<'e> {
+    id: &'e str,
+    title: &'e str,
+    unix_ns: i64,
+    category: &'e str,
+    link: &'e str,
+    summary: &'e str,
+}
+
+impl Entry<'_> {
+    fn xml(&self) -> String {
+        let [id, title, category, link, summary] =
+            [self.id, self.title, self.category, self.link, self.summary].map(escaped);
+        let updated = time(self.unix_ns);
+        format!(
+            "<entry>\n<id>urn:faultline:change:{id}</id>\n<title>{title}</title>\n<updated>{updated}</updated>\n\
+             <category term=\"{category}\"/>\n<link href=\"{link}\"/>\n<summary>{summary}</summary>\n</entry>\n"
+        )
+    }
+}
+
+/// How the newest release that has it stands, as a badge; a newer version without a result is named instead.
+pub(crate) fn badge(
+    metric: &Scalar,
+    group: Option<&Group>,
+    place: usize,
+    failed: &[Failed],
+) -> String {
     let known = |release: &crate::compare::Release| {
         let judged = release.judged.get(place)?.as_ref()?;
         Some((
@@ -157,11 +205,21 @@ pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> Str
             judged.mark,
         ))
     };
-    let (said, colour) = match group.and_then(|group| group.releases.iter().rev().find_map(known)) {
-        None => ("not measured".to_owned(), "#68717d"),
-        Some((version, ratio, mark)) => {
+    let newest = group.and_then(|group| group.releases.iter().rev().find_map(known));
+    let newer = |one: &&Failed| {
+        let newest = newest.as_ref().map(|(version, ..)| version);
+        newest.is_none_or(|version| by_version(&one.version, version).is_gt())
+    };
+    let newest_failed = failed
+        .iter()
+        .filter(newer)
+        .max_by(|a, b| by_version(&a.version, &b.version));
+    let (said, colour) = match (newest_failed, &newest) {
+        (Some(one), _) => (format!("{}: no result", one.version), WORSE),
+        (None, None) => ("not measured".to_owned(), "#68717d"),
+        (None, Some((version, ratio, mark))) => {
             let colour = match mark {
-                Mark::Worse | Mark::WorseUntested => "#b3480a",
+                Mark::Worse | Mark::WorseUntested => WORSE,
                 Mark::Better | Mark::BetterUntested => "#00734f",
                 Mark::Nothing | Mark::Untested | Mark::Unrepeated => "#5a6470",
             };
@@ -170,7 +228,7 @@ pub(crate) fn badge(metric: &Scalar, group: Option<&Group>, place: usize) -> Str
             } else {
                 format!(" {}", mark.word())
             };
-            (format!("{version}: {}{word}", signed(ratio)), colour)
+            (format!("{version}: {}{word}", signed(*ratio)), colour)
         }
     };
     // Digits of a usual font are 6.6 px wide at 11 px; a little more fits all.
@@ -207,14 +265,14 @@ mod tests {
             &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
             0.05,
         );
-        let feed = atom(&campaign(), &groups);
+        let feed = atom(&campaign(), &groups, &[]);
         assert_eq!(feed.matches("<entry>").count(), 1);
         assert!(
             feed.contains("<title>1.2.0: Replay time per slot, p95 worse</title>"),
             "{feed}"
         );
         assert!(feed.contains("a &lt;b&gt; &amp; c"), "{feed}");
-        let whole: Value = serde_json::from_str(&json(&campaign(), &groups).unwrap()).unwrap();
+        let whole: Value = serde_json::from_str(&json(&campaign(), &groups, &[]).unwrap()).unwrap();
         assert_eq!(whole["changes"].as_array().unwrap().len(), 1);
         assert_eq!(whole["changes"][0]["verdict"], "worse");
         let release = &whole["groups"][0]["releases"][1];
@@ -236,6 +294,7 @@ mod tests {
                 releases::metrics().nth(place(id)).unwrap(),
                 groups.first(),
                 place(id),
+                &[],
             )
         };
         assert!(
@@ -245,5 +304,26 @@ mod tests {
         );
         assert!(of("replay-p95").contains("% worse") && !of("replay-p50").contains("worse"));
         assert!(of("catch-up").contains("not measured"));
+    }
+
+    #[test]
+    fn a_version_without_a_result_has_an_entry_and_is_on_the_badges_of_older_ones() {
+        let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
+        let failed = ["1.0.9", "1.2.0"].map(|version| Failed {
+            version: version.to_owned(),
+            why: "it <exits>".to_owned(),
+            added_unix_ns: 1_800_000_000_000_000_000,
+        });
+        let feed = atom(&campaign(), &groups, &failed);
+        assert_eq!(feed.matches("<entry>").count(), 2);
+        assert!(feed.contains("<title>1.2.0: no result</title>"), "{feed}");
+        assert!(feed.contains("it &lt;exits&gt;"), "{feed}");
+        let metric = releases::metrics().next().unwrap();
+        assert!(badge(metric, groups.first(), 0, &failed).contains("1.2.0: no result"));
+        let older = badge(metric, None, 0, &[]);
+        assert!(older.contains("not measured"), "{older}");
+        let whole: Value =
+            serde_json::from_str(&json(&campaign(), &groups, &failed).unwrap()).unwrap();
+        assert_eq!(whole["without_a_result"][1]["release"], "1.2.0");
     }
 }

@@ -1,7 +1,7 @@
 //! The pages: a folder that can be published as it is. Everything follows from `results.db`, so that it can be written again
 //! at any time.
 
-use crate::changes::published;
+use crate::changes::{Failed, published};
 use crate::compare::{self, Group, Judged, Release};
 use crate::feed;
 use crate::settings::Campaign;
@@ -39,20 +39,17 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
     store.judge(&compare::rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
-    let failed: Vec<(String, String)> = (store.listed()?.into_iter())
-        .filter(|one| !one.removed)
-        .filter_map(|one| Some((one.program.version, one.trouble?)))
-        .collect();
+    let failed = failed(store)?;
     write(
         "index.html",
         &render::html::page(&report(campaign, &groups, &failed))?,
     )?;
-    write("results.json", &feed::json(campaign, &groups)?)?;
-    write("changes.xml", &feed::atom(campaign, &groups))?;
+    write("results.json", &feed::json(campaign, &groups, &failed)?)?;
+    write("changes.xml", &feed::atom(campaign, &groups, &failed))?;
     for (place, scalar) in releases::metrics().enumerate() {
         write(
             &format!("badges/{}.svg", scalar.id),
-            &feed::badge(scalar, groups.first(), place),
+            &feed::badge(scalar, groups.first(), place, &failed),
         )?;
     }
     Ok(())
@@ -80,8 +77,19 @@ pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<G
     Ok(groups)
 }
 
-/// `failed`: versions that could not be measured, and why.
-fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) -> Report {
+fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
+    let listed = store.listed()?.into_iter().filter(|one| !one.removed);
+    let failed = listed.filter_map(|one| {
+        Some(Failed {
+            version: one.program.version,
+            why: one.trouble?,
+            added_unix_ns: one.added_unix_ns,
+        })
+    });
+    Ok(failed.collect())
+}
+
+fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     let changes = published(groups);
     let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
     let margin = percent(campaign);
@@ -112,13 +120,23 @@ fn report(campaign: &Campaign, groups: &[Group], failed: &[(String, String)]) ->
             campaign.baseline.version
         ),
         verdict: Verdict {
-            headline: headline + &ended_early(groups),
+            headline: headline + &ended_early(groups) + &no_result(failed),
             points: changes.into_iter().map(|change| change.words).collect(),
             standing,
         },
         sections,
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
+    }
+}
+
+/// The versions without a result, in a sentence; empty if there are none.
+fn no_result(failed: &[Failed]) -> String {
+    let versions: Vec<&str> = failed.iter().map(|one| one.version.as_str()).collect();
+    match versions.as_slice() {
+        [] => String::new(),
+        [one] => format!(" {one} has no result."),
+        some => format!(" {} have no result.", some.join(", ")),
     }
 }
 
@@ -335,7 +353,7 @@ fn recordings(groups: &[Group]) -> Section {
     }
 }
 
-fn without_a_result(failed: &[(String, String)]) -> Section {
+fn without_a_result(failed: &[Failed]) -> Section {
     let columns = [("Release", ""), ("Why", "")];
     let note = "The next run of the campaign tries again.";
     let mut listed = table(
@@ -346,7 +364,7 @@ fn without_a_result(failed: &[(String, String)]) -> Section {
     );
     listed.rows = failed
         .iter()
-        .map(|(version, why)| vec![Cell::Text(version.clone()), Cell::Text(why.clone())])
+        .map(|one| vec![Cell::Text(one.version.clone()), Cell::Text(one.why.clone())])
         .collect();
     Section {
         id: "failed".to_owned(),
@@ -431,12 +449,16 @@ mod tests {
                 0.05,
             );
             groups[0].releases[1].name = name.to_owned();
-            let failed = [("1.3.0".to_owned(), "it cannot be built".to_owned())];
+            let failed = [Failed {
+                version: "1.3.0".to_owned(),
+                why: "it cannot be built".to_owned(),
+                added_unix_ns: 0,
+            }];
             let report = report(&campaign, &groups, &failed);
             assert!(report.sections.iter().any(|section| section.id == "failed"));
             assert_eq!(
                 report.verdict.headline,
-                "One difference beyond 5 % is shown."
+                "One difference beyond 5 % is shown. 1.3.0 has no result."
             );
             let tables = report
                 .sections

@@ -1,7 +1,7 @@
 //! What is shown of a campaign besides its pages: where it stands, and all results as a table.
 
 use crate::settings::Campaign;
-use crate::store::{Listed, Store};
+use crate::store::{Listed, RunRow, Store};
 use crate::work;
 use crate::{compare, page};
 use anyhow::Context as _;
@@ -72,29 +72,12 @@ fn version(
     all: &[Listed],
 ) -> anyhow::Result<Version> {
     let version = &one.program.version;
-    let runs = store
-        .runs()?
-        .iter()
-        .filter(|run| run.release == *version && !run.of_baseline)
-        .count();
-    let baseline = all
-        .iter()
-        .find(|one| one.program.version == campaign.baseline.version);
-    let next = match baseline.and_then(|baseline| baseline.digest.clone()) {
-        Some(digest) => {
-            let obtained = crate::programs::Obtained {
-                file: Default::default(),
-                digest,
-            };
-            work::next_round(
-                campaign,
-                store,
-                version,
-                &work::conditions(campaign, &obtained),
-            )?
-        }
-        None => Some(1),
+    let is_own = |run: &&RunRow| match run.of_baseline {
+        true => run.conditions.baseline == *version,
+        false => run.release == *version,
     };
+    let runs = store.runs()?.iter().filter(is_own).count();
+    let next = work::next(campaign, store, one, all)?;
     let state = match next {
         _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
         _ if one.removed => "removed".to_owned(),
@@ -132,13 +115,13 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
         .iter()
         .flat_map(|run| run.values.iter().map(move |value| (run, value)))
         .collect();
-    let text = |of: &dyn Fn(&crate::store::RunRow) -> Option<String>| {
+    let text = |of: &dyn Fn(&RunRow) -> Option<String>| {
         Values::Text(rows.iter().map(|(run, _)| of(run)).collect())
     };
-    let whole = |of: &dyn Fn(&crate::store::RunRow) -> i64| {
+    let whole = |of: &dyn Fn(&RunRow) -> i64| {
         Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
     };
-    let verdict = |(run, (metric, _)): &(&crate::store::RunRow, &(String, f64))| {
+    let verdict = |(run, (metric, _)): &(&RunRow, &(String, f64))| {
         let same = |row: &&crate::store::VerdictRow| {
             row.conditions == run.conditions
                 && row.machine == run.machine

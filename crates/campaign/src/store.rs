@@ -1,6 +1,8 @@
 //! `results.db`: an SQLite database with the versions of the list and a row for each run. docs/CAMPAIGN.md describes it.
 
 use anyhow::{Context as _, ensure};
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use std::path::Path;
 
@@ -26,12 +28,18 @@ CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, 
   verdict TEXT NOT NULL);
 ";
 
+/// Bytes of a text in it: a reason with the last line of a program is the longest.
+const LONGEST_VALUE: i32 = 1 << 20;
+
 /// Where a version of the list comes from.
 pub(crate) const FROM_FILE: &str = "campaign.toml";
 /// Likewise.
 pub(crate) const FROM_COMMAND: &str = "add";
 /// Likewise.
 pub(crate) const FROM_WATCH: &str = "watch";
+
+/// Validity of a run that is to be repeated.
+pub(crate) const VOID: &str = "void";
 
 /// The database.
 pub(crate) struct Store(Connection);
@@ -43,6 +51,8 @@ pub(crate) struct Listed {
     pub(crate) program: crate::settings::Program,
     /// Where it comes from.
     pub(crate) source: String,
+    /// When it was added, in nanoseconds since 1970.
+    pub(crate) added_unix_ns: i64,
     /// Whether it was taken off the list.
     pub(crate) removed: bool,
     /// Whether there are runs of it.
@@ -87,7 +97,7 @@ pub(crate) struct RunRow {
     pub(crate) began_unix_ns: i64,
     /// How it ended, in words.
     pub(crate) outcome: String,
-    /// `valid`, `unproven` or `invalid`.
+    /// `valid`, `unproven`, `invalid`, or [`VOID`].
     pub(crate) validity: String,
     /// The recording, relative to the campaign's folder.
     pub(crate) recording: String,
@@ -102,7 +112,23 @@ pub(crate) struct RunRow {
 impl RunRow {
     /// Whether it ran as planned to its end: another one has an outcome and no values that could be compared.
     pub(crate) fn is_whole(&self) -> bool {
-        self.outcome == "completed" && self.validity != "invalid"
+        self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
+    }
+
+    /// Whether it is to be repeated.
+    pub(crate) fn is_void(&self) -> bool {
+        self.validity == VOID
+    }
+
+    /// Whether both are runs of one pair.
+    pub(crate) fn is_pair_of(&self, other: &RunRow) -> bool {
+        (&self.release, self.round, self.replicate, &self.conditions)
+            == (
+                &other.release,
+                other.round,
+                other.replicate,
+                &other.conditions,
+            )
     }
 }
 
@@ -136,7 +162,9 @@ impl Store {
         let path = folder.join(FILE);
         let named = || path.display().to_string();
         let mut database = Connection::open(&path).with_context(named)?;
+        distrust(&database).with_context(named)?;
         prepare(&mut database).with_context(named)?;
+        check_content(&database).with_context(named)?;
         Ok(Store(database))
     }
 
@@ -211,7 +239,7 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the runs of a round, all or none; those that are there stay.
+    /// Adds the runs of a round, all or none. Those that are there stay, unless they are void.
     ///
     /// # Errors
     /// They cannot be written, or none is new.
@@ -219,6 +247,19 @@ impl Store {
         let transaction = self.0.transaction()?;
         let mut new = 0;
         for row in runs {
+            transaction.execute(
+                "DELETE FROM run WHERE validity = ?1 AND plan_digest = ?2 AND baseline_digest = ?3 AND release = ?4
+                 AND round = ?5 AND arm = ?6 AND replicate = ?7",
+                params![
+                    VOID,
+                    row.conditions.plan_digest,
+                    row.conditions.baseline_digest,
+                    row.release,
+                    row.round,
+                    arm(row),
+                    row.replicate,
+                ],
+            )?;
             let added = transaction.execute(
                 "INSERT OR IGNORE INTO run VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 params![
@@ -230,7 +271,7 @@ impl Store {
                     row.machine,
                     row.kernel,
                     row.round,
-                    if row.of_baseline { "baseline" } else { "release" },
+                    arm(row),
                     row.replicate,
                     row.began_unix_ns,
                     row.outcome,
@@ -253,6 +294,23 @@ impl Store {
             new > 0,
             "{FILE} has the runs of this round already, and yet the round was made"
         );
+        Ok(transaction.commit()?)
+    }
+
+    /// Makes the run with this recording and its pair void: they lose their values, and the next `campaign run` repeats them.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(crate) fn void(&mut self, recording: &str) -> anyhow::Result<()> {
+        let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
+                    WHERE run.recording = ?1";
+        let transaction = self.0.transaction()?;
+        transaction.execute(
+            &format!("DELETE FROM value WHERE run IN ({pair})"),
+            [recording],
+        )?;
+        let text = format!("UPDATE run SET validity = ?2 WHERE run IN ({pair})");
+        transaction.execute(&text, [recording, VOID])?;
         Ok(transaction.commit()?)
     }
 
@@ -305,6 +363,39 @@ impl Store {
     }
 }
 
+/// Opens a file that may come from elsewhere: no object in it makes the connection do anything, and no value is longer than
+/// [`LONGEST_VALUE`].
+fn distrust(database: &Connection) -> rusqlite::Result<()> {
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    database.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    database.pragma_update(None, "cell_size_check", true)
+}
+
+/// Refuses pages that refer to one another in a circle or are cut off, and anything besides the tables of [`SCHEMA`].
+fn check_content(database: &Connection) -> anyhow::Result<()> {
+    let objects = |database: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
+        let mut select = database.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect()
+    };
+    let expected = Connection::open_in_memory()?;
+    expected.execute_batch(SCHEMA)?;
+    ensure!(
+        objects(database)? == objects(&expected)?,
+        "it has other tables than those of a campaign: restore a copy, or move it away and let `faultline campaign run` begin anew"
+    );
+    let found: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    ensure!(
+        found == "ok",
+        "it is damaged ({found}): restore a copy, or move it away and let `faultline campaign run` begin anew"
+    );
+    Ok(())
+}
+
 fn prepare(database: &mut Connection) -> anyhow::Result<()> {
     // A row that was committed outlives a power cut.
     database.pragma_update(None, "synchronous", "FULL")?;
@@ -332,6 +423,14 @@ fn prepare(database: &mut Connection) -> anyhow::Result<()> {
     Ok(transaction.commit()?)
 }
 
+fn arm(row: &RunRow) -> &'static str {
+    if row.of_baseline {
+        "baseline"
+    } else {
+        "release"
+    }
+}
+
 fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
     let path: Option<String> = row.get("path")?;
     Ok(Listed {
@@ -341,6 +440,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
             path: path.map(Into::into),
         },
         source: row.get("source")?,
+        added_unix_ns: row.get("added_unix_ns")?,
         removed: row.get("removed")?,
         measured: row.get("measured")?,
         digest: row.get("digest")?,
@@ -426,5 +526,61 @@ mod tests {
             said.contains("results.db: this is not the database of a campaign"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_database_with_more_than_its_tables_or_with_damage_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE);
+        drop(Store::open(folder.path()).unwrap());
+        let refused = || format!("{:#}", Store::open(folder.path()).err().unwrap());
+        let trigger = "CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END; CREATE VIEW v AS SELECT 1";
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(trigger)
+            .unwrap();
+        assert!(
+            refused().contains("results.db: it has other tables"),
+            "{}",
+            refused()
+        );
+        let undo = "DROP TRIGGER t; DROP VIEW v";
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(undo)
+            .unwrap();
+        Store::open(folder.path()).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+        refused();
+    }
+
+    #[test]
+    fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(folder.path()).unwrap();
+        let row = |replicate, of_baseline| RunRow {
+            replicate,
+            of_baseline,
+            recording: format!("{replicate}{of_baseline}"),
+            outcome: "completed".into(),
+            validity: "valid".into(),
+            values: vec![("replay-p95".into(), 1.5)],
+            ..RunRow::default()
+        };
+        let rows = [row(1, true), row(1, false), row(2, true), row(2, false)];
+        store.add_runs(&rows).unwrap();
+        store.void("1false").unwrap();
+        let runs = store.runs().unwrap();
+        let void: Vec<bool> = runs.iter().map(RunRow::is_void).collect();
+        assert_eq!(void, [true, true, false, false]);
+        assert!(
+            runs.iter()
+                .all(|run| run.values.is_empty() == run.is_void())
+        );
+        store.add_runs(&rows).unwrap();
+        let runs = store.runs().unwrap();
+        assert_eq!(runs.len(), 4);
+        assert!(runs.iter().all(RunRow::is_whole));
     }
 }

@@ -1,31 +1,27 @@
 //! Runs the plan for what has no result. Every step can be repeated: a build whose digest is not kept is made again, an
 //! experiment continues by its own journal, and the rows of a round are kept in one transaction.
 
+use crate::collected::{Collected, Round, collected};
 use crate::compare;
-use crate::programs::{self, Obtained, sha256};
-use crate::round::{self, Leg};
+use crate::programs::{self, Obtained};
 use crate::settings::{Campaign, Program};
-use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, RunRow, Store};
-use crate::{page, watch};
-use anyhow::{Context as _, ensure};
-use faultline_analysis::render;
-use faultline_analysis::report::cells::GIB;
-use faultline_analysis::report::releases;
-use faultline_analysis::run::Run;
+use crate::store::{Conditions, FROM_FILE, FROM_WATCH, Listed, Store};
+use crate::{page, round, watch};
+use anyhow::Context as _;
 use faultline_command::clock;
 use faultline_command::output::say;
 use faultline_command::signals::Signals;
 use faultline_experiments::args::Launching;
 use faultline_experiments::command::advance;
-use faultline_experiments::outcome::Validity;
-use faultline_experiments::report::{Counted, Experiment};
 use faultline_experiments::runner::Over;
-use faultline_experiments::search::{Answer, Outcome};
-use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 /// Rounds at most: what the first finds has to be found again.
 const ROUNDS: u32 = 2;
+
+/// How often damaged recordings of a version are repeated in one `campaign run`.
+const REPEATS: u32 = 2;
 
 /// Why it stops.
 const SIGNAL: &str = "a signal asked to";
@@ -216,6 +212,7 @@ fn version_done(
     if let Err(error) = programs::unchanged(campaign, &one.program, one) {
         return Ok(Worked::Failed(format!("{error:#}")));
     }
+    let mut repeats = 0;
     while let Some(round) = next_round(campaign, store, version, conditions)? {
         // Read anew: after a first round its digest is final.
         let listed = store.listed()?;
@@ -248,28 +245,58 @@ fn version_done(
             program: &program,
             conditions,
         };
-        let runs = collected(campaign, &finished, &legs, baseline);
-        let runs = match runs {
-            Ok(runs) => runs,
+        match collected(campaign, &finished, &legs, baseline) {
+            Ok(Collected::Rows(runs)) => store.add_runs(&runs)?,
+            Ok(Collected::Damaged(why)) if repeats < REPEATS => {
+                repeats += 1;
+                say(&format!("{version}: {why}; its pair is repeated"));
+            }
+            Ok(Collected::Damaged(why) | Collected::NotStarted(why)) => {
+                return Ok(Worked::Failed(why));
+            }
             Err(error) => return Ok(Worked::Failed(format!("{error:#}"))),
-        };
-        store.add_runs(&runs)?;
+        }
     }
     Ok(Worked::Done)
 }
 
-/// The round that is next: the first, or a second one where the first has found something; `None` if nothing is left.
-pub(crate) fn next_round(
+/// The round that is next for a version of the list, under the baseline that the list has.
+pub(crate) fn next(
+    campaign: &Campaign,
+    store: &Store,
+    one: &Listed,
+    all: &[Listed],
+) -> anyhow::Result<Option<u32>> {
+    let version = &campaign.baseline.version;
+    let baseline = all.iter().find(|one| one.program.version == *version);
+    let Some(digest) = baseline.and_then(|baseline| baseline.digest.clone()) else {
+        return Ok(Some(1));
+    };
+    let baseline = Obtained {
+        file: PathBuf::new(),
+        digest,
+    };
+    let conditions = conditions(campaign, &baseline);
+    next_round(campaign, store, &one.program.version, &conditions)
+}
+
+/// The round that is next: one with void runs, the first, or a second one where the first has found something; `None` if
+/// nothing is left.
+fn next_round(
     campaign: &Campaign,
     store: &Store,
     version: &str,
     conditions: &Conditions,
 ) -> anyhow::Result<Option<u32>> {
     let runs = store.runs()?;
-    let of_version = runs
-        .iter()
-        .filter(|run| run.release == *version && run.conditions == *conditions);
-    let Some(newest) = of_version.max_by_key(|run| run.round) else {
+    let of_version = || {
+        runs.iter()
+            .filter(|run| run.release == *version && run.conditions == *conditions)
+    };
+    if let Some(void) = of_version().find(|run| run.is_void()) {
+        return Ok(Some(void.round));
+    }
+    let Some(newest) = of_version().max_by_key(|run| run.round) else {
         return Ok(Some(1));
     };
     let (round, machine) = (newest.round, newest.machine.clone());
@@ -294,193 +321,6 @@ pub(crate) fn next_round(
             .any(|one| one.mark.needs_repetition())
     };
     Ok(release.is_some_and(found).then_some(round + 1))
-}
-
-/// A round that is finished.
-struct Round<'r> {
-    version: &'r str,
-    round: u32,
-    program: &'r Obtained,
-    conditions: &'r Conditions,
-}
-
-/// The runs of a round, of programs that are still what they were at its beginning.
-fn collected(
-    campaign: &Campaign,
-    round: &Round<'_>,
-    legs: &[Leg],
-    baseline: &Obtained,
-) -> anyhow::Result<Vec<RunRow>> {
-    let mut rows = Vec::new();
-    for leg in legs {
-        rows.extend(collect(campaign, round, leg)?);
-    }
-    for program in [baseline, round.program] {
-        let folders = legs.iter().map(|leg| leg.plan.folder.display().to_string());
-        ensure!(
-            sha256(&program.file)? == program.digest,
-            "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
-            program.file.display(),
-            folders.collect::<Vec<_>>().join(", ")
-        );
-    }
-    Ok(rows)
-}
-
-/// Writes the report of a part of a round; its runs.
-fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<RunRow>> {
-    let experiment = Experiment::read(&leg.plan.folder)?;
-    let report = page::report_name(&leg.name, round.conditions);
-    let out = campaign.folder.join(page::FOLDER).join(&report);
-    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
-        .with_context(|| out.display().to_string())?;
-    render::write(&experiment.report()?.0, &out, true)?;
-    let counted = experiment.counted();
-    ensure!(
-        !counted.is_empty(),
-        "{}: no run counts",
-        leg.plan.folder.display()
-    );
-    let (mut rows, mut measured) = (Vec::new(), Vec::new());
-    for one in &counted {
-        let run = experiment.load(one);
-        let mut row = row(campaign, round, leg, (&experiment, one, run.as_ref()))?;
-        let found = experiment
-            .searched(one)
-            .filter(|_| row.is_whole())
-            .and_then(least_ram);
-        row.values
-            .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
-        row.report.clone_from(&report);
-        // The limit of a search was moved: nothing else that it measured is comparable.
-        measured.extend(run.filter(|_| row.is_whole() && leg.searches.is_none()));
-        rows.push(row);
-    }
-    // Of whole runs alone: which part of them is compared depends on all.
-    let values = releases::values(&measured);
-    for (row, values) in rows.iter_mut().filter(|row| row.is_whole()).zip(values) {
-        let known = releases::metrics().zip(values);
-        row.values
-            .extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
-    }
-    // A recording without ticks says nothing of the machine; the others of its round do.
-    if let Some(known) = rows
-        .iter()
-        .find(|row| row.machine != UNKNOWN)
-        .map(|row| row.machine.clone())
-    {
-        rows.iter_mut()
-            .filter(|row| row.machine == UNKNOWN)
-            .for_each(|row| row.machine.clone_from(&known));
-    }
-    Ok(rows)
-}
-
-/// A run without its values. A whole one has a recording that can be read; the next run of the campaign looks again.
-fn row(
-    campaign: &Campaign,
-    round: &Round<'_>,
-    leg: &Leg,
-    (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
-) -> anyhow::Result<RunRow> {
-    let recording = experiment.recording(one);
-    let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
-    let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
-    let row = RunRow {
-        release: round.version.to_owned(),
-        program_digest: round.program.digest.clone(),
-        conditions: round.conditions.clone(),
-        machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
-        kernel: run
-            .and_then(|run| run.facts.kernel.clone())
-            .unwrap_or_else(|| UNKNOWN.to_owned()),
-        round: round.round,
-        of_baseline: leg
-            .searches
-            .as_ref()
-            .map_or(of_baseline, |search| search.of_baseline),
-        replicate: leg
-            .searches
-            .as_ref()
-            .map_or(one.scheduled.replicate, |search| search.replicate),
-        began_unix_ns: began(experiment, run),
-        outcome: one.ending.outcome.to_string(),
-        validity: validity(&one.ending.validity).to_owned(),
-        recording: recording
-            .strip_prefix(&campaign.folder)
-            .unwrap_or(&recording)
-            .display()
-            .to_string(),
-        recording_digest: sha256(&recording).ok(),
-        ..RunRow::default()
-    };
-    let read = run.is_some() && row.recording_digest.is_some();
-    ensure!(
-        read || !row.is_whole(),
-        "{}: the recording of a completed run cannot be read",
-        recording.display()
-    );
-    Ok(row)
-}
-
-/// The memory that a search has found to be enough, in GiB. A bound is no measurement, and neither is what has to grow further.
-fn least_ram(answer: &Answer) -> Option<f64> {
-    let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
-    answer
-        .memory
-        .first()
-        .filter(|_| found)
-        .map(|memory| memory.bytes as f64 / GIB)
-}
-
-const UNKNOWN: &str = "not known";
-
-/// When a run began: by its recording, else when the experiment did.
-fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
-    let planned = || {
-        experiment
-            .standing
-            .begun
-            .as_ref()
-            .map_or(0, |begun| begun.unix_ns)
-    };
-    run.map(|run| run.origin_unix_ns)
-        .filter(|began| *began > 0)
-        .unwrap_or_else(planned)
-}
-
-fn validity(validity: &Validity) -> &'static str {
-    match validity {
-        Validity::Valid => "valid",
-        Validity::Unproven(_) => "unproven",
-        Validity::Invalid(_) => "invalid",
-    }
-}
-
-/// Processor, threads and memory: machines with the same are alike.
-fn machine(run: &Run) -> String {
-    let fact = |name: &str| {
-        run.facts
-            .host
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| value.clone())
-    };
-    let memory = run
-        .facts
-        .memory
-        .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
-    let parts = [
-        run.facts.cpu.clone(),
-        fact("Threads").map(|threads| format!("{threads} threads")),
-        memory,
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    if parts.is_empty() {
-        UNKNOWN.to_owned()
-    } else {
-        parts.join(", ")
-    }
 }
 
 /// Now, in nanoseconds since 1970.

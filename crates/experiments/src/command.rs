@@ -4,8 +4,10 @@ mod changed;
 mod dry_run;
 mod launcher;
 mod stop;
+mod void;
 
 pub use launcher::{facts, launcher};
+pub use void::{VoidRun, void};
 
 use super::begun::{begun, find};
 use super::folder::Folder;

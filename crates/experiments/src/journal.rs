@@ -97,6 +97,15 @@ pub enum Entry {
         /// How.
         ending: Box<Ending>,
     },
+    /// The result of a run no longer counts, and its turn is begun again.
+    Void {
+        /// [`super::schedule::Scheduled::run`].
+        run: u32,
+        /// Of its turn.
+        attempt: u32,
+        /// Why, in words.
+        why: String,
+    },
     /// Somebody asked to stop.
     Stopped {
         /// Who or what.

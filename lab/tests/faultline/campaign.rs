@@ -384,6 +384,113 @@ fn renamed(stage: &Stage) {
     fs::write(&settings, text).expect("settings");
 }
 
+#[test]
+fn what_does_not_start_or_has_a_damaged_recording_is_named_and_run_again() {
+    let Some(stage) = Stage::new() else { return };
+    let settings = stage.folder.join("campaign.toml");
+    let text = fs::read_to_string(&settings).expect("settings");
+    let no_watch = text.split("[watch]").next().unwrap_or_default();
+    fs::write(&settings, no_watch).expect("settings");
+    let run = || {
+        let ended = stage.faultline(&["run", "--launcher", "direct"]);
+        (ended.status.code(), said(&ended))
+    };
+    does_not_start(&stage, &run);
+    changed_after_its_result(&stage, &run);
+
+    // Damaged before its round has a result.
+    truncate(&stage, 1);
+    fs::remove_file(stage.folder.join("results.db")).expect("results");
+    let (done, words) = run();
+    assert_eq!(done, Some(0), "{words}");
+    assert!(words.contains("its pair is repeated"), "{words}");
+    nothing_is_lost(&stage, &stage.results());
+}
+
+type Ran = (Option<i32>, String);
+
+fn does_not_start(stage: &Stage, run: &impl Fn() -> Ran) {
+    let program = stage.scene.path("1.1.0");
+    let text = fs::read_to_string(&program).expect("a program");
+    let broken = stage.scene.write("broken", "");
+    let fails = format!(
+        "#!/bin/sh\n[ ! -e {} ] || {{ echo no such feature; exit 3; }}\n{}",
+        broken.display(),
+        text.trim_start_matches("#!/bin/sh\n")
+    );
+    fs::write(&program, fails).expect("a program");
+    let (failed, words) = run();
+    assert!(
+        failed == Some(1)
+            && words.contains("1.1.0 did not start in any of its 3 runs")
+            && words.contains("its last line: no such feature"),
+        "{words}"
+    );
+    assert_eq!(stage.results()["without_a_result"][0]["release"], "1.1.0");
+    for file in ["index.html", "changes.xml", "badges/replay-p95.svg"] {
+        let page = fs::read_to_string(stage.folder.join("page").join(file)).expect("a page");
+        assert!(page.contains("1.1.0"), "{file}: {page}");
+    }
+    fs::remove_file(broken).expect("a file");
+    let (done, words) = run();
+    assert_eq!(done, Some(0), "{words}");
+    assert_eq!(stage.results()["without_a_result"], serde_json::json!([]));
+    let status = said(&stage.faultline(&["status"]));
+    assert!(!status.contains("failed"), "{status}");
+    // A second round follows where the first has shown a difference, as noise does at times.
+    let runs = |version: &str| {
+        let row = status.lines().find(|line| line.starts_with(version));
+        row.and_then(|row| row.split_whitespace().nth(2))
+            .map(str::to_owned)
+    };
+    assert!(runs("1.1.0").is_some_and(|count| count != "0"), "{status}");
+    assert_eq!(runs("1.0.0"), runs("1.1.0"), "{status}");
+}
+
+fn changed_after_its_result(stage: &Stage, run: &impl Fn() -> Ran) {
+    let verify = |words: &[&str]| {
+        let output = stage.faultline(words);
+        (output.status.code(), said(&output))
+    };
+    assert_eq!(verify(&["verify"]).0, Some(0));
+    let damaged = truncate(stage, 0);
+    let (code, words) = verify(&["verify"]);
+    assert!(
+        code == Some(1) && words.contains(&damaged) && words.contains("it changed: SHA-256"),
+        "{words}"
+    );
+    assert_eq!(run().0, Some(0), "what is not verified stays");
+    assert_eq!(verify(&["verify", "--repeat"]).0, Some(1));
+    let runs = stage.entries("run_ended");
+    let (done, words) = run();
+    assert_eq!(done, Some(0), "{words}");
+    assert!(stage.entries("run_ended") >= runs + 2, "the pair: {words}");
+    let (code, words) = verify(&["verify"]);
+    assert_eq!(code, Some(0), "{words}");
+    nothing_is_lost(stage, &stage.results());
+}
+
+/// Cuts the recording of a release's run in half; its path in the campaign's folder.
+fn truncate(stage: &Stage, place: usize) -> String {
+    let results = stage.results();
+    let runs = results["groups"][0]["releases"][0]["runs"].as_array();
+    let own = runs
+        .into_iter()
+        .flatten()
+        .filter(|run| run["arm"] == "release");
+    let name = own
+        .filter_map(|run| run["recording"].as_str())
+        .nth(place)
+        .expect("a recording");
+    let file = fs::File::options()
+        .write(true)
+        .open(stage.folder.join(name))
+        .expect("a recording");
+    let length = file.metadata().expect("a length").len();
+    file.set_len(length / 2).expect("a shorter file");
+    name.to_owned()
+}
+
 /// What one page of it costs decides, and its time is virtual: as in the tests of searches.
 const SEARCHED: &str = "anonymous_ms = 500\nslots_per_second = 10\nslot_us = 50000\nfile_mib = 96\nfile_mib_per_second = 0\n\
                         working_set_percent = 50\npages_per_slot = 4000\nmiss_us = 300\nreplays_unseen = true\n";

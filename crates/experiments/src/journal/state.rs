@@ -67,6 +67,8 @@ pub struct Tried {
     pub ended: Option<(Ending, i64)>,
     /// What it searched; empty where the plan has no search, and before the first line of it.
     pub searched: Searched,
+    /// The result no longer counts.
+    pub void: bool,
 }
 
 /// One search: of one attempt at a run.
@@ -162,6 +164,12 @@ impl JournalState {
             } => {
                 if let Some(tried) = self.tried(*run, *attempt) {
                     tried.ended = Some(((**ending).clone(), unix_ns));
+                }
+            }
+            Entry::Void { run, attempt, .. } => {
+                if let Some(tried) = self.tried(*run, *attempt) {
+                    tried.void = true;
+                    self.finished = false;
                 }
             }
             Entry::Stopped { why } => self.stopped = Some(why.clone()),
@@ -271,9 +279,10 @@ impl Searched {
 }
 
 impl Attempt {
-    /// The end of a run of it, if that is a result.
+    /// The end of a run of it, if that is a result that counts.
     pub fn result(&self, run: u32) -> Option<&Ending> {
-        let (ending, _) = self.runs.get(&run)?.ended.as_ref()?;
+        let run = self.runs.get(&run).filter(|run| !run.void)?;
+        let (ending, _) = run.ended.as_ref()?;
         ending.outcome.is_result().then_some(ending)
     }
 }

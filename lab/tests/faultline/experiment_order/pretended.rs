@@ -140,6 +140,7 @@ fn in_words(entry: &Entry) -> String {
             format!("run {run} has searched: {:?}", answer.outcome)
         }
         Entry::Stopped { why } => format!("stopped: {why}"),
+        Entry::Void { run, why, .. } => format!("run {run} is void: {why}"),
         Entry::Finished => "finished".to_owned(),
     }
 }

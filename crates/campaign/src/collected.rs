@@ -1,0 +1,321 @@
+//! The rows of a round, from the journals and recordings of its experiments.
+
+use crate::page;
+use crate::programs::{Obtained, sha256};
+use crate::round::Leg;
+use crate::settings::Campaign;
+use crate::store::{Conditions, RunRow, VOID};
+use anyhow::{Context as _, ensure};
+use faultline_analysis::measure::course::course;
+use faultline_analysis::render;
+use faultline_analysis::report::cells::GIB;
+use faultline_analysis::report::releases;
+use faultline_analysis::run::Run;
+use faultline_experiments::command::{VoidRun, void};
+use faultline_experiments::folder::OUTPUT;
+use faultline_experiments::outcome::{Outcome as RunOutcome, Validity};
+use faultline_experiments::report::{Counted, Experiment};
+use faultline_experiments::search::{Answer, Outcome};
+use faultline_text::clean;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+/// Bytes at the end of a program's output in which its last line is searched.
+const OUTPUT_TAIL: u64 = 4096;
+/// Characters of that line that are shown.
+const LAST_LINE: usize = 300;
+
+/// A round whose experiments are finished.
+pub(crate) struct Round<'r> {
+    pub(crate) version: &'r str,
+    pub(crate) round: u32,
+    pub(crate) program: &'r Obtained,
+    pub(crate) conditions: &'r Conditions,
+}
+
+/// What a finished round is worth.
+pub(crate) enum Collected {
+    Rows(Vec<RunRow>),
+    /// Results that do not count: their runs are void, and the experiments run them again. Why, in words.
+    Damaged(String),
+    /// No run of one of the programs started. All runs of the round are void. Why, in words.
+    NotStarted(String),
+}
+
+/// A row, and whether its program started.
+struct Collecting {
+    row: RunRow,
+    started: bool,
+}
+
+/// The runs of a round, of programs that are still what they were at its beginning.
+///
+/// # Errors
+/// A journal cannot be read, the report or a journal cannot be written, or a program was replaced.
+pub(crate) fn collected(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    legs: &[Leg],
+    baseline: &Obtained,
+) -> anyhow::Result<Collected> {
+    let mut all = Vec::new();
+    for leg in legs {
+        all.extend(collect(campaign, round, leg)?);
+    }
+    for program in [baseline, round.program] {
+        let folders = legs.iter().map(|leg| leg.plan.folder.display().to_string());
+        ensure!(
+            sha256(&program.file)? == program.digest,
+            "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
+            program.file.display(),
+            folders.collect::<Vec<_>>().join(", ")
+        );
+    }
+    let damaged = all.iter().filter(|one| one.row.is_void());
+    let damaged: Vec<&RunRow> = damaged.map(|one| &one.row).collect();
+    if let Some(first) = damaged.first() {
+        let why = format!(
+            "{}: the recording of a completed run cannot be read",
+            first.recording
+        );
+        void_runs(legs, &why, |replicate| {
+            damaged.iter().any(|row| row.replicate == replicate)
+        })?;
+        return Ok(Collected::Damaged(why));
+    }
+    if let Some(why) = not_started(campaign, round, &all) {
+        void_runs(legs, &why, |_| true)?;
+        return Ok(Collected::NotStarted(why));
+    }
+    Ok(Collected::Rows(
+        all.into_iter().map(|one| one.row).collect(),
+    ))
+}
+
+/// Makes every result of these replicates void: the runs of a pair are repeated together.
+fn void_runs(legs: &[Leg], why: &str, is_void: impl Fn(u32) -> bool) -> anyhow::Result<()> {
+    for leg in legs {
+        let experiment = Experiment::read(&leg.plan.folder)?;
+        let counted = experiment.counted();
+        let runs = counted.iter().filter(|one| is_void(replicate(leg, one)));
+        let runs: Vec<VoidRun> = runs.map(void_run).collect();
+        void(&leg.plan.folder, &runs, why)?;
+    }
+    Ok(())
+}
+
+pub(crate) fn void_run(one: &Counted<'_>) -> VoidRun {
+    VoidRun {
+        run: one.scheduled.run,
+        attempt: one.attempt,
+    }
+}
+
+fn replicate(leg: &Leg, one: &Counted<'_>) -> u32 {
+    leg.searches
+        .map_or(one.scheduled.replicate, |search| search.replicate)
+}
+
+/// Which program started in none of its runs, and the last line that it printed.
+fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[Collecting]) -> Option<String> {
+    let arms = [
+        (true, round.conditions.baseline.as_str()),
+        (false, round.version),
+    ];
+    arms.into_iter().find_map(|(of_baseline, version)| {
+        let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
+        let last = own().last().filter(|_| own().all(|one| !one.started))?;
+        let output = campaign.folder.join(&last.row.recording);
+        let output = output.with_file_name(OUTPUT);
+        let printed = match last_line(&output) {
+            Some(line) => format!("its last line: {line}"),
+            None => "it printed nothing".to_owned(),
+        };
+        Some(format!(
+            "{version} did not start in any of its {} runs: {}; {printed} ({})",
+            own().count(),
+            last.row.outcome,
+            output.display()
+        ))
+    })
+}
+
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = fs::File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_TAIL)))
+        .ok()?;
+    let mut bytes = Vec::new();
+    file.take(OUTPUT_TAIL).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(clean(&line.chars().take(LAST_LINE).collect::<String>()))
+}
+
+/// Writes the report of a part of a round; its runs.
+fn collect(campaign: &Campaign, round: &Round<'_>, leg: &Leg) -> anyhow::Result<Vec<Collecting>> {
+    let experiment = Experiment::read(&leg.plan.folder)?;
+    let report = page::report_name(&leg.name, round.conditions);
+    let out = campaign.folder.join(page::FOLDER).join(&report);
+    fs::create_dir_all(out.parent().unwrap_or(&campaign.folder))
+        .with_context(|| out.display().to_string())?;
+    render::write(&experiment.report()?.0, &out, true)?;
+    let counted = experiment.counted();
+    ensure!(
+        !counted.is_empty(),
+        "{}: no run counts",
+        leg.plan.folder.display()
+    );
+    let (mut all, mut measured) = (Vec::new(), Vec::new());
+    for one in &counted {
+        let run = experiment.load(one);
+        let started = started(&one.ending.outcome, run.as_ref());
+        let mut row = row(campaign, round, leg, (&experiment, one, run.as_ref()));
+        let found = experiment
+            .searched(one)
+            .filter(|_| row.is_whole())
+            .and_then(least_ram);
+        row.values
+            .extend(found.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
+        row.report.clone_from(&report);
+        // The limit of a search was moved: nothing else that it measured is comparable.
+        measured.extend(run.filter(|_| row.is_whole() && leg.searches.is_none()));
+        all.push(Collecting { row, started });
+    }
+    // Of whole runs alone: which part of them is compared depends on all.
+    let values = releases::values(&measured);
+    let whole = all.iter_mut().map(|one| &mut one.row);
+    for (row, values) in whole.filter(|row| row.is_whole()).zip(values) {
+        let known = releases::metrics().zip(values);
+        row.values
+            .extend(known.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
+    }
+    name_machine(&mut all);
+    Ok(all)
+}
+
+/// A recording without ticks says nothing of the machine; the others of its round do.
+fn name_machine(all: &mut [Collecting]) {
+    let known = all.iter().map(|one| &one.row.machine);
+    let Some(machine) = known.into_iter().find(|name| *name != UNKNOWN).cloned() else {
+        return;
+    };
+    for row in all.iter_mut().map(|one| &mut one.row) {
+        if row.machine == UNKNOWN {
+            row.machine.clone_from(&machine);
+        }
+    }
+}
+
+/// Whether a program got as far as a validator has to: one that ends by itself before it was at the tip does not start.
+fn started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
+    match outcome {
+        RunOutcome::NeverExecuted => false,
+        RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
+            run.is_some_and(|run| course(run).at_tip.is_some())
+        }
+        _ => true,
+    }
+}
+
+/// A run without its values. It is void if it completed and its recording cannot be read.
+fn row(
+    campaign: &Campaign,
+    round: &Round<'_>,
+    leg: &Leg,
+    (experiment, one, run): (&Experiment, &Counted<'_>, Option<&Run>),
+) -> RunRow {
+    let recording = experiment.recording(one);
+    let baseline = experiment.plan.arms.first().map(|arm| arm.name.as_str());
+    let of_baseline = Some(one.scheduled.arm.as_str()) == baseline;
+    let mut row = RunRow {
+        release: round.version.to_owned(),
+        program_digest: round.program.digest.clone(),
+        conditions: round.conditions.clone(),
+        machine: run.map_or_else(|| UNKNOWN.to_owned(), machine),
+        kernel: run
+            .and_then(|run| run.facts.kernel.clone())
+            .unwrap_or_else(|| UNKNOWN.to_owned()),
+        round: round.round,
+        of_baseline: leg
+            .searches
+            .map_or(of_baseline, |search| search.of_baseline),
+        replicate: replicate(leg, one),
+        began_unix_ns: began(experiment, run),
+        outcome: one.ending.outcome.to_string(),
+        validity: validity(&one.ending.validity).to_owned(),
+        recording: recording
+            .strip_prefix(&campaign.folder)
+            .unwrap_or(&recording)
+            .display()
+            .to_string(),
+        recording_digest: sha256(&recording).ok(),
+        ..RunRow::default()
+    };
+    let is_readable = run.is_some() && row.recording_digest.is_some();
+    if row.is_whole() && !is_readable {
+        row.validity = VOID.to_owned();
+    }
+    row
+}
+
+/// The memory that a search has found to be enough, in GiB. A bound is no measurement, and neither is what has to grow further.
+fn least_ram(answer: &Answer) -> Option<f64> {
+    let found = matches!(answer.outcome, Outcome::Found { .. }) && answer.settles == Some(true);
+    answer
+        .memory
+        .first()
+        .filter(|_| found)
+        .map(|memory| memory.bytes as f64 / GIB)
+}
+
+const UNKNOWN: &str = "not known";
+
+/// When a run began: by its recording, else when the experiment did.
+fn began(experiment: &Experiment, run: Option<&Run>) -> i64 {
+    let planned = || {
+        experiment
+            .standing
+            .begun
+            .as_ref()
+            .map_or(0, |begun| begun.unix_ns)
+    };
+    run.map(|run| run.origin_unix_ns)
+        .filter(|began| *began > 0)
+        .unwrap_or_else(planned)
+}
+
+fn validity(validity: &Validity) -> &'static str {
+    match validity {
+        Validity::Valid => "valid",
+        Validity::Unproven(_) => "unproven",
+        Validity::Invalid(_) => "invalid",
+    }
+}
+
+/// Processor, threads and memory: machines with the same are alike.
+fn machine(run: &Run) -> String {
+    let fact = |name: &str| {
+        run.facts
+            .host
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.clone())
+    };
+    let memory = run
+        .facts
+        .memory
+        .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
+    let parts = [
+        run.facts.cpu.clone(),
+        fact("Threads").map(|threads| format!("{threads} threads")),
+        memory,
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() {
+        UNKNOWN.to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
