@@ -21,6 +21,8 @@ pub struct CampaignArgs {
 pub enum Campaign {
     /// Run the plan for every version that has no result, and renew the pages.
     Run(RunArgs),
+    /// Show which versions run, how long a round takes, and which change its pairs can show.
+    Plan(PlanArgs),
     /// Add a version.
     Add(AddArgs),
     /// Show every version and what is next.
@@ -50,6 +52,14 @@ pub struct RunArgs {
     /// How cgroups are created.
     #[arg(long, value_enum, default_value = "auto")]
     pub launcher: Launching,
+}
+
+/// `campaign plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The campaign's folder.
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// `campaign add`.

@@ -6,7 +6,7 @@ use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
-use crate::{page, programs, shown, verify};
+use crate::{page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
 use faultline_analysis::report::releases;
 use faultline_command::args::WrongUsage;
@@ -27,6 +27,10 @@ const LOCK: &str = "lock";
 pub fn run(args: &CampaignArgs) -> anyhow::Result<u8> {
     match &args.what {
         What::Run(args) => run_all(args),
+        What::Plan(args) => {
+            let (campaign, store) = open(&args.folder)?;
+            print(&plan::page(&campaign, &store)?).map(|()| 0)
+        }
         What::Add(args) => add(args),
         What::Verify(args) => verify(args),
         What::Status(args) => {

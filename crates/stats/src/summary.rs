@@ -154,7 +154,7 @@ pub(crate) fn total(values: &[f64]) -> f64 {
 }
 
 /// Mean and variance (`n - 1`) of values; `None` for fewer than two.
-pub(crate) fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
+pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {
         return None;
     }
