@@ -122,6 +122,15 @@ pub struct Due {
     pub missed: u64,
 }
 
+impl Due {
+    /// The tick at the start, before the schedule's first.
+    pub const START: Due = Due {
+        number: 0,
+        lateness: Duration::ZERO,
+        missed: 0,
+    };
+}
+
 impl Schedule {
     /// A schedule whose first tick is due one `interval` after uptime zero. An interval of zero counts as 1 ms.
     pub fn every(interval: Duration) -> Self {

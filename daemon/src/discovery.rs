@@ -29,7 +29,7 @@ use kills::Kills;
 pub(crate) use owner::user;
 use process::Fingerprint;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch as channel;
 use watch::{Waited, Watch};
@@ -103,7 +103,14 @@ pub struct Report {
 
 /// The target, for everybody who needs it. Cheap to clone; nobody holds the lock longer than a copy takes.
 #[derive(Debug, Clone)]
-pub struct Following(Arc<Mutex<State>>);
+pub struct Following(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Notified when a search is over.
+    searched: Condvar,
+}
 
 #[derive(Debug)]
 struct State {
@@ -130,12 +137,27 @@ impl Following {
             took,
         };
         let process = channel::Sender::new(None);
-        Following(Arc::new(Mutex::new(State {
+        let state = State {
             current: None,
             process,
             host_oom_kills: None,
             report,
-        })))
+        };
+        Following(Arc::new(Shared {
+            state: Mutex::new(state),
+            searched: Condvar::new(),
+        }))
+    }
+
+    /// Blocks until the first search is over, whatever it found, for `timeout` at most.
+    pub fn wait_for_first_search(&self, timeout: Duration) {
+        let unknown =
+            |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
+        drop(
+            self.0
+                .searched
+                .wait_timeout_while(self.state(), timeout, unknown),
+        );
     }
 
     /// Who is followed now.
@@ -176,7 +198,7 @@ impl Following {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -285,6 +307,7 @@ impl Finder {
             state.report.looked_at,
             state.report.took,
         ) = (problems, Some(now), took);
+        self.following.0.searched.notify_all();
         found
     }
 
@@ -393,6 +416,7 @@ impl Finder {
         state.report.problems = self.way.doubts(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
+        self.following.0.searched.notify_all();
         target
     }
 

@@ -10,10 +10,13 @@ use crate::clock::{Clock, Due, Schedule};
 use crate::discovery::{Following, Target};
 use crate::hub::Hub;
 use crate::supervisor::Stop;
-use faultline_catalog::{Batch, Stamp, Tick};
+use faultline_catalog::{Batch, Source, Stamp, Tick};
 use faultline_kernel::{HostConstants, HostRoot, ProcessId};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The first tick does not wait longer for the search: a file system that hangs may hold that up for ever.
+const FIRST_SEARCH: Duration = Duration::from_secs(1);
 
 /// A source and what it found last.
 struct Entry {
@@ -76,11 +79,19 @@ impl Ticker {
         }
     }
 
-    /// Ticks until told to stop.
+    /// Ticks until told to stop: first when the first search for the process is over, then on schedule.
     pub fn run(mut self, stop: Stop) {
+        let until_next = |ticker: &Self| {
+            let now = ticker.clock.now().uptime;
+            ticker.schedule.next().saturating_sub(now)
+        };
+        let timeout = until_next(&self).min(FIRST_SEARCH);
+        self.following.wait_for_first_search(timeout);
+        if !until_next(&self).is_zero() && !stop.is_set() {
+            self.tick(Due::START);
+        }
         loop {
-            let now = self.clock.now();
-            if stop.sleep(self.schedule.next().saturating_sub(now.uptime)) {
+            if stop.sleep(until_next(&self)) {
                 return;
             }
             if let Some(due) = self.schedule.take(self.clock.now().uptime) {
@@ -103,7 +114,9 @@ impl Ticker {
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
         let condition = Condition::default();
         let batches = self.entries.iter_mut().map(|entry| {
-            if changed || entry.due <= at.uptime {
+            // Hundreds of files of threads would hold up the first page: the next tick opens them.
+            let waits = due == Due::START && entry.source.source() == Source::Threads;
+            if !waits && (changed || entry.due <= at.uptime) {
                 let (root, host) = (&self.root, &self.host);
                 let look = Look {
                     now: at,

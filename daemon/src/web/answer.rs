@@ -212,7 +212,8 @@ impl Site {
         let Some(tick) = self.state.ticks.get() else {
             return sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "No sample yet: the first one comes one interval after the start.".to_owned(),
+                "No sample yet: the first one comes after the first search for the validator."
+                    .to_owned(),
             );
         };
         let dialect = dialect(

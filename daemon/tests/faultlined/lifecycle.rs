@@ -289,6 +289,21 @@ fn it_follows_a_process_serves_every_page_and_ends_in_order() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_first_page_has_the_process_and_the_next_tick_is_an_hour_away() -> Result<()> {
+    let folder = folder();
+    let own = std::process::id().to_string();
+    let options = ["--pid", &own, "--interval", "1h"];
+    let daemon = Daemon::start(FAULTLINED, &options, folder.path())?;
+    let page = eventually(PATIENCE, "the first page", || daemon.scrape().ok());
+    assert_eq!(page.get("agave_up", &[]), Some(1.0));
+    assert_eq!(page.get("faultline_ticks_total", &[]), Some(1.0));
+    assert!(page.get("agave_process_threads", &[]) > Some(0.0));
+    let pools = page.matching("agave_thread_pool_threads", &[]);
+    assert!(pools.is_empty(), "hundreds of files wait: {pools:?}");
+    Ok(())
+}
+
 /// Connections that idle do not hold it up. The fastest of three, since another test may have the machine meanwhile.
 #[test]
 fn with_nothing_in_progress_it_stops_within_two_seconds() -> Result<()> {
