@@ -1,8 +1,10 @@
 //! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
 
+mod cpu_time;
 mod source;
 mod statistics;
 
+pub use cpu_time::CpuTime;
 pub use source::{Condition, Finding, Look, Poll};
 pub use statistics::{News, Statistics};
 

@@ -5,6 +5,7 @@ pub(crate) mod files;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::file::{HeldFile, Owner, Records};
 use crate::{ParseError, ReadError, parse};
@@ -174,6 +175,14 @@ pub struct HostConstants {
 }
 
 impl HostConstants {
+    /// So many clock ticks as time.
+    #[must_use]
+    pub fn ticks(&self, count: u64) -> Duration {
+        let nanos =
+            u128::from(count) * 1_000_000_000 / u128::from(self.clock_ticks_per_second.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
     /// The constants of the running kernel.
     ///
     /// # Errors

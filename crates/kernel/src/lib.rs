@@ -35,4 +35,4 @@ pub use parse::Limit;
 pub use place::{Place, place};
 pub use process::{ProcessFiles, ProcessId, ProcessSample};
 pub use text::Comm;
-pub use threads::{ThreadSample, Threads};
+pub use threads::{Depth, ThreadSample, Threads};

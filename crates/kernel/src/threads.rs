@@ -36,6 +36,8 @@ pub struct ThreadSample {
     pub stime_ticks: u64,
     /// Time waited for block I/O, in clock ticks; 0 also where `kernel.task_delayacct` was off when it started.
     pub delayacct_blkio_ticks: u64,
+    /// Time on a CPU, exact where the two above are whole ticks. `None` in a kernel that does not count it.
+    pub on_cpu: Option<Duration>,
     /// Time ready to run but waiting for a CPU. `None` in a kernel without `CONFIG_SCHED_INFO`.
     pub run_queue_delay: Option<Duration>,
     /// Context switches because it waited. `None` when not asked for.
@@ -44,13 +46,27 @@ pub struct ThreadSample {
     pub involuntary_switches: Option<u64>,
 }
 
+/// Which files a sample reads besides the `schedstat` of every thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// `stat` of the threads that ran for a [`BUSY`] since their last one. The others keep its values.
+    Busy,
+    /// `stat` of all threads that ran since their last one.
+    Ran,
+    /// The same, and the context switches in `status`, which cost more than the other files together.
+    Switches,
+}
+
+/// The growth in CPU time after which [`Depth::Busy`] reads `stat`.
+const BUSY: Duration = Duration::from_millis(1);
+
 /// The threads of one process.
 ///
 /// The folder of threads is listed only when the number of threads has changed, or one of them has ended: as long as
 /// the kernel counts as many as were all found alive, they are the same ones.
 ///
-/// Of a thread whose files are held, `schedstat` is read first: what stands in the others grows only while the thread
-/// runs. As long as it has not run they are not read again. Most threads of a validator are idle most of the time.
+/// Of a thread whose files are open, `schedstat` is read first: the values of the others grow only while the thread runs.
+/// [`Depth`] says which threads have run enough to be read again. Most threads of a validator are idle most of the time.
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
@@ -82,12 +98,33 @@ struct Held {
 /// How many descriptors that takes.
 const DESCRIPTORS_EACH: usize = 2;
 
-/// What was read of a thread last.
+/// What was read of a thread last, each with the `schedstat` of that moment.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    schedstat: Schedstat,
-    sample: ThreadSample,
+    stat: (Schedstat, ThreadSample),
     switches: Option<(Schedstat, Switches)>,
+}
+
+impl Last {
+    /// The last `stat`, with the `schedstat` of then, unless `depth` wants a newer one.
+    fn stat(&self, now: Option<Schedstat>, depth: Depth) -> Option<(Schedstat, ThreadSample)> {
+        let (now, before) = (now?, self.stat.0);
+        let recent = match depth {
+            Depth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
+            Depth::Ran | Depth::Switches => now == before,
+        };
+        (recent && counts(&before)).then_some(self.stat)
+    }
+
+    fn switches(&self, now: Option<Schedstat>) -> Option<Switches> {
+        let (before, switches) = self.switches?;
+        (now == Some(before) && counts(&before)).then_some(switches)
+    }
+}
+
+/// A kernel that does not count shows zeros. So does a thread that has never run.
+fn counts(schedstat: &Schedstat) -> bool {
+    !schedstat.on_cpu.is_zero()
 }
 
 /// Why a thread gave no sample.
@@ -135,28 +172,27 @@ impl Threads {
         })
     }
 
-    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result. Context switches
-    /// are read only if asked for: they are in `status`, which costs more than the other files together.
+    /// Reads every thread that is alive now, by number. One that ends meanwhile is not in the result.
     ///
     /// # Errors
     /// `Gone` after the process has ended; `Broken` when a thread's text is not what the kernel promises, `Forbidden`
     /// when it may not be read, since both then hold for all threads.
-    pub fn sample(&mut self, with_switches: bool) -> Result<&[ThreadSample], ReadError> {
+    pub fn sample(&mut self, depth: Depth) -> Result<&[ThreadSample], ReadError> {
         let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
         if listed {
             self.relist().map_err(|errno| self.error(errno))?;
         }
-        let all_alive = self.read_known(with_switches)?;
+        let all_alive = self.read_known(depth)?;
         if !all_alive && !listed {
             // The count was right, so others must have come in the place of those that ended.
             self.relist().map_err(|errno| self.error(errno))?;
-            self.read_known(with_switches)?;
+            self.read_known(depth)?;
         }
         Ok(&self.samples)
     }
 
     /// Takes a sample of each known thread and forgets those that have ended; whether there were none of these.
-    fn read_known(&mut self, with_switches: bool) -> Result<bool, ReadError> {
+    fn read_known(&mut self, depth: Depth) -> Result<bool, ReadError> {
         self.samples.clear();
         let before = self.known.len();
         let mut failure = None;
@@ -172,7 +208,7 @@ impl Threads {
             if failure.is_some() {
                 return true;
             }
-            match thread.read(folder, with_switches, buffer) {
+            match thread.read(folder, depth, buffer) {
                 Ok(sample) => samples.push(sample),
                 Err(Failed::Ended) => {
                     *spare += thread.held.take().map_or(0, |_| DESCRIPTORS_EACH);
@@ -233,19 +269,19 @@ impl Known {
     fn read(
         &mut self,
         folder: &OwnedFd,
-        with_switches: bool,
+        depth: Depth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         let tid = self.tid;
         let Some(held) = &self.held else {
-            return Held::open(folder, tid)?.read(folder, tid, &mut None, with_switches, buffer);
+            return Held::open(folder, tid)?.read(folder, tid, &mut None, depth, buffer);
         };
-        match held.read(folder, tid, &mut self.last, with_switches, buffer) {
+        match held.read(folder, tid, &mut self.last, depth, buffer) {
             Err(Failed::Ended) => {
                 // Its number may already be another thread's.
                 self.last = None;
                 let successor = Held::open(folder, tid)?;
-                let sample = successor.read(folder, tid, &mut self.last, with_switches, buffer)?;
+                let sample = successor.read(folder, tid, &mut self.last, depth, buffer)?;
                 self.held = Some(successor);
                 Ok(sample)
             }
@@ -267,45 +303,35 @@ impl Held {
         Ok(Self { stat, schedstat })
     }
 
-    /// Reads what may have changed since `last`, and renews that.
+    /// Reads what `depth` wants of what may have changed since `last`, and renews that.
     fn read(
         &self,
         folder: &OwnedFd,
         tid: u32,
         last: &mut Option<Last>,
-        with_switches: bool,
+        depth: Depth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         // Before the others: what they say is then at least as new.
         let schedstat = self.schedstat(buffer)?;
-        // Zeros are also what a kernel shows that does not count.
-        let ran = |before: &Schedstat| schedstat != Some(*before) || before.on_cpu.is_zero();
-        let idle = last.filter(|last| !ran(&last.schedstat));
-        let mut sample = match idle {
-            Some(last) => last.sample,
-            None => self.sample(
-                tid,
-                schedstat.map(|schedstat| schedstat.run_queue_delay),
-                buffer,
-            )?,
+        let (read_at, stat) = match last.and_then(|last| last.stat(schedstat, depth)) {
+            Some((read_at, stat)) => (Some(read_at), stat),
+            None => (schedstat, self.sample(tid, buffer)?),
         };
         let mut switches = last.and_then(|last| last.switches);
-        if with_switches {
-            let known = switches
-                .filter(|(before, _)| !ran(before))
-                .map(|(_, switches)| switches);
+        let mut sample = ThreadSample {
+            on_cpu: schedstat.filter(counts).map(|now| now.on_cpu),
+            run_queue_delay: schedstat.map(|now| now.run_queue_delay),
+            ..stat
+        };
+        if depth == Depth::Switches {
+            let known = last.and_then(|last| last.switches(schedstat));
             let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
             [sample.voluntary_switches, sample.involuntary_switches] = now;
             switches = schedstat.map(|schedstat| (schedstat, now));
         }
-        let without = ThreadSample {
-            voluntary_switches: None,
-            involuntary_switches: None,
-            ..sample
-        };
-        *last = schedstat.map(|schedstat| Last {
-            schedstat,
-            sample: without,
+        *last = read_at.map(|read_at| Last {
+            stat: (read_at, stat),
             switches,
         });
         Ok(sample)
@@ -322,12 +348,8 @@ impl Held {
             .map_err(|error| Failed::Parse("schedstat", error))
     }
 
-    fn sample(
-        &self,
-        tid: u32,
-        run_queue_delay: Option<Duration>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, Failed> {
+    /// From `stat` alone.
+    fn sample(&self, tid: u32, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
         let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
@@ -342,7 +364,8 @@ impl Held {
             utime_ticks: stat.utime_ticks,
             stime_ticks: stat.stime_ticks,
             delayacct_blkio_ticks: stat.delayacct_blkio_ticks,
-            run_queue_delay,
+            on_cpu: None,
+            run_queue_delay: None,
             voluntary_switches: None,
             involuntary_switches: None,
         })

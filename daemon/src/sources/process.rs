@@ -1,6 +1,6 @@
 //! The process as a whole: `stat`, `status`, `io`, `oom_score`, `limits` and the size of `fd`, every tick.
 
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{CpuTime, Finding, Look, Poll};
 use faultline_catalog::metrics::process as p;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::parse::pid_stat::State;
@@ -65,6 +65,12 @@ impl Poll for Process {
             if let Some(state) = sample.state {
                 look.condition.state.set(Some(state));
                 read_state(state, &mut finding);
+            }
+            if let Ok(stat) = &sample.stat {
+                let [user, system] =
+                    [stat.utime_ticks, stat.stime_ticks].map(|n| look.host.ticks(n));
+                look.condition.cpu.set(Some(CpuTime { user, system }));
+                look.condition.major_faults.set(Some(stat.majflt));
             }
             read(sample, look.host, &mut finding);
         }

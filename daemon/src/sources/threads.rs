@@ -5,17 +5,24 @@
 mod pools;
 
 use crate::config;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{CpuTime, Finding, Look, Poll};
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
-use faultline_kernel::{HostRoot, ProcessFiles, ProcessId, ReadError, Threads as Reader};
-use pools::{Pools, Totals};
+use faultline_kernel::{
+    Depth, HostConstants, HostRoot, ProcessFiles, ProcessId, ReadError, Threads as Reader,
+};
+use pools::{Pool, Pools, Totals};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Descriptors for holding threads' files, beyond what the daemon needs for itself.
 const MOST_DESCRIPTORS: usize = 4096;
 /// What the daemon needs at least for its sockets and for the files of the process, the cgroup and the host.
 const OWN_DESCRIPTORS: u64 = 128;
+
+/// How often the faults of all threads that ran are read, and what ended threads had is told from them. Between, only
+/// busy threads are read, unless the process has new major faults: whose they are is what pools are for.
+const COMPLETE_EVERY: Duration = Duration::from_secs(30);
 
 /// The threads of the followed process.
 #[derive(Debug)]
@@ -34,6 +41,9 @@ struct Followed {
     reader: Option<Reader>,
     /// When context switches were last read too.
     switches_at: Option<Stamp>,
+    /// When all threads that ran were last read, and the process's major faults then.
+    complete_at: Option<Stamp>,
+    major_faults: Option<u64>,
     files: ProcessFiles,
     pools: Pools,
 }
@@ -45,6 +55,8 @@ impl Followed {
             process,
             reader: None,
             switches_at: None,
+            complete_at: None,
+            major_faults: None,
             files,
             pools: Pools::default(),
         };
@@ -60,24 +72,45 @@ impl Followed {
         Ok(self.reader.insert(reader))
     }
 
-    /// Reads all threads, with their context switches if `switches`, then the process.
+    fn depth(&self, look: &Look<'_>, switches_interval: Duration) -> Depth {
+        let is_due = |last: Option<Stamp>, interval| {
+            last.is_none_or(|last| look.now.since(last) >= interval)
+        };
+        if is_due(self.switches_at, switches_interval) {
+            Depth::Switches
+        } else if is_due(self.complete_at, COMPLETE_EVERY)
+            || look.condition.major_faults.get() != self.major_faults
+        {
+            Depth::Ran
+        } else {
+            Depth::Busy
+        }
+    }
+
+    /// Reads the threads, then the process.
     fn read(
         &mut self,
         look: &Look<'_>,
         descriptors: usize,
-        switches: bool,
+        depth: Depth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.reopen(look.root, descriptors)?;
         let Some(reader) = &mut self.reader else {
             return Ok(());
         };
-        self.pools.add(reader.sample(switches)?);
-        if switches {
+        let samples = reader.sample(depth)?;
+        self.pools.add(samples, look.condition.cpu.get(), look.host);
+        let stat = self.files.stat(buffer)?;
+        let complete = depth != Depth::Busy;
+        self.pools.settle(stat.minflt, stat.majflt, complete);
+        if depth == Depth::Switches {
             self.switches_at = Some(look.now);
         }
-        let stat = self.files.stat(buffer)?;
-        self.pools.settle(stat.minflt, stat.majflt);
+        if complete {
+            self.complete_at = Some(look.now);
+            self.major_faults = Some(stat.majflt);
+        }
         Ok(())
     }
 }
@@ -110,11 +143,8 @@ impl Threads {
         let Some(followed) = &mut self.followed else {
             return Ok(());
         };
-        let due = |at: Option<Stamp>| {
-            at.is_none_or(|at| look.now.since(at) >= self.config.switches_interval)
-        };
-        let switches = due(followed.switches_at);
-        let read = followed.read(look, self.descriptors, switches, &mut self.buffer);
+        let depth = followed.depth(look, self.config.switches_interval);
+        let read = followed.read(look, self.descriptors, depth, &mut self.buffer);
         if read.is_err() {
             followed.reader = None;
         }
@@ -152,48 +182,18 @@ impl Poll for Threads {
         }
         if let Some(followed) = &self.followed {
             let delayacct = finding.take(look.root.task_delayacct());
-            readings(
-                &followed.pools,
-                look.host.clock_ticks_per_second as f64,
-                delayacct == Some(true),
-                &mut finding,
-            );
+            let delayacct = delayacct == Some(true);
+            readings(&followed.pools, look.host, delayacct, &mut finding);
         }
         finding
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
+fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, finding: &mut Finding) {
     let mut all = Totals::default();
-    for (name, threads, totals) in pools.each() {
-        all.add(totals);
-        let pool = || Text::Shared(name.clone());
-        let mut push = |reading| finding.readings.push(reading);
-        push(Reading::counter(
-            &q::PAGE_FAULTS,
-            [pool(), "major".into()],
-            totals.majflt,
-        ));
-        push(Reading::counter(
-            &q::PAGE_FAULTS,
-            [pool(), "minor".into()],
-            totals.minflt,
-        ));
-        push(Reading::whole(&q::THREADS, [pool()], threads));
-        push(Reading::real(
-            &q::CPU,
-            [pool(), "user".into()],
-            totals.utime_ticks as f64 / hertz,
-        ));
-        push(Reading::real(
-            &q::CPU,
-            [pool(), "system".into()],
-            totals.stime_ticks as f64 / hertz,
-        ));
-        if let Some(delay) = totals.run_queue {
-            push(Reading::real(&q::RUN_QUEUE, [pool()], delay.as_secs_f64()));
-        }
+    for pool in pools.each() {
+        all.add(&pool.totals);
+        of_pool(pool, finding);
     }
     if all.run_queue.is_none() {
         finding.problems.push(Problem::new(
@@ -204,6 +204,9 @@ fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
     let (majflt, minflt) = pools.exited();
     finding.whole(&q::PAGE_FAULTS, ["exited", "major"], Some(majflt));
     finding.whole(&q::PAGE_FAULTS, ["exited", "minor"], Some(minflt));
+    if let Some(cpu) = pools.exited_cpu() {
+        cpu_time("exited".into(), cpu, finding);
+    }
     finding.whole(&d::POOLS_FOLDED, [], Some(pools.folded()));
     finding.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
     finding.whole(
@@ -211,28 +214,57 @@ fn readings(pools: &Pools, hertz: f64, delayacct: bool, finding: &mut Finding) {
         ["involuntary"],
         all.involuntary_switches,
     );
-    if !delayacct {
-        let what =
-            "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts";
-        finding.problems.push(Problem::new(Status::Absent, what));
-    } else if all.blkio_ticks == 0 {
-        let what = "block I/O delay: no thread has any, as when kernel.task_delayacct was 0 when the validator started";
-        finding.problems.push(Problem::new(Status::Absent, what));
-    } else {
-        finding.readings.push(Reading::real(
-            &p::BLOCK_IO_DELAY,
-            [],
-            all.blkio_ticks as f64 / hertz,
-        ));
-        for (name, _, totals) in pools.each() {
-            let seconds = totals.blkio_ticks as f64 / hertz;
-            finding.readings.push(Reading::real(
-                &q::BLOCK_IO_DELAY,
-                [Text::Shared(name.clone())],
-                seconds,
-            ));
-        }
+    block_io_delay(pools, all.blkio_ticks, host, delayacct, finding);
+}
+
+fn of_pool(pool: &Pool, finding: &mut Finding) {
+    let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
+    for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
+        let labels = [name.clone(), kind.into()];
+        let reading = Reading::counter(&q::PAGE_FAULTS, labels, faults);
+        finding.readings.push(reading);
     }
+    let threads = Reading::whole(&q::THREADS, [name.clone()], pool.threads);
+    finding.readings.push(threads);
+    cpu_time(name.clone(), pool.cpu, finding);
+    if let Some(delay) = totals.run_queue {
+        let reading = Reading::real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
+        finding.readings.push(reading);
+    }
+}
+
+fn cpu_time(pool: Text, cpu: CpuTime, finding: &mut Finding) {
+    for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
+        let labels = [pool.clone(), mode.into()];
+        let reading = Reading::real(&q::CPU, labels, time.as_secs_f64());
+        finding.readings.push(reading);
+    }
+}
+
+/// `all` is the delay of all pools, in clock ticks.
+fn block_io_delay(
+    pools: &Pools,
+    all: u64,
+    host: &HostConstants,
+    delayacct: bool,
+    finding: &mut Finding,
+) {
+    let missing = if !delayacct {
+        "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
+    } else if all == 0 {
+        "block I/O delay: no thread has any, as when kernel.task_delayacct was 0 when the validator started"
+    } else {
+        finding.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
+        for pool in pools.each() {
+            let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
+            let labels = [Text::Shared(Arc::clone(&pool.name))];
+            let reading = Reading::real(&q::BLOCK_IO_DELAY, labels, delay);
+            finding.readings.push(reading);
+        }
+        return;
+    };
+    let problem = Problem::new(Status::Absent, missing);
+    finding.problems.push(problem);
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
 
+use super::CpuTime;
 use crate::discovery::Target;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
@@ -29,6 +30,10 @@ pub struct Look<'a> {
 pub struct Condition {
     /// What the main thread is doing, from the process source.
     pub state: Cell<Option<State>>,
+    /// Major page faults of all its threads, ended ones included, from the process source.
+    pub major_faults: Cell<Option<u64>>,
+    /// CPU time of all its threads, ended ones included, from the process source: whole clock ticks.
+    pub cpu: Cell<Option<CpuTime>>,
     /// Where its memory is accounted, as the kernel writes it, from the cgroup source. Of an exiting process this is
     /// where it was last.
     pub cgroup: OnceCell<Arc<str>>,

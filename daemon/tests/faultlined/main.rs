@@ -12,6 +12,7 @@ mod golden;
 mod lifecycle;
 mod native_histograms;
 mod once;
+mod pool_cpu;
 mod ready_file;
 mod real_process;
 mod recording;

@@ -8,15 +8,15 @@
 
 use crate::support::limited::LimitedCgroup;
 use crate::support::pretend::Pretend;
+use crate::support::{compiled, start};
 use faultline_catalog::Tick;
 use faultline_catalog::metrics::{cgroup as c, process as p};
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
-use faultline_testkit::process::{Program, Running, signal};
+use faultline_testkit::process::signal;
 use faultlined::config::{Config, Find};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,22 +51,6 @@ int main(void) {
 }
 ";
 
-/// The program, or `None` without a C compiler.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a thread's exit without its process is not to be had in safe Rust"
-)]
-fn compiled(folder: &Path) -> Option<PathBuf> {
-    let (source, program) = (folder.join("leaves.c"), folder.join("leaves"));
-    fs::write(&source, SOURCE).expect("a file");
-    let status = Command::new("cc")
-        .args(["-O0", "-pthread", "-o"])
-        .args([&program, &source])
-        .status()
-        .ok()?;
-    status.success().then_some(program)
-}
-
 /// A daemon that follows this process.
 fn following(pid: u32) -> Pretend {
     let mut config = Config::default();
@@ -74,16 +58,6 @@ fn following(pid: u32) -> Pretend {
     let mut daemon = Pretend::real(&config);
     daemon.find();
     daemon
-}
-
-fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
-    let arguments = arguments.iter().map(ToString::to_string).collect();
-    Running::start(&Program {
-        path,
-        arguments,
-        environment: Vec::new(),
-        output: folder.join("output"),
-    })
 }
 
 fn field(pid: u32, number: usize) -> String {
@@ -106,7 +80,7 @@ fn cgroup(tick: &Tick) -> String {
 fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other_threads()
 -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let Some(program) = compiled(folder.path()) else {
+    let Some(program) = compiled(folder.path(), "leaves", SOURCE) else {
         println!("SKIPPED: no C compiler (cc)");
         return Ok(());
     };

@@ -12,3 +12,31 @@ pub(crate) mod limited;
 pub(crate) mod mounted;
 pub(crate) mod pretend;
 pub(crate) mod small_disk;
+
+use faultline_testkit::Result;
+use faultline_testkit::process::{Program, Running};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program in C, for what safe Rust cannot do; `None` without a compiler.
+pub(crate) fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
+    let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
+    std::fs::write(&file, source).expect("a file");
+    let status = Command::new("cc")
+        .args(["-O0", "-pthread", "-o"])
+        .args([&program, &file])
+        .status()
+        .ok()?;
+    status.success().then_some(program)
+}
+
+/// Starts it; what it prints is in `output` in that folder.
+pub(crate) fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
+    let arguments = arguments.iter().map(ToString::to_string).collect();
+    Running::start(&Program {
+        path,
+        arguments,
+        environment: Vec::new(),
+        output: folder.join("output"),
+    })
+}

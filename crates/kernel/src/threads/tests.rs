@@ -30,7 +30,7 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
         let (_folder, root, _) = pretend(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
         let tids: Vec<u32> = threads
-            .sample(false)
+            .sample(Depth::Ran)
             .unwrap()
             .iter()
             .map(|thread| thread.tid)
@@ -53,11 +53,12 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
 fn a_sample_has_what_the_files_say() {
     let (_folder, root, _) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
-    let sample = threads.sample(false).unwrap()[0];
+    let sample = threads.sample(Depth::Ran).unwrap()[0];
     assert_eq!(
         (sample.comm.as_bytes(), sample.minflt, sample.start_ticks),
         (&b"solReplayStage"[..], 100, 89736)
     );
+    assert_eq!(sample.on_cpu, Some(Duration::from_nanos(5)));
     assert_eq!(sample.run_queue_delay, Some(Duration::from_nanos(6)));
     assert_eq!(sample.voluntary_switches, None);
 }
@@ -67,12 +68,12 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
     let (_folder, root, task) = pretend(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
-        (threads.sample(false).unwrap().len(), threads.spare),
+        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
         (2, 0)
     );
     std::fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
-        (threads.sample(false).unwrap().len(), threads.spare),
+        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
         (1, 2)
     );
     std::fs::create_dir(task.join("12")).unwrap();
@@ -80,18 +81,19 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
         std::fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
     }
     assert_eq!(
-        (threads.sample(false).unwrap().len(), threads.spare),
+        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
         (2, 0)
     );
 }
 
 #[test]
-fn a_kernel_without_scheduler_statistics_leaves_the_delay_unknown() {
+fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
-        assert_eq!(threads.sample(false).unwrap()[0].run_queue_delay, None);
+        let sample = threads.sample(Depth::Busy).unwrap()[0];
+        assert_eq!((sample.run_queue_delay, sample.on_cpu), (None, None));
     }
 }
 
@@ -100,7 +102,7 @@ fn a_thread_the_kernel_is_letting_go_of_is_not_in_the_sample() {
     let (_folder, root, task) = pretend(&[7, 9]);
     std::fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    assert_eq!(threads.sample(false).unwrap().len(), 1);
+    assert_eq!(threads.sample(Depth::Ran).unwrap().len(), 1);
 }
 
 #[test]
@@ -115,7 +117,12 @@ fn a_thread_that_has_not_run_is_not_read_again() {
             format!("voluntary_ctxt_switches:\t{switches}\n"),
         )
         .unwrap();
-        let sample = threads.sample(switches > 0).unwrap()[0];
+        let depth = if switches > 0 {
+            Depth::Switches
+        } else {
+            Depth::Ran
+        };
+        let sample = threads.sample(depth).unwrap()[0];
         (sample.minflt, sample.voluntary_switches)
     };
     assert_eq!(now("5 6 7\n", " 100 ", 0), (100, None));
@@ -134,11 +141,38 @@ fn a_thread_that_has_not_run_is_not_read_again() {
 }
 
 #[test]
+fn a_thread_that_hardly_ran_has_new_times_and_its_last_faults() {
+    let (_folder, root, task) = pretend(&[7]);
+    let mut threads = Threads::open(&root, 7, 100).unwrap();
+    let mut now = |nanos: u64, minflt: &str, depth| {
+        std::fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
+        std::fs::write(task.join("7/stat"), STAT.replace(" 100 ", minflt)).unwrap();
+        let sample = threads.sample(depth).unwrap()[0];
+        let times = [sample.on_cpu, sample.run_queue_delay];
+        assert_eq!(times, [Some(Duration::from_nanos(nanos)); 2]);
+        sample.minflt
+    };
+    assert_eq!(now(5, " 100 ", Depth::Busy), 100, "the first sample");
+    assert_eq!(now(500_005, " 101 ", Depth::Busy), 100, "it hardly ran");
+    assert_eq!(
+        now(1_000_005, " 102 ", Depth::Busy),
+        102,
+        "a millisecond since the last stat"
+    );
+    assert_eq!(now(1_000_006, " 103 ", Depth::Busy), 102, "it hardly ran");
+    assert_eq!(
+        now(1_000_006, " 103 ", Depth::Ran),
+        103,
+        "it ran since the last stat"
+    );
+}
+
+#[test]
 fn a_broken_text_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    let error = threads.sample(false).unwrap_err();
+    let error = threads.sample(Depth::Ran).unwrap_err();
     assert_eq!(
         (error.kind(), error.path()),
         (ErrorKind::Broken, task.join("7/schedstat").as_path())
@@ -149,13 +183,13 @@ fn a_broken_text_names_the_thread_and_the_file() {
 fn steady_threads_are_read_without_allocation_of_new_room() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
-    threads.sample(false).unwrap();
+    threads.sample(Depth::Ran).unwrap();
     let places = (
         threads.samples.as_ptr(),
         threads.known.as_ptr(),
         threads.buffer.as_ptr(),
     );
-    threads.sample(false).unwrap();
+    threads.sample(Depth::Ran).unwrap();
     assert_eq!(
         places,
         (

@@ -4,9 +4,13 @@
 //! that: faults of threads that ended after they were last seen. Faults that living threads made between the reading of
 //! the threads and that of the process fall into `exited` too at first; when the threads then report them, that much is
 //! held back from their pools, so that at every reading all pools together equal the process's faults and none falls.
+//!
+//! CPU time is the scheduler's, in nanoseconds. Its split into user and system comes from the kernel's clock ticks, as in
+//! `stat`. The process's CPU time is read before the threads, so `exited` never has time of a living thread.
 
+use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
-use faultline_kernel::{Comm, ThreadSample};
+use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +25,9 @@ const EXITED: &str = "exited";
 pub(super) struct Totals {
     pub(super) majflt: u64,
     pub(super) minflt: u64,
-    pub(super) utime_ticks: u64,
-    pub(super) stime_ticks: u64,
+    pub(super) cpu: Duration,
+    utime_ticks: u64,
+    stime_ticks: u64,
     pub(super) blkio_ticks: u64,
     /// `None` in a kernel that does not count it.
     pub(super) run_queue: Option<Duration>,
@@ -33,10 +38,12 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    fn of(thread: &ThreadSample) -> Self {
+    fn of(thread: &ThreadSample, host: &HostConstants) -> Self {
+        let ticks = thread.utime_ticks + thread.stime_ticks;
         Totals {
             majflt: thread.majflt,
             minflt: thread.minflt,
+            cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
             blkio_ticks: thread.delayacct_blkio_ticks,
@@ -54,6 +61,7 @@ impl Totals {
         Totals {
             majflt: self.majflt.saturating_sub(before.majflt),
             minflt: self.minflt.saturating_sub(before.minflt),
+            cpu: self.cpu.saturating_sub(before.cpu),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
             stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
             blkio_ticks: self.blkio_ticks.saturating_sub(before.blkio_ticks),
@@ -70,6 +78,7 @@ impl Totals {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
         self.majflt += other.majflt;
         self.minflt += other.minflt;
+        self.cpu += other.cpu;
         self.utime_ticks += other.utime_ticks;
         self.stime_ticks += other.stime_ticks;
         self.blkio_ticks += other.blkio_ticks;
@@ -78,6 +87,12 @@ impl Totals {
         });
         self.voluntary_switches = sum(self.voluntary_switches, other.voluntary_switches);
         self.involuntary_switches = sum(self.involuntary_switches, other.involuntary_switches);
+    }
+
+    /// The part of the CPU time in the kernel, by clock ticks; `None` while there are none.
+    fn system_share(&self) -> Option<f64> {
+        let ticks = self.utime_ticks + self.stime_ticks;
+        (ticks > 0).then(|| self.stime_ticks as f64 / ticks as f64)
     }
 
     /// Keeps what `newer` did not read: switches are read less often than the rest.
@@ -90,12 +105,16 @@ impl Totals {
     }
 }
 
+/// Threads with the same name up to their number.
 #[derive(Debug)]
-struct Pool {
-    name: Arc<str>,
-    threads: u64,
+pub(super) struct Pool {
+    pub(super) name: Arc<str>,
+    /// Those alive.
+    pub(super) threads: u64,
     /// Exported sums.
-    totals: Totals,
+    pub(super) totals: Totals,
+    /// `totals.cpu` by mode.
+    pub(super) cpu: CpuTime,
     /// Faults (major, minor) reported by the threads and not yet exported.
     held_back: [u64; 2],
 }
@@ -118,15 +137,22 @@ pub(super) struct Pools {
     folded: u64,
     /// Faults (major, minor) of threads that ended unseen, and of the moment between the two readings.
     exited: [u64; 2],
+    /// CPU time of threads that ended unseen. `None` where the kernel has no exact time of threads.
+    exited_cpu: Option<CpuTime>,
 }
 
 impl Pools {
-    /// Takes one reading of all threads.
-    pub(super) fn add(&mut self, threads: &[ThreadSample]) {
+    /// Takes one reading of all threads, and the process's CPU time read before it.
+    pub(super) fn add(
+        &mut self,
+        threads: &[ThreadSample],
+        process: Option<CpuTime>,
+        host: &HostConstants,
+    ) {
         self.round += 1;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         for thread in threads {
-            let now = Totals::of(thread);
+            let now = Totals::of(thread, host);
             let seen = self.threads.entry((thread.tid, thread.start_ticks));
             let seen = seen.or_insert_with(|| Seen {
                 last: Totals::default(),
@@ -153,10 +179,40 @@ impl Pools {
         if self.by_comm.len() > 4 * (threads.len() + MOST_POOLS) {
             self.by_comm.clear();
         }
+        self.split_cpu(process);
+        let exact = |thread: &ThreadSample| {
+            thread.on_cpu.is_some() || thread.utime_ticks + thread.stime_ticks == 0
+        };
+        if let Some(process) = process.filter(|_| threads.iter().all(exact)) {
+            self.settle_cpu(process);
+        }
     }
 
-    /// Takes the process's faults, read after the threads.
-    pub(super) fn settle(&mut self, minflt: u64, majflt: u64) {
+    /// A pool without a whole tick has the process's share.
+    fn split_cpu(&mut self, process: Option<CpuTime>) {
+        let of_process = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
+        for pool in &mut self.pools {
+            let share = pool.totals.system_share().unwrap_or(of_process);
+            pool.cpu.grow_to(pool.totals.cpu, share);
+        }
+    }
+
+    /// What the process had before the threads were read, and they do not have, is of threads that ended.
+    fn settle_cpu(&mut self, process: CpuTime) {
+        let pools = |part: fn(&CpuTime) -> Duration| -> Duration {
+            self.pools.iter().map(|pool| part(&pool.cpu)).sum()
+        };
+        let exited = process.total().saturating_sub(pools(CpuTime::total));
+        let system = process.system.saturating_sub(pools(|cpu| cpu.system));
+        let share = system.as_secs_f64() / exited.as_secs_f64().max(f64::MIN_POSITIVE);
+        self.exited_cpu
+            .get_or_insert_default()
+            .grow_to(exited, share);
+    }
+
+    /// Takes the process's faults, read after the threads. `complete`: all threads that ran were read, so what the process
+    /// has beyond them is of ended ones.
+    pub(super) fn settle(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (which, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
                 .pools
@@ -171,7 +227,9 @@ impl Pools {
                 room -= granted;
                 pool.grant(which, granted);
             }
-            self.exited[which] += room;
+            if complete {
+                self.exited[which] += room;
+            }
         }
     }
 
@@ -204,22 +262,25 @@ impl Pools {
             name: Arc::clone(&name),
             threads: 0,
             totals: Totals::default(),
+            cpu: CpuTime::default(),
             held_back: [0; 2],
         });
         self.by_name.insert(name, self.pools.len() - 1);
         self.pools.len() - 1
     }
 
-    /// Name, living threads and sums of each pool.
-    pub(super) fn each(&self) -> impl Iterator<Item = (Arc<str>, u64, &Totals)> {
-        self.pools
-            .iter()
-            .map(|pool| (Arc::clone(&pool.name), pool.threads, &pool.totals))
+    pub(super) fn each(&self) -> impl Iterator<Item = &Pool> {
+        self.pools.iter()
     }
 
     /// Faults (major, minor) in no pool: of threads that ended unseen.
     pub(super) fn exited(&self) -> (u64, u64) {
         (self.exited[0], self.exited[1])
+    }
+
+    /// The same of CPU time.
+    pub(super) fn exited_cpu(&self) -> Option<CpuTime> {
+        self.exited_cpu
     }
 
     /// Names folded into `other`.

@@ -11,28 +11,44 @@ fn thread(tid: u32, comm: &str, majflt: u64, minflt: u64) -> ThreadSample {
         utime_ticks: minflt,
         stime_ticks: 0,
         delayacct_blkio_ticks: 0,
+        on_cpu: Some(Duration::from_micros(minflt)),
         run_queue_delay: Some(Duration::from_micros(minflt)),
         voluntary_switches: None,
         involuntary_switches: None,
     }
 }
 
+fn host() -> HostConstants {
+    HostConstants {
+        page_size: 4096,
+        clock_ticks_per_second: 100,
+        kernel_release: String::new(),
+    }
+}
+
+fn add(pools: &mut Pools, threads: &[ThreadSample]) {
+    pools.add(threads, None, &host());
+}
+
 fn major(pools: &Pools, name: &str) -> u64 {
     pools
         .each()
-        .find(|(n, ..)| &**n == name)
-        .map_or(0, |(_, _, totals)| totals.majflt)
+        .find(|pool| &*pool.name == name)
+        .map_or(0, |pool| pool.totals.majflt)
 }
 
 #[test]
 fn numbered_threads_form_a_pool() {
     let mut pools = Pools::default();
-    pools.add(&[
-        thread(1, "solScHandler00", 2, 0),
-        thread(2, "solScHandler01", 3, 0),
-        thread(3, "solBgAccounts", 7, 0),
-    ]);
-    pools.settle(0, 12);
+    add(
+        &mut pools,
+        &[
+            thread(1, "solScHandler00", 2, 0),
+            thread(2, "solScHandler01", 3, 0),
+            thread(3, "solBgAccounts", 7, 0),
+        ],
+    );
+    pools.settle(0, 12, true);
     assert_eq!(
         (
             major(&pools, "solScHandler"),
@@ -46,17 +62,20 @@ fn numbered_threads_form_a_pool() {
 #[test]
 fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
     let mut pools = Pools::default();
-    pools.add(&[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
-    pools.settle(0, 10);
+    add(&mut pools, &[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
+    pools.settle(0, 10, true);
     // Thread 2 made four more faults and ended; a new thread got its number.
-    pools.add(&[
-        thread(1, "a", 6, 0),
-        ThreadSample {
-            start_ticks: 99,
-            ..thread(2, "b", 1, 0)
-        },
-    ]);
-    pools.settle(0, 16);
+    add(
+        &mut pools,
+        &[
+            thread(1, "a", 6, 0),
+            ThreadSample {
+                start_ticks: 99,
+                ..thread(2, "b", 1, 0)
+            },
+        ],
+    );
+    pools.settle(0, 16, true);
     assert_eq!(
         (major(&pools, "a"), major(&pools, "b"), pools.exited().0),
         (6, 6, 4)
@@ -66,15 +85,28 @@ fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
 #[test]
 fn faults_between_the_two_readings_are_counted_once() {
     let mut pools = Pools::default();
-    pools.add(&[thread(1, "a", 10, 0)]);
-    pools.settle(0, 13);
+    add(&mut pools, &[thread(1, "a", 10, 0)]);
+    pools.settle(0, 13, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
-    pools.add(&[thread(1, "a", 13, 0)]);
-    pools.settle(0, 13);
+    add(&mut pools, &[thread(1, "a", 13, 0)]);
+    pools.settle(0, 13, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
-    pools.add(&[thread(1, "a", 20, 0)]);
-    pools.settle(0, 20);
+    add(&mut pools, &[thread(1, "a", 20, 0)]);
+    pools.settle(0, 20, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (17, 3));
+}
+
+#[test]
+fn faults_of_threads_that_were_not_read_wait_for_their_pool() {
+    let mut pools = Pools::default();
+    pools.add(&[thread(1, "a", 10, 0)], None, &host());
+    pools.settle(0, 10, true);
+    pools.add(&[thread(1, "a", 10, 0)], None, &host());
+    pools.settle(0, 14, false);
+    assert_eq!((major(&pools, "a"), pools.exited().0), (10, 0));
+    pools.add(&[thread(1, "a", 13, 0)], None, &host());
+    pools.settle(0, 14, true);
+    assert_eq!((major(&pools, "a"), pools.exited().0), (13, 1));
 }
 
 #[test]
@@ -90,8 +122,8 @@ fn more_pools_than_fit_are_folded_and_counted() {
         )
     };
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
-    pools.add(&threads);
-    pools.settle(0, 200);
+    add(&mut pools, &threads);
+    pools.settle(0, 200, true);
     assert_eq!(pools.each().count(), MOST_POOLS + 1);
     assert_eq!((major(&pools, OTHER), pools.folded()), (50, 50));
 }
@@ -104,18 +136,150 @@ fn switches_read_now_and_then_are_not_counted_twice() {
         ..thread(1, "a", 0, 0)
     };
     for sample in [with(10), thread(1, "a", 0, 0), with(15)] {
-        pools.add(&[sample]);
+        add(&mut pools, &[sample]);
     }
     assert_eq!(
         pools
             .each()
             .next()
-            .and_then(|(_, _, totals)| totals.voluntary_switches),
+            .and_then(|pool| pool.totals.voluntary_switches),
         Some(15)
     );
 }
 
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A thread with so many milliseconds on a CPU, and whole ticks of 10 ms by mode.
+fn worked(tid: u32, comm: &str, on_cpu: u64, utime_ticks: u64, stime_ticks: u64) -> ThreadSample {
+    ThreadSample {
+        on_cpu: Some(ms(on_cpu)),
+        utime_ticks,
+        stime_ticks,
+        ..thread(tid, comm, 0, 0)
+    }
+}
+
+fn cpu(pools: &Pools, name: &str) -> [Duration; 2] {
+    let cpu = match name {
+        EXITED => pools.exited_cpu(),
+        _ => pools
+            .each()
+            .find(|pool| &*pool.name == name)
+            .map(|pool| pool.cpu),
+    };
+    cpu.map_or([Duration::ZERO; 2], |cpu| [cpu.user, cpu.system])
+}
+
+fn process(user: u64, system: u64) -> Option<CpuTime> {
+    Some(CpuTime {
+        user: ms(user),
+        system: ms(system),
+    })
+}
+
+#[test]
+fn threads_that_never_use_a_whole_tick_have_their_cpu_time() {
+    let mut pools = Pools::default();
+    let threads: Vec<_> = (0..600).map(|n| worked(n, "idle", 7, 0, 0)).collect();
+    pools.add(&threads, process(3150, 1050), &host());
+    assert_eq!(
+        cpu(&pools, "idle"),
+        [ms(3150), ms(1050)],
+        "split as the process"
+    );
+    assert_eq!(cpu(&pools, EXITED), [ms(0); 2]);
+}
+
+#[test]
+fn cpu_time_is_split_as_the_ticks_are_and_no_mode_falls() {
+    let mut pools = Pools::default();
+    pools.add(&[worked(1, "a", 109, 6, 4)], None, &host());
+    assert_eq!(
+        cpu(&pools, "a"),
+        [ms(109).mul_f64(0.6), ms(109).mul_f64(0.4)]
+    );
+    let before = cpu(&pools, "a");
+    // All ticks since then are of the user: the kernel's own share has fallen.
+    pools.add(&[worked(1, "a", 209, 16, 4)], None, &host());
+    let after = cpu(&pools, "a");
+    assert_eq!(after.iter().sum::<Duration>(), ms(209));
+    assert!(
+        after[0] > before[0] && after[1] == before[1],
+        "{before:?}, {after:?}"
+    );
+}
+
+#[test]
+fn cpu_time_of_threads_that_ended_unseen_is_in_exited() {
+    let mut pools = Pools::default();
+    pools.add(
+        &[worked(1, "a", 50, 5, 0), worked(2, "b", 50, 5, 0)],
+        process(100, 0),
+        &host(),
+    );
+    // Thread 2 worked for 30 ms more and ended. Thread 1 worked for 7 ms after the process was read.
+    pools.add(&[worked(1, "a", 67, 6, 0)], process(110, 30), &host());
+    assert_eq!(cpu(&pools, EXITED), [ms(0), ms(23)]);
+    pools.add(&[worked(1, "a", 67, 6, 0)], process(117, 30), &host());
+    assert_eq!(cpu(&pools, EXITED), [ms(0), ms(30)]);
+    assert_eq!(cpu(&pools, "b"), [ms(50), ms(0)]);
+}
+
+#[test]
+fn a_kernel_without_exact_times_gives_whole_ticks_and_no_cpu_time_of_exited_threads() {
+    let mut pools = Pools::default();
+    let ticks = ThreadSample {
+        on_cpu: None,
+        ..worked(1, "a", 0, 3, 1)
+    };
+    pools.add(&[ticks], process(48, 20), &host());
+    assert_eq!(cpu(&pools, "a"), [ms(30), ms(10)]);
+    assert_eq!(pools.exited_cpu(), None);
+}
+
 proptest! {
+    /// Threads work, end and are replaced; the process counts everything, in whole ticks.
+    #[test]
+    fn cpu_time_of_all_pools_is_the_process_and_none_falls(
+        steps in proptest::collection::vec((proptest::collection::vec((0u32..6, 0u64..40, any::<bool>(), any::<bool>()), 0..12), 0u64..9), 1..40)
+    ) {
+        let mut pools = Pools::default();
+        let mut living: HashMap<u32, ([u64; 2], u64)> = (0..6).map(|tid| (tid, ([0, 0], 0))).collect();
+        let mut all = [0, 0];
+        let mut before: HashMap<String, [Duration; 2]> = HashMap::default();
+        for (generation, (events, race)) in steps.into_iter().enumerate() {
+            for (tid, time, system, ends) in events {
+                all[usize::from(system)] += time;
+                let thread = living.get_mut(&tid).unwrap();
+                thread.0[usize::from(system)] += time;
+                if ends {
+                    *thread = ([0, 0], generation as u64 + 1);
+                }
+            }
+            let seen = process(all[0] / 10 * 10, all[1] / 10 * 10);
+            // Work between the reading of the process and that of the threads.
+            all[0] += race;
+            living.get_mut(&0).unwrap().0[0] += race;
+            let samples: Vec<ThreadSample> = living
+                .iter()
+                .map(|(tid, ([user, system], start))| ThreadSample {
+                    start_ticks: *start,
+                    ..worked(*tid, ["a", "b", "c"][*tid as usize % 3], user + system, user / 10, system / 10)
+                })
+                .collect();
+            pools.add(&samples, seen, &host());
+            let sum: Duration = ["a", "b", "c", EXITED].iter().flat_map(|name| cpu(&pools, name)).sum();
+            prop_assert!(sum <= ms(all[0] + all[1]) && sum >= seen.unwrap().total(), "{sum:?} of {all:?}");
+            for name in ["a", "b", "c", EXITED] {
+                let now = cpu(&pools, name);
+                let last = before.insert(name.to_owned(), now).unwrap_or_default();
+                prop_assert!(now[0] >= last[0] && now[1] >= last[1], "{} fell", name);
+            }
+        }
+    }
+
     /// Threads live, fault, end and are replaced; the process counts everything.
     #[test]
     fn pools_equal_the_process_exactly_and_none_falls(
@@ -138,15 +302,15 @@ proptest! {
                 .iter()
                 .map(|(tid, (faults, start))| ThreadSample { start_ticks: *start, ..thread(*tid, ["a", "b", "c"][*tid as usize % 3], *faults, 0) })
                 .collect();
-            pools.add(&samples);
+            add(&mut pools, &samples);
             // Faults between the reading of the threads and that of the process.
             process += race;
             living.get_mut(&0).unwrap().0 += race;
-            pools.settle(0, process);
-            let sum: u64 = pools.each().map(|(_, _, totals)| totals.majflt).sum::<u64>() + pools.exited().0;
+            pools.settle(0, process, true);
+            let sum: u64 = pools.each().map(|pool| pool.totals.majflt).sum::<u64>() + pools.exited().0;
             prop_assert_eq!(sum, process);
-            for (name, _, totals) in pools.each() {
-                let last = before.insert(Arc::clone(&name), totals.majflt).unwrap_or(0);
+            for Pool { name, totals, .. } in pools.each() {
+                let last = before.insert(Arc::clone(name), totals.majflt).unwrap_or(0);
                 prop_assert!(totals.majflt >= last, "{} fell", name);
             }
         }
