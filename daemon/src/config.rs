@@ -135,7 +135,7 @@ impl Default for Threads {
         Threads {
             enabled: true,
             interval: Duration::from_secs(5),
-            switches_interval: Duration::from_secs(30),
+            switches_interval: Duration::from_secs(120),
         }
     }
 }

@@ -35,8 +35,10 @@ use tokio::sync::watch as channel;
 use watch::{Waited, Watch};
 use way::Way;
 
-/// From look to look, while searching and while following.
+/// From look to look, while searching, and while following where the kernel does not tell of the end.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The same where it does.
+const LOOK_SELDOM: Duration = Duration::from_secs(5);
 
 /// One life of a process. A process that executes another program in place is a new target of the same process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -323,15 +325,19 @@ impl Finder {
         let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
+        let interval = match watch {
+            Watch::Told(_) => LOOK_SELDOM,
+            Watch::Looking => LOOK_EVERY,
+        };
         let end = loop {
-            let until_look = LOOK_EVERY.saturating_sub(self.clock.now().since(looked));
+            let until_look = interval.saturating_sub(self.clock.now().since(looked));
             let waited = watch.wait(&self.root, id, stop, until_look);
             let now = self.clock.now();
             match waited {
                 _ if stop.is_set() => return true,
                 Waited::Told => break Reason::Exit,
                 Waited::FoundGone => break Reason::Unknown,
-                Waited::Lives if now.since(looked) < LOOK_EVERY => {}
+                Waited::Lives if now.since(looked) < interval => {}
                 Waited::Lives => {
                     looked = now;
                     let on_host = self.following.state().host_oom_kills;

@@ -5,7 +5,7 @@ mod source;
 mod statistics;
 
 pub use cpu_time::CpuTime;
-pub use source::{Condition, Finding, Look, Poll};
+pub use source::{Condition, Finding, LIMITS_EVERY, Look, Poll, Throttle};
 pub use statistics::{News, Statistics};
 
 use crate::clock::{Clock, Due, Schedule};

@@ -51,6 +51,7 @@ pub struct ProcessFiles {
     oom_score: Slot,
     oom_score_adj: Slot,
     limits: Slot,
+    max_fds: Option<Result<pid_limits::OpenFilesLimit, ReadError>>,
 }
 
 /// One sample of a process. Each file has its own result.
@@ -100,6 +101,7 @@ impl ProcessFiles {
             oom_score: slot("oom_score"),
             oom_score_adj: slot("oom_score_adj"),
             limits: slot("limits"),
+            max_fds: None,
             fd_path: Arc::from(path.join("fd")),
             folder,
             path,
@@ -114,7 +116,21 @@ impl ProcessFiles {
 
     /// Reads everything once. After the process has ended each result is `Gone`; of a zombie, `stat` still tells.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
+        self.max_fds = None;
+        self.sample_with_last_limits(buffer)
+    }
+
+    /// The same, with the limits of the last sample as long as the process is there.
+    pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> ProcessSample {
         let stat = self.stat(buffer);
+        if stat.is_err() {
+            self.max_fds = None;
+        }
+        let max_fds = match self.max_fds.take() {
+            Some(known) => known,
+            None => self.max_fds(buffer),
+        };
+        self.max_fds = Some(max_fds.clone());
         ProcessSample {
             state: stat.as_ref().ok().map(|stat| stat.state),
             stat: stat.and_then(|stat| self.living(stat)),
@@ -123,7 +139,7 @@ impl ProcessFiles {
             oom_score: self.oom_score.parse(buffer, number::parse),
             oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
             open_fds: self.open_fds(),
-            max_fds: self.max_fds(buffer),
+            max_fds,
         }
     }
 

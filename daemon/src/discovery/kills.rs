@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The kernel counts a kill when it sends the signal. Giving back hundreds of GB, up to the end of the process, takes it
 /// many seconds more.
 const DYING: Duration = Duration::from_secs(60);
-/// Processes may be moved to another cgroup: where it is is asked again after so many looks.
-const LOOKS_PER_PLACE: u32 = 30;
+/// Processes may be moved to another cgroup: where it is is asked again after this time.
+const LOCATE_EVERY: Duration = Duration::from_secs(30);
 /// The kernel writes seven lines at most, of a short word and a number.
 const LONGEST_EVENTS: usize = 1024;
 
@@ -26,7 +26,7 @@ pub(super) struct Kills {
     held: Option<File>,
     cgroup: Count,
     host: Count,
-    looks: u32,
+    located: Option<Stamp>,
     rose: Option<Stamp>,
 }
 
@@ -54,7 +54,7 @@ impl Kills {
             held: None,
             cgroup,
             host,
-            looks: 0,
+            located: None,
             rose: None,
         };
         kills.look(root, on_host(root), now);
@@ -63,10 +63,10 @@ impl Kills {
 
     /// Reads the cgroup's count; `on_host` is the host's.
     pub(super) fn look(&mut self, root: &HostRoot, on_host: Option<u64>, now: Stamp) {
-        if self.looks.is_multiple_of(LOOKS_PER_PLACE) {
+        if self.located.is_none_or(|at| now.since(at) >= LOCATE_EVERY) {
             self.find_place(root);
+            self.located = Some(now);
         }
-        self.looks = self.looks.wrapping_add(1);
         let in_cgroup = self.in_cgroup();
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
         let (here, somewhere) = (

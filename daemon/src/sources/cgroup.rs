@@ -1,15 +1,15 @@
-//! The cgroup the followed process lives in, version 2 or 1, and the limit that holds there, every tick.
+//! The cgroup the followed process lives in, version 2 or 1, every tick, and the limit that holds there, every 15 s.
 
 use super::host::{Memory, minor_faults, pressure};
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
-use faultline_kernel::parse::cgroup_io::Device;
+use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{
     CgroupFiles, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit, ProcessCgroups,
-    ProcessId, locate,
+    ProcessId, ReadError, locate,
 };
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use std::time::Duration;
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Holds the files of the followed process's cgroup.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Cgroup {
     process: Option<ProcessId>,
     /// When the process was looked up, where it was, and the files there.
@@ -29,6 +29,7 @@ pub struct Cgroup {
     own_pressure: bool,
     path: Option<Arc<str>>,
     memory: Memory,
+    limits: Throttle,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
 }
@@ -37,8 +38,14 @@ impl Cgroup {
     /// Holds nothing yet.
     pub fn new(memory: Memory) -> Self {
         Cgroup {
+            process: None,
+            followed: None,
+            own_pressure: false,
+            path: None,
             memory,
-            ..Self::default()
+            limits: Throttle::every(LIMITS_EVERY),
+            devices: HashMap::default(),
+            buffer: Vec::new(),
         }
     }
 
@@ -99,6 +106,17 @@ impl Cgroup {
         finding.whole(&c::UNRECLAIMABLE, [], unreclaimable);
     }
 
+    fn io(&mut self, io: Result<Vec<DeviceIo>, ReadError>, look: &Look<'_>, finding: &mut Finding) {
+        for device in finding.take(io).unwrap_or_default() {
+            let name = self.device(look.root, device.device);
+            for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
+                let labels = [name.clone(), direction.into()];
+                let reading = Reading::counter(&c::IO_BYTES, labels, bytes);
+                finding.readings.push(reading);
+            }
+        }
+    }
+
     fn device(&mut self, root: &HostRoot, device: Device) -> Text {
         let name = self.devices.entry(device).or_insert_with(|| {
             let number = format!("{}:{}", device.major, device.minor);
@@ -124,7 +142,6 @@ impl Poll for Cgroup {
         Source::Cgroup
     }
 
-    #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::with_room(64);
         let process = look.target.map(|target| target.process);
@@ -145,47 +162,33 @@ impl Poll for Cgroup {
         let Some((.., files)) = &mut self.followed else {
             return finding;
         };
-        let sample = files.sample(&mut self.buffer);
+        let sample = if self.limits.is_due(look.now) {
+            files.sample(&mut self.buffer)
+        } else {
+            files.sample_with_last_limits(&mut self.buffer)
+        };
         let effective = files.effective_limit(&sample, &mut self.buffer);
         finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let io = sample.io.clone();
         let frozen = finding.take(sample.frozen.clone()).flatten();
         look.condition.frozen.set(frozen);
         finding
             .readings
             .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
         if self.own_pressure {
-            pressure(
-                &c::PRESSURE,
-                "cpu",
-                sample.cpu_pressure.clone(),
-                &mut finding,
-            );
-            pressure(
-                &c::PRESSURE,
-                "memory",
-                sample.memory_pressure.clone(),
-                &mut finding,
-            );
-            pressure(&c::PRESSURE, "io", sample.io_pressure.clone(), &mut finding);
+            for (resource, result) in [
+                ("cpu", &sample.cpu_pressure),
+                ("memory", &sample.memory_pressure),
+                ("io", &sample.io_pressure),
+            ] {
+                pressure(&c::PRESSURE, resource, result.clone(), &mut finding);
+            }
         } else {
             let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
             finding.problems.push(Problem::new(Status::Absent, what));
         }
+        let io = sample.io.clone();
         read(sample, &mut finding);
-        for device in finding.take(io).unwrap_or_default() {
-            let name = self.device(look.root, device.device);
-            finding.readings.push(Reading::counter(
-                &c::IO_BYTES,
-                [name.clone(), "read".into()],
-                device.read_bytes,
-            ));
-            finding.readings.push(Reading::counter(
-                &c::IO_BYTES,
-                [name, "write".into()],
-                device.write_bytes,
-            ));
-        }
+        self.io(io, look, &mut finding);
         if let Some(effective) = finding.take(effective) {
             self.effective_limit(effective, look, &mut finding);
         }

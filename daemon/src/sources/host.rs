@@ -1,7 +1,7 @@
 //! The machine around the validator, every tick.
 
 use crate::discovery::Following;
-use crate::tick::{Finding, Look, Poll};
+use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::host as h;
 use faultline_catalog::{Metric, Source, Stamp};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
@@ -54,6 +54,7 @@ pub struct Host {
     files: HostFiles,
     memory: Memory,
     following: Following,
+    limits: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -64,6 +65,7 @@ impl Host {
             files: HostFiles::new(root),
             memory,
             following,
+            limits: Throttle::every(LIMITS_EVERY),
             buffer: Vec::new(),
         }
     }
@@ -77,7 +79,11 @@ impl Poll for Host {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::with_room(24);
         let memory = self.memory.at(look);
-        let sample = self.files.sample(&mut self.buffer);
+        let sample = if self.limits.is_due(look.now) {
+            self.files.sample(&mut self.buffer)
+        } else {
+            self.files.sample_with_last_limits(&mut self.buffer)
+        };
         finding.up = memory.is_ok();
         if let Some(memory) = finding.take(memory) {
             for (kind, bytes) in [

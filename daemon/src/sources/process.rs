@@ -1,17 +1,29 @@
-//! The process as a whole: `stat`, `status`, `io`, `oom_score`, `limits` and the size of `fd`, every tick.
+//! The process as a whole: `stat`, `status`, `io`, `oom_score` and the size of `fd` every tick, `limits` every 15 s.
 
-use crate::tick::{CpuTime, Finding, Look, Poll};
+use crate::tick::{CpuTime, Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::process as p;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 
 /// Holds the followed process's files.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Process {
     files: Option<ProcessFiles>,
+    limits: Throttle,
     boot_time: Option<u64>,
     buffer: Vec<u8>,
+}
+
+impl Default for Process {
+    fn default() -> Self {
+        Process {
+            files: None,
+            limits: Throttle::every(LIMITS_EVERY),
+            boot_time: None,
+            buffer: Vec::new(),
+        }
+    }
 }
 
 impl Process {
@@ -50,9 +62,14 @@ impl Poll for Process {
             return finding;
         };
         let mut buffer = std::mem::take(&mut self.buffer);
-        let sample = self
-            .files(target.process, look, &mut finding)
-            .map(|files| files.sample(&mut buffer));
+        let limits = self.limits.is_due(look.now);
+        let sample = self.files(target.process, look, &mut finding).map(|files| {
+            if limits {
+                files.sample(&mut buffer)
+            } else {
+                files.sample_with_last_limits(&mut buffer)
+            }
+        });
         self.buffer = buffer;
         if let Some(sample) = sample {
             let start = self.boot_time.map(|boot| {

@@ -1,10 +1,13 @@
-//! The daemon's own cost, every tick.
+//! The daemon's own cost, every few ticks.
 
 use crate::auth_failures::AuthFailures;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Source};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
+use std::time::Duration;
+
+const EVERY: Duration = Duration::from_secs(5);
 
 /// Reads the daemon's own files.
 #[derive(Debug)]
@@ -39,6 +42,10 @@ impl Selfwatch {
 impl Poll for Selfwatch {
     fn source(&self) -> Source {
         Source::Daemon
+    }
+
+    fn every(&self) -> Option<Duration> {
+        Some(EVERY)
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {

@@ -105,6 +105,35 @@ impl Finding {
     }
 }
 
+/// How often limits are read again: only an operator changes them.
+pub const LIMITS_EVERY: Duration = Duration::from_secs(15);
+
+/// Lets through one sample in each interval.
+#[derive(Debug)]
+pub struct Throttle {
+    interval: Duration,
+    last: Option<Stamp>,
+}
+
+impl Throttle {
+    /// The first sample is let through.
+    pub fn every(interval: Duration) -> Self {
+        let last = None;
+        Throttle { interval, last }
+    }
+
+    /// Whether the interval is over; if so, the next one begins.
+    pub fn is_due(&mut self, now: Stamp) -> bool {
+        let due = self
+            .last
+            .is_none_or(|last| now.since(last) >= self.interval);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
 /// A source, as the tick sees it.
 pub trait Poll: Send {
     /// Its name.

@@ -38,6 +38,16 @@ pub struct CgroupFiles {
     pressures: [Source; 3],
     freezers: Freezers,
     ancestry: Result<Ancestry, ReadError>,
+    limits: Option<Limits>,
+}
+
+/// What only an operator changes, and a sample need not read again.
+#[derive(Debug, Clone)]
+struct Limits {
+    max: Result<Limit, ReadError>,
+    high: Result<Limit, ReadError>,
+    swap: Result<Limit, ReadError>,
+    memory_and_swap: Result<Limit, ReadError>,
 }
 
 /// One sample of a cgroup with its descendants. Each file has its own result.
@@ -120,11 +130,39 @@ impl CgroupFiles {
                 .as_ref()
                 .map(Ancestry::new)
                 .map_err(Clone::clone),
+            limits: None,
         }
+    }
+
+    fn limits(&mut self, buffer: &mut Vec<u8>) -> Limits {
+        if let Some(limits) = &self.limits {
+            return limits.clone();
+        }
+        if let Ok(ancestry) = &mut self.ancestry {
+            ancestry.read_limits(buffer);
+        }
+        let limits = Limits {
+            max: self.max.parse(buffer, cgroup_limit::parse),
+            high: self.high.parse(buffer, cgroup_limit::parse),
+            swap: self.swap_max.parse(buffer, cgroup_limit::parse),
+            memory_and_swap: self.memsw_max.parse(buffer, cgroup_limit::parse),
+        };
+        self.limits.insert(limits).clone()
     }
 
     /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
+        self.limits = None;
+        self.sample_with_last_limits(buffer)
+    }
+
+    /// The same, with the limits of the last sample as long as the cgroup is there.
+    pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
+        let memory_usage = self.current.parse(buffer, number::parse);
+        if memory_usage.is_err() {
+            self.limits = None;
+        }
+        let limits = self.limits(buffer);
         let memory_stat = memory_stat(
             self.memory_version,
             &mut self.stat,
@@ -136,13 +174,13 @@ impl CgroupFiles {
             .each_mut()
             .map(|source| source.parse(buffer, pressure::parse));
         CgroupSample {
-            memory_usage: self.current.parse(buffer, number::parse),
+            memory_usage,
             memory_peak: self.peak.parse(buffer, number::parse),
-            memory_max: self.max.parse(buffer, cgroup_limit::parse),
-            memory_high: self.high.parse(buffer, cgroup_limit::parse),
+            memory_max: limits.max,
+            memory_high: limits.high,
             swap_usage: self.swap_usage(&memory_stat, buffer),
-            swap_max: self.swap_max.parse(buffer, cgroup_limit::parse),
-            memory_and_swap_max: self.memsw_max.parse(buffer, cgroup_limit::parse),
+            swap_max: limits.swap,
+            memory_and_swap_max: limits.memory_and_swap,
             memory_stat,
             memory_events: self.memory_events(buffer),
             io: self.io(buffer),

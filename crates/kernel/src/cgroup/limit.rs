@@ -52,6 +52,8 @@ struct Level {
     version: CgroupVersion,
     folder: Arc<Path>,
     max: Source,
+    /// What `max` said last. Of the process's own cgroup the sample has it.
+    limit: Result<Limit, ReadError>,
     // The rest is opened only once this level is the limiting one. Of the process's own cgroup the sample has them all.
     current: Source,
     stat: Source,
@@ -85,11 +87,18 @@ impl Ancestry {
                 current: source(Some("memory.current"), Some("memory.usage_in_bytes")),
                 stat: source(Some("memory.stat"), Some("memory.stat")),
                 kernel: source(None, Some("memory.kmem.usage_in_bytes")),
+                limit: Ok(Limit::Max),
                 folder: here.folder,
             }
         });
         Self {
             levels: levels.collect(),
+        }
+    }
+
+    pub(super) fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+        for level in self.levels.iter_mut().skip(1) {
+            level.limit = level.max.parse(buffer, cgroup_limit::parse);
         }
     }
 
@@ -99,10 +108,10 @@ impl Ancestry {
         buffer: &mut Vec<u8>,
     ) -> Result<EffectiveLimit, ReadError> {
         let mut smallest = (Limit::Max, 0);
-        for (levels_up, level) in self.levels.iter_mut().enumerate() {
+        for (levels_up, level) in self.levels.iter().enumerate() {
             let limit = match levels_up {
                 0 => own.max.clone(),
-                _ => level.max.parse(buffer, cgroup_limit::parse),
+                _ => level.limit.clone(),
             };
             match limit {
                 Ok(limit) if limit < smallest.0 => smallest = (limit, levels_up),

@@ -14,6 +14,7 @@ pub struct HostFiles {
     memory_pressure: Slot,
     io_pressure: Slot,
     max_map_count: Slot,
+    max_maps: Option<Result<u64, ReadError>>,
 }
 
 /// One sample of the host.
@@ -43,17 +44,29 @@ impl HostFiles {
             memory_pressure: slot("pressure/memory", Records::One),
             io_pressure: slot("pressure/io", Records::One),
             max_map_count: slot("sys/vm/max_map_count", Records::One),
+            max_maps: None,
         }
     }
 
     /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> HostSample {
+        self.max_maps = None;
+        self.sample_with_last_limits(buffer)
+    }
+
+    /// The same, with the limit of the last sample.
+    pub fn sample_with_last_limits(&mut self, buffer: &mut Vec<u8>) -> HostSample {
+        let max_map_count = match self.max_maps.take() {
+            Some(known) => known,
+            None => self.max_map_count.parse(buffer, parse::number::parse),
+        };
+        self.max_maps = Some(max_map_count.clone());
         HostSample {
             vmstat: self.vmstat.parse(buffer, vmstat::parse),
             cpu_pressure: self.cpu_pressure.parse(buffer, pressure::parse),
             memory_pressure: self.memory_pressure.parse(buffer, pressure::parse),
             io_pressure: self.io_pressure.parse(buffer, pressure::parse),
-            max_map_count: self.max_map_count.parse(buffer, parse::number::parse),
+            max_map_count,
         }
     }
 }
