@@ -4,6 +4,9 @@
 //! and pushes every 10 s. The daemon runs with its defaults and is scraped once a second as Prometheus does it: on a
 //! connection that stays open, OpenMetrics, gzip. With several daemons their blocks alternate, so that all see the same
 //! machine.
+//!
+//! Beside each daemon runs a program that only reads: each second the process's and the host's files, every 5 s `stat` and
+//! `schedstat` of each thread. CPU of the daemon divided by that of this program depends little on the machine and its load.
 
 #![expect(
     clippy::disallowed_methods,
@@ -11,8 +14,11 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::hint::black_box;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,6 +29,7 @@ use faultline_testkit::process::{Program, Running};
 use faultline_testkit::program;
 use faultline_testkit::simulated::TRUTH_VARIABLE;
 use faultline_testkit::{Error, Result};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The first look opens everything.
 const SETTLING: Duration = Duration::from_secs(12);
@@ -48,6 +55,9 @@ struct Arguments {
     /// Validators with stake, of which the target is one (0: it has none)
     #[arg(long, value_name = "N", default_value_t = 0)]
     voters: u64,
+    /// Most CPU of the daemon, as a multiple of the reading program's; once for each --threads
+    #[arg(long = "budget", value_name = "RATIO")]
+    budgets: Vec<f64>,
     /// The daemon's configuration (default: none); may be given again, to compare
     #[arg(long = "config", value_name = "FILE")]
     configs: Vec<String>,
@@ -57,10 +67,18 @@ struct Arguments {
     /// The simulated validator
     #[arg(long, value_name = "FILE", default_value_os_t = program::beside("faultline-simulated-validator"))]
     validator: PathBuf,
+    /// Only reads the files of this process, for ever
+    #[arg(long, value_name = "PID", hide = true)]
+    bare: Option<u32>,
 }
 
 fn main() -> ExitCode {
-    program::main("faultline-cost", |arguments| run(&arguments))
+    program::main("faultline-cost", |arguments: Arguments| {
+        match arguments.bare {
+            Some(pid) => bare(pid),
+            None => run(&arguments),
+        }
+    })
 }
 
 /// What was measured of one daemon beside one target.
@@ -68,7 +86,9 @@ fn main() -> ExitCode {
 struct Measured {
     /// Milliseconds of CPU a second, of each block.
     cpu: Vec<f64>,
-    /// The same in all blocks together, by the name of the daemon's thread.
+    /// The same of the program that only reads.
+    bare: Vec<f64>,
+    /// The daemon's in all blocks together, by the name of its thread.
     by_thread: BTreeMap<String, f64>,
     /// Milliseconds of each scrape.
     scrapes: Vec<f64>,
@@ -76,6 +96,8 @@ struct Measured {
     series: usize,
     /// The most memory that any of the daemons had, in KiB.
     peak: u64,
+    /// The same of memory that is no file's, at the end of a block.
+    anon: u64,
 }
 
 /// What is compared.
@@ -96,9 +118,9 @@ impl Subject<'_> {
 
 fn run(arguments: &Arguments) -> Result<()> {
     println!(
-        "| threads | daemon | CPU, ms/s | of each block | scrape p50, ms | p99, ms | series | peak, MiB | by thread, ms/s |"
+        "| threads | daemon | CPU, ms/s | bare reads, ms/s | ratio | of each block | scrape p50, ms | p99, ms | series | peak, MiB | anon, MiB | by thread, ms/s |"
     );
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!("|{}", " --- |".repeat(12));
     let configs = arguments.configs.iter().map(|config| Some(config.as_str()));
     let configs: Vec<_> = if arguments.configs.is_empty() {
         vec![None]
@@ -116,7 +138,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         .iter()
         .flat_map(|daemon| of(daemon.as_str()))
         .collect();
-    for &threads in &arguments.threads {
+    for (at, &threads) in arguments.threads.iter().enumerate() {
         let mut all: Vec<Measured> = subjects.iter().map(|_| Measured::default()).collect();
         for _ in 0..arguments.rounds {
             for (subject, measured) in subjects.iter().zip(&mut all) {
@@ -129,15 +151,31 @@ fn run(arguments: &Arguments) -> Result<()> {
                 subject,
                 measured,
                 (arguments.rounds * arguments.seconds) as f64,
+                arguments.budgets.get(at).copied(),
             );
         }
     }
     Ok(())
 }
 
-fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: f64) {
-    let mean = measured.cpu.iter().sum::<f64>() / measured.cpu.len().max(1) as f64;
-    let blocks: Vec<String> = measured.cpu.iter().map(|cpu| format!("{cpu:.2}")).collect();
+fn print(
+    threads: u64,
+    subject: &Subject<'_>,
+    measured: &mut Measured,
+    seconds: f64,
+    budget: Option<f64>,
+) {
+    let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len().max(1) as f64;
+    let (cpu, bare) = (mean(&measured.cpu), mean(&measured.bare));
+    let ratio = cpu / bare;
+    let verdict = budget.map_or_else(String::new, |budget| {
+        let word = if ratio <= budget { "within" } else { "OVER" };
+        format!(", {word} {budget}")
+    });
+    let ratios = measured.cpu.iter().zip(&measured.bare);
+    let blocks: Vec<String> = ratios
+        .map(|(cpu, bare)| format!("{cpu:.2} ({:.2})", cpu / bare))
+        .collect();
     let parts = measured
         .by_thread
         .iter()
@@ -148,19 +186,15 @@ fn print(threads: u64, subject: &Subject<'_>, measured: &mut Measured, seconds: 
         let place = ((measured.scrapes.len() as f64 - 1.0) * share).round() as usize;
         measured.scrapes.get(place).copied().unwrap_or(f64::NAN)
     };
-    let (name, blocks, peak) = (
-        subject.name(),
-        blocks.join(", "),
-        measured.peak as f64 / 1024.0,
-    );
+    let (name, blocks) = (subject.name(), blocks.join(", "));
+    let [peak, anon] = [measured.peak, measured.anon].map(|kib| kib as f64 / 1024.0);
     let (p50, p99, series) = (at(0.5), at(0.99), measured.series);
     println!(
-        "| {threads} | {name} | {mean:.2} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {parts} |"
+        "| {threads} | {name} | {cpu:.2} | {bare:.2} | {ratio:.2}{verdict} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {anon:.1} | {parts} |"
     );
 }
 
-/// A daemon and a target of their own, from their start to their end.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
+/// A daemon, a reading program and a target of their own, from their start to their end.
 fn block(
     arguments: &Arguments,
     threads: u64,
@@ -170,29 +204,9 @@ fn block(
     let folder =
         tempfile::tempdir().map_err(|error| cannot(Path::new("a temporary folder"), error))?;
     let ports = PortBlock::claim(20_000)?;
-    let (ledger, push, rpc) = (folder.path().join("ledger"), ports.port(1), ports.port(2));
-    let (waking, voters) = (arguments.waking, arguments.voters);
-    let truth = format!(
-        "threads={threads},waking_percent={waking},voters={voters},push_ms=10000,slots_per_second=3"
-    );
-    let metrics = format!("host=http://127.0.0.1:{push},db=d,u=u,p=p");
-    let _target = Running::start(&Program {
-        path: arguments.validator.clone(),
-        arguments: [
-            "--ledger",
-            &ledger.display().to_string(),
-            "--rpc-port",
-            &rpc.to_string(),
-        ]
-        .map(str::to_owned)
-        .into(),
-        environment: vec![
-            (TRUTH_VARIABLE.to_owned(), Some(truth)),
-            ("SOLANA_METRICS_CONFIG".to_owned(), Some(metrics)),
-        ],
-        output: folder.path().join("validator.log"),
-    })?;
-    let (ledger, push) = (ledger.display().to_string(), format!("127.0.0.1:{push}"));
+    let ledger = folder.path().join("ledger").display().to_string();
+    let target = start_target(arguments, threads, &ledger, &ports, folder.path())?;
+    let push = format!("127.0.0.1:{}", ports.port(1));
     let mut options = vec!["--ledger", &ledger, "--ingest", &push];
     options.extend(
         subject
@@ -201,34 +215,127 @@ fn block(
             .flat_map(|config| ["--config", config]),
     );
     let daemon = Daemon::start(subject.daemon, &options, folder.path())?;
+    let bare = Running::start(&Program {
+        path: std::env::current_exe().map_err(|error| cannot(Path::new("this program"), error))?,
+        arguments: vec!["--bare".to_owned(), target.pid().to_string()],
+        environment: Vec::new(),
+        output: folder.path().join("bare.log"),
+    })?;
     std::thread::sleep(SETTLING);
+    measure(arguments.seconds, &daemon, &bare, measured)?;
+    daemon.stop()?;
+    Ok(())
+}
+
+fn start_target(
+    arguments: &Arguments,
+    threads: u64,
+    ledger: &str,
+    ports: &PortBlock,
+    folder: &Path,
+) -> Result<Running> {
+    let (push, rpc) = (ports.port(1), ports.port(2).to_string());
+    let (waking, voters) = (arguments.waking, arguments.voters);
+    let truth = format!(
+        "threads={threads},waking_percent={waking},voters={voters},push_ms=10000,slots_per_second=3"
+    );
+    let metrics = format!("host=http://127.0.0.1:{push},db=d,u=u,p=p");
+    Running::start(&Program {
+        path: arguments.validator.clone(),
+        arguments: ["--ledger", ledger, "--rpc-port", &rpc]
+            .map(str::to_owned)
+            .into(),
+        environment: vec![
+            (TRUTH_VARIABLE.to_owned(), Some(truth)),
+            ("SOLANA_METRICS_CONFIG".to_owned(), Some(metrics)),
+        ],
+        output: folder.join("validator.log"),
+    })
+}
+
+fn measure(seconds: u64, daemon: &Daemon, bare: &Running, measured: &mut Measured) -> Result<()> {
     let mut connection = Connection::open(daemon.metrics())?;
     connection.scrape()?;
-    let before = cpu(daemon.pid())?;
+    let (before, bare_before) = (cpu(daemon.pid())?, all_cpu(bare.pid())?);
     let began = Instant::now();
-    for second in 1..=arguments.seconds {
+    for second in 1..=seconds {
         std::thread::sleep(
             (began + Duration::from_secs(second)).saturating_duration_since(Instant::now()),
         );
-        measured
-            .scrapes
-            .push(connection.scrape()?.as_secs_f64() * 1e3);
+        let took = connection.scrape()?;
+        measured.scrapes.push(took.as_secs_f64() * 1e3);
     }
-    let after = cpu(daemon.pid())?;
+    let (after, bare_after) = (cpu(daemon.pid())?, all_cpu(bare.pid())?);
+    let took = began.elapsed().as_secs_f64();
     let mut total = 0.0;
     for (name, ms) in after {
         let spent = ms - before.get(&name).copied().unwrap_or_default();
         *measured.by_thread.entry(name).or_default() += spent;
         total += spent;
     }
-    measured.cpu.push(total / began.elapsed().as_secs_f64());
+    measured.cpu.push(total / took);
+    measured.bare.push((bare_after - bare_before) / took);
     measured.series = daemon
         .page()?
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty())
         .count();
-    measured.peak = measured.peak.max(peak(daemon.pid())?);
-    daemon.stop()?;
+    measured.peak = measured.peak.max(status_kib(daemon.pid(), "VmHWM:")?);
+    measured.anon = measured.anon.max(status_kib(daemon.pid(), "RssAnon:")?);
+    Ok(())
+}
+
+/// Reads the files of a process and of the host for ever, through descriptors that stay open, and looks at nothing.
+fn bare(pid: u32) -> Result<()> {
+    // Two descriptors for each of thousands of threads.
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.maximum;
+    // Without it, opening says what is missing.
+    drop(setrlimit(Resource::Nofile, Rlimit { current, ..limit }));
+    let open = |path: String| File::open(&path).map_err(|error| cannot(Path::new(&path), error));
+    let process = [
+        "stat",
+        "status",
+        "io",
+        "oom_score",
+        "oom_score_adj",
+        "limits",
+    ];
+    let host = [
+        "meminfo",
+        "vmstat",
+        "pressure/cpu",
+        "pressure/memory",
+        "pressure/io",
+    ];
+    let each_second: Vec<File> = process
+        .map(|name| format!("/proc/{pid}/{name}"))
+        .into_iter()
+        .chain(host.map(|name| format!("/proc/{name}")))
+        .filter_map(|path| open(path).ok())
+        .collect();
+    let folder = PathBuf::from(format!("/proc/{pid}/task"));
+    let mut threads = Vec::new();
+    for entry in std::fs::read_dir(&folder)
+        .map_err(|error| cannot(&folder, error))?
+        .flatten()
+    {
+        for name in ["schedstat", "stat"] {
+            threads.push(open(entry.path().join(name).display().to_string())?);
+        }
+    }
+    let mut buffer = vec![0; 16384];
+    for second in 0_u64.. {
+        let due = if second.is_multiple_of(5) {
+            threads.as_slice()
+        } else {
+            &[]
+        };
+        for file in each_second.iter().chain(due) {
+            black_box(file.read_at(&mut buffer, 0).is_ok());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
     Ok(())
 }
 
@@ -317,22 +424,27 @@ fn cannot(path: &Path, source: std::io::Error) -> Error {
     }
 }
 
-/// The most memory that a process had resident so far, in KiB.
-fn peak(pid: u32) -> Result<u64> {
+/// A line of `status`, in KiB.
+fn status_kib(pid: u32, name: &str) -> Result<u64> {
     let file = PathBuf::from(format!("/proc/{pid}/status"));
     let status = std::fs::read_to_string(&file).map_err(|error| cannot(&file, error))?;
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .find_map(|line| line.strip_prefix(name))
         .unwrap_or_default();
     let number = line
         .split_whitespace()
         .next()
         .and_then(|word| word.parse().ok());
     number.ok_or_else(|| Error::Malformed {
-        what: "a status has VmHWM",
-        text: line.to_owned(),
+        what: "a status has this line",
+        text: name.to_owned(),
     })
+}
+
+/// Milliseconds of CPU so far.
+fn all_cpu(pid: u32) -> Result<f64> {
+    Ok(cpu(pid)?.values().sum())
 }
 
 /// Milliseconds of CPU so far, by the name of the thread.
