@@ -42,6 +42,29 @@ fn a_file_this_kernel_does_not_have_is_absent_and_spoils_no_other() {
 }
 
 #[test]
+fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
+    let (_folder, root, process) = pretend(STAT);
+    let mut files = ProcessFiles::open(&root, 7).unwrap();
+    let set = |soft: u64| {
+        let line = format!(
+            "Max open files            {soft}                 4096                 files\n"
+        );
+        std::fs::write(process.join("limits"), line).unwrap();
+    };
+    let mut buffer = Vec::new();
+    let soft = |sample: ProcessSample| sample.max_fds.ok().and_then(|limit| limit.soft);
+    set(1024);
+    assert_eq!(soft(files.sample_with_last_limits(&mut buffer)), Some(1024));
+    set(2048);
+    assert_eq!(soft(files.sample_with_last_limits(&mut buffer)), Some(1024));
+    assert_eq!(soft(files.sample(&mut buffer)), Some(2048));
+    set(4096);
+    std::fs::write(process.join("stat"), "gone\n").unwrap();
+    let last = files.sample_with_last_limits(&mut buffer);
+    assert_eq!(soft(last), Some(4096), "none outlives its process");
+}
+
+#[test]
 fn a_later_process_with_the_same_number_is_not_taken_for_this_one() {
     let (_folder, root, process) = pretend(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();

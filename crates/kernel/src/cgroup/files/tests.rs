@@ -208,6 +208,49 @@ fn the_smallest_limit_of_all_ancestors_is_the_effective_one() {
 }
 
 #[test]
+fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
+    let (top, own, mut files) = v2_tree();
+    let slice = top.path().join("sol.slice");
+    let mut buffer = Vec::new();
+    let mut limits = |all: bool| {
+        let sample = match all {
+            true => files.sample(&mut buffer),
+            false => files.sample_with_last_limits(&mut buffer),
+        };
+        let effective = files.effective_limit(&sample, &mut buffer);
+        let effective = effective.map(|effective| effective.limit);
+        (
+            sample.memory_usage.ok(),
+            sample.memory_max.ok(),
+            effective.ok(),
+        )
+    };
+    let bytes = |limit| Some(Limit::Bytes(limit));
+    write(&slice, &[("memory.max", "8192\n")]);
+    assert_eq!(
+        limits(false),
+        (Some(4096), Some(Limit::Max), bytes(8192)),
+        "the first sample"
+    );
+    write(&slice, &[("memory.max", "6000\n")]);
+    write(
+        &own,
+        &[("memory.max", "5000\n"), ("memory.current", "4097\n")],
+    );
+    assert_eq!(limits(false), (Some(4097), Some(Limit::Max), bytes(8192)));
+    assert_eq!(limits(true), (Some(4097), bytes(5000), bytes(5000)));
+    write(
+        &own,
+        &[("memory.max", "4500\n"), ("memory.current", "gone\n")],
+    );
+    assert_eq!(
+        limits(false),
+        (None, bytes(4500), bytes(4500)),
+        "none outlives its cgroup"
+    );
+}
+
+#[test]
 fn without_any_limit_nothing_is_limiting() {
     let (_top, _own, mut files) = v2_tree();
     let limit = limit_of(&mut files).unwrap();
