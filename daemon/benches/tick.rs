@@ -58,13 +58,13 @@ fn main() {
         2000,
         Some(2.0),
     );
-    // Context switches are read by another reader every 30 s; here never again after the first round.
+    // Context switches are read by another reader every 2 minutes; here never again after the first round.
     let with =
         |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
     compare("tick with thread pools", child.id(), with, 100, Some(1.5));
     let every = |config: &mut Config| config.threads.switches_interval = Duration::ZERO;
     compare(
-        "tick that reads context switches too, every 30 s, by files it does not keep",
+        "tick that reads context switches too, every 2 minutes, by files it does not keep",
         child.id(),
         every,
         30,

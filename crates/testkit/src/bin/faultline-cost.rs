@@ -291,7 +291,7 @@ fn bare(pid: u32) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.maximum;
     // Without it, opening says what is missing.
-    drop(setrlimit(Resource::Nofile, Rlimit { current, ..limit }));
+    let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     let open = |path: String| File::open(&path).map_err(|error| cannot(Path::new(&path), error));
     let process = [
         "stat",
