@@ -9,7 +9,6 @@
     reason = "measures the time of programs that it starts; cannot go on without them"
 )]
 
-use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
