@@ -35,10 +35,10 @@ use tokio::sync::watch as channel;
 use watch::{Waited, Watch};
 use way::Way;
 
-/// From look to look, while searching, and while following where the kernel does not tell of the end.
+/// From look to look, while searching, and while following without a pidfd.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same where it does.
-const LOOK_SELDOM: Duration = Duration::from_secs(5);
+/// The same with a pidfd, which becomes readable at the end of the process: only a new program in it is left to notice.
+const LOOK_EVERY_WITH_PIDFD: Duration = Duration::from_secs(5);
 
 /// One life of a process. A process that executes another program in place is a new target of the same process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -326,7 +326,7 @@ impl Finder {
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
         let interval = match watch {
-            Watch::Told(_) => LOOK_SELDOM,
+            Watch::Told(_) => LOOK_EVERY_WITH_PIDFD,
             Watch::Looking => LOOK_EVERY,
         };
         let end = loop {
