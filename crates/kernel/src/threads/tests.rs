@@ -168,6 +168,24 @@ fn a_thread_that_hardly_ran_has_new_times_and_its_last_faults() {
 }
 
 #[test]
+fn a_renamed_thread_has_its_new_name_before_it_has_run_for_a_millisecond_more() {
+    let (_folder, root, task) = pretend(&[7]);
+    let mut threads = Threads::open(&root, 7, 100).unwrap();
+    let mut name_at = |nanos: u64| {
+        std::fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
+        threads.sample(Depth::Busy).unwrap()[0].comm
+    };
+    assert_eq!(name_at(5).as_bytes(), b"solReplayStage");
+    std::fs::write(
+        task.join("7/stat"),
+        STAT.replace("(cat)", "(solScHandler00)"),
+    )
+    .unwrap();
+    assert_eq!(name_at(900_000).as_bytes(), b"solReplayStage");
+    assert_eq!(name_at(1_000_005).as_bytes(), b"solScHandler00");
+}
+
+#[test]
 fn a_broken_text_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
