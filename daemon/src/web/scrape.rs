@@ -87,7 +87,7 @@ struct Compressor(Compress);
 
 impl Default for Compressor {
     fn default() -> Self {
-        // 8 KiB. The largest window, of 32 KiB, takes 100 kB more of memory, and pages are 2 % smaller.
+        // 8 KiB. The largest window, of 32 KiB, takes 96 kB more of memory, and pages are 2 % smaller.
         const WINDOW_BITS: u8 = 13;
         Compressor(Compress::new_gzip(Compression::fast(), WINDOW_BITS))
     }
