@@ -125,7 +125,9 @@ fn not_started(campaign: &Campaign, round: &Round<'_>, all: &[Collecting]) -> Op
     ];
     arms.into_iter().find_map(|(of_baseline, version)| {
         let own = || all.iter().filter(|one| one.row.of_baseline == of_baseline);
-        let last = own().next_back().filter(|_| own().all(|one| !one.started))?;
+        let last = own()
+            .next_back()
+            .filter(|_| own().all(|one| !one.started))?;
         let output = campaign.folder.join(&last.row.recording);
         let output = output.with_file_name(OUTPUT);
         let printed = match last_line(&output) {
