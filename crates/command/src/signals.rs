@@ -1,5 +1,9 @@
 //! Signals as something to wait for, beside other things.
+//!
+//! A signal that was ignored at the start stays ignored: `nohup` and shells without job control ask for that, for this
+//! program and for those that it starts.
 
+use faultline_kernel::HostRoot;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -54,12 +58,13 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
-        Ok(Signals(SignalDelivery::with_pipe(
-            read,
-            write,
-            WithOrigin::default(),
-            HEARD,
-        )?))
+        let signals = not_ignored(&HEARD);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the lab's only listener: without ignored signals"
+        )]
+        let delivery = SignalDelivery::with_pipe(read, write, WithOrigin::default(), signals)?;
+        Ok(Signals(delivery))
     }
 
     /// Hears no more: from now on, and for good, a signal to end ends this process, as if none had ever been heard.
@@ -68,7 +73,11 @@ impl Signals {
     /// The system refuses a handler.
     pub fn give_back(self) -> io::Result<()> {
         drop(self);
-        for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        for signal in not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]) {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the lab's only listener: without ignored signals"
+            )]
             register_conditional_default(signal, Arc::new(AtomicBool::new(true)))?;
         }
         Ok(())
@@ -111,4 +120,12 @@ impl Signals {
             })
             .collect())
     }
+}
+
+/// Those of these signals that this process does not ignore, and SIGCHLD: a process that ignores it cannot learn how its
+/// children ended. Without `/proc` none counts as ignored.
+fn not_ignored(signals: &[i32]) -> Vec<i32> {
+    let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
+    let wanted = |signal: &i32| *signal == SIGCHLD || !ignored.contains(*signal);
+    signals.iter().copied().filter(wanted).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::file::{HeldFile, Owner, Records};
-use crate::{ParseError, ReadError, parse};
+use crate::{IgnoredSignals, ParseError, ReadError, parse};
 
 /// The folders under which the kernel shows itself: the only way to open a file here.
 ///
@@ -110,6 +110,14 @@ impl HostRoot {
             .collect();
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// The signals that this process ignores: those that were ignored when it was started, and SIGPIPE.
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc).
+    pub fn ignored_signals(&self) -> Result<IgnoredSignals, ReadError> {
+        self.read_proc("self/status", parse::ignored_signals::parse)
     }
 
     /// The processes that are there now, in no particular order.

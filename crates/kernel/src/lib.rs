@@ -32,6 +32,7 @@ pub use file::HeldFile;
 pub use host::files::{HostFiles, HostSample};
 pub use host::{HostConstants, HostRoot};
 pub use parse::Limit;
+pub use parse::ignored_signals::IgnoredSignals;
 pub use place::{Place, place};
 pub use process::{ProcessFiles, ProcessId, ProcessSample};
 pub use text::Comm;

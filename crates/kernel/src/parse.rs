@@ -16,6 +16,7 @@ pub mod cpu_stat;
 pub mod cpu_times;
 pub mod cpuinfo;
 pub mod diskstats;
+pub mod ignored_signals;
 pub mod locks;
 pub mod meminfo;
 pub mod mountinfo;

@@ -2,9 +2,9 @@
 
 use faultline_kernel::parse::{
     boot_time, cgroup_events, cgroup_frozen, cgroup_io, cgroup_limit, cgroup_memory_stat, choice,
-    cpu_stat, cpu_times, cpuinfo, diskstats, locks, meminfo, mountinfo, net_dev, number,
-    os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat, pid_stat,
-    pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
+    cpu_stat, cpu_times, cpuinfo, diskstats, ignored_signals, locks, meminfo, mountinfo, net_dev,
+    number, os_release, pid_cgroup, pid_cmdline, pid_environ, pid_io, pid_limits, pid_schedstat,
+    pid_stat, pid_status, pressure, swaps, udp_counters, udp_sockets, vmstat,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ macro_rules! parsers {
     };
 }
 
-const PARSERS: [Parser; 36] = parsers![
+const PARSERS: [Parser; 37] = parsers![
     boot_time::parse,
     cgroup_events::parse,
     cgroup_frozen::parse_v1,
@@ -31,6 +31,7 @@ const PARSERS: [Parser; 36] = parsers![
     cpu_times::parse,
     cpuinfo::parse,
     diskstats::parse,
+    ignored_signals::parse,
     locks::parse,
     meminfo::parse,
     mountinfo::parse,

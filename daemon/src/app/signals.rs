@@ -8,6 +8,7 @@ use crate::supervisor::Stage;
 use crate::web;
 use anyhow::Context;
 use faultline_catalog::Tick;
+use faultline_kernel::HostRoot;
 use sd_notify::NotifyState;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,10 +23,33 @@ const SAME_SIGNAL: Duration = Duration::from_secs(1);
 
 /// The signals that are acted on, heard from here on.
 pub(super) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-    user: Signal,
+    terminate: Listener,
+    interrupt: Listener,
+    hangup: Listener,
+    user: Listener,
+}
+
+/// One signal. `None` if it was ignored at the start, as SIGHUP is by `nohup`: then it stays ignored.
+struct Listener(Option<Signal>);
+
+impl Listener {
+    /// Needs a runtime. Without `/proc` no signal counts as ignored.
+    fn new(kind: SignalKind) -> std::io::Result<Self> {
+        let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
+        if ignored.contains(kind.as_raw_value()) {
+            return Ok(Listener(None));
+        }
+        #[expect(clippy::disallowed_methods, reason = "the daemon's only listener")]
+        let listener = signal(kind)?;
+        Ok(Listener(Some(listener)))
+    }
+
+    async fn recv(&mut self) -> Option<()> {
+        match &mut self.0 {
+            Some(signal) => signal.recv().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Signals {
@@ -34,7 +58,7 @@ impl Signals {
     /// # Errors
     /// Signals cannot be heard.
     pub(super) fn hear() -> anyhow::Result<Self> {
-        let hear = |kind| signal(kind).context("signals cannot be heard");
+        let hear = |kind| Listener::new(kind).context("signals cannot be heard");
         Ok(Signals {
             terminate: hear(SignalKind::terminate())?,
             interrupt: hear(SignalKind::interrupt())?,
@@ -105,8 +129,8 @@ pub(super) fn stopping() {
 pub(super) async fn forced(clock: Clock) {
     let first = clock.now().uptime;
     let (Ok(mut terminate), Ok(mut interrupt)) = (
-        signal(SignalKind::terminate()),
-        signal(SignalKind::interrupt()),
+        Listener::new(SignalKind::terminate()),
+        Listener::new(SignalKind::interrupt()),
     ) else {
         return std::future::pending().await;
     };

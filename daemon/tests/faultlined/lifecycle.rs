@@ -693,3 +693,35 @@ fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> 
     assert_eq!(daemon.ingest(), "");
     Ok(())
 }
+
+#[test]
+fn signals_that_were_ignored_at_the_start_stay_ignored() {
+    let folder = folder();
+    let script =
+        "trap '' HUP INT USR1; exec \"$0\" run --pid $$ --listen 127.0.0.1:0 --ingest 127.0.0.1:0";
+    let mut running = Running::start(&Program {
+        path: "/bin/sh".into(),
+        arguments: ["-c", script, FAULTLINED].map(str::to_owned).to_vec(),
+        environment: Vec::new(),
+        output: folder.path().join("output"),
+    })
+    .expect("faultlined");
+    let status = format!("/proc/{}/status", running.pid());
+    let mask = |name: &str| {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        u64::from_str_radix(line.trim(), 16).ok()
+    };
+    let (hangup, interrupt, user, terminate) = (1, 1 << 1, 1 << 9, 1 << 14);
+    eventually(PATIENCE, "it listens to SIGTERM", || {
+        mask("SigCgt:").filter(|caught| caught & terminate != 0)
+    });
+    let all = hangup | interrupt | user;
+    assert_eq!(mask("SigIgn:").map(|ignored| ignored & all), Some(all));
+    faultline_testkit::process::signal(running.pid(), "HUP").expect("a signal");
+    faultline_testkit::process::signal(running.pid(), "TERM").expect("a signal");
+    let ended = eventually(PATIENCE, "it ends", || {
+        running.ended_with().expect("its status")
+    });
+    assert_eq!(ended.code(), Some(0));
+}
