@@ -62,7 +62,7 @@ pub struct ConfigArgs {
 /// The process to follow, and the kernel's folders.
 #[derive(Debug, Default, Args)]
 pub struct TargetArgs {
-    /// Follow the process with this pid.
+    /// Follow the process with this pid, or the validator below it.
     #[arg(long, value_name = "N", group = "target")]
     pub pid: Option<u32>,
     /// Follow the validator of this ledger, by its admin.rpc socket or its lock.

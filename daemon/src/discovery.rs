@@ -5,6 +5,7 @@
 //! else (`monitor`, `exit`), and follows nobody rather than the wrong one.
 
 mod choose;
+mod descendants;
 mod kills;
 mod ledger;
 mod names;
@@ -22,6 +23,7 @@ mod way;
 use crate::clock::Clock;
 use crate::config;
 use crate::supervisor::Stop;
+use descendants::{Descendants, Inspections};
 use faultline_agave::identify::Validator;
 use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
 use faultline_kernel::{HostRoot, ProcessId};
@@ -54,8 +56,15 @@ pub struct Target {
     /// Its ledger folder, absolute in its own file system. `None` for Frankendancer, which names it in a file, and for a
     /// relative path whose beginning may not be read.
     pub ledger: Option<PathBuf>,
-    /// What led to it: `pid`, `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    /// What led to it: `pid`, `descendant` (of that one), `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
     pub found_by: &'static str,
+}
+
+impl Target {
+    /// Whether `before` was followed only until this validator, its descendant, was found.
+    pub fn succeeds_wrapper(&self, before: &Target) -> bool {
+        self.found_by == descendants::DESCENDANT && before.validator.is_none()
+    }
 }
 
 /// Why a process that was followed is no longer.
@@ -281,17 +290,16 @@ impl Finder {
     /// One look, which replaces the problems of the last one.
     fn look(&mut self, patient: bool, stop: &Stop) -> Option<Target> {
         let now = self.clock.now();
-        let before = self.ended.as_ref().map(|(target, _)| &**target);
-        let (root, clock, own_procfs) = (&self.root, self.clock, self.own_procfs);
-        let found = self.way.find(&Around {
-            root,
-            clock,
+        let around = Around {
+            root: &self.root,
+            clock: self.clock,
             now,
-            before,
-            own_procfs,
+            before: self.ended.as_ref().map(|(target, _)| &**target),
+            own_procfs: self.own_procfs,
             patient,
             stop,
-        });
+        };
+        let found = self.way.find(&around);
         let (found, mut problems) = match found {
             Ok(target) => (Some(target), Vec::new()),
             Err(problems) => (None, problems),
@@ -325,11 +333,12 @@ impl Finder {
         let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
-        let interval = match watch {
-            Watch::Told(_) => LOOK_EVERY_WITH_PIDFD,
-            Watch::Looking => LOOK_EVERY,
-        };
+        let mut inspections = Inspections::new(looked);
         let end = loop {
+            let interval = match watch {
+                Watch::Told(_) if current.validator.is_some() => LOOK_EVERY_WITH_PIDFD,
+                _ => LOOK_EVERY,
+            };
             let until_look = interval.saturating_sub(self.clock.now().since(looked));
             let waited = watch.wait(&self.root, id, stop, until_look);
             let now = self.clock.now();
@@ -342,9 +351,14 @@ impl Finder {
                     looked = now;
                     let on_host = self.following.state().host_oom_kills;
                     kills.look(&self.root, on_host, now);
-                    match self.look_again(&current, &mut print, now) {
-                        Ok(target) => current = target,
-                        Err(()) => break Reason::Unknown,
+                    let Ok(target) = self.look_again(&current, &mut print, now) else {
+                        break Reason::Unknown;
+                    };
+                    if !Arc::ptr_eq(&target, &current) {
+                        (current, inspections) = (target, Inspections::new(now));
+                    }
+                    if self.is_wrapper(&current, &mut inspections, stop) {
+                        return true;
                     }
                 }
             }
@@ -396,6 +410,40 @@ impl Finder {
             }
             _ => Ok(Arc::clone(current)),
         }
+    }
+
+    /// Whether a validator runs below the followed process, which is none. Otherwise it is reported if its descendants have the
+    /// memory.
+    fn is_wrapper(&self, current: &Target, inspections: &mut Inspections, stop: &Stop) -> bool {
+        let now = self.clock.now();
+        if current.validator.is_some()
+            || !self.way.follows_descendants()
+            || !inspections.is_due(now)
+        {
+            return false;
+        }
+        let Some(descendants) = Descendants::of(&self.root, current.process.pid) else {
+            return false;
+        };
+        let around = Around {
+            root: &self.root,
+            clock: self.clock,
+            now,
+            before: None,
+            own_procfs: self.own_procfs,
+            patient: true,
+            stop,
+        };
+        if descendants.validator(&around).is_some() {
+            return true;
+        }
+        if !inspections.reported
+            && let Some(problem) = descendants.memory_problem(&self.root)
+        {
+            inspections.reported = true;
+            self.following.state().report.problems.push(problem);
+        }
+        false
     }
 
     /// Makes it the current target, and counts it if it has come in the place of another.

@@ -36,6 +36,8 @@ pub struct Run {
     pub sessions: Vec<Session>,
     /// The processes that were followed, in order; each once, however many sessions followed it.
     pub processes: Vec<Process>,
+    /// What was wrong with the process when it was last followed.
+    pub target_problems: Vec<String>,
     /// What happened, in order.
     pub events: Vec<Event>,
     /// When the wall clock was set, in order.

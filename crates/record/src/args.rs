@@ -22,6 +22,9 @@ program. It gets a SOLANA_METRICS_CONFIG that points to the daemon, unless it ha
 recording fails, the exit code is 1. If this program is killed, the kernel sends SIGTERM to command and daemon, except to a \
 program file with capabilities.
 
+If the command or process is a wrapper, the validator among its descendants is recorded. Signals that were ignored at the start \
+(nohup) stay ignored.
+
 With --pid, the recording is complete after Ctrl-C, or when the process ends.")]
 pub struct RecordArgs {
     /// The new recording [default: NAME-TIME.fltl in the current folder].

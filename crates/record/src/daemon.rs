@@ -8,7 +8,9 @@ use crate::recorder::{
 use anyhow::{Context, anyhow, bail};
 use faultline_command::args::WrongUsage;
 use faultline_command::signals::Signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -21,7 +23,6 @@ pub(super) struct Daemon {
     child: Child,
     log: Log,
     ready: ReadyFile,
-    pid: u32,
     ended: Option<ExitStatus>,
 }
 
@@ -58,22 +59,25 @@ impl Daemon {
             child,
             log,
             ready,
-            pid,
             ended: None,
         })
     }
 
-    /// Waits until it listens and follows the process.
+    /// Waits until it listens and follows `process` or its descendant: the addresses and the followed process.
     ///
     /// # Errors
-    /// It ended (with [`WrongUsage`] if it says so), it takes too long, or a signal asks this program to end.
+    /// The daemon ended (with [`WrongUsage`] if it says so) or takes too long, the process ended, or a signal asks this program
+    /// to end.
     pub(super) fn wait_until_following(
         &mut self,
+        process: &OwnedFd,
         signals: &mut Signals,
-    ) -> anyhow::Result<Addresses> {
+    ) -> anyhow::Result<(Addresses, u32)> {
         for _ in 0..LOOKS_TO_START {
-            if let Some(ready) = self.ready.read()?.filter(|ready| ready.follows(self.pid)) {
-                return Ok(ready.addresses());
+            if let Some(ready) = self.ready.read()?
+                && let Some(pid) = ready.target()
+            {
+                return Ok((ready.addresses(), pid));
             }
             if let Some(status) = self.ended()? {
                 let words = format!(
@@ -85,6 +89,9 @@ impl Daemon {
                 } else {
                     anyhow!(words)
                 });
+            }
+            if has_ended(process) {
+                bail!("the process ended before the recording began");
             }
             if signals
                 .wait(None, LOOK)?
@@ -154,6 +161,12 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Whether the process of a pidfd has ended; a zombie has.
+pub(super) fn has_ended(process: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(process, PollFlags::IN)];
+    matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
 }
 
 fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: u32) -> Task<'a> {

@@ -55,6 +55,13 @@ pub(super) fn wait_for_exit(
     Ok(())
 }
 
+/// Removes a recording in which no process was ever followed.
+pub(super) fn remove_without_process(out: &Path) {
+    if progress(out).is_ok_and(|progress| !progress.process) {
+        let _ = std::fs::remove_file(out);
+    }
+}
+
 /// What was recorded.
 ///
 /// # Errors

@@ -13,11 +13,11 @@ pub use exec_shim::{asked, doctor, hold, opening, ran};
 use crate::args::RecordArgs;
 use crate::recorder::{Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};
 use anyhow::Context;
-use daemon::Daemon;
+use daemon::{Daemon, has_ended};
 use faultline_command::args::WrongUsage;
 use faultline_command::output::say;
 use faultline_command::signals::{Heard, Signals};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -85,8 +85,8 @@ struct Job<'a> {
 impl Job<'_> {
     fn wrap(mut self) -> anyhow::Result<u8> {
         let mut command = Wrapped::start(&self.args.command)?;
-        let mut daemon = Daemon::start(&self.program, self.args, &self.out, command.pid())?;
-        let addresses = daemon.wait_until_following(&mut self.signals)?;
+        let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
+        let (mut daemon, addresses, _) = self.start_daemon(command.pid(), &process)?;
         self.announce(
             &addresses,
             &format!("{} (process {})", command.name(), command.pid()),
@@ -100,7 +100,7 @@ impl Job<'_> {
         };
         file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
         command.go(&variables)?;
-        let mut complained = false;
+        let mut monitor = Monitor::default();
         let code = loop {
             for signal in self.signals.wait(None, LOOK)? {
                 command.pass_on(signal);
@@ -108,9 +108,9 @@ impl Job<'_> {
             if let Some(code) = command.ended()? {
                 break code;
             }
-            look_after(&mut daemon, &mut complained);
+            monitor.check(&mut daemon, &self.out);
         };
-        match self.finish(daemon, complained) {
+        match self.finish(daemon, monitor.daemon_ended) {
             Ok(()) => Ok(code),
             Err(error) => {
                 say(&format!("{error:#}"));
@@ -122,10 +122,18 @@ impl Job<'_> {
     fn attach(mut self, pid: Pid) -> anyhow::Result<u8> {
         let gone = || format!("there is no process {}", pid.as_raw_nonzero());
         let process = pidfd_open(pid, PidfdFlags::empty()).with_context(gone)?;
-        let mut daemon = Daemon::start(&self.program, self.args, &self.out, pid)?;
-        let addresses = daemon.wait_until_following(&mut self.signals)?;
-        self.announce(&addresses, &format!("process {}", pid.as_raw_nonzero()));
-        let mut complained = false;
+        anyhow::ensure!(
+            !has_ended(&process),
+            "process {pid} has ended and is a zombie until its parent waits for it: nothing to record",
+            pid = pid.as_raw_nonzero()
+        );
+        let (mut daemon, addresses, followed) = self.start_daemon(pid, &process)?;
+        let mut name = format!("process {followed}");
+        if followed != pid.as_raw_nonzero().get().unsigned_abs() {
+            name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
+        }
+        self.announce(&addresses, &name);
+        let mut monitor = Monitor::default();
         loop {
             let heard = self.signals.wait(Some(process.as_fd()), LOOK)?;
             if has_ended(&process) || heard.iter().any(|signal: &Heard| signal.asks_to_end()) {
@@ -136,15 +144,32 @@ impl Job<'_> {
                 "faultlined has ended:\n{}",
                 daemon.tail()
             );
-            look_after(&mut daemon, &mut complained);
+            monitor.check(&mut daemon, &self.out);
         }
-        let ended = has_ended(&process);
-        if ended {
-            self.finish(daemon, complained)?
+        if has_ended(&process) {
+            self.finish(daemon, monitor.daemon_ended)?
         } else {
             self.end(daemon)?
         }
         Ok(0)
+    }
+
+    /// Starts the daemon and waits until it follows the process or its descendant, whose number is the last value. If that
+    /// fails no recording stays.
+    fn start_daemon(
+        &mut self,
+        pid: Pid,
+        process: &OwnedFd,
+    ) -> anyhow::Result<(Daemon, Addresses, u32)> {
+        let mut daemon = Daemon::start(&self.program, self.args, &self.out, pid)?;
+        match daemon.wait_until_following(process, &mut self.signals) {
+            Ok((addresses, followed)) => Ok((daemon, addresses, followed)),
+            Err(error) => {
+                drop(daemon);
+                file::remove_without_process(&self.out);
+                Err(error)
+            }
+        }
     }
 
     fn interval(&self) -> Duration {
@@ -198,18 +223,64 @@ impl Job<'_> {
     }
 }
 
-/// Shows what the daemon complains about; sets `complained` once it has ended on its own.
-fn look_after(daemon: &mut Daemon, complained: &mut bool) {
-    for complaint in daemon.complaints() {
-        say(&format!("faultlined: {complaint}"));
+/// Reports on the terminal what goes wrong while the command runs.
+#[derive(Default)]
+struct Monitor {
+    daemon_ended: bool,
+    checks: u32,
+    /// Of the last time when the recording was read.
+    problems: Vec<String>,
+    reported: Vec<String>,
+}
+
+impl Monitor {
+    /// The recording is read at every so many checks.
+    const CHECKS: u32 = 4;
+    /// Texts of problems may change for ever.
+    const MAX_REPORTED: usize = 20;
+    /// The sources whose problems concern what is recorded; those of others are normal on some machines.
+    const SOURCES: [&str; 2] = ["target", "datapoints"];
+
+    fn check(&mut self, daemon: &mut Daemon, out: &Path) {
+        for complaint in daemon.complaints() {
+            say(&format!("faultlined: {complaint}"));
+        }
+        if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.ended()) {
+            self.daemon_ended = true;
+            say(&format!(
+                "faultlined ended ({status}); the command continues without it:\n{}",
+                daemon.tail()
+            ));
+        }
+        self.checks = self.checks.wrapping_add(1);
+        if self.checks.is_multiple_of(Self::CHECKS) {
+            self.report_problems(recorded_problems(out));
+        }
     }
-    if let (false, Ok(Some(status))) = (*complained, daemon.ended()) {
-        *complained = true;
-        say(&format!(
-            "faultlined ended ({status}); the command continues without it:\n{}",
-            daemon.tail()
-        ));
+
+    /// Reports each problem once, if it has lasted from one reading to the next.
+    fn report_problems(&mut self, problems: Vec<String>) {
+        let before = std::mem::replace(&mut self.problems, problems);
+        for problem in &self.problems {
+            if before.contains(problem)
+                && !self.reported.contains(problem)
+                && self.reported.len() < Self::MAX_REPORTED
+            {
+                say(&format!("faultlined: {problem}"));
+                self.reported.push(problem.clone());
+            }
+        }
     }
+}
+
+/// Empty, too, if the recording cannot be read: the daemon complains of that.
+fn recorded_problems(out: &Path) -> Vec<String> {
+    let rows = Recording::open(out).and_then(|recording| recording.last_problems());
+    rows.unwrap_or_default()
+        .into_iter()
+        .filter(|row| Monitor::SOURCES.contains(&row.source.as_str()))
+        .filter_map(|row| row.what)
+        .collect()
 }
 
 /// Whether a shell would find the program.
@@ -219,11 +290,6 @@ fn is_there(program: &OsStr) -> bool {
         return in_path(program).is_some();
     }
     path.is_file()
-}
-
-fn has_ended(process: &OwnedFd) -> bool {
-    let mut polled = [PollFd::new(process, PollFlags::IN)];
-    matches!(poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(ready) if ready > 0)
 }
 
 /// `NAME-20260131T235959Z.fltl`.

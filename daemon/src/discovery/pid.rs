@@ -1,46 +1,66 @@
 //! The process with a given number.
 
+use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
 use super::{Around, Found, Target};
 use faultline_catalog::{Problem, Status};
-use faultline_kernel::ErrorKind;
+use faultline_kernel::{ErrorKind, ProcessId};
 
-/// Whatever has the number at the first look is followed. Numbers are used again: later on it must be a validator, or the
-/// same program as before.
+/// Whatever has the number at the first look is followed, or the validator below it: a wrapper or a start script stays its
+/// parent. Numbers are used again: later on it must be a validator, or the same program as before.
 #[derive(Debug)]
 pub(super) struct ByPid {
     pid: u32,
     looked: bool,
+    /// The process that had the number at the first look.
+    given: Option<ProcessId>,
 }
 
 impl ByPid {
     pub(super) fn new(pid: u32) -> Self {
-        ByPid { pid, looked: false }
+        ByPid {
+            pid,
+            looked: false,
+            given: None,
+        }
     }
 
     pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
         let first = !std::mem::replace(&mut self.looked, true);
-        match process::look(around.root, self.pid, "pid") {
-            Ok(seen)
-                if first
-                    || seen.is_validator()
-                    || around.before.is_some_and(|before| is_same(before, &seen)) =>
-            {
-                Ok(seen.target)
+        let seen = match process::look(around.root, self.pid, "pid") {
+            Ok(seen) => seen,
+            Err(error) if error.kind() == ErrorKind::Gone => {
+                let words = format!("there is no process {}", self.pid);
+                return Err(vec![Problem::new(Status::Gone, words)]);
             }
-            Ok(seen) => {
-                let words = format!(
-                    "the number {} now belongs to another program ({})",
-                    self.pid, seen.target.comm
-                );
-                Err(vec![Problem::new(Status::Gone, words)])
-            }
-            Err(error) if error.kind() == ErrorKind::Gone => Err(vec![Problem::new(
-                Status::Gone,
-                format!("there is no process {}", self.pid),
-            )]),
-            Err(error) => Err(vec![process::problem(&error)]),
+            Err(error) => return Err(vec![process::problem(&error)]),
+        };
+        if first {
+            self.given = Some(seen.target.process);
         }
+        if seen.is_validator() {
+            return Ok(seen.target);
+        }
+        let (pid, comm) = (self.pid, &seen.target.comm);
+        if self.given == Some(seen.target.process) {
+            let found = Descendants::of(around.root, pid).and_then(|all| all.validator(around));
+            if let Some(validator) = found {
+                return Ok(validator);
+            }
+            if around
+                .before
+                .is_some_and(|before| before.found_by == DESCENDANT)
+            {
+                let words = format!("no validator runs below process {pid} ({comm})");
+                return Err(vec![Problem::new(Status::Absent, words)]);
+            }
+            return Ok(seen.target);
+        }
+        if around.before.is_some_and(|before| is_same(before, &seen)) {
+            return Ok(seen.target);
+        }
+        let words = format!("the number {pid} now belongs to another program ({comm})");
+        Err(vec![Problem::new(Status::Gone, words)])
     }
 }
 

@@ -1,5 +1,6 @@
 //! The ways of finding, and what differs between them.
 
+use super::descendants::DESCENDANT;
 use super::ledger::ByLedger;
 use super::pid::ByPid;
 use super::process_name::ByName;
@@ -55,12 +56,18 @@ impl Way {
     /// Whether a process that has executed another program in place is still the one looked for.
     pub(super) fn is_still(&self, before: &Target, now: &Target) -> bool {
         match self {
+            Way::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
             Way::Pid(_) => true,
             Way::Name(name) => name.is_still(now),
             Way::Scan(_) | Way::Ledger(_) | Way::Unit(_) => {
                 now.validator.is_some() || before.validator.is_none()
             }
         }
+    }
+
+    /// Whether the validator below a followed process that is none is followed in its place.
+    pub(super) fn follows_descendants(&self) -> bool {
+        matches!(self, Way::Pid(_))
     }
 
     /// What the operator should know about a target that is followed all the same.

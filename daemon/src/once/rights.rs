@@ -130,6 +130,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
 fn found_by(way: &'static str) -> &'static str {
     match way {
         "pid" => "its number (target.pid)",
+        "descendant" => "a process above it (target.pid)",
         "unit" => "its systemd unit (target.unit)",
         "admin.rpc" => "its admin socket (target.ledger)",
         "ledger.lock" => "its lock on ledger.lock (target.ledger)",

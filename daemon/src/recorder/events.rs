@@ -97,7 +97,14 @@ impl Events {
         describe: &Describe,
         out: &mut Vec<Entry>,
     ) {
-        if let Some(before) = &self.target {
+        let wrapper = |before: &&Arc<Target>| {
+            seen.ended.is_none()
+                && seen
+                    .target
+                    .as_ref()
+                    .is_some_and(|now| now.succeeds_wrapper(before))
+        };
+        if let Some(before) = self.target.as_ref().filter(|before| !wrapper(before)) {
             let (kind, reason) = match seen.ended.unwrap_or(Reason::Unknown) {
                 Reason::OomKill => (EventKind::OomKill, Reason::OomKill),
                 reason => (EventKind::Exit, reason),

@@ -726,3 +726,174 @@ fn beside_the_real_daemon_a_recording_has_an_end_even_if_the_recorder_is_killed(
         }
     });
 }
+
+#[test]
+fn what_was_ignored_at_the_start_stays_ignored_also_in_the_command() {
+    let scene = Scene::new(STAND_IN);
+    let command = format!(
+        "echo $$ > {}; exec sleep 1000",
+        scene.path("command").display()
+    );
+    let mut arguments = vec![
+        "-c".to_owned(),
+        "trap '' HUP INT QUIT; exec \"$0\" \"$@\"".to_owned(),
+        FAULTLINE.to_owned(),
+    ];
+    arguments.extend(scene.arguments(&["--", "sh", "-c", &command]));
+    let mut running = Running::start(&Program {
+        path: "/bin/sh".into(),
+        arguments,
+        environment: Vec::new(),
+        output: scene.path("output"),
+    })
+    .unwrap();
+    let command = scene.number("command");
+    let ignored = |pid: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        u64::from_str_radix(line.unwrap().trim(), 16).unwrap() & 0b111
+    };
+    assert_eq!((ignored(running.pid()), ignored(command)), (0b111, 0b111));
+    for name in ["HUP", "INT", "QUIT"] {
+        signal(running.pid(), name).unwrap();
+        signal(command, name).unwrap();
+    }
+    signal(running.pid(), "TERM").unwrap();
+    assert_eq!(end(&mut running).code(), Some(128 + 15));
+    assert_eq!(scene.text("ended"), "ended\n");
+}
+
+#[test]
+fn a_zombie_cannot_be_attached_to_and_leaves_no_recording() {
+    let scene = Scene::new(STAND_IN);
+    let mut zombie = Command::new("true").spawn().unwrap();
+    let stat = format!("/proc/{}/stat", zombie.id());
+    eventually(PATIENCE, "it is a zombie", || {
+        let text = std::fs::read_to_string(&stat).unwrap();
+        text.contains(") Z ").then_some(())
+    });
+    let output = scene.run(&["--pid", &zombie.id().to_string()]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("is a zombie"), "{said}");
+    assert!(!scene.path("args").exists() && !scene.path("out.fltl").exists());
+    zombie.wait().unwrap();
+}
+
+#[test]
+fn a_process_that_ends_before_it_is_followed_ends_the_recorder_and_leaves_no_recording() {
+    // This stand-in records, and never says that it follows anybody.
+    let waiting = STAND_IN.replace("mv \"$ready.part\"", "true \"$ready.part\"");
+    let scene = Scene::new(&waiting);
+    std::fs::remove_file(scene.path("made.fltl")).unwrap();
+    made::Plain {
+        process: false,
+        ..made::Plain::default()
+    }
+    .write(&scene.path("made.fltl"));
+    let mut other = Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut running = scene.start(&["--pid", &other.id().to_string()]);
+    scene.number("daemon");
+    other.kill().and_then(|()| other.wait()).unwrap();
+    assert_eq!(end(&mut running).code(), Some(1));
+    let said = scene.text("output");
+    assert!(
+        said.contains("the process ended before the recording began"),
+        "{said}"
+    );
+    assert!(!scene.path("out.fltl").exists());
+}
+
+#[test]
+fn beside_the_real_daemon_a_validator_below_a_wrapper_is_recorded_and_not_the_wrapper() {
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
+    let validator = scene.path("agave-validator");
+    std::os::unix::fs::symlink("/bin/sh", &validator).unwrap();
+    let stop = scene.path("stop");
+    let script = format!("while [ ! -e {} ]; do sleep 0.05; done", stop.display());
+    let command = [
+        "timeout",
+        "1000",
+        validator.to_str().unwrap(),
+        "-c",
+        &script,
+    ];
+    let arguments = [&["--"], command.as_slice(), &["x", "--ledger", "/l"]].concat();
+    let mut running = scene.start(&arguments);
+    let out = scene.path("out.fltl");
+    eventually_seeing(PATIENCE, "the validator is recorded", || {
+        let processes = Recording::open(&out).and_then(|recording| recording.processes());
+        match &processes {
+            Ok(all)
+                if all
+                    .iter()
+                    .any(|one| one.manifest["found_by"] == "descendant") =>
+            {
+                Ok(())
+            }
+            _ => Err(processes),
+        }
+    });
+    std::fs::write(stop, "").unwrap();
+    assert_eq!(
+        end(&mut running).code(),
+        Some(0),
+        "{}",
+        scene.text("output")
+    );
+    let run = faultline_analysis::run::load(&out).unwrap();
+    let validators: Vec<i64> = run.processes.iter().map(|process| process.pid).collect();
+    assert_eq!(validators.len(), 1, "{validators:?}");
+    let exits: Vec<_> = run
+        .events
+        .iter()
+        .filter(|event| event.kind == "exit")
+        .collect();
+    assert!(
+        exits.len() == 1 && exits[0].detail.contains(&validators[0].to_string()),
+        "{exits:?}"
+    );
+}
+
+#[test]
+fn beside_the_real_daemon_a_wrapper_of_another_program_and_pending_points_are_reported() {
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
+    let stop = scene.path("stop");
+    let push = "import os, sys, time, urllib.request; \
+                host = os.environ['SOLANA_METRICS_CONFIG'].split(',')[0].split('=', 1)[1]; \
+                body = b'bank-forks_set_root,host_id=Mine elapsed_ms=1i 1800000000000000000'; \
+                urllib.request.urlopen(host + '/write?db=faultline&u=any&p=any&precision=n', body); \
+                memory = bytearray(b'x' * 60000000); \
+                exec('while not os.path.exists(sys.argv[1]): time.sleep(0.05)')";
+    let stop_path = stop.to_str().unwrap();
+    let mut running = scene.start(&["--", "timeout", "1000", "python3", "-c", push, stop_path]);
+    eventually_seeing(PATIENCE, "both are reported", || {
+        let said = scene.text("output");
+        if said.contains("points are kept apart: Mine")
+            && said.contains("(timeout) is followed with")
+            && said.contains("(python3)")
+        {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
+    std::fs::write(&stop, "").unwrap();
+    assert_eq!(end(&mut running).code(), Some(0));
+    let problems = Recording::open(&scene.path("out.fltl"))
+        .and_then(|recording| recording.problems())
+        .unwrap();
+    let recorded = |words: &str| {
+        problems
+            .iter()
+            .any(|row| row.what.as_ref().is_some_and(|what| what.contains(words)))
+    };
+    assert!(
+        recorded("points are kept apart: Mine") && recorded("its descendants have"),
+        "{problems:?}"
+    );
+}

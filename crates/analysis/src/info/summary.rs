@@ -164,7 +164,11 @@ impl Summary {
                     rows: table.rows,
                 })
                 .collect(),
-            problems: at_the_end(recording.problems()?),
+            problems: recording
+                .last_problems()?
+                .into_iter()
+                .map(problem)
+                .collect(),
             missing: Vec::new(),
         };
         summary.missing = missing(&summary);
@@ -219,25 +223,12 @@ fn event(row: EventRow) -> Event {
     }
 }
 
-/// Of each source what it said last.
-fn at_the_end(rows: Vec<ProblemRow>) -> Vec<Problem> {
-    let mut last: BTreeMap<String, (i64, Vec<Problem>)> = BTreeMap::new();
-    for row in rows {
-        let (tick, problems) = last.entry(row.source.clone()).or_default();
-        if *tick != row.tick {
-            (*tick, *problems) = (row.tick, Vec::new());
-        }
-        if let Some(status) = row.status {
-            problems.push(Problem {
-                source: row.source,
-                status,
-                what: row.what.unwrap_or_default(),
-            });
-        }
+fn problem(row: ProblemRow) -> Problem {
+    Problem {
+        source: row.source,
+        status: row.status.unwrap_or_default(),
+        what: row.what.unwrap_or_default(),
     }
-    last.into_values()
-        .flat_map(|(_, problems)| problems)
-        .collect()
 }
 
 /// What is not there and could have been.
@@ -284,32 +275,4 @@ fn missing(summary: &Summary) -> Vec<String> {
         ));
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_each_source_only_the_last_word_counts() {
-        let row = |tick, source: &str, status: Option<&str>, what: &str| ProblemRow {
-            tick,
-            source: source.to_owned(),
-            status: status.map(str::to_owned),
-            what: Some(what.to_owned()),
-        };
-        let rows = vec![
-            row(1, "process", Some("forbidden"), "io"),
-            row(1, "process", Some("forbidden"), "exe"),
-            row(2, "cgroup", Some("absent"), "old"),
-            row(5, "process", Some("gone"), "all"),
-            row(6, "cgroup", None, ""),
-        ];
-        let problem = Problem {
-            source: "process".to_owned(),
-            status: "gone".to_owned(),
-            what: "all".to_owned(),
-        };
-        assert_eq!(at_the_end(rows), [problem]);
-    }
 }

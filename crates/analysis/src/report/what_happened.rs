@@ -54,10 +54,12 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         }
     };
     if !course.validator && !subject.run.processes.is_empty() {
-        said.push_str(&format!(
-            " Nothing of a validator was seen. {}",
-            the_end(subject)
-        ));
+        said.push_str(" Nothing of a validator was seen.");
+        if !subject.run.target_problems.is_empty() {
+            let problems = subject.run.target_problems.join("; ");
+            said.push_str(&format!(" The recorder reported: {problems}."));
+        }
+        said.push_str(&format!(" {}", the_end(subject)));
         return said;
     }
     if subject.run.is_replay() {

@@ -5,9 +5,11 @@ use super::{
     ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick,
 };
 use faultline_recording::schema::column_of;
-use faultline_recording::{Cell, Error, EventRow, ProcessRow, Recording, SessionRow, TickRow};
+use faultline_recording::{
+    Cell, Error, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
+};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +55,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
     run.processes = processes
         .iter()
-        .filter(|row| same.get(&row.id) == Some(&row.id))
+        .filter(|row| same.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
         .map(|row| Process {
             id: row.id,
             pid: i64::from(row.pid),
@@ -64,6 +66,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
             version: super::manifest::version(&row.manifest),
         })
         .collect();
+    run.target_problems = target_problems(&recording, &rows)?;
     run.events = recording
         .events()?
         .iter()
@@ -71,6 +74,39 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .collect();
     run.clock_steps = clock_steps(&clock, &run.events);
     Ok(run)
+}
+
+/// Whether the process was followed only until the validator below it was found.
+fn is_wrapper(process: &ProcessRow, all: &[ProcessRow]) -> bool {
+    let next = all
+        .iter()
+        .find(|other| other.session == process.session && other.id > process.id);
+    !process.manifest["validator"].is_object()
+        && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
+}
+
+/// What was wrong with the process at the end of its observation.
+fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<String>, Error> {
+    /// Recordings from elsewhere may have any number.
+    const MAX: usize = 4;
+    let followed: HashSet<i64> = ticks
+        .iter()
+        .filter(|tick| tick.process.is_some())
+        .map(|tick| tick.id)
+        .collect();
+    let of_target = |row: &ProblemRow| row.source == "target" && followed.contains(&row.tick);
+    let rows: Vec<ProblemRow> = recording
+        .problems()?
+        .into_iter()
+        .filter(of_target)
+        .collect();
+    let last = rows.last().map(|row| row.tick);
+    Ok(rows
+        .into_iter()
+        .filter(|row| Some(row.tick) == last)
+        .filter_map(|row| row.what)
+        .take(MAX)
+        .collect())
 }
 
 /// When a process was first followed: at its first tick, or by the wall clock if it has none.

@@ -85,9 +85,9 @@ impl Ready {
         }
     }
 
-    /// Whether it follows this process.
-    pub fn follows(&self, pid: u32) -> bool {
-        self.target.as_ref().is_some_and(|target| target.pid == pid)
+    /// The followed process. It may be a descendant of the given one.
+    pub fn target(&self) -> Option<u32> {
+        self.target.as_ref().map(|target| target.pid)
     }
 }
 
@@ -123,12 +123,15 @@ mod tests {
             metrics: "127.0.0.1:4".to_owned(),
             ingest: Some("127.0.0.1:5".to_owned()),
         };
-        assert!(ready.addresses() == found && !ready.follows(4), "{ready:?}");
+        assert!(
+            ready.addresses() == found && ready.target().is_none(),
+            "{ready:?}"
+        );
         let text = r#"{"format":1,"pid":9,"metrics":["[::1]:4"],"ingest":null,"target":{"pid":4,"start_ticks":7}}"#;
         std::fs::write(&path, text).unwrap();
         let ready = file.read().unwrap().unwrap();
         assert!(
-            ready.addresses().ingest.is_none() && ready.follows(4) && !ready.follows(9),
+            ready.addresses().ingest.is_none() && ready.target() == Some(4),
             "{ready:?}"
         );
         drop(file);

@@ -224,19 +224,29 @@ impl Recording {
 
     /// In the order of time.
     pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
-        let mut rows = self.all(
-            "SELECT tick, source, status, what FROM problem ORDER BY rowid",
-            |row| {
-                Ok(ProblemRow {
-                    tick: row.get(0)?,
-                    source: row.get(1)?,
-                    status: row.get(2)?,
-                    what: row.get(3)?,
-                })
-            },
-        )?;
+        let mut rows = self.problems_where("ORDER BY rowid")?;
         rows.sort_by_key(|row| row.tick);
         Ok(rows)
+    }
+
+    /// The newest problems of each source, by source.
+    pub fn last_problems(&self) -> Result<Vec<ProblemRow>, Error> {
+        self.problems_where(
+            "JOIN (SELECT source, max(tick) AS tick FROM problem GROUP BY source) USING (source, tick)
+             WHERE status IS NOT NULL ORDER BY source, problem.rowid",
+        )
+    }
+
+    fn problems_where(&self, clauses: &str) -> Result<Vec<ProblemRow>, Error> {
+        let sql = format!("SELECT tick, source, status, what FROM problem {clauses}");
+        self.all(&sql, |row| {
+            Ok(ProblemRow {
+                tick: row.get(0)?,
+                source: row.get(1)?,
+                status: row.get(2)?,
+                what: row.get(3)?,
+            })
+        })
     }
 
     /// Ordered by the validator's time.

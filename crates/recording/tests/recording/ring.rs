@@ -255,3 +255,43 @@ fn names_that_nothing_refers_to_leave_the_ring() {
             .is_empty()
     );
 }
+
+#[test]
+fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("problems.db");
+    let mut writer = Writer::create(&path, &Day::new(arm(1)).opening()).unwrap();
+    let steps: [(u64, Source, &[&str]); 5] = [
+        (1, Source::Process, &["io", "exe"]),
+        (2, Source::Cgroup, &["old"]),
+        (3, Source::Process, &["all"]),
+        (4, Source::Cgroup, &[]),
+        (5, Source::Host, &["one", "two"]),
+    ];
+    for (second, source, texts) in steps {
+        let problems = texts.iter().map(|text| Problem::new(Status::Gone, text));
+        let batch = Batch {
+            problems: problems.collect(),
+            ..Batch::empty(source, at(second))
+        };
+        let batches = vec![Arc::new(batch)];
+        let (number, at) = (second, at(second));
+        writer
+            .tick(&Tick {
+                number,
+                at,
+                batches,
+            })
+            .unwrap();
+    }
+    writer.commit().unwrap();
+    let rows = Recording::open(&path).unwrap().last_problems().unwrap();
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| (row.source.as_str(), row.what.as_deref().unwrap_or_default()))
+        .collect();
+    assert_eq!(
+        found,
+        [("host", "one"), ("host", "two"), ("process", "all")]
+    );
+}

@@ -4,7 +4,7 @@ use super::finder::AtWork;
 use super::*;
 use faultline_testkit::eventually::eventually;
 use faultline_testkit::proc::is_alive;
-use faultline_testkit::process::{Program, Running};
+use faultline_testkit::process::{Program, Running, signal};
 use std::path::Path;
 
 struct Folder(tempfile::TempDir);
@@ -139,4 +139,57 @@ fn a_process_is_found_by_its_name_and_its_end_is_told_before_it_is_reaped() {
     });
     assert!(!is_alive(running.pid()));
     work.wait_for_words("no process is called");
+}
+
+#[test]
+fn a_validator_below_a_given_wrapper_is_followed_in_its_place_and_so_is_its_successor() {
+    let folder = Folder::new();
+    let (fifo, never, ledger) = (
+        folder.text("fifo"),
+        folder.text("never"),
+        folder.text("ledger"),
+    );
+    let validator = folder.shell("agave-validator").display().to_string();
+    let script = "while read line <$0; do $1 -c 'read line <$0' $2 --ledger $3; done";
+    let wrapper = folder.run(
+        &folder.shell("start"),
+        &["-c", script, &fifo, &validator, &never, &ledger],
+    );
+    let find = config::Find::Pid(wrapper.pid());
+    let work = AtWork::start(finder(find.clone(), HostRoot::default()));
+    work.wait_for("the wrapper", |target| target.comm == "start");
+    std::fs::write(&fifo, "go\n").unwrap();
+    let first = work.wait_for("the validator", |target| target.validator.is_some());
+    assert_eq!(
+        (first.found_by, first.ledger.clone()),
+        ("descendant", Some(folder.path("ledger")))
+    );
+    assert_eq!((work.ends(), work.restarts()), ([0, 0, 0], [0, 0, 0]));
+    let at_once = finder(find, HostRoot::default()).find_once();
+    assert_eq!(at_once.map(|target| target.process), Some(first.process));
+    signal(first.process.pid, "KILL").unwrap();
+    work.wait_for_words("no validator runs below process");
+    assert_eq!(work.following.current(), None);
+    std::fs::write(&fifo, "go\n").unwrap();
+    let second = work.wait_for("its successor", |target| target.process != first.process);
+    assert!(second.validator.is_some());
+    // Another test on this machine may run out of memory meanwhile.
+    let [exit, oom_kill, unknown] = work.restarts();
+    assert_eq!((exit + oom_kill, unknown), (1, 0));
+}
+
+#[test]
+fn a_given_process_whose_descendants_have_the_memory_is_named_with_the_largest() {
+    let folder = Folder::new();
+    let fifo = folder.text("fifo");
+    let script = "$1 -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" a); read line <$0' $0; true";
+    let shell = folder.shell("memory").display().to_string();
+    let wrapper = folder.run(&folder.shell("start"), &["-c", script, &fifo, &shell]);
+    let find = config::Find::Pid(wrapper.pid());
+    let work = AtWork::start(finder(find, HostRoot::default()));
+    work.wait_for_words("but its descendants have");
+    work.wait_for_words("(memory)");
+    let target = work.following.current();
+    assert_eq!(target.map(|target| target.process.pid), Some(wrapper.pid()));
+    std::fs::write(&fifo, "end\n").unwrap();
 }

@@ -1,4 +1,5 @@
 use super::*;
+use faultline_agave::identify;
 use faultline_catalog::{Batch, Source};
 use faultline_kernel::ProcessId;
 
@@ -269,5 +270,30 @@ fn ticks_that_were_left_out_are_a_gap() {
         told.len(),
         3,
         "the first tick of all has none before it: {told:?}"
+    );
+}
+
+#[test]
+fn a_wrapper_that_makes_way_for_its_validator_has_no_exit() {
+    let wrapper = target(1, "/usr/bin/timeout");
+    let arguments = ["agave-validator", "--ledger", "/l"].map(str::to_owned);
+    let identify::Process::Validator(validator) = identify::identify("agave-validator", &arguments)
+    else {
+        unreachable!("a validator")
+    };
+    let found = Arc::new(Target {
+        validator: Some(validator),
+        found_by: "descendant",
+        ..(*target(2, "/v")).clone()
+    });
+    let told = told(&[
+        (tick(1, None, 0), seen(Some(&wrapper), None)),
+        (tick(2, None, 0), seen(Some(&found), None)),
+        (tick(3, None, 0), seen(None, Some(Reason::Exit))),
+    ]);
+    let exits: Vec<&String> = told.iter().filter(|line| line.contains(" exit ")).collect();
+    assert!(
+        exits.len() == 1 && exits[0].contains("\"pid\":2"),
+        "{told:?}"
     );
 }

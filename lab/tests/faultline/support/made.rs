@@ -68,6 +68,8 @@ pub struct Plain {
     pub labels: Vec<(&'static str, &'static str)>,
     /// Whether it was ended in order.
     pub finished: bool,
+    /// Whether a process was followed.
+    pub process: bool,
 }
 
 impl Default for Plain {
@@ -78,6 +80,7 @@ impl Default for Plain {
             phases: Vec::new(),
             labels: Vec::new(),
             finished: true,
+            process: true,
         }
     }
 }
@@ -114,7 +117,9 @@ impl Plain {
             seen: started,
             manifest,
         };
-        writer.process(&process).unwrap();
+        if self.process {
+            writer.process(&process).unwrap();
+        }
         let event = |kind, at, detail: &str| Event {
             at,
             kind,

@@ -1,0 +1,115 @@
+//! The processes below one that is no validator: a wrapper such as `timeout` or `runuser`, or a start script without `exec`.
+
+use super::choose::{Choice, candidates, choose};
+use super::{Around, Target};
+use faultline_agave::identify::Program;
+use faultline_catalog::{Problem, Stamp, Status};
+use faultline_kernel::parse::pid_stat::{self, PidStat};
+use faultline_kernel::{HostConstants, HostRoot};
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// How a validator below the given process was found.
+pub(super) const DESCENDANT: &str = "descendant";
+
+/// For so long the descendants are inspected at every look, later each [`INTERVAL`]: each time reads a file of every process.
+const FIRST: Duration = Duration::from_secs(60);
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Descendants are named if they have this much more resident memory than the process itself.
+const MIN_BYTES: u64 = 32 << 20;
+
+/// The inspections of the descendants of one followed process.
+#[derive(Debug)]
+pub(super) struct Inspections {
+    began: Stamp,
+    last: Option<Stamp>,
+    /// Whether it was said that they have the memory.
+    pub(super) reported: bool,
+}
+
+impl Inspections {
+    pub(super) fn new(began: Stamp) -> Self {
+        Inspections {
+            began,
+            last: None,
+            reported: false,
+        }
+    }
+
+    /// Whether it is time; counts as an inspection if so.
+    pub(super) fn is_due(&mut self, now: Stamp) -> bool {
+        let due = now.since(self.began) < FIRST
+            || self.last.is_none_or(|last| now.since(last) >= INTERVAL);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
+/// The processes below one process, and that one.
+#[derive(Debug)]
+pub(super) struct Descendants {
+    own: PidStat,
+    below: Vec<PidStat>,
+}
+
+impl Descendants {
+    /// `None` if the process has ended or the processes cannot be listed.
+    pub(super) fn of(root: &HostRoot, pid: u32) -> Option<Self> {
+        let mut buffer = Vec::new();
+        // Of the first thread, which has the process's parent and memory: for the process the kernel adds up all threads.
+        let mut stat = |pid: u32| {
+            let file = root
+                .hold_proc_piece(&format!("{pid}/task/{pid}/stat"))
+                .ok()?;
+            file.parse(&mut buffer, pid_stat::parse).ok()
+        };
+        let own = stat(pid)?;
+        let mut children: HashMap<u32, Vec<PidStat>> = HashMap::new();
+        for one in root.pids().ok()?.into_iter().filter_map(&mut stat) {
+            children.entry(one.ppid).or_default().push(one);
+        }
+        let mut below = children.remove(&pid).unwrap_or_default();
+        let mut next = 0;
+        while let Some(parent) = below.get(next).map(|one| one.pid) {
+            below.extend(children.remove(&parent).unwrap_or_default());
+            next += 1;
+        }
+        Some(Descendants { own, below })
+    }
+
+    /// The only validator among them; a running one is preferred.
+    pub(super) fn validator(&self, around: &Around<'_>) -> Option<Target> {
+        let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
+        let pids: Vec<u32> = self.below.iter().filter(named).map(|one| one.pid).collect();
+        match choose(candidates(around, &pids, DESCENDANT, &mut Vec::new())) {
+            Choice::Running(target) | Choice::Lone(target) => Some(target),
+            Choice::Several(_) | Choice::None => None,
+        }
+    }
+
+    /// That they have the memory, if they have.
+    pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
+        let host = HostConstants::read(root).ok()?;
+        let bytes = |one: &PidStat| one.rss_pages.saturating_mul(host.page_size);
+        let all = self.below.iter().map(bytes).fold(0, u64::saturating_add);
+        let largest = self.below.iter().max_by_key(|one| one.rss_pages)?;
+        if all < bytes(&self.own).saturating_add(MIN_BYTES) {
+            return None;
+        }
+        let (pid, comm) = (self.own.pid, self.own.comm);
+        let words = format!(
+            "process {pid} ({comm}) is followed with {} of resident memory, but its descendants have {}, process {} ({}) \
+             {}: start that program without a wrapper, or follow it with --pid {}",
+            faultline_text::bytes(bytes(&self.own)),
+            faultline_text::bytes(all),
+            largest.pid,
+            largest.comm,
+            faultline_text::bytes(bytes(largest)),
+            largest.pid
+        );
+        Some(Problem::new(Status::Absent, words))
+    }
+}
