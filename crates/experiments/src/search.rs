@@ -124,7 +124,7 @@ impl Machine {
         let late = reading.at.saturating_sub(began) >= self.rules.most;
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if late => self.end(Outcome::OutOfTime, &mut acts),
+            _ if late => self.end(self.out_of_time(), &mut acts),
             Stage::Starting(since) => self.starting(since, reading, &mut acts),
             Stage::Recovering(since) => self.recovering(since, reading, &mut acts),
             Stage::Approaching(aim, since, mut dwell) => {
@@ -445,6 +445,13 @@ impl Machine {
         reading
             .behind
             .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip))
+    }
+
+    fn out_of_time(&self) -> Outcome {
+        match self.staircase.narrow_interval() {
+            Some(interval) => Outcome::unconfirmed(&interval),
+            None => Outcome::OutOfTime,
+        }
     }
 
     fn lift(&mut self, why: &str, acts: &mut Vec<Act>) {

@@ -195,6 +195,18 @@ impl Staircase {
         }
     }
 
+    /// The interval if it is narrow enough for an answer. Its ends may not have been tried again.
+    pub fn narrow_interval(&self) -> Option<Interval> {
+        if self.is_descending() || self.grid.above(self.wanted.from.ln()) > LEVEL {
+            return None;
+        }
+        let interval = self.interval();
+        // How flat failing is below a floor does not matter.
+        let floored = self.floor.is_some_and(|floor| interval.low <= floor);
+        let reliable = floored || self.noise() < LIKELY_NOISY;
+        (interval.width() <= self.wanted.width && reliable).then_some(interval)
+    }
+
     /// How likely it is that the slope is too flat for an interval that holds what it promises.
     pub fn noise(&self) -> f64 {
         self.grid.flatter_than(NOISY)
@@ -210,6 +222,15 @@ impl Staircase {
         self.confirmation.confirmed()
     }
 
+    /// Whether nothing has failed yet, down to the lowest value that is tried.
+    fn is_descending(&self) -> bool {
+        let lowest = self.lowest().unwrap_or(0.0);
+        self.failed == 0
+            && self
+                .lowest_kept
+                .is_none_or(|kept| kept > lowest * (1.0 + SAME))
+    }
+
     /// What is next.
     pub fn next_trial(&mut self) -> Next {
         if let Some((h, high)) = self.confirmation.next() {
@@ -219,11 +240,7 @@ impl Staircase {
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
         }
-        if self.failed == 0
-            && self
-                .lowest_kept
-                .is_none_or(|kept| kept > lowest * (1.0 + SAME))
-        {
+        if self.is_descending() {
             return match self.lowest_kept {
                 None => Next::Try(from),
                 Some(lowest) if self.trials >= self.wanted.most => {
@@ -235,11 +252,7 @@ impl Staircase {
         if self.grid.above(from.ln()) > LEVEL {
             return Next::Over(Outcome::AboveStart);
         }
-        let interval = self.interval();
-        let narrow = interval.width() <= self.wanted.width;
-        // How flat failing is below a floor does not matter.
-        let floored = self.floor.is_some_and(|floor| interval.low <= floor);
-        if narrow && (floored || self.noise() < LIKELY_NOISY) {
+        if let Some(interval) = self.narrow_interval() {
             self.confirmation.begin(&interval);
             return match self.confirmation.next() {
                 Some((h, high)) => Next::Confirm { h, high },

@@ -59,6 +59,15 @@ pub enum Outcome {
         /// Upper end.
         high: u64,
     },
+    /// The time was over before both ends of this interval of 90 % had been tried again.
+    Unconfirmed {
+        /// Lower end.
+        low: u64,
+        /// Middle.
+        middle: u64,
+        /// Upper end.
+        high: u64,
+    },
     /// Equal dwells end too differently for an interval.
     Noisy,
     /// The first headroom is too small.
@@ -68,7 +77,7 @@ pub enum Outcome {
         /// That one.
         lowest: u64,
     },
-    /// The time is over.
+    /// The time was over before the interval was narrow enough.
     OutOfTime,
     /// It cannot be known.
     Inconclusive {
@@ -79,20 +88,36 @@ pub enum Outcome {
 
 impl Outcome {
     pub(super) fn found(interval: &Interval) -> Outcome {
-        let [low, middle, high] =
-            [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64);
+        let [low, middle, high] = ends(interval);
         Outcome::Found { low, middle, high }
+    }
+
+    pub(super) fn unconfirmed(interval: &Interval) -> Outcome {
+        let [low, middle, high] = ends(interval);
+        Outcome::Unconfirmed { low, middle, high }
+    }
+
+    /// The interval's ends with the middle between them, if there is one.
+    pub(crate) fn interval(&self) -> Option<[u64; 3]> {
+        match *self {
+            Outcome::Found { low, middle, high } | Outcome::Unconfirmed { low, middle, high } => {
+                Some([low, middle, high])
+            }
+            _ => None,
+        }
     }
 
     /// The headroom that is enough, if one is known.
     fn enough(&self) -> Option<u64> {
         match self {
-            Outcome::Found { high: enough, .. } | Outcome::NeverFailed { lowest: enough } => {
-                Some(*enough)
-            }
-            _ => None,
+            Outcome::NeverFailed { lowest } => Some(*lowest),
+            _ => self.interval().map(|[_, _, high]| high),
         }
     }
+}
+
+fn ends(interval: &Interval) -> [u64; 3] {
+    [interval.low, interval.middle, interval.high].map(|bytes| bytes as u64)
 }
 
 impl Answer {

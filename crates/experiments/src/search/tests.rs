@@ -234,6 +234,37 @@ fn time_that_is_over_ends_it_without_a_limit() {
     assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
 }
 
+#[test]
+fn a_search_that_runs_out_of_time_while_it_confirms_gives_its_range_as_not_confirmed() {
+    let mut plant = Plant::new(200 * MIB, 8);
+    let mut machine = Machine::new(rules(), 32, false).expect("rules");
+    let answer = (0..200_000).find_map(|_| {
+        let acts = machine.look(&plant.read());
+        if matches!(machine.stage, Stage::Dwelling(Aim::Confirm { .. }, _)) {
+            machine.rules.most = Duration::ZERO;
+        }
+        acts.into_iter().find_map(|act| match act {
+            Act::Limit(limit) => {
+                plant.limit(limit);
+                None
+            }
+            Act::Over(answer) => Some(answer),
+            Act::Line(_) => None,
+        })
+    });
+    let answer = answer.expect("an end");
+    let Outcome::Unconfirmed { low, middle, high } = answer.outcome else {
+        panic!("{answer:?}")
+    };
+    assert!(low < middle && middle < high, "{answer:?}");
+    assert!(
+        high as f64 / low as f64 - 1.0 <= rules().width,
+        "{answer:?}"
+    );
+    assert!(answer.confirmed.is_some() && !answer.memory.is_empty());
+    assert_eq!(plant.limit, None);
+}
+
 /// A machine in its first dwell under a limit, and its plant.
 fn squeezed() -> (Machine, Plant) {
     let (mut machine, mut plant) = (

@@ -146,6 +146,11 @@ fn outcome(outcome: &Outcome) -> String {
         Outcome::Found { low, high, .. } => {
             format!("the least headroom is {} to {}", size(*low), size(*high))
         }
+        Outcome::Unconfirmed { low, high, .. } => format!(
+            "out of time: the least headroom is {} to {}, not confirmed",
+            size(*low),
+            size(*high)
+        ),
         Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
         Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
         Outcome::NeverFailed { lowest } => {

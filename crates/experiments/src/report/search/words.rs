@@ -28,6 +28,11 @@ impl Search<'_> {
         };
         match &answer.outcome {
             Outcome::Found { low, high, .. } => self.found(answer, *low, *high),
+            Outcome::Unconfirmed { low, high, .. } => format!(
+                "{} Not confirmed: {} were over before both ends of the range had been tried again.",
+                self.found(answer, *low, *high),
+                faultline_text::time(self.rules.most)
+            ),
             Outcome::NeverFailed { lowest } => format!(
                 "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.{}",
                 bytes(*lowest),
@@ -123,9 +128,7 @@ impl Search<'_> {
     }
 
     fn of_headroom(&self, answer: &Answer) -> Option<String> {
-        let Outcome::Found { low, middle, high } = answer.outcome else {
-            return None;
-        };
+        let [low, middle, high] = answer.outcome.interval()?;
         let ends = answer
             .confirmed
             .as_ref()
