@@ -17,7 +17,9 @@ mod view;
 
 use crate::args::TopArgs;
 use address::Address;
+use faultline_catalog::Source;
 use faultline_command::args::WrongUsage;
+use faultline_command::clock;
 use faultline_command::output::{print, say};
 use fetch::{Access, Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
@@ -30,8 +32,10 @@ use view::{Look, Scene};
 /// Columns of a screen that is not on a terminal.
 const COLUMNS: u16 = 80;
 
-/// Pages that a single screen waits for at most.
-const MOST_PAGES: u32 = 4;
+/// Pages that a single screen waits for at most: half a minute at the usual interval. Pushes of the validator are 10 s apart.
+const MAX_PAGES: u32 = 30;
+/// A wait for more pages is reported after this time.
+const REPORT_AFTER: Duration = Duration::from_secs(2);
 
 /// Shows a daemon's figures, until a key or a signal ends it, or once as text.
 ///
@@ -63,8 +67,8 @@ pub fn run(args: &TopArgs) -> anyhow::Result<u8> {
     once(&client, session, &address.shown(), look, args.interval)
 }
 
-/// One screen after two pages, an interval apart: a rate needs two. Another page or two are asked for while a source has
-/// told nothing newer than in the first one.
+/// One screen of two samples of each source: a rate needs both. A source without a second sample in [`MAX_PAGES`] pages shows
+/// dashes.
 fn once(
     client: &Client,
     mut session: Session,
@@ -72,23 +76,34 @@ fn once(
     look: Look,
     interval: Duration,
 ) -> anyhow::Result<u8> {
-    let mut first = None;
-    for page in 1..=MOST_PAGES {
-        let answer = match client.fetch() {
-            Ok(answer) => answer,
+    let began = clock::uptime();
+    let mut first: Vec<(Source, f64)> = Vec::new();
+    let mut reported = false;
+    for page in 1..=MAX_PAGES {
+        match client.fetch() {
+            Ok(page) => session.take(Ok(page), live::moment()),
             // Two pages are enough.
             Err(_) if page > 2 => break,
             Err(what) => anyhow::bail!("{address}: {what}"),
-        };
-        session.take(Ok(answer), live::moment());
-        let told = session.state().newest().told_of();
-        let news = first
-            .as_ref()
-            .is_some_and(|first: &Vec<_>| first.iter().all(|old| !told.contains(old)));
-        if news || page == MOST_PAGES {
-            break;
         }
-        first.get_or_insert(told);
+        let times = session.state().newest().sample_times();
+        if page == 1 {
+            first = times;
+        } else {
+            let old = first.iter().filter(|sample| times.contains(sample));
+            let names: Vec<&str> = old.map(|(source, _)| source.name()).collect();
+            if names.is_empty() || page == MAX_PAGES {
+                break;
+            }
+            let waited = clock::uptime().saturating_sub(began);
+            if !reported && waited >= REPORT_AFTER && isatty(std::io::stderr()) {
+                reported = true;
+                let (names, most) = (names.join(", "), (interval * MAX_PAGES).as_secs());
+                say(&format!(
+                    "waiting for the next sample of {names}, {most} s at most"
+                ));
+            }
+        }
         std::thread::sleep(interval);
     }
     let width = tcgetwinsize(std::io::stdout()).map_or(COLUMNS, |size| size.ws_col.max(COLUMNS));

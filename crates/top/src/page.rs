@@ -141,10 +141,16 @@ impl Page {
         self.get(&metrics::daemon::SOURCE_LAST_SUCCESS, &[source.name()])
     }
 
-    /// The sources of figures per second that a reader waits for, each with the moment of which it tells; of those that
-    /// are up.
-    pub(crate) fn told_of(&self) -> Vec<(Source, f64)> {
-        let up = [Source::Process, Source::Rpc]
+    /// The sources of rates that are up, each with the time of its newest sample.
+    pub(crate) fn sample_times(&self) -> Vec<(Source, f64)> {
+        let sources = [
+            Source::Process,
+            Source::Threads,
+            Source::Cgroup,
+            Source::Rpc,
+            Source::Datapoints,
+        ];
+        let up = sources
             .into_iter()
             .filter(|source| self.is_up(*source) == Some(true));
         up.filter_map(|source| Some((source, self.last_success(source)?)))

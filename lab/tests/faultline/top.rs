@@ -21,6 +21,8 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use terminal::Terminal;
 
@@ -235,6 +237,11 @@ fn a_pipe_gets_one_screen_as_text_and_an_end() {
             text.contains("demo: no real numbers") && text.contains(" solReplayStage"),
             "{text}"
         );
+        let pool = text.lines().find(|line| line.contains(" solReplayStage"));
+        assert!(
+            arguments.len() > 2 || pool.is_some_and(|pool| !pool.contains(" - ")),
+            "{text}"
+        );
         assert!(
             text.is_ascii() && !text.contains('\x1b') && text.lines().all(|line| line.len() <= 80),
             "{text}"
@@ -272,13 +279,16 @@ fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wro
 }
 
 /// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends; an
-/// empty one is no answer.
-fn serve(socket: &Path, pages: Vec<String>) {
+/// empty one is no answer. The number of connections.
+fn serve(socket: &Path, pages: Vec<String>) -> Arc<AtomicUsize> {
     let listener = UnixListener::bind(socket).unwrap();
+    let served = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&served);
     std::thread::spawn(move || {
         let last = std::iter::repeat(pages.last().unwrap());
         for (stream, page) in listener.incoming().zip(pages.iter().chain(last)) {
             let mut stream = stream.unwrap();
+            count.fetch_add(1, Ordering::SeqCst);
             let mut asked = Vec::new();
             let mut byte = [0];
             while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
@@ -296,6 +306,7 @@ fn serve(socket: &Path, pages: Vec<String>) {
             .unwrap();
         }
     });
+    served
 }
 
 #[test]
@@ -338,6 +349,27 @@ fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
         text.contains("400/s") && !text.contains("in frozen banks"),
         "{said}{text}"
     );
+}
+
+#[test]
+fn one_screen_waits_for_the_second_sample_of_slow_sources() {
+    let newer = |source: &str, page: &str| {
+        let at = format!("_seconds{{source=\"{source}\"}} 17952727");
+        let (before, after) = page.split_once(&at).unwrap();
+        format!("{before}{at}8{}", &after[1..])
+    };
+    let mut pages = vec![PAGE.to_owned()];
+    for source in ["process", "cgroup", "rpc", "datapoints", "threads"] {
+        let page = newer(source, pages.last().unwrap());
+        pages.push(page);
+    }
+    let count = pages.len();
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("daemon.sock");
+    let served = serve(&socket, pages);
+    let (output, said) = once(&[socket.to_str().unwrap()]);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(served.load(Ordering::SeqCst), count);
 }
 
 #[test]
