@@ -39,8 +39,10 @@ use way::Way;
 
 /// From look to look, while searching, and while following without a pidfd.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The same with a pidfd, which becomes readable at the end of the process: only a new program in it is left to notice.
+/// The same while following a validator with a pidfd, which becomes readable at its end: only a new program in it is left to notice.
 const LOOK_EVERY_WITH_PIDFD: Duration = Duration::from_secs(5);
+/// A search that is shorter is not logged.
+const LOG_AFTER: Duration = Duration::from_secs(10);
 
 /// One life of a process. A process that executes another program in place is a new target of the same process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,6 +242,8 @@ pub struct Finder {
     following: Following,
     own_procfs: bool,
     ended: Option<(Arc<Target>, Reason)>,
+    /// The first look without a result since a process was followed.
+    searching_since: Option<Stamp>,
     /// What was logged last while waiting.
     said: String,
 }
@@ -258,6 +262,7 @@ impl Finder {
             following,
             own_procfs,
             ended: None,
+            searching_since: None,
             said: String::new(),
         }
     }
@@ -309,7 +314,11 @@ impl Finder {
             let words = format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
             problems.insert(0, Problem::new(Status::Gone, words));
         }
-        self.say_once(&problems);
+        if found.is_none()
+            && let Some(why) = self.news(&problems, now)
+        {
+            tracing::warn!(why, "no target found");
+        }
         let took = self.clock.now().since(now);
         let mut state = self.following.state();
         (
@@ -463,6 +472,7 @@ impl Finder {
             .take()
             .filter(|(before, _)| before.process != target.process);
         self.said.clear();
+        self.searching_since = None;
         let mut state = self.following.state();
         if let Some((_, reason)) = replaced {
             count(&mut state.report.restarts, reason);
@@ -490,17 +500,20 @@ impl Finder {
         self.ended = Some((target, reason));
     }
 
-    /// Logs what is waited for, when that has changed.
-    fn say_once(&mut self, problems: &[Problem]) {
+    /// What is to be logged of a search without a result: a change, once the search has lasted for [`LOG_AFTER`]. A program that
+    /// starts the daemon before the validator expects nothing else.
+    fn news(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
+        let began = *self.searching_since.get_or_insert(now);
         let words = problems
             .iter()
             .map(Problem::to_string)
             .collect::<Vec<_>>()
             .join("; ");
-        if !words.is_empty() && words != self.said {
-            tracing::warn!(why = words, "no target found");
-            self.said = words;
+        if words.is_empty() || words == self.said || now.since(began) < LOG_AFTER {
+            return None;
         }
+        self.said.clone_from(&words);
+        Some(words)
     }
 }
 
