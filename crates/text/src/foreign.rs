@@ -2,14 +2,21 @@
 
 use std::fmt::Write as _;
 
+/// A number has up to ten times the bytes of its letter: a text of such letters must not grow so.
+const MAX_NUMBERED: usize = 256;
+
 /// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
-/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`; white space becomes a space.
+/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`, and after [`MAX_NUMBERED`] of
+/// them as a question mark; white space becomes a space.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
+    let mut numbered = 0;
     for letter in text.chars() {
         match letter {
             letter if letter.is_whitespace() => clean.push(' '),
+            letter if is_unfit(letter) && numbered == MAX_NUMBERED => clean.push('?'),
             letter if is_unfit(letter) => {
+                numbered += 1;
                 write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
             }
             letter => clean.push(letter),
@@ -56,6 +63,13 @@ mod tests {
             clean("aZ 9-ü\u{5d0}\u{627}\u{4e2d}"),
             "aZ 9-ü\u{5d0}\u{627}\u{4e2d}"
         );
+    }
+
+    #[test]
+    fn a_text_of_unfit_letters_hardly_grows() {
+        let text = "\0".repeat(100_000);
+        assert!(clean(&text).len() < text.len() + 10 * MAX_NUMBERED);
+        assert!(clean(&text).ends_with("??"));
     }
 
     #[test]

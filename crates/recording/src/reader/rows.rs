@@ -17,6 +17,11 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Bytes of an event's detail that are read. The daemon writes less than 1 KiB.
+pub const MAX_DETAIL: usize = 64 << 10;
+/// Bytes of an unknown kind of event that are shown.
+const MAX_KIND: usize = 64;
+
 impl Recording {
     /// In the order of time.
     pub fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
@@ -53,9 +58,12 @@ impl Recording {
         let sql =
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
         let rows = self.all(sql, |row| {
-            let kind: String = row.get(4)?;
-            let Some(kind) = EventKind::parse(&kind) else {
-                return Ok(Err((row.get::<_, i64>(0)?, kind)));
+            let kind = row.get_ref(4)?.as_str()?;
+            let Some(kind) = EventKind::parse(kind) else {
+                return Ok(Err((
+                    row.get::<_, i64>(0)?,
+                    start(kind, MAX_KIND).to_owned(),
+                )));
             };
             Ok(Ok(EventRow {
                 id: row.get(0)?,
@@ -64,7 +72,7 @@ impl Recording {
                 uptime: duration(row.get(3)?),
                 kind,
                 process: row.get(5)?,
-                detail: json(row.get(6)?),
+                detail: json(start(row.get_ref(6)?.as_str()?, MAX_DETAIL).to_owned()),
             }))
         })?;
         let unknown = |(id, kind)| {
@@ -366,6 +374,14 @@ fn whole(row: &rusqlite::Row<'_>, place: usize) -> rusqlite::Result<Option<u64>>
         ValueRef::Real(x) => Some(x as u64),
         _ => None,
     })
+}
+
+/// The first `bytes` of a text at most, whole letters only.
+fn start(text: &str, bytes: usize) -> &str {
+    let end = (0..=bytes.min(text.len()))
+        .rev()
+        .find(|end| text.is_char_boundary(*end));
+    end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
 /// A text that should be JSON.

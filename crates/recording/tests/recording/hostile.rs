@@ -411,3 +411,21 @@ fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
         );
     }
 }
+
+#[test]
+fn a_text_of_an_event_is_read_up_to_64_kib_and_an_unknown_kind_is_shown_shortly() {
+    let long =
+        "UPDATE event SET detail = 'a' || replace(hex(zeroblob(100000)), '0', 'ä') WHERE id = 2";
+    let (_folder, path) = changed(long);
+    let events = Recording::open(&path).unwrap().events().unwrap();
+    let detail = |event: &faultline_recording::EventRow| event.detail.as_str().map(str::to_owned);
+    let lengths: Vec<usize> = events
+        .iter()
+        .filter_map(detail)
+        .map(|text| text.len())
+        .collect();
+    assert_eq!(lengths, [(64 << 10) - 1]);
+    let (_folder, path) = changed("UPDATE event SET kind = hex(zeroblob(100000)) WHERE id = 2");
+    let error = Recording::open(&path).unwrap().events().unwrap_err();
+    assert!(error.to_string().len() < 1000, "{error}");
+}
