@@ -11,6 +11,8 @@ pub use coverage::{Coverage, LEAST_COVERAGE};
 
 /// Sizes, transactions of a slot and times are below this, so that no sum of them overflows.
 const LARGEST: u64 = 1 << 32;
+/// Keys of a transaction: their numbers in it have one byte.
+pub const MAX_KEYS: usize = 256;
 /// Fees-only transactions have this bit beside the number of their set.
 const FEES_ONLY: u32 = 1 << 31;
 
@@ -188,9 +190,15 @@ impl Trace {
     /// Adds a set of programs and returns its number.
     ///
     /// # Errors
-    /// [`Error::Contradiction`] if a program is unknown or there twice, or beyond 2^31 sets.
+    /// [`Error::Contradiction`] if there are more than [`MAX_KEYS`], a program is unknown or there twice, or beyond 2^31 sets.
     pub fn add_set(&mut self, programs: &[u32]) -> Result<u32, Error> {
         let number = small(self.set_ends.len(), "sets")?;
+        if programs.len() > MAX_KEYS {
+            return Err(Error::Contradiction(format!(
+                "set {number} has {} programs, and a transaction has at most {MAX_KEYS} keys",
+                programs.len()
+            )));
+        }
         for (at, program) in programs.iter().enumerate() {
             self.check_program(*program)?;
             if programs.iter().take(at).any(|earlier| earlier == program) {

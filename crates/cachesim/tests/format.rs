@@ -9,8 +9,8 @@ mod common;
 use common::{load, plain};
 use faultline_cachesim::file::{Writer, read, read_whole_records};
 use faultline_cachesim::trace::{
-    Call, Change, ChangeKind, Coverage, Load, Loader, Meta, Program, SetNumbers, Slot, SlotKind,
-    Source,
+    Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, Meta, Program, SetNumbers, Slot,
+    SlotKind, Source,
 };
 use faultline_cachesim::{Error, Trace};
 use proptest::prelude::*;
@@ -19,6 +19,28 @@ fn bytes(trace: &Trace) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), trace).unwrap();
     writer.write(trace).unwrap();
     writer.into_inner()
+}
+
+/// Appends a record with a right checksum, of less than 2^14 bytes.
+fn append(file: &mut Vec<u8>, kind: u8, content: &[u8]) {
+    file.extend([
+        kind,
+        (content.len() & 0x7f) as u8 | 0x80,
+        (content.len() >> 7) as u8,
+    ]);
+    file.extend_from_slice(content);
+    let mut sum = !0_u32;
+    for byte in std::iter::once(&kind).chain(content) {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 {
+                sum >> 1 ^ 0xedb8_8320
+            } else {
+                sum >> 1
+            };
+        }
+    }
+    file.extend_from_slice(&(!sum).to_le_bytes());
 }
 
 /// A trace with everything that a file can hold.
@@ -333,19 +355,41 @@ proptest! {
     #[test]
     fn no_content_with_a_right_checksum_panics(kind in 0_u8..9, content in proptest::collection::vec(any::<u8>(), 0..60)) {
         let mut file = bytes(&everything());
-        file.push(kind);
-        file.push(content.len() as u8);
-        file.extend_from_slice(&content);
-        let mut sum = !0_u32;
-        for byte in std::iter::once(&kind).chain(&content) {
-            sum ^= u32::from(*byte);
-            for _ in 0..8 {
-                sum = if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
-            }
-        }
-        file.extend_from_slice(&(!sum).to_le_bytes());
+        append(&mut file, kind, &content);
         if let Err(error) = read(file.as_slice()) {
             prop_assert!(!error.to_string().contains("checksum"), "{error}");
         }
     }
+}
+
+#[test]
+fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
+    let mut trace = Trace::new(everything().meta().clone());
+    let program = Program {
+        address: None,
+        loader: None,
+        bytes: None,
+        has_code: true,
+    };
+    for _ in 0..=MAX_KEYS {
+        trace.add_program(program).unwrap();
+    }
+    let all: Vec<u32> = (0..=MAX_KEYS as u32).collect();
+    trace.add_set(&all[1..]).unwrap();
+    let refused = trace.add_set(&all).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
+    // The same as a file, and as a plain list.
+    let set: Vec<u8> = (0..=255)
+        .flat_map(|one: u8| [one | 0x80, one >> 7])
+        .collect();
+    let mut content = vec![0x81, 2, 0x80, 2];
+    content.extend(set);
+    let mut file = bytes(&trace);
+    append(&mut file, 3, &content);
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
+    let line: Vec<String> = all.iter().map(ToString::to_string).collect();
+    let plain = format!("7 {}\n", line.join(" "));
+    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
+    assert!(refused.contains("257 programs"), "{refused}");
 }
