@@ -4,8 +4,9 @@ use super::choose::{Choice, candidates, choose};
 use super::{Around, Target};
 use faultline_agave::identify::Program;
 use faultline_catalog::{Problem, Stamp, Status};
+use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, PidStat};
-use faultline_kernel::{HostConstants, HostRoot};
+use faultline_kernel::parse::pid_status;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(super) const DESCENDANT: &str = "descendant";
 const FIRST: Duration = Duration::from_secs(60);
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descendants are named if they have this much more resident memory than the process itself.
+/// Descendants are named if they have this much more anonymous memory than the process itself.
 const MIN_BYTES: u64 = 32 << 20;
 
 /// The inspections of the descendants of one followed process.
@@ -80,6 +81,11 @@ impl Descendants {
         Some(Descendants { own, below })
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.below.len()
+    }
+
     /// The only validator among them; a running one is preferred.
     pub(super) fn validator(&self, around: &Around<'_>) -> Option<Target> {
         let named = |one: &&PidStat| Program::of_comm(&one.comm.to_str_lossy()).is_some();
@@ -90,24 +96,35 @@ impl Descendants {
         }
     }
 
-    /// That they have the memory, if they have.
+    /// That they have the memory, if they have. A forked process counts with what it has beyond the memory of the given one,
+    /// since it may share that.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
-        let host = HostConstants::read(root).ok()?;
-        let bytes = |one: &PidStat| one.rss_pages.saturating_mul(host.page_size);
-        let all = self.below.iter().map(bytes).fold(0, u64::saturating_add);
-        let largest = self.below.iter().max_by_key(|one| one.rss_pages)?;
-        if all < bytes(&self.own).saturating_add(MIN_BYTES) {
+        let anonymous = |pid: u32| {
+            let file = root.hold_proc_piece(&format!("{pid}/status")).ok()?;
+            file.parse(&mut Vec::new(), pid_status::parse)
+                .ok()?
+                .rss_anon
+        };
+        let own = anonymous(self.own.pid)?;
+        let beyond = |one: &PidStat| anonymous(one.pid).unwrap_or(0).saturating_sub(own);
+        let each: Vec<(u64, &PidStat)> = self.below.iter().map(|one| (beyond(one), one)).collect();
+        let all = each
+            .iter()
+            .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));
+        let (most, largest) = each.iter().max_by_key(|(bytes, _)| *bytes)?;
+        if all < own.saturating_add(MIN_BYTES) {
             return None;
         }
-        let (pid, comm) = (self.own.pid, self.own.comm);
         let words = format!(
-            "process {pid} ({comm}) is followed with {} of resident memory, but its descendants have {}, process {} ({}) \
-             {}: start that program without a wrapper, or follow it with --pid {}",
-            faultline_text::bytes(bytes(&self.own)),
+            "process {} ({}) is followed and has {} of anonymous memory; its descendants have {} more, process {} ({}) {} of it: \
+             start that program without a wrapper, or follow it with --pid {}",
+            self.own.pid,
+            self.own.comm,
+            faultline_text::bytes(own),
             faultline_text::bytes(all),
             largest.pid,
             largest.comm,
-            faultline_text::bytes(bytes(largest)),
+            faultline_text::bytes(*most),
             largest.pid
         );
         Some(Problem::new(Status::Absent, words))

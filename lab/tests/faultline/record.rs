@@ -874,7 +874,7 @@ fn beside_the_real_daemon_a_wrapper_of_another_program_and_pending_points_are_re
     eventually_seeing(PATIENCE, "both are reported", || {
         let said = scene.text("output");
         if said.contains("points are kept apart: Mine")
-            && said.contains("(timeout) is followed with")
+            && said.contains("(timeout) is followed and has")
             && said.contains("(python3)")
         {
             Ok(())

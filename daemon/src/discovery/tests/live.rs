@@ -187,9 +187,24 @@ fn a_given_process_whose_descendants_have_the_memory_is_named_with_the_largest()
     let wrapper = folder.run(&folder.shell("start"), &["-c", script, &fifo, &shell]);
     let find = config::Find::Pid(wrapper.pid());
     let work = AtWork::start(finder(find, HostRoot::default()));
-    work.wait_for_words("but its descendants have");
+    work.wait_for_words("of anonymous memory; its descendants have");
     work.wait_for_words("(memory)");
     let target = work.following.current();
     assert_eq!(target.map(|target| target.process.pid), Some(wrapper.pid()));
     std::fs::write(&fifo, "end\n").unwrap();
+}
+
+#[test]
+fn forked_processes_that_share_the_memory_of_a_given_one_are_not_named() {
+    let folder = Folder::new();
+    let fifo = folder.text("fifo");
+    let script = "x=$(head -c 60000000 /dev/zero | tr '\\0' a); for i in 1 2 3 4; do (read line <$0) & done; wait";
+    let parent = folder.run(&folder.shell("parent"), &["-c", script, &fifo]);
+    let children = || {
+        let root = HostRoot::default();
+        let descendants = descendants::Descendants::of(&root, parent.pid())?;
+        (descendants.len() == 4).then_some(descendants)
+    };
+    let descendants = eventually(Duration::from_secs(60), "four children", children);
+    assert_eq!(descendants.memory_problem(&HostRoot::default()), None);
 }
