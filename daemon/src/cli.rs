@@ -62,9 +62,12 @@ pub struct ConfigArgs {
 /// The process to follow, and the kernel's folders.
 #[derive(Debug, Default, Args)]
 pub struct TargetArgs {
-    /// Follow the process with this pid, or the validator below it.
+    /// Follow the process with this pid.
     #[arg(long, value_name = "N", group = "target")]
     pub pid: Option<u32>,
+    /// Follow the validator among this process and its descendants, and the process itself until there is one: for wrappers.
+    #[arg(long, value_name = "N", group = "target")]
+    pub process_tree: Option<u32>,
     /// Follow the validator of this ledger, by its admin.rpc socket or its lock.
     #[arg(long, value_name = "DIR", group = "target")]
     pub ledger: Option<PathBuf>,
@@ -152,6 +155,7 @@ impl TargetArgs {
         let find = self
             .pid
             .map(Find::Pid)
+            .or_else(|| self.process_tree.map(Find::ProcessTree))
             .or_else(|| self.ledger.clone().map(Find::Ledger))
             .or_else(|| self.unit.clone().map(Find::Unit))
             .or_else(|| self.process_name.clone().map(Find::ProcessName));

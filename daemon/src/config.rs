@@ -85,6 +85,8 @@ pub enum Find {
     Scan,
     /// This process.
     Pid(u32),
+    /// The validator among this process and its descendants; the process itself until there is one.
+    ProcessTree(u32),
     /// The process that serves `admin.rpc` of this ledger, or holds its lock.
     Ledger(PathBuf),
     /// The main process of this systemd unit, or the validator in its cgroup.

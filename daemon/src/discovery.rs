@@ -58,7 +58,7 @@ pub struct Target {
     /// Its ledger folder, absolute in its own file system. `None` for Frankendancer, which names it in a file, and for a
     /// relative path whose beginning may not be read.
     pub ledger: Option<PathBuf>,
-    /// What led to it: `pid`, `descendant` (of that one), `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
+    /// What led to it: `pid`, `descendant` (of that process), `unit`, `admin.rpc`, `ledger.lock`, `scan` or `process_name`.
     pub found_by: &'static str,
 }
 
@@ -315,7 +315,7 @@ impl Finder {
             problems.insert(0, Problem::new(Status::Gone, words));
         }
         if found.is_none()
-            && let Some(why) = self.news(&problems, now)
+            && let Some(why) = self.log_message(&problems, now)
         {
             tracing::warn!(why, "no target found");
         }
@@ -502,7 +502,7 @@ impl Finder {
 
     /// What is to be logged of a search without a result: a change, once the search has lasted for [`LOG_AFTER`]. A program that
     /// starts the daemon before the validator expects nothing else.
-    fn news(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
+    fn log_message(&mut self, problems: &[Problem], now: Stamp) -> Option<String> {
         let began = *self.searching_since.get_or_insert(now);
         let words = problems
             .iter()

@@ -47,6 +47,7 @@ fn daemon(root: &HostRoot, config: &Config) -> Value {
     let (way, what) = match &config.target.find {
         Find::Scan => ("scan", None),
         Find::Pid(pid) => ("pid", Some(pid.to_string())),
+        Find::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
         Find::Ledger(ledger) => ("ledger", Some(ledger.display().to_string())),
         Find::Unit(unit) => ("unit", Some(unit.clone())),
         Find::ProcessName(name) => ("process_name", Some(name.clone())),

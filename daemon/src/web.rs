@@ -101,6 +101,7 @@ impl PageInfo {
                 "among all processes, by what validators are called and how they are started"
                     .to_owned()
             }
+            Find::ProcessTree(pid) => format!("below process {pid} (--process-tree)"),
             Find::Pid(pid) => format!("as process {pid} (target.pid)"),
             Find::Ledger(ledger) => {
                 format!(

@@ -107,6 +107,11 @@ impl Daemon {
         )
     }
 
+    /// The process that it follows now; `None` if there is none, or its ready file cannot be read.
+    pub(super) fn followed(&self) -> Option<u32> {
+        self.ready.read().ok()??.target()
+    }
+
     /// How it ended; `None` while it runs.
     ///
     /// # Errors

@@ -86,7 +86,7 @@ impl Job<'_> {
     fn wrap(mut self) -> anyhow::Result<u8> {
         let mut command = Wrapped::start(&self.args.command)?;
         let process = pidfd_open(command.pid(), PidfdFlags::empty()).context("the command")?;
-        let (mut daemon, addresses, _) = self.start_daemon(command.pid(), &process)?;
+        let (mut daemon, addresses, followed) = self.start_daemon(command.pid(), &process)?;
         self.announce(
             &addresses,
             &format!("{} (process {})", command.name(), command.pid()),
@@ -100,7 +100,7 @@ impl Job<'_> {
         };
         file::wait_for_process(&self.out, self.interval(), &mut daemon, &mut self.signals)?;
         command.go(&variables)?;
-        let mut monitor = Monitor::default();
+        let mut monitor = Monitor::new(followed);
         let code = loop {
             for signal in self.signals.wait(None, LOOK)? {
                 command.pass_on(signal);
@@ -133,7 +133,7 @@ impl Job<'_> {
             name.push_str(&format!(", a descendant of {},", pid.as_raw_nonzero()));
         }
         self.announce(&addresses, &name);
-        let mut monitor = Monitor::default();
+        let mut monitor = Monitor::new(followed);
         loop {
             let heard = self.signals.wait(Some(process.as_fd()), LOOK)?;
             if has_ended(&process) || heard.iter().any(|signal: &Heard| signal.asks_to_end()) {
@@ -224,8 +224,9 @@ impl Job<'_> {
 }
 
 /// Reports on the terminal what goes wrong while the command runs.
-#[derive(Default)]
 struct Monitor {
+    /// The process that the daemon follows.
+    followed: u32,
     daemon_ended: bool,
     checks: u32,
     /// Of the last time when the recording was read.
@@ -241,6 +242,16 @@ impl Monitor {
     /// The sources whose problems concern what is recorded; those of others are normal on some machines.
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
+    fn new(followed: u32) -> Self {
+        Monitor {
+            followed,
+            daemon_ended: false,
+            checks: 0,
+            problems: Vec::new(),
+            reported: Vec::new(),
+        }
+    }
+
     fn check(&mut self, daemon: &mut Daemon, out: &Path) {
         for complaint in daemon.complaints() {
             say(&format!("faultlined: {complaint}"));
@@ -254,6 +265,13 @@ impl Monitor {
         }
         self.checks = self.checks.wrapping_add(1);
         if self.checks.is_multiple_of(Self::CHECKS) {
+            if let Some(now) = daemon.followed().filter(|now| *now != self.followed) {
+                say(&format!(
+                    "recording process {now} instead of {}",
+                    self.followed
+                ));
+                self.followed = now;
+            }
             self.report_problems(recorded_problems(out));
         }
     }

@@ -37,7 +37,7 @@ const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 /// Whom the daemon follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Whom {
-    /// This process.
+    /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
     /// The validator of this ledger.
     Ledger(PathBuf),
@@ -73,7 +73,9 @@ impl Task<'_> {
             all.extend(["--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"].map(OsString::from));
         }
         match &self.whom {
-            Whom::Pid(pid) => all.extend(["--pid".into(), OsString::from(pid.to_string())]),
+            Whom::Pid(pid) => {
+                all.extend(["--process-tree".into(), OsString::from(pid.to_string())])
+            }
             Whom::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
         }
         if let Some(entries) = self.cache_entries {

@@ -6,20 +6,22 @@ use super::{Around, Found, Target};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::{ErrorKind, ProcessId};
 
-/// Whatever has the number at the first look is followed, or the validator below it: a wrapper or a start script stays its
-/// parent. Numbers are used again: later on it must be a validator, or the same program as before.
+/// Whatever has the number at the first look is followed, with descendants the validator below it: a wrapper or a start
+/// script stays its parent. Numbers are used again: later on it must be a validator, or the same program as before.
 #[derive(Debug)]
 pub(super) struct ByPid {
     pid: u32,
+    pub(super) with_descendants: bool,
     looked: bool,
     /// The process that had the number at the first look.
     given: Option<ProcessId>,
 }
 
 impl ByPid {
-    pub(super) fn new(pid: u32) -> Self {
+    pub(super) fn new(pid: u32, with_descendants: bool) -> Self {
         ByPid {
             pid,
+            with_descendants,
             looked: false,
             given: None,
         }
@@ -43,8 +45,10 @@ impl ByPid {
         }
         let (pid, comm) = (self.pid, &seen.target.comm);
         if self.given == Some(seen.target.process) {
-            let found = Descendants::of(around.root, pid).and_then(|all| all.validator(around));
-            if let Some(validator) = found {
+            let found = || Descendants::of(around.root, pid)?.validator(around);
+            if self.with_descendants
+                && let Some(validator) = found()
+            {
                 return Ok(validator);
             }
             if around

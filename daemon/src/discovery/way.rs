@@ -24,7 +24,8 @@ impl Way {
     pub(super) fn new(find: &Find) -> Self {
         match find {
             Find::Scan => Way::Scan(Scan::default()),
-            Find::Pid(pid) => Way::Pid(ByPid::new(*pid)),
+            Find::Pid(pid) => Way::Pid(ByPid::new(*pid, false)),
+            Find::ProcessTree(pid) => Way::Pid(ByPid::new(*pid, true)),
             Find::Ledger(folder) => Way::Ledger(ByLedger::new(folder)),
             Find::Unit(name) => Way::Unit(ByUnit::new(name)),
             Find::ProcessName(name) => Way::Name(ByName::new(name)),
@@ -36,6 +37,7 @@ impl Way {
         match find {
             Find::Scan => "the only validator of this host".to_owned(),
             Find::Pid(pid) => format!("process {pid}"),
+            Find::ProcessTree(pid) => format!("the validator below process {pid}"),
             Find::Ledger(folder) => format!("the validator of the ledger {}", folder.display()),
             Find::Unit(name) => format!("the validator of the unit {name}"),
             Find::ProcessName(name) => format!("the process called {name}"),
@@ -67,7 +69,7 @@ impl Way {
 
     /// Whether the validator below a followed process that is none is followed in its place.
     pub(super) fn follows_descendants(&self) -> bool {
-        matches!(self, Way::Pid(_))
+        matches!(self, Way::Pid(pid) if pid.with_descendants)
     }
 
     /// What the operator should know about a target that is followed all the same.

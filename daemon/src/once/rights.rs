@@ -94,7 +94,7 @@ fn missing(config: &Config, following: &Following) -> Check {
              --pid)"
                 .to_owned()
         }
-        Find::Pid(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
+        Find::Pid(pid) | Find::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
         Find::Ledger(folder) => format!(
             "start the validator with --ledger {}, correct target.ledger, or set target.unit instead",
             folder.display()
@@ -130,7 +130,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
 fn found_by(way: &'static str) -> &'static str {
     match way {
         "pid" => "its number (target.pid)",
-        "descendant" => "a process above it (target.pid)",
+        "descendant" => "a process above it (--process-tree)",
         "unit" => "its systemd unit (target.unit)",
         "admin.rpc" => "its admin socket (target.ledger)",
         "ledger.lock" => "its lock on ledger.lock (target.ledger)",

@@ -31,7 +31,7 @@ echo $$ > "$folder/daemon"
 cp "$folder/made.fltl" "$folder/out.fltl"
 while [ $# -gt 0 ]; do
     case $1 in
-        --pid) pid=$2 ;;
+        --process-tree) pid=$2 ;;
         --ready-file) ready=$2 ;;
     esac
     shift
@@ -151,7 +151,7 @@ fn the_command_is_followed_from_its_beginning_and_its_exit_code_is_the_programs(
     assert_eq!(config, "host=http://127.0.0.1:2,db=faultline,u=any,p=any");
     let out = scene.path("out.fltl");
     let expected = format!(
-        "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --pid {pid} --record {0} --ready-file {0}.ready --interval 100ms \
+        "run --listen 127.0.0.1:0 --ingest 127.0.0.1:0 --process-tree {pid} --record {0} --ready-file {0}.ready --interval 100ms \
          --label arm=a b",
         out.display()
     );
@@ -333,7 +333,7 @@ fn nothing_is_left_behind_when_it_is_killed_before_the_command_runs() {
     );
     let mut running = scene.start(&["--", "touch", scene.path("ran").to_str().unwrap()]);
     let (command, daemon) = (scene.number("command"), scene.number("daemon"));
-    assert_eq!(scene.text("args").trim(), "--pid");
+    assert_eq!(scene.text("args").trim(), "--process-tree");
     assert!(is_alive(command) && is_alive(daemon));
     running.kill().unwrap();
     gone(command);
@@ -834,6 +834,14 @@ fn beside_the_real_daemon_a_validator_below_a_wrapper_is_recorded_and_not_the_wr
                 Ok(())
             }
             _ => Err(processes),
+        }
+    });
+    eventually_seeing(PATIENCE, "it is told", || {
+        let said = scene.text("output");
+        if said.contains(" instead of ") {
+            Ok(())
+        } else {
+            Err(said)
         }
     });
     std::fs::write(stop, "").unwrap();

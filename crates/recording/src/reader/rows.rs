@@ -17,8 +17,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of an event's detail that are read. The daemon writes less than 1 KiB.
-pub const MAX_DETAIL: usize = 64 << 10;
+/// Bytes of an event's detail and of a problem that are read. The daemon writes some hundred.
+const MAX_TEXT: usize = 64 << 10;
 /// Bytes of an unknown kind of event that are shown.
 const MAX_KIND: usize = 64;
 
@@ -72,7 +72,7 @@ impl Recording {
                 uptime: duration(row.get(3)?),
                 kind,
                 process: row.get(5)?,
-                detail: json(start(row.get_ref(6)?.as_str()?, MAX_DETAIL).to_owned()),
+                detail: json(start(row.get_ref(6)?.as_str()?, MAX_TEXT).to_owned()),
             }))
         })?;
         let unknown = |(id, kind)| {
@@ -252,7 +252,10 @@ impl Recording {
                 tick: row.get(0)?,
                 source: row.get(1)?,
                 status: row.get(2)?,
-                what: row.get(3)?,
+                what: row
+                    .get_ref(3)?
+                    .as_str_or_null()?
+                    .map(|text| start(text, MAX_TEXT).to_owned()),
             })
         })
     }

@@ -413,7 +413,7 @@ fn a_hostile_file_costs_no_more_memory_than_its_kind_allows() {
 }
 
 #[test]
-fn a_text_of_an_event_is_read_up_to_64_kib_and_an_unknown_kind_is_shown_shortly() {
+fn a_text_of_an_event_or_problem_is_read_up_to_64_kib_and_an_unknown_kind_is_shown_shortly() {
     let long =
         "UPDATE event SET detail = 'a' || replace(hex(zeroblob(100000)), '0', 'ä') WHERE id = 2";
     let (_folder, path) = changed(long);
@@ -425,6 +425,14 @@ fn a_text_of_an_event_is_read_up_to_64_kib_and_an_unknown_kind_is_shown_shortly(
         .map(|text| text.len())
         .collect();
     assert_eq!(lengths, [(64 << 10) - 1]);
+    let long = "INSERT INTO problem SELECT 1, 'target', 'absent', hex(zeroblob(100000))";
+    let (_folder, path) = changed(long);
+    let problems = Recording::open(&path).unwrap().problems().unwrap();
+    let longest = problems
+        .iter()
+        .filter_map(|row| row.what.as_ref().map(String::len))
+        .max();
+    assert_eq!(longest, Some(64 << 10));
     let (_folder, path) = changed("UPDATE event SET kind = hex(zeroblob(100000)) WHERE id = 2");
     let error = Recording::open(&path).unwrap().events().unwrap_err();
     assert!(error.to_string().len() < 1000, "{error}");

@@ -235,21 +235,21 @@ fn the_report_says_what_is_looked_for_and_why_it_is_not_there() {
 fn a_search_is_logged_once_it_has_lasted_for_ten_seconds_and_again_when_its_reason_changes() {
     let host = host();
     let mut finder = finder(config::Find::Pid(77), HostRoot::below(host.root()));
-    let mut news = |seconds: u64, words: &str| {
+    let mut is_logged = |seconds: u64, words: &str| {
         let uptime = Duration::from_secs(seconds);
         let now = Stamp {
             uptime,
             unix: uptime,
         };
         let problems = [Problem::new(Status::Absent, words.to_owned())];
-        finder.news(&problems, now).is_some()
+        finder.log_message(&problems, now).is_some()
     };
     let reported = [
-        news(100, "one"),
-        news(109, "one"),
-        news(110, "one"),
-        news(111, "one"),
-        news(112, "two"),
+        is_logged(100, "one"),
+        is_logged(109, "one"),
+        is_logged(110, "one"),
+        is_logged(111, "one"),
+        is_logged(112, "two"),
     ];
     assert_eq!(reported, [false, false, true, false, true]);
 }

@@ -155,7 +155,7 @@ fn a_validator_below_a_given_wrapper_is_followed_in_its_place_and_so_is_its_succ
         &folder.shell("start"),
         &["-c", script, &fifo, &validator, &never, &ledger],
     );
-    let find = config::Find::Pid(wrapper.pid());
+    let find = config::Find::ProcessTree(wrapper.pid());
     let work = AtWork::start(finder(find.clone(), HostRoot::default()));
     work.wait_for("the wrapper", |target| target.comm == "start");
     std::fs::write(&fifo, "go\n").unwrap();
@@ -185,7 +185,7 @@ fn a_given_process_whose_descendants_have_the_memory_is_named_with_the_largest()
     let script = "$1 -c 'x=$(head -c 60000000 /dev/zero | tr \"\\0\" a); read line <$0' $0; true";
     let shell = folder.shell("memory").display().to_string();
     let wrapper = folder.run(&folder.shell("start"), &["-c", script, &fifo, &shell]);
-    let find = config::Find::Pid(wrapper.pid());
+    let find = config::Find::ProcessTree(wrapper.pid());
     let work = AtWork::start(finder(find, HostRoot::default()));
     work.wait_for_words("of anonymous memory; its descendants have");
     work.wait_for_words("(memory)");
