@@ -13,7 +13,7 @@ use crate::schema::{
 };
 use rusqlite::types::ValueRef;
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -232,32 +232,36 @@ impl Recording {
 
     /// In the order of time.
     pub fn problems(&self) -> Result<Vec<ProblemRow>, Error> {
-        let mut rows = self.problems_where("ORDER BY rowid")?;
+        let mut rows = self.all(
+            "SELECT tick, source, status, what FROM problem ORDER BY rowid",
+            |row| {
+                Ok(ProblemRow {
+                    tick: row.get(0)?,
+                    source: row.get(1)?,
+                    status: row.get(2)?,
+                    what: row
+                        .get_ref(3)?
+                        .as_str_or_null()?
+                        .map(|text| start(text, MAX_TEXT).to_owned()),
+                })
+            },
+        )?;
         rows.sort_by_key(|row| row.tick);
         Ok(rows)
     }
 
     /// The newest problems of each source, by source.
     pub fn last_problems(&self) -> Result<Vec<ProblemRow>, Error> {
-        self.problems_where(
-            "JOIN (SELECT source, max(tick) AS tick FROM problem GROUP BY source) USING (source, tick)
-             WHERE status IS NOT NULL ORDER BY source, problem.rowid",
-        )
-    }
-
-    fn problems_where(&self, clauses: &str) -> Result<Vec<ProblemRow>, Error> {
-        let sql = format!("SELECT tick, source, status, what FROM problem {clauses}");
-        self.all(&sql, |row| {
-            Ok(ProblemRow {
-                tick: row.get(0)?,
-                source: row.get(1)?,
-                status: row.get(2)?,
-                what: row
-                    .get_ref(3)?
-                    .as_str_or_null()?
-                    .map(|text| start(text, MAX_TEXT).to_owned()),
-            })
-        })
+        let mut last: BTreeMap<String, Vec<ProblemRow>> = BTreeMap::new();
+        for row in self.problems()? {
+            let rows = last.entry(row.source.clone()).or_default();
+            if rows.first().is_some_and(|first| first.tick != row.tick) {
+                rows.clear();
+            }
+            rows.push(row);
+        }
+        let rows = last.into_values().flatten();
+        Ok(rows.filter(|row| row.status.is_some()).collect())
     }
 
     /// Ordered by the validator's time.
