@@ -54,13 +54,7 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         }
     };
     if !course.validator && !subject.run.processes.is_empty() {
-        said.push_str(" Nothing of a validator was seen.");
-        if !subject.run.target_problems.is_empty() {
-            let problems = subject.run.target_problems.join("; ");
-            said.push_str(&format!(" The recorder reported: {problems}."));
-        }
-        said.push_str(&format!(" {}", the_end(subject)));
-        return said;
+        return said + &without_validator(subject);
     }
     if subject.run.is_replay() {
         let verdict = match course.kept_up.answer {
@@ -101,6 +95,17 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         the_end(subject)
     ));
     said
+}
+
+/// What was seen of a process that is no validator.
+fn without_validator(subject: &Subject<'_>) -> String {
+    let problems = subject.run.target_problems.join("; ");
+    let reported = match problems.as_str() {
+        "" => String::new(),
+        problems => format!(" The recorder reported: {problems}."),
+    };
+    let end = the_end(subject);
+    format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
 /// When and how it ended, and what was recorded after it.
