@@ -44,7 +44,7 @@ fn of_a_program_and_its_workers_the_program_is_taken() {
 fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
     let host = host();
     Pretend::new(70, "redis").on(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70));
+    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
     let before = by_pid.find(&bench.around()).unwrap();
     assert_eq!(before.validator, None);
     let around = Around {
@@ -65,7 +65,7 @@ fn a_number_is_whatever_it_belongs_to_at_first_and_the_same_program_later() {
 #[test]
 fn a_number_that_comes_late_must_be_a_validators() {
     let host = host();
-    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70));
+    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
     assert_eq!(pid_of(&by_pid.find(&bench.around())), None);
     Pretend::new(70, "cron").on(&host);
     assert_eq!(pid_of(&by_pid.find(&bench.around())), None);
