@@ -1,0 +1,329 @@
+//! TCP connections by host name: Happy Eyeballs (RFC 8305) over the addresses that the system's resolver returns.
+//!
+//! The connectors of hyper-util and ureq try the addresses of one family one after the other and report a single
+//! error, without its address.
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// From the start of one attempt to the start of the next, unless the first fails earlier (RFC 8305, section 5).
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+/// More addresses of one name are not tried.
+const MAX_ADDRESSES: usize = 16;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub enum ConnectError {
+    /// The host has no address.
+    Lookup {
+        /// The host.
+        host: String,
+        /// The resolver's error.
+        error: io::Error,
+    },
+    /// Every address failed.
+    Attempts(Vec<(SocketAddr, io::Error)>),
+}
+
+impl ConnectError {
+    /// Whether no process listens at any of the addresses.
+    pub fn is_refused(&self) -> bool {
+        match self {
+            ConnectError::Lookup { .. } => false,
+            ConnectError::Attempts(attempts) => attempts
+                .iter()
+                .all(|(_, error)| error.kind() == ErrorKind::ConnectionRefused),
+        }
+    }
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Lookup { host, error } => {
+                write!(f, "no address for {host} ({})", reason(error))
+            }
+            ConnectError::Attempts(attempts) => {
+                f.write_str("no connection to ")?;
+                for (index, (address, error)) in attempts.iter().enumerate() {
+                    let separator = if index == 0 { "" } else { ", " };
+                    write!(f, "{separator}{address} ({})", reason(error))?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// The system's words, without the number of the error.
+fn reason(error: &io::Error) -> String {
+    if error.kind() == ErrorKind::TimedOut {
+        return "no answer in time".to_owned();
+    }
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let text = text.rsplit("address information: ").next().unwrap_or(text);
+    text.to_lowercase()
+}
+
+/// Connects to a host by name or address, within `limit`. An IPv6 address may have brackets.
+///
+/// # Errors
+/// [`ConnectError`] with every address that was tried.
+pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream, ConnectError> {
+    let deadline = Instant::now() + limit;
+    let name = host.trim_start_matches('[').trim_end_matches(']');
+    let failed = |error| ConnectError::Lookup {
+        host: name.to_owned(),
+        error,
+    };
+    let addresses: Vec<SocketAddr> = match timeout_at(deadline, lookup_host((name, port))).await {
+        Ok(found) => found.map_err(failed)?.collect(),
+        Err(_) => return Err(failed(ErrorKind::TimedOut.into())),
+    };
+    if addresses.is_empty() {
+        return Err(failed(ErrorKind::NotFound.into()));
+    }
+    connect_until(&addresses, deadline).await
+}
+
+/// Connects to one of the addresses of a host within `limit`, on a thread without a runtime.
+///
+/// # Errors
+/// [`ConnectError::Attempts`].
+pub fn connect_any(
+    addresses: &[SocketAddr],
+    limit: Duration,
+) -> Result<std::net::TcpStream, ConnectError> {
+    let unavailable = |error: io::Error| {
+        let first = addresses.first().map(|address| (*address, error));
+        ConnectError::Attempts(first.into_iter().collect())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(unavailable)?;
+    let connected = async { connect_until(addresses, Instant::now() + limit).await };
+    let stream = runtime.block_on(connected)?;
+    let stream = stream.into_std().map_err(unavailable)?;
+    stream.set_nonblocking(false).map_err(unavailable)?;
+    Ok(stream)
+}
+
+async fn connect_until(
+    addresses: &[SocketAddr],
+    deadline: Instant,
+) -> Result<TcpStream, ConnectError> {
+    let mut untried = alternating(addresses).into_iter();
+    let mut attempts = FuturesUnordered::new();
+    let mut failed = Vec::new();
+    loop {
+        attempts.extend(untried.next().map(|address| attempt(address, deadline)));
+        let ended = if untried.len() > 0 {
+            timeout(ATTEMPT_DELAY, attempts.next()).await
+        } else {
+            Ok(attempts.next().await)
+        };
+        match ended {
+            Ok(Some((_, Ok(stream)))) => return Ok(stream),
+            Ok(Some((address, Err(error)))) => failed.push((address, error)),
+            Ok(None) => return Err(ConnectError::Attempts(failed)),
+            Err(_) => {}
+        }
+    }
+}
+
+async fn attempt(address: SocketAddr, deadline: Instant) -> (SocketAddr, io::Result<TcpStream>) {
+    let connected = match timeout_at(deadline, TcpStream::connect(address)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(ErrorKind::TimedOut.into()),
+    };
+    let connected = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+    (address, connected)
+}
+
+/// In the resolver's order, but the families alternate (RFC 8305, section 4).
+fn alternating(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+    let mut unique = Vec::new();
+    for address in addresses {
+        if !unique.contains(address) {
+            unique.push(*address);
+        }
+    }
+    let is_first_ipv6 = unique.first().is_some_and(SocketAddr::is_ipv6);
+    let (first, second): (Vec<_>, Vec<_>) = unique
+        .into_iter()
+        .partition(|address| address.is_ipv6() == is_first_ipv6);
+    let (mut first, mut second) = (first.into_iter(), second.into_iter());
+    let mut order = Vec::new();
+    while first.len() + second.len() > 0 {
+        order.extend(first.next());
+        order.extend(second.next());
+    }
+    order.truncate(MAX_ADDRESSES);
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::net::TcpListener;
+    use tokio::net::TcpSocket;
+
+    /// Far longer than an attempt to a listener takes, and the whole of what one dead address could use up.
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn runtime() -> tokio::runtime::Runtime {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().build().unwrap()
+    }
+
+    /// An address whose host drops what is sent: Linux does so with SYNs to a listener whose queue is full.
+    struct DeadAddress {
+        address: SocketAddr,
+        _listener: tokio::net::TcpListener,
+        _queued: Vec<TcpStream>,
+    }
+
+    impl DeadAddress {
+        async fn new(host: &str) -> Self {
+            let host: SocketAddr = host.parse().unwrap();
+            let socket = match host.is_ipv6() {
+                true => TcpSocket::new_v6().unwrap(),
+                false => TcpSocket::new_v4().unwrap(),
+            };
+            socket.bind(host).unwrap();
+            let listener = socket.listen(1).unwrap();
+            let address = listener.local_addr().unwrap();
+            let mut queued = Vec::new();
+            while let Ok(connected) =
+                timeout(Duration::from_millis(500), TcpStream::connect(address)).await
+            {
+                queued.push(connected.unwrap());
+            }
+            DeadAddress {
+                address,
+                _listener: listener,
+                _queued: queued,
+            }
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_open_on_ipv4_alone_is_found_behind_ipv6() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ipv4 = listener.local_addr().unwrap();
+        let ipv6 = SocketAddr::new("::1".parse().unwrap(), ipv4.port());
+        let stream = connect_any(&[ipv6, ipv4], LIMIT).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), ipv4);
+        let named = runtime()
+            .block_on(connect("localhost", ipv4.port(), LIMIT))
+            .unwrap();
+        assert_eq!(named.peer_addr().unwrap(), ipv4);
+    }
+
+    #[test]
+    fn dead_addresses_leave_the_time_to_the_others() {
+        runtime().block_on(async {
+            let dead = DeadAddress::new("[::1]:0").await;
+            let dead_too = DeadAddress::new("127.0.0.1:0").await;
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let open = listener.local_addr().unwrap();
+            let addresses = [dead.address, dead_too.address, open];
+            let stream = connect_until(&addresses, Instant::now() + LIMIT)
+                .await
+                .unwrap();
+            assert_eq!(stream.peer_addr().unwrap(), open);
+        });
+    }
+
+    #[test]
+    fn a_failure_names_each_address_and_what_it_did() {
+        runtime().block_on(async {
+            let dead = DeadAddress::new("[::1]:0").await;
+            let closed = TcpListener::bind("127.0.0.1:0")
+                .unwrap()
+                .local_addr()
+                .unwrap();
+            let failed = connect_until(
+                &[dead.address, closed],
+                Instant::now() + Duration::from_millis(600),
+            )
+            .await;
+            let error = failed.unwrap_err();
+            assert!(!error.is_refused());
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "no connection to {closed} (connection refused), {} (no answer in time)",
+                    dead.address
+                )
+            );
+            let error = connect("127.0.0.1", closed.port(), LIMIT)
+                .await
+                .unwrap_err();
+            assert!(error.is_refused(), "{error}");
+            let error = connect("name.invalid", 1, LIMIT)
+                .await
+                .unwrap_err()
+                .to_string();
+            assert!(
+                error.starts_with("no address for name.invalid ("),
+                "{error}"
+            );
+            assert!(
+                !error.contains("os error") && !error.contains("failed to"),
+                "{error}"
+            );
+        });
+    }
+
+    #[test]
+    fn a_family_that_the_system_lacks_costs_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let open = listener.local_addr().unwrap();
+        // No interface has this scope.
+        let foreign: SocketAddr = format!("[fe80::1%4000000000]:{}", open.port())
+            .parse()
+            .unwrap();
+        let stream = connect_any(&[foreign, open], LIMIT).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+    }
+
+    proptest! {
+        #[test]
+        fn every_address_is_tried_once_and_families_alternate(
+            hosts in prop::collection::vec((any::<bool>(), 0_u8..6), 0..12)
+        ) {
+            let addresses: Vec<SocketAddr> = hosts
+                .iter()
+                .map(|(is_ipv6, host)| match is_ipv6 {
+                    true => format!("[2001:db8::{host}]:80").parse().unwrap(),
+                    false => format!("192.0.2.{host}:80").parse().unwrap(),
+                })
+                .collect();
+            let order = alternating(&addresses);
+            let mut unique = addresses.clone();
+            unique.sort();
+            unique.dedup();
+            let mut sorted = order.clone();
+            sorted.sort();
+            prop_assert_eq!(sorted, unique);
+            prop_assert_eq!(order.first(), addresses.first());
+            let ipv6 = order.iter().filter(|address| address.is_ipv6()).count();
+            let switches = order.windows(2).filter(|two| two[0].is_ipv6() != two[1].is_ipv6());
+            let fewer = ipv6.min(order.len() - ipv6);
+            prop_assert!(switches.count() >= fewer, "{:?}", order);
+        }
+    }
+}
