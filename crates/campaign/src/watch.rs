@@ -1,16 +1,15 @@
 //! Which versions are published: by Cargo's sparse index, or by a command that prints them.
 
 use crate::settings::{self, Campaign, Watch};
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use faultline_command::signals::Signals;
-use faultline_command::tls;
+use faultline_command::{http, tls};
 use faultline_record::ran;
 use semver::Version;
 use serde::Deserialize;
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
-use ureq::Agent;
 use ureq::config::Config;
 
 /// For the whole answer of an index.
@@ -99,10 +98,10 @@ fn asked(watch: &Watch) -> anyhow::Result<String> {
         true => config.tls_config(tls::trusting(None)?).build(),
         false => config.build(),
     };
-    let mut answer = Agent::new_with_config(config)
+    let mut answer = http::agent(config)
         .get(&url)
         .call()
-        .with_context(|| url.clone())?;
+        .map_err(|error| anyhow!("{url}: {}", http::reason(&error)))?;
     answer
         .body_mut()
         .with_config()

@@ -6,6 +6,7 @@
 pub mod args;
 pub mod clock;
 pub mod files;
+pub mod http;
 pub mod output;
 pub mod progress;
 pub mod rpc;

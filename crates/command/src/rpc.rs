@@ -1,14 +1,18 @@
 //! JSON-RPC over HTTP, patient with nodes that limit requests and with nothing else: answers are bounded in size and time.
 
-use crate::tls;
+use crate::output::say;
+use crate::{clock, http, tls};
 use anyhow::Context;
+use faultline_net::{retry_after, unrequested_coding};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::io::Read;
 use std::path::Path;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::sleep;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::{scope, sleep};
 use std::time::Duration;
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -25,6 +29,10 @@ const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Whether to stop is asked so often.
 const LOOK: Duration = Duration::from_millis(100);
+/// The first answer of a node may take this long before the user is told what is waited for.
+const SLOW: Duration = Duration::from_millis(1500);
+/// The next notice about waiting is not sooner.
+const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
 /// Why a question has no answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,6 +92,8 @@ pub struct Rpc {
     tries: Tries,
     requests: AtomicU64,
     bytes: AtomicU64,
+    /// When the user was last told what is waited for.
+    last_notice: Mutex<Option<Duration>>,
 }
 
 #[derive(Deserialize)]
@@ -114,11 +124,11 @@ impl Rpc {
     /// # Errors
     /// The address is none of HTTP; certificates cannot be read.
     pub fn new(url: &str, authorities: Option<&Path>, tries: Tries) -> anyhow::Result<Self> {
-        let host =
-            host(url).context("the address of the node must begin with http:// or https://")?;
+        let (host, port) =
+            address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
             .timeout_resolve(Some(CONNECT))
-            .timeout_connect(Some(CONNECT))
+            .timeout_connect(Some(CONNECT.min(tries.patience)))
             .timeout_send_request(Some(tries.patience))
             .timeout_send_body(Some(tries.patience))
             .timeout_recv_response(Some(tries.patience))
@@ -126,18 +136,22 @@ impl Rpc {
             .max_redirects(0)
             .http_status_as_error(false)
             .user_agent(concat!("faultline/", env!("CARGO_PKG_VERSION")));
+        let config = match http::is_loopback(&host) {
+            true => config.proxy(None),
+            false => config,
+        };
         let config = match url.starts_with("https:") {
             true => config.tls_config(tls::trusting(authorities)?).build(),
             false => config.build(),
         };
-        let agent = Agent::new_with_config(config);
         Ok(Rpc {
-            agent,
+            agent: http::agent(config),
             url: url.to_owned(),
-            host,
+            host: format!("{host}:{port}"),
             tries,
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            last_notice: Mutex::default(),
         })
     }
 
@@ -171,29 +185,99 @@ impl Rpc {
         params: &Value,
         mut stop: impl FnMut() -> bool,
     ) -> Result<Option<T>, Trouble> {
-        let mut wait = self.tries.first_wait;
-        for left in (0..self.tries.most.max(1)).rev() {
-            match self.once(method, params) {
+        let tries = self.tries.most.max(1);
+        for left in (0..tries).rev() {
+            let begun = clock::uptime();
+            match self.once_with_notice(method, params, left) {
                 Tried::Answer(answer) => return Ok(answer),
                 Tried::Never(trouble) => return Err(trouble),
-                Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(self.tries.most)),
-                Tried::Again(trouble, asked) => match pause(asked, wait) {
-                    Ok(pause) => {
-                        if is_stopped(pause, &mut stop) {
-                            return Err(trouble);
+                Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(tries)),
+                Tried::Again(trouble, asked) => {
+                    match pause(asked, self.backoff(tries - 1 - left)) {
+                        Ok(pause) => {
+                            let took = clock::uptime().saturating_sub(begun);
+                            self.give_notice_of_pause(&trouble, pause, left, took);
+                            if is_stopped(pause, &mut stop) {
+                                return Err(trouble);
+                            }
+                        }
+                        Err(asked) => {
+                            let asked = faultline_text::time(asked);
+                            return Err(Trouble::Failed(format!(
+                                "{trouble}, and wants no request for {asked}"
+                            )));
                         }
                     }
-                    Err(asked) => {
-                        let asked = faultline_text::time(asked);
-                        return Err(Trouble::Failed(format!(
-                            "{trouble}, and wants no request for {asked}"
-                        )));
-                    }
-                },
+                }
             }
-            wait = wait.saturating_mul(2);
         }
         Err(Trouble::Failed("it was not asked".to_owned()))
+    }
+
+    /// [`Rpc::once`]. If a node that has never answered is slow, the user is told.
+    fn once_with_notice<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &Value,
+        left: u32,
+    ) -> Tried<Option<T>> {
+        if self.bytes.load(Ordering::Relaxed) > 0 {
+            return self.once(method, params);
+        }
+        let (done, ended) = channel::<()>();
+        scope(|scope| {
+            let watch = move || {
+                if ended.recv_timeout(SLOW) == Err(RecvTimeoutError::Timeout) {
+                    let longest = self.tries.patience * (left + 1) + self.waits(left);
+                    self.give_notice(&format!(
+                        "{method} at {}: no answer yet; giving up within {}",
+                        self.host,
+                        faultline_text::time(longest)
+                    ));
+                }
+            };
+            // Without the thread there is no notice.
+            let _watch = std::thread::Builder::new().spawn_scoped(scope, watch);
+            let tried = self.once(method, params);
+            drop(done);
+            tried
+        })
+    }
+
+    fn give_notice_of_pause(&self, trouble: &Trouble, pause: Duration, left: u32, took: Duration) {
+        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= SLOW {
+            let rest = pause + self.waits(left - 1) + took * left;
+            self.give_notice(&format!(
+                "{trouble}; next try in {}, giving up in {}",
+                faultline_text::time(pause),
+                faultline_text::time(rest)
+            ));
+        }
+    }
+
+    /// The last so many waits between tries, if the node asks for none.
+    fn waits(&self, many: u32) -> Duration {
+        let first = self.tries.most.saturating_sub(1).saturating_sub(many);
+        (first..first + many).map(|wait| self.backoff(wait)).sum()
+    }
+
+    fn backoff(&self, tries_before: u32) -> Duration {
+        let factor = 2_u32.saturating_pow(tries_before);
+        LONGEST_WAIT.min(self.tries.first_wait.saturating_mul(factor))
+    }
+
+    fn give_notice(&self, words: &str) {
+        let now = clock::uptime();
+        let is_due = self.last_notice.lock().is_ok_and(|mut last| {
+            let is_due = last.is_none_or(|last| now.saturating_sub(last) >= BETWEEN_NOTICES);
+            if is_due {
+                *last = Some(now);
+            }
+            is_due
+        });
+        if is_due {
+            say(words);
+        }
     }
 
     fn once<T: DeserializeOwned>(&self, method: &str, params: &Value) -> Tried<Option<T>> {
@@ -212,17 +296,16 @@ impl Rpc {
         };
         let status = response.status().as_u16();
         if matches!(status, 408 | 429 | 500..=599) {
-            let header = response
-                .headers()
-                .get("retry-after")
-                .and_then(|value| value.to_str().ok());
-            let asked = header
-                .and_then(|text| text.trim().parse().ok())
-                .map(Duration::from_secs);
             return Tried::Again(
                 failed(format!("the node answers with HTTP status {status}")),
-                asked,
+                retry_after(response.headers(), clock::now()),
             );
+        }
+        // Of gzip, which is asked for, ureq has removed it.
+        if let Some(coding) = unrequested_coding(response.headers()) {
+            return Tried::Never(failed(format!(
+                "the answer is encoded with {coding}, which was not asked for"
+            )));
         }
         let mut text = Vec::new();
         // Bounded behind the decompression.
@@ -273,7 +356,7 @@ fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
 fn pause(asked: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
     match asked {
         Some(asked) if asked > LONGEST_WAIT => Err(asked),
-        asked => Ok(asked.unwrap_or_default().max(own.min(LONGEST_WAIT))),
+        asked => Ok(asked.unwrap_or_default().max(own)),
     }
 }
 
@@ -295,34 +378,30 @@ fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
     Tried::Answer(envelope.result)
 }
 
-/// `rpc.example.org:443` of an address; without user, password, path and query, any of which may hold a key.
-fn host(url: &str) -> Option<String> {
+/// Host and port of an address; without user, password, path and query, any of which may hold a key.
+fn address(url: &str) -> Option<(String, u16)> {
     let uri: Uri = url.parse().ok()?;
     let usual = match uri.scheme_str()? {
         "http" => 80,
         "https" => 443,
         _ => return None,
     };
-    Some(format!(
-        "{}:{}",
+    Some((
         faultline_text::clean(uri.host()?),
-        uri.port_u16().unwrap_or(usual)
+        uri.port_u16().unwrap_or(usual),
     ))
 }
 
 /// Without the address.
 fn in_words(error: &ureq::Error, patience: Duration) -> String {
     match error {
-        ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
-            format!("no connection within {}", faultline_text::time(CONNECT))
+        ureq::Error::Timeout(Timeout::Resolve) => {
+            format!("no address within {}", faultline_text::time(CONNECT))
         }
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
-        ureq::Error::HostNotFound => "no host of this name".to_owned(),
-        ureq::Error::Io(error) => error.to_string(),
-        ureq::Error::Protocol(_) => {
-            "it speaks no HTTP here; if it speaks TLS, write https://".to_owned()
-        }
-        _ => "the request failed".to_owned(),
+        // These may name the address.
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
+        error => http::reason(error),
     }
 }
 
@@ -336,7 +415,6 @@ mod tests {
         assert_eq!(pause(None, seconds(4)), Ok(seconds(4)));
         assert_eq!(pause(Some(seconds(0)), seconds(4)), Ok(seconds(4)));
         assert_eq!(pause(Some(seconds(30)), seconds(4)), Ok(seconds(30)));
-        assert_eq!(pause(None, seconds(90)), Ok(LONGEST_WAIT));
         assert_eq!(
             pause(Some(seconds(3600)), seconds(4)),
             Err(seconds(3600)),
@@ -379,10 +457,13 @@ mod tests {
             );
         }
         assert_eq!(
-            host("https://rpc.example.org/SECRET").as_deref(),
-            Some("rpc.example.org:443")
+            address("https://rpc.example.org/SECRET"),
+            Some(("rpc.example.org".to_owned(), 443))
         );
-        assert_eq!(host("http://[::1]?key=SECRET").as_deref(), Some("[::1]:80"));
+        assert_eq!(
+            address("http://[::1]?key=SECRET"),
+            Some(("[::1]".to_owned(), 80))
+        );
         for bad in ["ftp://SECRET", "SECRET", "http://", "https://SECRET SECRET"] {
             let said = Rpc::new(bad, None, quick).unwrap_err().to_string();
             assert!(

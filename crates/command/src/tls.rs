@@ -33,7 +33,7 @@ pub fn trusting(authorities: Option<&Path>) -> anyhow::Result<TlsConfig> {
     };
     anyhow::ensure!(
         !roots.is_empty(),
-        "no certificate to trust: name a PEM file with --ca"
+        "no certificate to trust: install ca-certificates, or name a PEM file with --ca or SSL_CERT_FILE"
     );
     Ok(TlsConfig::builder()
         .provider(TlsProvider::Rustls)

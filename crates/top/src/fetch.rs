@@ -1,7 +1,6 @@
 //! Asks for the page, on a thread of its own: a host that does not answer must not hold up keys.
 
 mod client;
-mod unix;
 
 pub(crate) use client::{Access, Client};
 

@@ -1,15 +1,14 @@
 //! One question over HTTP.
 
 use super::Answer;
-use super::unix::{AnyName, UnixConnector};
 use crate::address::Address;
 use crate::page::Page;
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::DateTime;
-use faultline_command::tls;
-use rustls::{CertificateError, InvalidMessage};
+use faultline_command::{http, tls};
+use faultline_net::unrequested_coding;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ureq::Agent;
@@ -61,8 +60,8 @@ impl Client {
             false => config.build(),
         };
         let agent = match &address.socket {
-            Some(path) => Agent::with_parts(config, UnixConnector::new(path.clone()), AnyName),
-            None => Agent::new_with_config(config),
+            Some(path) => http::unix_agent(config, path.clone()),
+            None => http::agent(config),
         };
         let authorization = access
             .login
@@ -85,9 +84,15 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
-        let mut response = request.call().map_err(|error| in_words(&error))?;
+        let mut response = request.call().map_err(|error| http::reason(&error))?;
         match response.status().as_u16() {
-            200 => {}
+            200 => {
+                if let Some(coding) = unrequested_coding(response.headers()) {
+                    return Err(format!(
+                        "the page is encoded with {coding}, which was not asked for"
+                    ));
+                }
+            }
             401 if self.authorization.is_none() => {
                 return Err("401: it wants --user and --password-file".to_owned());
             }
@@ -118,7 +123,7 @@ impl Client {
             .limit(MOST_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        let page = Page::read(&text.map_err(|error| in_words(&error))?).told_at(told);
+        let page = Page::read(&text.map_err(|error| http::reason(&error))?).told_at(told);
         if page.is_ours() {
             Ok(page)
         } else {
@@ -133,46 +138,6 @@ fn date(header: Option<&str>) -> Option<Duration> {
     u64::try_from(time.timestamp())
         .ok()
         .map(Duration::from_secs)
-}
-
-/// Short, and without our words around the system's.
-fn in_words(error: &ureq::Error) -> String {
-    match error {
-        ureq::Error::Io(error) => io_in_words(error),
-        ureq::Error::Timeout(_) => "no answer in time".to_owned(),
-        ureq::Error::HostNotFound => "no host of this name".to_owned(),
-        ureq::Error::Protocol(_) => {
-            "it speaks no HTTP here; if it speaks TLS, write https://".to_owned()
-        }
-        other => other.to_string(),
-    }
-}
-
-fn io_in_words(error: &std::io::Error) -> String {
-    let tls = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
-        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
-            "it speaks no TLS here: write http://".to_owned()
-        }
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            "its certificate is not signed by a trusted CA: set the CA with --ca".to_owned()
-        }
-        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
-            if other.to_string().contains("CaUsedAsEndEntity") =>
-        {
-            "its certificate is that of an authority (CA:TRUE) and not a server's: make one with \
-             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
-                .to_owned()
-        }
-        _ => error
-            .to_string()
-            .split(" (os error")
-            .next()
-            .unwrap_or_default()
-            .to_lowercase(),
-    }
 }
 
 fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {

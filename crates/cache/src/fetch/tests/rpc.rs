@@ -96,3 +96,33 @@ fn a_node_that_hangs_is_asked_again_and_then_given_up() {
         format!("getSlot at {host}: no answer within 300 ms (tried 3 times)")
     );
 }
+
+#[test]
+fn a_node_that_wants_no_requests_for_long_is_not_asked_again() {
+    let day = ("Date", "Wed, 25 Nov 2026 12:00:00 GMT");
+    for (retry_after, wanted) in [
+        ("100000000000000000000", "wants no request for "),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", "wants no request for "),
+        (
+            "Wed, 25 Nov 2026 12:10:00 GMT",
+            "wants no request for 10 min",
+        ),
+    ] {
+        let limited = Reply::status(429, &[day, ("Retry-After", retry_after)], "slow down");
+        let (answer, asked) = ask(vec![limited]);
+        let said = failed(answer);
+        assert!(said.contains(wanted) && asked == 1, "{said}");
+    }
+    let over = Reply::status(503, &[day, ("Retry-After", day.1)], "");
+    assert_eq!(ask(vec![over, Reply::result(json!(7))]), (Ok(Some(7)), 2));
+}
+
+#[test]
+fn an_answer_that_cannot_be_decoded_is_named_with_its_coding() {
+    let (answer, asked) = ask(vec![Reply::status(200, &[("Content-Encoding", "br")], "x")]);
+    let said = failed(answer);
+    assert!(
+        said.contains("the answer is encoded with br, which was not asked for") && asked == 1,
+        "{said}"
+    );
+}

@@ -1,0 +1,223 @@
+//! Agents of ureq that try every address of a host, or one Unix socket, and what went wrong in words.
+
+use faultline_net::connect_any;
+use rustls::{CertificateError, InvalidMessage};
+use socket2::Socket;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{
+    Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout,
+    RustlsConnector, Transport,
+};
+use ureq::{Agent, Error};
+
+/// Where the configuration has no limit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects over TCP, to whichever address of a host answers first.
+pub fn agent(config: Config) -> Agent {
+    let connector =
+        ().chain(ConnectProxyConnector::default())
+            .chain(TcpConnector)
+            .chain(RustlsConnector::default());
+    Agent::with_parts(config, connector, DefaultResolver::default())
+}
+
+/// Connects to a Unix socket, for whatever host a request names.
+pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
+    Agent::with_parts(config, UnixConnector { path }, AnyName)
+}
+
+/// Short, and without ureq's words around the system's.
+pub fn reason(error: &Error) -> String {
+    match error {
+        Error::Io(error) => io_reason(error),
+        Error::Timeout(_) => "no answer in time".to_owned(),
+        Error::HostNotFound => "no host of this name".to_owned(),
+        Error::Protocol(_) => "it speaks no HTTP here; if it speaks TLS, write https://".to_owned(),
+        // Of a connector.
+        Error::Other(error) => error.to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn io_reason(error: &io::Error) -> String {
+    let tls = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            "it speaks no TLS here: write http://".to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+            "its certificate is not signed by a trusted CA: name the CA with --ca or SSL_CERT_FILE"
+                .to_owned()
+        }
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "its certificate is that of an authority (CA:TRUE) and not a server's: make one with \
+             `openssl req -x509 -addext basicConstraints=critical,CA:FALSE`, or sign one"
+                .to_owned()
+        }
+        _ => error
+            .to_string()
+            .split(" (os error")
+            .next()
+            .unwrap_or_default()
+            .to_lowercase(),
+    }
+}
+
+/// Whether a host of a URL is this machine, which no proxy reaches.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let ip = host.parse::<IpAddr>().map(|ip| ip.to_canonical());
+    host.eq_ignore_ascii_case("localhost") || ip.is_ok_and(|ip| ip.is_loopback())
+}
+
+#[derive(Debug)]
+struct TcpConnector;
+
+impl<In: Transport> Connector<In> for TcpConnector {
+    type Out = Either<In, SocketTransport>;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
+        if let Some(to_proxy) = chained {
+            return Ok(Some(Either::A(to_proxy)));
+        }
+        let limit = limit(&details.timeout).unwrap_or(CONNECT_TIMEOUT);
+        let stream =
+            connect_any(&details.addrs, limit).map_err(|error| Error::Other(Box::new(error)))?;
+        let transport = SocketTransport::new(stream.into(), details.config);
+        Ok(Some(Either::B(transport)))
+    }
+}
+
+#[derive(Debug)]
+struct UnixConnector {
+    path: PathBuf,
+}
+
+impl Connector for UnixConnector {
+    type Out = SocketTransport;
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        _chained: Option<()>,
+    ) -> Result<Option<Self::Out>, Error> {
+        let stream = UnixStream::connect(&self.path)?;
+        Ok(Some(SocketTransport::new(stream.into(), details.config)))
+    }
+}
+
+/// Resolves no name: the path of the socket is the address.
+#[derive(Debug)]
+struct AnyName;
+
+impl Resolver for AnyName {
+    fn resolve(
+        &self,
+        _uri: &Uri,
+        _config: &Config,
+        _timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, Error> {
+        let mut addresses = self.empty();
+        addresses.push(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        Ok(addresses)
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+struct SocketTransport {
+    socket: Socket,
+    buffers: LazyBuffers,
+}
+
+impl SocketTransport {
+    fn new(socket: Socket, config: &Config) -> Self {
+        let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
+        SocketTransport { socket, buffers }
+    }
+}
+
+impl Transport for SocketTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.socket.set_write_timeout(limit(&timeout))?;
+        let output = self.buffers.output().get(..amount).unwrap_or_default();
+        self.socket
+            .write_all(output)
+            .map_err(|error| late(error, &timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.socket.set_read_timeout(limit(&timeout))?;
+        let read = loop {
+            match self.socket.read(self.buffers.input_append_buf()) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => break other.map_err(|error| late(error, &timeout))?,
+            }
+        };
+        self.buffers.input_appended(read);
+        Ok(read > 0)
+    }
+
+    /// Before its next request a connection that is kept has nothing to read, not even its end.
+    fn is_open(&mut self) -> bool {
+        let read = self
+            .socket
+            .set_nonblocking(true)
+            .and_then(|()| self.socket.read(&mut [0]));
+        let is_silent = read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        is_silent && self.socket.set_nonblocking(false).is_ok()
+    }
+}
+
+fn limit(timeout: &NextTimeout) -> Option<Duration> {
+    timeout.not_zero().map(|limit| *limit)
+}
+
+fn late(error: io::Error, timeout: &NextTimeout) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ => Error::Io(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_is_known_by_its_names_and_addresses() {
+        for here in [
+            "localhost",
+            "LOCALHOST",
+            "127.0.0.1",
+            "127.8.9.1",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+        ] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for elsewhere in ["localhost.example.org", "10.0.0.1", "[::2]", ""] {
+            assert!(!is_loopback(elsewhere), "{elsewhere}");
+        }
+    }
+}
