@@ -6,7 +6,6 @@ pub mod check;
 pub mod command;
 pub mod folder;
 pub mod host;
-mod http;
 pub mod journal;
 pub mod judge;
 pub mod lock;

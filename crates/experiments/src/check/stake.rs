@@ -1,20 +1,27 @@
-//! Asks the cluster whether an identity has stake.
-//!
-//! One question over plain HTTP, before anything is run. Public clusters speak TLS, so they are not asked, and the answer is that nobody knows.
+//! Asks the cluster whether an identity has stake, before anything is run.
 
 use super::facts::Stake;
 use super::keypair::public_key;
-use crate::http;
 use crate::plan::{Kind, Plan};
+use faultline_command::rpc::{Rpc, Tries};
 use serde::Deserialize;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Longest wait for a connection, and for each piece of the answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// Public nodes limit requests: they are asked again.
+const TRIES: Tries = Tries {
+    most: 3,
+    first_wait: Duration::from_millis(500),
+    patience: Duration::from_secs(10),
+};
 
 /// The stake of each lane's identity, by the lane's name; nothing for a plan whose workload is no validator.
 pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
+    ask_with(plan, TRIES)
+}
+
+fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
     if plan.workload.kind != Kind::Validator {
         return BTreeMap::new();
     }
@@ -25,10 +32,11 @@ pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
-                let accounts = answer.get_or_insert_with(|| vote_accounts(url)).as_ref();
-                accounts
-                    .map(|accounts| accounts.stake_of(&identity))
-                    .map_err(|why| format!("{url}: {why}"))
+                let accounts = answer.get_or_insert_with(|| vote_accounts(url, tries));
+                match accounts {
+                    Ok(accounts) => Ok(accounts.stake_of(&identity)),
+                    Err(why) => Err(why.clone()),
+                }
             }),
         };
         stakes.insert(
@@ -37,11 +45,6 @@ pub(super) fn ask(plan: &Plan) -> BTreeMap<String, Stake> {
         );
     }
     stakes
-}
-
-#[derive(Debug, Deserialize)]
-struct Answer {
-    result: VoteAccounts,
 }
 
 /// The result of `getVoteAccounts`.
@@ -68,15 +71,13 @@ impl VoteAccounts {
     }
 }
 
-fn vote_accounts(url: &str) -> Result<VoteAccounts, String> {
-    let body = http::post(
-        url,
-        r#"{"jsonrpc":"2.0","id":1,"method":"getVoteAccounts"}"#,
-        PATIENCE,
-    )?;
-    serde_json::from_slice(&body)
-        .map(|answer: Answer| answer.result)
-        .map_err(|error| format!("its answer is none to getVoteAccounts: {error}"))
+/// The reasons have no more of the address than host and port: the rest may be a key.
+fn vote_accounts(url: &str, tries: Tries) -> Result<VoteAccounts, String> {
+    let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
+    match rpc.ask("getVoteAccounts", &json!([])) {
+        Ok(accounts) => accounts.ok_or_else(|| "getVoteAccounts: the result is null".to_owned()),
+        Err(trouble) => Err(trouble.to_string()),
+    }
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn stakes(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             Some(Stake::Unknown(why)) => found.warn(
                 format!("cannot determine whether {who} has stake: {why}"),
                 "make sure that it has none: name it in identity, and a node to ask in workload.cluster_rpc, as in \
-                 \"http://HOST:PORT\" (https is not spoken); or look yourself, and say --i-vote knowing",
+                 \"https://HOST\"; or look yourself, and say --i-vote knowing",
             ),
         }
     }
@@ -110,8 +110,8 @@ fn scripts(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
         "; values that other programs set, or that a script builds at run time, were not checked";
     found.warn(
         what,
-        "look through what it starts for --vote-account; or name identity and an http:// workload.cluster_rpc, so that \
-         its stake can be asked",
+        "look through what it starts for --vote-account; or name identity and workload.cluster_rpc, so that its \
+         stake can be asked",
     );
 }
 

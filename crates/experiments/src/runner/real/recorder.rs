@@ -2,10 +2,10 @@
 
 use crate::check::recorder_cpus;
 use crate::folder::{RECORDER_LOG, RECORDING};
-use crate::http;
 use crate::runner::job::held;
 use crate::runner::world::{Order, Recorder};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
+use faultline_command::http;
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
@@ -16,6 +16,7 @@ use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::path::PathBuf;
 use std::time::Duration;
+use ureq::config::Config;
 
 /// Looks until it is told for what somebody waits: two seconds.
 const LOOKS_UNTOLD: u32 = 40;
@@ -210,9 +211,12 @@ impl Recorder for Daemon {
             in_a_query(name)
         );
         // A page behind TLS or a password takes none.
-        http::post(&url, "", MARKED)
+        let config = Config::builder().timeout_global(Some(MARKED)).proxy(None);
+        http::agent(config.build())
+            .post(&url)
+            .send_empty()
             .map(drop)
-            .map_err(anyhow::Error::msg)
+            .map_err(|error| anyhow!("{}", http::reason(&error)))
     }
 
     fn see_the_end(&mut self) {
