@@ -33,6 +33,7 @@ pub mod web;
 pub mod auth_failures;
 pub mod clock;
 mod connection_limit;
+mod connector;
 pub mod limits;
 pub mod push_memory;
 pub mod ready_file;

@@ -1,21 +1,23 @@
 //! One request to the upstream.
 
 use super::queue::Parcel;
+use crate::clock::Clock;
 use crate::config;
+use crate::connector::Connector;
+use faultline_net::retry_after;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONTENT_ENCODING, RETRY_AFTER};
+use hyper::header::CONTENT_ENCODING;
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// A connection idles for at most three of Agave's pushes.
@@ -66,7 +68,7 @@ pub(super) enum Attempt {
 
 /// The upstream and a connection that is kept.
 pub(super) struct Upstream {
-    client: Client<HttpsConnector<HttpConnector>, Sending>,
+    client: Client<HttpsConnector<Connector>, Sending>,
     /// Everything but the precision.
     target: String,
     name: String,
@@ -149,11 +151,8 @@ impl Upstream {
 
     async fn judge(&self, response: Response<Incoming>) -> Attempt {
         let status = response.status();
-        let retry_after = response
-            .headers()
-            .get(RETRY_AFTER)
-            .and_then(|value| value.to_str().ok()?.trim().parse().ok());
-        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_WAIT));
+        let now = UNIX_EPOCH + Clock::start().now().unix;
+        let retry_after = retry_after(response.headers(), now);
         // Read also when it is of no interest: only then the connection can be used again.
         let body = beginning(response.into_body()).await;
         if status.is_success() {
@@ -162,11 +161,10 @@ impl Upstream {
         let excerpt = self.excerpt(&body);
         let later = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
         if status.is_server_error() || later.contains(&status) {
+            let reason = format!("it answers {status} {excerpt}");
             return Attempt::Failed {
-                reason: format!("it answers {status} {excerpt}")
-                    .trim_end()
-                    .to_owned(),
-                retry_after,
+                reason: format!("{}{}", reason.trim_end(), too_long(retry_after)),
+                retry_after: retry_after.map(|delay| delay.min(LONGEST_WAIT)),
             };
         }
         Attempt::Refused {
@@ -270,7 +268,7 @@ fn without_queries(text: &str) -> String {
     kept + rest
 }
 
-fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
+fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
     let mut roots = rustls::RootCertStore::empty();
     if tls {
         let found = rustls_native_certs::load_native_certs();
@@ -289,15 +287,11 @@ fn connector(tls: bool) -> Result<HttpsConnector<HttpConnector>, Error> {
         .map_err(|error| Error::Roots(error.to_string()))?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let mut http = HttpConnector::new();
-    http.set_connect_timeout(Some(CONNECT));
-    http.set_nodelay(true);
-    http.enforce_http(false);
     Ok(HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_or_http()
         .enable_http1()
-        .wrap_connector(http))
+        .wrap_connector(Connector { limit: CONNECT }))
 }
 
 /// What came of an answer's body until it was enough or broke off.
@@ -316,6 +310,15 @@ fn failed(reason: String) -> Attempt {
         reason,
         retry_after: None,
     }
+}
+
+/// The rest of a reason, if the upstream asks for a longer wait than it is given.
+fn too_long(retry_after: Option<Duration>) -> String {
+    let asked = retry_after.filter(|delay| *delay > LONGEST_WAIT);
+    asked.map_or_else(String::new, |asked| {
+        let [asked, longest] = [asked, LONGEST_WAIT].map(faultline_text::time);
+        format!("; it asks for no requests for {asked}, and is tried again in {longest}")
+    })
 }
 
 /// An error and what caused it: the outermost text alone says "client error".

@@ -251,6 +251,47 @@ async fn an_upstream_that_names_a_pause_is_given_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pause_that_is_too_long_or_a_date_is_bounded_and_said() {
+    for pause in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        let server = Server::start();
+        server.reply(Reply::Answer(503, Some(pause), "busy".into()));
+        let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
+        forwarding.add(&body(0, 100));
+        let problem = || forwarding.handle.problems().into_iter().next();
+        until("it is seen to fail", || problem().is_some()).await;
+        let said = problem().unwrap().1;
+        assert!(
+            said.contains("busy; it asks for no requests for ")
+                && said.contains("and is tried again in 10 min"),
+            "{said}"
+        );
+        forwarding.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upstream_that_asks_for_no_pause_is_not_asked_in_a_loop() {
+    let server = Server::start();
+    for _ in 0..3 {
+        server.reply(Reply::Answer(503, Some("0"), "busy".into()));
+    }
+    let pace = Pace {
+        first: Duration::from_secs(1),
+        longest: Duration::from_secs(1),
+        ..QUICK
+    };
+    let clock = Clock::start();
+    let forwarding = Forwarding::start(&config(server.url(), 100_000), pace);
+    forwarding.add(&body(0, 100));
+    until("it was tried twice", || server.arrivals().len() >= 2).await;
+    assert!(
+        clock.now().uptime >= Duration::from_millis(500),
+        "half of the first pause"
+    );
+    forwarding.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upstream_that_hangs_is_asked_again() {
     let server = Server::start();
     server.reply(Reply::Hang);

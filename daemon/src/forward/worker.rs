@@ -123,7 +123,8 @@ impl Forwarder {
             } => {
                 self.becomes(Health::Failing(reason));
                 queue.failed(self.shared.give_up_after);
-                Some(retry_after.unwrap_or_else(|| pause(self.pace, failures, fastrand::f64())))
+                let own = pause(self.pace, failures, fastrand::f64());
+                Some(retry_after.unwrap_or_default().max(own))
             }
         }
     }

@@ -1,16 +1,16 @@
 //! One HTTP exchange.
 
+use crate::connector::Connector;
 use faultline_agave::rpc::{Answer, Batch};
 use faultline_agave::{Error, Excerpt};
 use faultline_catalog::{Problem, Status};
+use faultline_net::{ConnectError, unrequested_coding};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use std::io::ErrorKind;
 use std::time::Duration;
 
 /// No answer to the poller or the probe is longer.
@@ -18,6 +18,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// How much of it is read when the status already says that it is none.
 const EXCERPT_BYTES: usize = 4096;
 const IDLE: Duration = Duration::from_secs(90);
+const CONNECT: Duration = Duration::from_secs(3);
 
 /// Why a batch has no answer.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub(crate) enum Failure {
     Late(Duration),
     Status(StatusCode, Excerpt),
     TooLong(usize),
+    /// A content coding that was not asked for.
+    Encoded(String),
     /// Anything else on the way there or back.
     Transport(String),
     Answer(Error),
@@ -80,6 +83,12 @@ impl Failure {
                 Status::Broken,
                 format!("{server}: an answer of more than {limit} bytes"),
             ),
+            Failure::Encoded(coding) => {
+                let what = format!(
+                    "{server}: the answer is encoded with {coding}, which was not asked for"
+                );
+                (Status::Broken, what)
+            }
             Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
             Failure::Answer(error @ Error::Garbage { .. }) => (
                 Status::Broken,
@@ -94,7 +103,7 @@ impl Failure {
 /// An HTTP client with one connection, which is kept. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: legacy::Client<Connector, Full<Bytes>>,
     /// No answer is longer.
     limit: usize,
 }
@@ -107,15 +116,13 @@ impl Client {
 
     /// As [`Client::new`], for answers of at most so many bytes.
     pub(crate) fn with_limit(limit: usize) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
         let mut builder = legacy::Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .pool_max_idle_per_host(1);
         Client {
-            http: builder.build(connector),
+            http: builder.build(Connector { limit: CONNECT }),
             limit,
         }
     }
@@ -154,6 +161,10 @@ impl Client {
             .await
             .map_err(|error| transport(&error))?;
         let status = response.status();
+        if let Some(coding) = unrequested_coding(response.headers()).filter(|_| status.is_success())
+        {
+            return Err(Failure::Encoded(coding));
+        }
         let limit = if status.is_success() {
             self.limit
         } else {
@@ -179,8 +190,8 @@ fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {
         error
-            .downcast_ref::<std::io::Error>()
-            .is_some_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            .downcast_ref::<ConnectError>()
+            .is_some_and(ConnectError::is_refused)
     };
     if chain().any(refused) {
         return Failure::Refused;

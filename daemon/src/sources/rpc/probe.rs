@@ -145,7 +145,7 @@ fn kind(failure: &Failure) -> &'static str {
         Failure::Late(_) => "timeout",
         Failure::Status(..) => "http",
         Failure::Answer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
-        Failure::Answer(_) => "malformed",
+        Failure::Answer(_) | Failure::Encoded(_) => "malformed",
         Failure::TooLong(_) => "too_large",
         Failure::Transport(_) => "connection",
     }
