@@ -7,8 +7,8 @@ use std::time::Duration;
 /// One request's failure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Failure {
-    /// No connection: name, TCP or TLS.
-    Connect,
+    /// No connection: in words, with the address and whether it was the name, TCP or TLS.
+    Connect(String),
     /// The node does not speak HTTP/2.
     NoHttp2,
     /// No complete answer in time.
@@ -33,6 +33,8 @@ pub(crate) enum Failure {
     Malformed,
     /// More bytes than an answer may have.
     TooLarge,
+    /// A content coding that was not asked for, such as gzip.
+    Encoded(String),
     /// The node does not have what was asked for.
     Missing,
     /// What was read is not what was written, or a write was refused by the chain.
@@ -55,17 +57,17 @@ impl Failure {
     pub(crate) fn refusal(&self) -> Option<Option<Duration>> {
         match self {
             Failure::RateLimited(wish) | Failure::Server(_, wish) => Some(*wish),
-            Failure::Connect => Some(None),
+            Failure::Connect(_) => Some(None),
             _ => None,
         }
     }
 
     /// Whether the node answered, and refused nothing.
     pub(crate) fn is_answer(&self) -> bool {
-        use Failure::{Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
+        use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
             self,
-            Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Missing
+            Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Encoded(_) | Missing
         )
     }
 
@@ -83,7 +85,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Connect => f.write_str("no connection"),
+            Failure::Connect(what) => f.write_str(what),
             Failure::NoHttp2 => f.write_str("no HTTP/2"),
             Failure::Timeout => f.write_str("timeout"),
             Failure::Closed => f.write_str("connection closed"),
@@ -94,6 +96,9 @@ impl fmt::Display for Failure {
             Failure::WrongId => f.write_str("wrong id"),
             Failure::Malformed => f.write_str("malformed answer"),
             Failure::TooLarge => f.write_str("answer too large"),
+            Failure::Encoded(coding) => {
+                write!(f, "answer encoded with {coding}, which was not asked for")
+            }
             Failure::Missing => f.write_str("no such account or block"),
             Failure::Wrong => f.write_str("not what was written"),
             Failure::OtherChain => f.write_str("WebSocket of another chain"),
@@ -112,7 +117,7 @@ mod tests {
                 Failure::NoHttp2,
                 Failure::Closed,
                 Failure::Timeout,
-                Failure::Connect,
+                Failure::Connect(String::new()),
             ]
             .map(|f| f.is_no_http2(tls))
         };

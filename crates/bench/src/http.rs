@@ -5,10 +5,11 @@ use crate::plan::LinkKind;
 use crate::stream::{self, Connected, Seen, Stream};
 use crate::way::Way;
 use faultline_command::clock;
+use faultline_net::{retry_after, unrequested_coding};
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::response::Parts;
 use hyper::rt::Executor;
 use hyper::{Method, Request, Response, StatusCode, Uri};
@@ -88,13 +89,14 @@ pub(crate) struct Raw {
 }
 
 impl Link {
-    /// Connects, with HTTP/2 or HTTP/1.1.
+    /// Connects `within` that time, with HTTP/2 or HTTP/1.1.
     ///
     /// # Errors
     /// [`Failure::Connect`], [`Failure::NoHttp2`].
     pub(crate) async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
+        within: Duration,
     ) -> Result<Opened<Link>, Failure> {
         let Connected {
             stream,
@@ -102,7 +104,7 @@ impl Link {
             wire,
             connect,
             tls,
-        } = stream::connect(kind, tls).await?;
+        } = stream::connect(kind, tls, within).await?;
         let (stream, endpoint) = (TokioIo::new(stream), &kind.endpoint);
         // Errors of a connection reach whoever waits for an answer.
         let (protocol, target) = if kind.way == Way::Http2 {
@@ -120,8 +122,9 @@ impl Link {
         } else {
             let (send, connection) = http1::handshake(stream)
                 .await
-                .map_err(|_| Failure::Connect)?;
-            let host = HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Connect)?;
+                .map_err(|_| Failure::Closed)?;
+            let host =
+                HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?;
             (
                 Protocol::One {
                     send,
@@ -131,7 +134,7 @@ impl Link {
                 endpoint.path.clone(),
             )
         };
-        let target = target.parse().map_err(|_| Failure::Connect)?;
+        let target = target.parse().map_err(|_| Failure::Malformed)?;
         Ok(Opened {
             link: Link {
                 protocol,
@@ -157,7 +160,8 @@ impl Link {
     /// Sends one request and reads its whole answer, of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Failure::Closed`], [`Failure::Malformed`] or [`Failure::TooLarge`]; the connection is of no further use then.
+    /// [`Failure::Closed`], [`Failure::Malformed`], [`Failure::Encoded`] or [`Failure::TooLarge`]; the connection is of no
+    /// further use then.
     pub(crate) async fn ask(&mut self, body: Bytes, limit: usize) -> Result<Raw, Failure> {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
@@ -167,6 +171,10 @@ impl Link {
         request
             .headers_mut()
             .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // What is measured is the encoding of the answer itself.
+        request
+            .headers_mut()
+            .insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let (head, body) = match &mut self.protocol {
             Protocol::One {
                 send,
@@ -193,9 +201,13 @@ impl Link {
             }
         };
         let end = clock::uptime();
+        if let Some(coding) = unrequested_coding(&head.headers).filter(|_| head.status.is_success())
+        {
+            return Err(Failure::Encoded(coding));
+        }
         Ok(Raw {
             status: head.status,
-            retry_after: retry_after(&head.headers),
+            retry_after: retry_after(&head.headers, clock::now()),
             body,
             first_byte: self.plain.first_read.get().unwrap_or(end),
             end,
@@ -244,18 +256,6 @@ async fn whole(
             .map_or(Failure::Closed, failed)
     })?;
     Ok((head, body.to_bytes()))
-}
-
-/// How long a node wants no requests, if it says so in seconds.
-pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    headers
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()
-        .map(Duration::from_secs)
 }
 
 fn failed(error: &hyper::Error) -> Failure {

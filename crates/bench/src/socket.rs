@@ -1,12 +1,13 @@
 //! One WebSocket to a node.
 
 use crate::failure::Failure;
-use crate::http::{Opened, Raw, retry_after};
+use crate::http::{Opened, Raw};
 use crate::plan::LinkKind;
 use crate::stream::{self, Connected, Seen, Stream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use faultline_command::clock;
+use faultline_net::retry_after;
 use futures_util::future::{Either, select};
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use http_body_util::Full;
@@ -45,7 +46,7 @@ pub(crate) struct Heard {
 }
 
 impl Socket {
-    /// Connects, and asks for a WebSocket, which is part of connecting. Messages have at most `limit` bytes.
+    /// Connects `within` that time, and asks for a WebSocket, which is part of connecting. Messages have at most `limit` bytes.
     ///
     /// # Errors
     /// [`Failure::Connect`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
@@ -53,6 +54,7 @@ impl Socket {
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
+        within: Duration,
     ) -> Result<Opened<Socket>, Failure> {
         let Connected {
             stream,
@@ -60,11 +62,11 @@ impl Socket {
             wire,
             connect,
             tls,
-        } = stream::connect(kind, tls).await?;
+        } = stream::connect(kind, tls, within).await?;
         let begun = clock::uptime();
         let (mut send, mut connection) = handshake(TokioIo::new(stream))
             .await
-            .map_err(|_| Failure::Connect)?;
+            .map_err(|_| Failure::Closed)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
         let request = Request::get(kind.endpoint.path.as_str())
             .header(HOST, kind.endpoint.authority.as_str())
@@ -180,7 +182,7 @@ fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
     if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Failure::of_status(
             answer.status(),
-            retry_after(answer.headers()),
+            retry_after(answer.headers(), clock::now()),
         ));
     }
     let expected = STANDARD.encode(digest(

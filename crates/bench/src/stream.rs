@@ -21,10 +21,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
+/// A connection is given up so long before the request that needs it, so that its failure names the addresses.
+const MARGIN: Duration = Duration::from_millis(10);
 /// What is spoken over TLS, as both sides name it.
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
@@ -145,20 +147,21 @@ pub(crate) struct Connected {
     pub(crate) tls: Duration,
 }
 
-/// Connects to a node, over a link of that kind.
+/// Connects to a node `within` that time, over a link of that kind.
 ///
 /// # Errors
 /// [`Failure::Connect`]; [`Failure::NoHttp2`] if that is to be spoken, and the node does not offer it in TLS's handshake.
 pub(crate) async fn connect(
     kind: &LinkKind,
     tls: Option<&TlsConnector>,
+    within: Duration,
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
-    let tcp = TcpStream::connect((endpoint.host.as_str(), endpoint.port))
+    let limit = within.saturating_sub(MARGIN);
+    let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
-        .map_err(|_| Failure::Connect)?;
-    tcp.set_nodelay(true).map_err(|_| Failure::Connect)?;
+        .map_err(|error| Failure::Connect(error.to_string()))?;
     // TCP's handshake is one way there and back.
     sleep(shape.added).await;
     let connected = clock::uptime();
@@ -182,23 +185,7 @@ pub(crate) async fn connect(
             tls: Duration::ZERO,
         });
     };
-    let name = ServerName::try_from(endpoint.host.clone()).map_err(|_| Failure::Connect)?;
-    let stream = if kind.way == Way::Http2 {
-        let stream = connector
-            .with_alpn(vec![HTTP_2.to_vec()])
-            .connect(name, tcp)
-            .await
-            .map_err(no_http2)?;
-        if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
-            return Err(Failure::NoHttp2);
-        }
-        stream
-    } else {
-        connector
-            .connect(name, tcp)
-            .await
-            .map_err(|_| Failure::Connect)?
-    };
+    let stream = handshake(connector, endpoint, kind.way, tcp).await?;
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
     Ok(Connected {
@@ -213,15 +200,36 @@ pub(crate) async fn connect(
     })
 }
 
-/// A node that has none of the protocols that are offered may end TLS's handshake with an alert that says so.
-fn no_http2(error: io::Error) -> Failure {
+/// Speaks TLS with a node, with the protocol that is to be spoken over it.
+async fn handshake<S: Stream>(
+    connector: &TlsConnector,
+    endpoint: &Endpoint,
+    way: Way,
+    tcp: S,
+) -> Result<TlsStream<S>, Failure> {
+    let node = &endpoint.authority;
+    let no_tls = |error: io::Error| match is_no_http2(&error) && way == Way::Http2 {
+        true => Failure::NoHttp2,
+        false => Failure::Connect(format!("no TLS with {node} ({error})")),
+    };
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|error| no_tls(io::Error::other(error)))?;
+    if way != Way::Http2 {
+        return connector.connect(name, tcp).await.map_err(no_tls);
+    }
+    let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
+    let stream = with_http2.connect(name, tcp).await.map_err(no_tls)?;
+    match stream.get_ref().1.alpn_protocol() {
+        Some(HTTP_2) => Ok(stream),
+        _ => Err(Failure::NoHttp2),
+    }
+}
+
+/// Whether TLS's handshake ended with an alert that says that the node has none of the protocols that are offered.
+fn is_no_http2(error: &io::Error) -> bool {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
     let said = error
         .get_ref()
         .and_then(|error| error.downcast_ref::<rustls::Error>());
-    if said == Some(&alert) {
-        Failure::NoHttp2
-    } else {
-        Failure::Connect
-    }
+    said == Some(&alert)
 }

@@ -27,16 +27,17 @@ impl Kept {
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
         limit: usize,
+        within: Duration,
     ) -> Result<Opened<Kept>, Failure> {
         if kind.way == Way::WebSocket {
-            let Opened { link, connect, tls } = Socket::open(kind, tls, limit).await?;
+            let Opened { link, connect, tls } = Socket::open(kind, tls, limit, within).await?;
             return Ok(Opened {
                 link: Kept::Socket(Box::new(link)),
                 connect,
                 tls,
             });
         }
-        let Opened { link, connect, tls } = Link::open(kind, tls).await?;
+        let Opened { link, connect, tls } = Link::open(kind, tls, within).await?;
         Ok(Opened {
             link: Kept::Http(link),
             connect,
@@ -94,7 +95,7 @@ impl Connections {
         if kept.is_none() && kind.way != Way::HttpNew {
             let opened = timeout(
                 plan.timeout,
-                Kept::open(kind, self.tls.as_ref(), plan.limit),
+                Kept::open(kind, self.tls.as_ref(), plan.limit, plan.timeout),
             )
             .await;
             *kept = opened.ok().and_then(Result::ok).map(|opened| opened.link);
@@ -117,7 +118,7 @@ impl Connections {
             // A timer that is over lets what it times begin: nothing is sent, and the connection is as good as before.
             return Err(Failure::Timeout);
         }
-        let asked = match timeout(left, self.ask(plan, place, cell, id)).await {
+        let asked = match timeout(left, self.ask(plan, (place, cell), id, left)).await {
             Ok(asked) => asked,
             Err(_) => Err(Failure::Timeout),
         };
@@ -166,15 +167,15 @@ impl Connections {
     async fn ask(
         &mut self,
         plan: &Plan,
-        place: usize,
-        cell: &Cell,
+        (place, cell): (usize, &Cell),
         id: u64,
+        left: Duration,
     ) -> Result<(Raw, Duration, Duration), Failure> {
         let (kind, kept) = plan
             .links
             .get(place)
             .zip(self.links.get_mut(place))
-            .ok_or(Failure::Connect)?;
+            .ok_or(Failure::Closed)?;
         let usable = match kept {
             Some(link) => link.is_usable().await,
             None => false,
@@ -185,11 +186,11 @@ impl Connections {
                 link,
                 connect: took,
                 tls: shook,
-            } = Kept::open(kind, self.tls.as_ref(), plan.limit).await?;
+            } = Kept::open(kind, self.tls.as_ref(), plan.limit, left).await?;
             *kept = Some(link);
             (connect, tls) = (took, shook);
         }
-        let link = kept.as_mut().ok_or(Failure::Connect)?;
+        let link = kept.as_mut().ok_or(Failure::Closed)?;
         let raw = link.ask(plan.body(cell, id), plan.limit).await?;
         if kind.way == Way::HttpNew {
             *kept = None;

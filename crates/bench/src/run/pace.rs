@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use faultline_command::clock;
+use faultline_command::output::say;
 use faultline_text::time;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// A node that asks for a longer wait than this ends the run.
 const LONGEST_WISH: Duration = Duration::from_secs(300);
+/// A pause is told from here on.
+const LONG_PAUSE: Duration = Duration::from_secs(2);
 /// Whether the run is to end is looked at so often.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// The runtime's timers are that exact; from there on who waits does so actively.
@@ -145,8 +148,7 @@ impl Pace {
             }
             let own = (FIRST_BACKOFF * 2_u32.pow(refused)).min(LONGEST_BACKOFF);
             let wait = wish.unwrap_or_default().max(own);
-            self.resume
-                .set(self.resume.get().max(clock::uptime() + wait));
+            self.resume.set(later(self.resume.get(), wait, failure));
             refused += 1;
             if !self.resumed().await {
                 return None;
@@ -176,7 +178,7 @@ impl Pace {
                 if let Some(wish) = wish.filter(|wish| !wish.is_zero()) {
                     let mut held_back = self.held_back.borrow_mut();
                     let known = held_back.entry(node).or_default();
-                    *known = (now + wish).max(*known);
+                    *known = later(*known, wish, failure);
                 }
                 return false;
             }
@@ -192,4 +194,14 @@ impl Pace {
         }
         before < most
     }
+}
+
+/// When requests may be sent again, after `known` and after another wait. The user is told of a wait that adds much.
+fn later(known: Duration, wait: Duration, failure: &Failure) -> Duration {
+    let now = clock::uptime();
+    let until = known.max(now + wait);
+    if until - known.max(now) >= LONG_PAUSE {
+        say(&format!("{failure}: no requests for {}", time(wait)));
+    }
+    until
 }

@@ -1,4 +1,8 @@
 //! The engine against nodes of which all is known.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a node that is asked needs a thread"
+)]
 
 use super::server::{Reply, Server, good, http};
 use super::*;
@@ -285,7 +289,8 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
-    assert_eq!((summary.failures["no connection"], summary.refused), (1, 3));
+    let named = format!("no connection to {free} (connection refused)");
+    assert_eq!((summary.failures[&named], summary.refused), (1, 3));
     assert!(
         clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
         "it is not asked at once again"
@@ -363,6 +368,77 @@ fn an_open_loop_holds_back_what_is_due_before_retry_after_is_over_and_counts_it(
         .find(|sample| sample.at_ns > pause + 1_500_000_000)
         .unwrap();
     assert!(resumed.failure.is_none(), "it goes on: {resumed:?}");
+}
+
+#[test]
+fn a_date_in_retry_after_is_kept_to_as_seconds_are() {
+    let server = Server::start(|number, _| match number {
+        10 => Reply::Raw(http(
+            "503 Service Unavailable",
+            "Date: Wed, 25 Nov 2026 12:00:00 GMT\r\nRetry-After: Wed, 25 Nov 2026 12:01:00 GMT\r\n",
+            "",
+        )),
+        _ => Reply::After(Duration::ZERO),
+    });
+    let summary = measure(&plan(&server, 40, 1, Some(100.0))).summary(0);
+    let kinds = [
+        ("HTTP 503".to_owned(), 1),
+        ("not sent before Retry-After was over".to_owned(), 29),
+    ];
+    assert_eq!(summary.failures, BTreeMap::from(kinds));
+}
+
+#[test]
+fn an_absurd_retry_after_ends_the_run_and_is_told() {
+    for retry_after in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
+        let headers = format!("Retry-After: {retry_after}\r\n");
+        let server =
+            Server::start(move |_, _| Reply::Raw(http("429 Too Many Requests", &headers, "")));
+        let plan = plan(&server, 5, 1, None);
+        let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+        let stopped_by = measured.stopped_by.unwrap();
+        assert!(
+            stopped_by.starts_with("a node that wants no requests for "),
+            "{stopped_by}"
+        );
+        assert_eq!(measured.samples.len(), 1, "nothing else is sent");
+    }
+}
+
+#[test]
+fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
+    let server = Server::start(|_, id| {
+        Reply::Raw(http(
+            "200 OK",
+            "Content-Encoding: gzip\r\nConnection: close\r\n",
+            &good(id),
+        ))
+    });
+    let summary = measure(&plan(&server, 2, 1, None)).summary(0);
+    let said = "answer encoded with gzip, which was not asked for".to_owned();
+    assert_eq!(summary.failures, BTreeMap::from([(said, 2)]));
+}
+
+#[test]
+fn no_compression_is_asked_for() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let node = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
+        lines
+            .map_while(Result::ok)
+            .take_while(|line| !line.is_empty())
+            .collect::<Vec<_>>()
+    });
+    let plan = plan_of(Endpoint::read(&url).unwrap(), 1, 1, None);
+    Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    let lines = node.join().unwrap();
+    let codings: Vec<&String> = lines
+        .iter()
+        .filter(|line| line.to_ascii_lowercase().starts_with("accept-encoding"))
+        .collect();
+    assert_eq!(codings, ["accept-encoding: identity"]);
 }
 
 #[test]

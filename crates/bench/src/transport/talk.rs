@@ -150,7 +150,7 @@ impl Talk {
             Way::WebSocket => {
                 self.news.clear();
                 self.socket = Some(
-                    Socket::open(&self.websocket, self.tls.as_ref(), self.limit)
+                    Socket::open(&self.websocket, self.tls.as_ref(), self.limit, self.timeout)
                         .await?
                         .link,
                 );
@@ -166,6 +166,7 @@ impl Talk {
                 ..self.http.clone()
             },
             self.tls.as_ref(),
+            self.timeout,
         )
         .await
     }
