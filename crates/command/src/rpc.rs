@@ -20,7 +20,7 @@ use ureq::{Agent, Timeout};
 
 /// The largest blocks of mainnet are a tenth of this.
 const MOST_BYTES: u64 = 128 << 20;
-/// A connection, and then the rest of an answer that has begun, may take this long.
+/// A connection may take this long, and then the rest of an answer that has begun.
 const CONNECT: Duration = Duration::from_secs(10);
 const BODY: Duration = Duration::from_secs(120);
 /// JSON-RPC codes with which nodes and providers refuse for now: too many requests, node behind, internal error.
@@ -29,9 +29,9 @@ const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Whether to stop is asked so often.
 const LOOK: Duration = Duration::from_millis(100);
-/// The first answer of a node may take this long before the user is told what is waited for.
+/// The user is told of a longer wait for a node.
 const SLOW: Duration = Duration::from_millis(1500);
-/// The next notice about waiting is not sooner.
+/// From one notice about waiting to the next.
 const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
 /// Why a question has no answer.
@@ -301,8 +301,9 @@ impl Rpc {
                 retry_after(response.headers(), clock::now()),
             );
         }
-        // Of gzip, which is asked for, ureq has removed it.
-        if let Some(coding) = unrequested_coding(response.headers()) {
+        // ureq asks for gzip, and removes the header when it decodes.
+        let coding = unrequested_coding(response.headers());
+        if let Some(coding) = coding.filter(|_| response.status().is_success()) {
             return Tried::Never(failed(format!(
                 "the answer is encoded with {coding}, which was not asked for"
             )));
@@ -397,6 +398,11 @@ fn in_words(error: &ureq::Error, patience: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::Resolve) => {
             format!("no address within {}", faultline_text::time(CONNECT))
+        }
+        // TCP has its own error, which names the addresses.
+        ureq::Error::Timeout(Timeout::Connect) => {
+            let limit = faultline_text::time(CONNECT.min(patience));
+            format!("no TLS connection within {limit}")
         }
         ureq::Error::Timeout(_) => format!("no answer within {}", faultline_text::time(patience)),
         // These may name the address.

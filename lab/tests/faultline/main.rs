@@ -4,6 +4,7 @@
 mod browser;
 mod cache;
 mod campaign;
+mod connect;
 mod doctor;
 mod documents;
 mod experiment;

@@ -18,7 +18,8 @@ const ANSWER_BYTES: usize = 1 << 20;
 /// How much of it is read when the status already says that it is none.
 const EXCERPT_BYTES: usize = 4096;
 const IDLE: Duration = Duration::from_secs(90);
-const CONNECT: Duration = Duration::from_secs(3);
+/// Below the default timeout of an exchange, so that a failure names the addresses.
+const CONNECT: Duration = Duration::from_millis(1500);
 
 /// Why a batch has no answer.
 #[derive(Debug)]

@@ -387,6 +387,12 @@ async fn what_is_no_answer_is_broken_or_forbidden() {
             Status::Broken,
             "invalid HTTP",
         ),
+        (
+            0,
+            "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}".to_owned(),
+            Status::Broken,
+            "the answer is encoded with gzip, which was not asked for",
+        ),
     ] {
         let reply = if status == 0 {
             Reply::Raw(body)
