@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use faultline_command::args::WrongUsage;
 use faultline_experiments::folder::digest;
-use faultline_settings::{Mistake, Mistakes, Table, number, several, text};
+use faultline_settings::{Mistake, Mistakes, Table, Unique, number, several, text};
 use semver::VersionReq;
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -128,11 +128,18 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
             "[baseline] is missing: the version that all others are compared with",
         );
     }
-    top.table("baseline", m, |t, m| {
-        campaign.baseline = program(t, &path, m)
-    });
+    let mut versions = Unique::default();
+    let mut new_program = |t: &mut Table<'_>, m: &mut Mistakes<'_>| {
+        let new = program(t, &path, m);
+        let what = format!("version {}", new.version);
+        if !new.version.is_empty() {
+            versions.insert(new.version.clone(), t.line_of("version", m), what, m);
+        }
+        new
+    };
+    top.table("baseline", m, |t, m| campaign.baseline = new_program(t, m));
     top.tables("program", m, |t, m| {
-        campaign.programs.push(program(t, &path, m))
+        campaign.programs.push(new_program(t, m))
     });
     top.table("get", m, |t, m| {
         let command = t.need("command", m, command).unwrap_or_default();
@@ -151,16 +158,6 @@ fn sections(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Campaig
                 .unwrap_or_else(|| "https://index.crates.io".to_owned()),
         });
     });
-    let mut versions = vec![campaign.baseline.version.as_str()];
-    for program in &campaign.programs {
-        match versions.contains(&program.version.as_str()) {
-            true => m.push(
-                None,
-                format!("{} is there twice, or is the baseline", program.version),
-            ),
-            false => versions.push(&program.version),
-        }
-    }
     let named = campaign
         .programs
         .iter()
@@ -285,5 +282,15 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.contains("[get] is missing"), "{said}");
+    }
+
+    #[test]
+    fn a_version_that_is_given_twice_is_refused_with_both_lines() {
+        for (first, line) in [("2.1.14", 4), ("2.2.0", 7)] {
+            let again = format!("{WHOLE}[[program]]\nversion = '{first}'\n");
+            let said = read(&again).unwrap_err().to_string();
+            let wanted = format!("version {first} is given twice, in lines {line} and 15");
+            assert!(said.contains(&wanted), "{wanted}: {said}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Settings in TOML: read key by key, with every mistake and its line instead of the first one only.
 
 mod table;
+mod unique;
 mod values;
 
 pub use table::Table;
+pub use unique::{Unique, distinct};
 pub use values::{choice, flag, number, several, size, text, time, wanted, whole, within};
 
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use crate::stream::Shape;
 use crate::values::{self, Of, Value};
 use crate::way::Way;
 use faultline_settings::{
-    Mistake, Mistakes, Table, choice, number, size, text, time, whole, within,
+    Mistake, Mistakes, Table, Unique, choice, distinct, number, size, text, time, whole, within,
 };
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,7 @@ fn schedule(top: &mut Table<'_>, plan: &mut Plan, m: &mut Mistakes<'_>) {
 }
 
 fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
-    let (mut arms, mut names) = (Vec::new(), Vec::new());
+    let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
         top.lacks(
             "arm",
@@ -124,15 +124,13 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
         );
     }
     top.tables("arm", m, |t, m| {
-        let name = t.need("name", m, |v| {
-            let name = readable(v)?;
-            let is_new = !names.contains(&name);
-            names.push(name.clone());
-            if is_new {
-                Ok(name)
-            } else {
-                Err(format!("there are two arms {name:?}"))
-            }
+        let name = t.need("name", m, readable).filter(|name| {
+            names.insert(
+                name.clone(),
+                t.line_of("name", m),
+                format!("arm {name:?}"),
+                m,
+            )
         });
         let way = t
             .take("transport", m, |v| choice(v, &Way::ALL))
@@ -171,25 +169,19 @@ fn arms(top: &mut Table<'_>, m: &mut Mistakes<'_>) -> Vec<FileArm> {
 }
 
 fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value> {
-    let mut values: Vec<Value> = Vec::new();
+    let (mut values, mut names): (Vec<Value>, _) = (Vec::new(), Unique::default());
     top.tables("value", m, |t, m| {
-        let name = t.need("name", m, |v| {
-            let name = text(v)?;
-            if !values::is_name(&name) || name == ENCODING {
-                let wanted =
-                    "up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\"";
-                return Err(format!("{name:?}: a name has {wanted}"));
-            }
-            let is_new = values.iter().all(|value| value.name != name);
-            if is_new {
-                Ok(name)
-            } else {
-                Err(format!("there are two values {name:?}"))
-            }
+        let name = t.need("name", m, value_name).filter(|name| {
+            names.insert(
+                name.clone(),
+                t.line_of("name", m),
+                format!("value {name:?}"),
+                m,
+            )
         });
         let range = (t.take("from", m, whole), t.take("to", m, whole));
         let hex = t.take("hex", m, faultline_settings::flag).unwrap_or(false);
-        let list = t.take("list", m, |v| filled(faultline_settings::several(v, item)?));
+        let list = t.take("list", m, |v| filled(distinct(v, item)?));
         let file = t.take("file", m, |v| lines(&folder.join(text(v)?)));
         let kinds = [t.has("from") || t.has("to"), t.has("list"), t.has("file")];
         if kinds.iter().filter(|is| **is).count() != 1 {
@@ -216,6 +208,16 @@ fn values(top: &mut Table<'_>, folder: &Path, m: &mut Mistakes<'_>) -> Vec<Value
         values.extend(name.zip(of).map(|(name, of)| Value { name, of }));
     });
     values
+}
+
+fn value_name(value: &DeValue<'_>) -> Result<String, String> {
+    let name = text(value)?;
+    if values::is_name(&name) && name != ENCODING {
+        return Ok(name);
+    }
+    Err(format!(
+        "{name:?}: a name has up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\""
+    ))
 }
 
 /// One of a list, as it is written between quotes in JSON.

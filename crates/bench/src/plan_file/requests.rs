@@ -3,7 +3,7 @@
 use super::{ENCODING, readable};
 use crate::answer::Encoding;
 use crate::values::{self, Value};
-use faultline_settings::{Mistakes, Table, choice, text, within};
+use faultline_settings::{Mistakes, Table, Unique, choice, text, within};
 use serde_json::Value as Json;
 
 /// Requests that a plan has at most.
@@ -39,7 +39,7 @@ pub(super) fn requests(
     (values, encodings): (&[Value], bool),
     m: &mut Mistakes<'_>,
 ) -> Vec<Request> {
-    let mut requests: Vec<Request> = Vec::new();
+    let (mut requests, mut names): (Vec<Request>, _) = (Vec::new(), Unique::default());
     if !top.has("request") {
         top.lacks(
             "request",
@@ -68,14 +68,9 @@ pub(super) fn requests(
         let answer = t
             .take("answer", m, |v| choice(v, &words))
             .unwrap_or(Answer::Same);
-        if let Some(name) = name
-            .as_ref()
-            .filter(|name| requests.iter().any(|other| other.name == **name))
-        {
-            t.refuse(
-                format!("there are two requests {name:?}; give one of them another name"),
-                m,
-            );
+        if let Some(name) = &name {
+            let what = format!("request {name:?} (named by its method unless it has a name)");
+            names.insert(name.clone(), t.line(m), what, m);
         }
         if requests.len() == MOST {
             t.refuse(format!("there are more than {MOST} requests"), m);

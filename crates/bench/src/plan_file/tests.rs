@@ -176,7 +176,7 @@ weight = 0
         "plan.toml:2: workers:",
         "plan.toml:3: colour: unknown key",
         "plan.toml:6: arm.url: ws:// is not supported",
-        "plan.toml:8: arm.name: there are two arms",
+        "plan.toml:8: arm \"a\" is given twice, in lines 5 and 8",
         "plan.toml:10: arm.transport: one of \"http\", \"http-new\", \"http2\", \"websocket\"",
         "plan.toml:12: value.name: \"Slot\"",
         "plan.toml:12: value: from = 9 is above to = 2",
@@ -200,6 +200,22 @@ weight = 0
             && none[0].contains("[[arm]] is missing")
             && none[1].contains("[[request]]"),
         "{none:?}"
+    );
+}
+
+#[test]
+fn what_a_plan_names_twice_is_refused_with_both_places() {
+    let arms = "[[arm]]\nname = \"a\"\nurl = \"http://a\"\n";
+    let request = "[[request]]\nmethod = \"getSlot\"\n";
+    let list = "[[value]]\nname = \"v\"\nlist = [1, 2, 1]\n";
+    assert_eq!(
+        mistakes(&format!("{arms}{list}{request}{list}{request}")),
+        [
+            "plan.toml:6: value.list: item 3, the number 1, is the same as item 1, the number 1: keep one",
+            "plan.toml:10: value \"v\" is given twice, in lines 5 and 10: remove or change one",
+            "plan.toml:11: value.list: item 3, the number 1, is the same as item 1, the number 1: keep one",
+            "plan.toml:13: request \"getSlot\" (named by its method unless it has a name) is given twice, in lines 8 and 13: remove or change one",
+        ]
     );
 }
 

@@ -4,7 +4,7 @@ use super::super::Arm;
 use super::Base;
 use super::workload::{argument, environment, plain_name, variable};
 use faultline_isolation::{CpuSet, IoLimit};
-use faultline_settings::{Mistakes, Table, several, size, text, within};
+use faultline_settings::{Mistakes, Table, Unique, distinct, several, size, text, within};
 use toml::de::DeValue;
 
 /// Most arms of one plan.
@@ -79,6 +79,7 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
         cpus: t.take("cpus", m, |v| CpuSet::parse(&text(v)?)),
         io: Vec::new(),
     };
+    let mut devices = Unique::default();
     t.tables("io", m, |t, m| {
         let limit = IoLimit {
             device: t.need("device", m, |v| base.path(v)).unwrap_or_default(),
@@ -100,6 +101,11 @@ fn arm(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> Arm {
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
                 m,
             );
+        }
+        if t.has("device") {
+            let device = limit.device.clone();
+            let what = format!("arm {:?}: device {}", arm.name, device.display());
+            devices.insert(device, t.line_of("device", m), what, m);
         }
         arm.io.push(limit);
     });
@@ -136,6 +142,13 @@ fn positive(bytes: u64) -> Result<u64, String> {
 struct Level {
     name: String,
     sets: Arm,
+}
+
+/// However it is written: 1G and 1024M are one level.
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        self.sets == other.sets
+    }
 }
 
 /// The levels of each factor, in the order in which they are named.
@@ -221,7 +234,7 @@ fn levels(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<Level, String>,
 ) -> Result<Vec<Level>, String> {
-    let levels = several(value, read)?;
+    let levels = distinct(value, read)?;
     if levels.is_empty() {
         Err("is empty: name its levels".to_owned())
     } else {

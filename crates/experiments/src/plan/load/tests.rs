@@ -410,10 +410,43 @@ fn one_arm_after_another_needs_force() {
 }
 
 #[test]
+fn what_a_list_names_twice_is_refused_with_both_places() {
+    let workload = |line: &str| {
+        with(
+            "ledger = \"/mnt/ledger\"",
+            &format!("ledger = \"/mnt/ledger\"\n{line}"),
+        )
+    };
+    refused(
+        &workload("entrypoints = [\"a:8001\", \"b:8001\", \"a:8001\"]"),
+        "workload.entrypoints: item 3, the string \"a:8001\", is the same as item 1",
+    );
+    let key = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+    refused(
+        &workload(&format!("known_validators = [{key:?}, {key:?}]")),
+        "workload.known_validators: item 2, the string",
+    );
+    let io = "[[arm.io]]\ndevice = \"/dev/sda\"\nread_bytes = \"1M\"\n";
+    refused(
+        &format!("{SMALL}{io}{}", io.replace("/dev/", "/dev/./")),
+        "arm \"all\": device /dev/sda is given twice, in lines 12 and 15",
+    );
+    let factors = |levels: &str| with("[[arm]]\nname = \"all\"", &format!("[factors]\n{levels}"));
+    refused(
+        &factors("memory_max = [\"1G\", \"2G\", \"1024M\"]"),
+        "factors.memory_max: item 3, the string \"1024M\", is the same as item 1, the string \"1G\"",
+    );
+    refused(
+        &factors("cpus = [\"0-1\", \"0,1\"]"),
+        "factors.cpus: item 2",
+    );
+}
+
+#[test]
 fn arms_are_told_apart_and_make_sense() {
     refused(
         &format!("{SMALL}[[arm]]\nname = \"all\"\n"),
-        "arm \"all\": this name is there twice",
+        "arm \"all\" is given twice, in lines",
     );
     refused(
         &format!("{SMALL}memory_max = \"1G\"\nmemory_high = \"2G\"\n"),
@@ -532,7 +565,11 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
     shared("8101", "8020", "have ports in common");
     shared("8102-8140", "8040-8080", "have ports in common");
     shared("4-7", "3-7", "both have CPU 3");
-    shared("name = \"b\"", "name = \"a\"", "the same name");
+    shared(
+        "name = \"b\"",
+        "name = \"a\"",
+        "lane \"a\" is given twice, in lines",
+    );
     shared(
         "8101",
         "8110",

@@ -3,7 +3,7 @@
 use super::super::expand::{expand, is_set_by_the_runner};
 use super::super::{Begin, CountedFrom, Kind, Lane, Plan};
 use super::Places;
-use faultline_settings::Mistakes;
+use faultline_settings::{Mistakes, Unique};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -23,17 +23,9 @@ pub(super) fn check(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn arms(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
-    let mut names = BTreeSet::new();
+    let mut names = Unique::default();
     for (arm, line) in plan.arms.iter().zip(&places.arms) {
-        if !names.insert(&arm.name) {
-            m.push(
-                *line,
-                format!(
-                    "arm {:?}: this name is there twice; name each arm otherwise",
-                    arm.name
-                ),
-            );
-        }
+        names.insert(&arm.name, *line, format!("arm {:?}", arm.name), m);
         if let (Some(high), Some(max)) = (arm.memory_high, arm.memory_max)
             && high > max
         {
@@ -136,7 +128,9 @@ fn lanes(plan: &Plan, places: &Places, m: &mut Mistakes<'_>) {
             format!("there are {} lanes; {why}", plan.lanes.len()),
         );
     }
+    let mut names = Unique::default();
     for (index, (lane, line)) in plan.lanes.iter().zip(&places.lanes).enumerate() {
+        names.insert(&lane.name, *line, format!("lane {:?}", lane.name), m);
         own_ports(plan, lane, *line, m);
         for other in plan.lanes.get(..index).unwrap_or_default() {
             apart(lane, other, *line, m);
@@ -168,9 +162,6 @@ fn apart(lane: &Lane, other: &Lane, line: Option<usize>, m: &mut Mistakes<'_>) {
             format!("lanes {:?} and {:?} {what}", other.name, lane.name),
         )
     };
-    if lane.name == other.name {
-        shared("have the same name".to_owned());
-    }
     if let (Some(a), Some(b)) = (&lane.identity, &other.identity)
         && a == b
     {

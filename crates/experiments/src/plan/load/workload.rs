@@ -4,7 +4,7 @@ use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
 use faultline_agave::identify::is_public_key;
 use faultline_isolation::CpuSet;
-use faultline_settings::{Mistakes, Table, choice, several, text, within};
+use faultline_settings::{Mistakes, Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -58,11 +58,11 @@ pub(super) fn workload(t: &mut Table<'_>, base: &Base, m: &mut Mistakes<'_>) -> 
             .unwrap_or_default()
     };
     let entrypoints = t.take("entrypoints", m, |v| {
-        several(v, |v| host_and_port(text(v)?))
+        distinct(v, |v| host_and_port(text(v)?))
     });
     w.entrypoints = entrypoints.unwrap_or_else(|| of_cluster(Cluster::entrypoints));
     let known = t.take("known_validators", m, |v| {
-        several(v, |v| public_key(text(v)?))
+        distinct(v, |v| public_key(text(v)?))
     });
     w.known_validators = known.unwrap_or_else(|| of_cluster(Cluster::known_validators));
     w

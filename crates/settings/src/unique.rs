@@ -1,0 +1,113 @@
+//! Entries of a list that must differ.
+
+use crate::Mistakes;
+use crate::values::kind;
+use std::fmt;
+use toml::de::DeValue;
+
+/// The keys of the entries that were read so far.
+#[derive(Debug)]
+pub struct Unique<K>(Vec<(K, Option<usize>)>);
+
+impl<K> Default for Unique<K> {
+    fn default() -> Self {
+        Unique(Vec::new())
+    }
+}
+
+impl<K: PartialEq> Unique<K> {
+    /// Refuses an entry whose key another one has, and names the lines of both. False if it is refused. `what` names the entry.
+    pub fn insert(
+        &mut self,
+        key: K,
+        line: Option<usize>,
+        what: impl fmt::Display,
+        m: &mut Mistakes<'_>,
+    ) -> bool {
+        let Some((_, first)) = self.0.iter().find(|(known, _)| *known == key) else {
+            self.0.push((key, line));
+            return true;
+        };
+        let lines = match (first, line) {
+            (Some(first), Some(line)) if *first != line => {
+                format!(", in lines {first} and {line}")
+            }
+            _ => String::new(),
+        };
+        m.push(
+            line,
+            format!("{what} is given twice{lines}: remove or change one"),
+        );
+        false
+    }
+}
+
+/// Several values, of which no two are equal once they are read.
+///
+/// # Errors
+/// It is no array, `read` refuses an item, or two items are equal: both are named by their positions.
+pub fn distinct<T: PartialEq>(
+    value: &DeValue<'_>,
+    read: impl Fn(&DeValue<'_>) -> Result<T, String>,
+) -> Result<Vec<T>, String> {
+    let values = crate::several(value, read)?;
+    let items = value.as_array().into_iter().flat_map(|items| items.iter());
+    let items: Vec<_> = items.map(|item| item.get_ref()).collect();
+    for (index, value) in values.iter().enumerate() {
+        let Some(first) = values.iter().position(|other| other == value) else {
+            continue;
+        };
+        if let (Some(earlier), Some(later)) = (items.get(first), items.get(index))
+            && first < index
+        {
+            return Err(format!(
+                "item {}, {}, is the same as item {}, {}: keep one",
+                index + 1,
+                kind(later),
+                first + 1,
+                kind(earlier),
+            ));
+        }
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{read, text};
+
+    /// The mistakes of a list of lower-case names and of tables with names.
+    fn mistakes(settings: &str) -> Vec<String> {
+        let (_, found) = read(settings, None, |mut top, m| {
+            top.take("names", m, |v| distinct(v, |v| Ok(text(v)?.to_lowercase())));
+            let mut unique = Unique::default();
+            top.tables("table", m, |t, m| {
+                let name = t.take("name", m, text).unwrap_or_default();
+                unique.insert(name.clone(), t.line(m), format!("table {name:?}"), m);
+            });
+            top.finish(m);
+        });
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn the_second_of_two_equal_items_is_refused_by_the_positions_of_both() {
+        assert_eq!(
+            mistakes("names = [\"a\", \"B\", \"b\"]"),
+            [
+                "line 1: names: item 3, the string \"b\", is the same as item 2, the string \"B\": keep one"
+            ]
+        );
+        assert!(mistakes("names = [\"a\", \"b\"]").is_empty());
+    }
+
+    #[test]
+    fn the_second_of_two_tables_with_one_key_is_refused_by_the_lines_of_both() {
+        let table = "[[table]]\nname = \"x\"\n";
+        assert_eq!(
+            mistakes(&format!("{table}[[table]]\nname = \"y\"\n{table}")),
+            ["line 6: table \"x\" is given twice, in lines 2 and 6: remove or change one"]
+        );
+    }
+}
