@@ -10,7 +10,7 @@ use faultlined::clock::Clock;
 use faultlined::config::{Find, Metrics};
 use faultlined::hub::{Latest, Sink};
 use faultlined::sinks::history::History;
-use faultlined::sinks::prometheus::{self, ConstantLabels, Dialect};
+use faultlined::sinks::prometheus::{self, ConstantLabels, Dialect, DroppedSeries};
 use faultlined::supervisor::Stage;
 use faultlined::web::{PageInfo, Server, WebState};
 use std::io::{Read, Write};
@@ -149,6 +149,7 @@ fn main() {
         flight: None,
         host_name: None,
         auth_failures: AuthFailures::new("metrics"),
+        dropped_series: DroppedSeries::default(),
     };
     let config = Metrics {
         listen: ([127, 0, 0, 1], 0).into(),

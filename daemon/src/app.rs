@@ -21,6 +21,7 @@ use crate::ingest::{self, IngestParts, Listener};
 use crate::push_memory::Budget;
 use crate::ready_file::{self, ReadyFile};
 use crate::sinks::history::History;
+use crate::sinks::prometheus::DroppedSeries;
 use crate::socket::{self, Bound, Inherited, ListenAddress};
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::{self, listening, resources, selfwatch};
@@ -133,9 +134,11 @@ impl App {
             intake.record_to(recorder.points());
             sources.push(recorder.source(following.clone(), flight::readings(flight.clone())));
         }
-        let auth_failures = AuthFailures::new("metrics");
+        let (auth_failures, dropped_series) =
+            (AuthFailures::new("metrics"), DroppedSeries::default());
+        let selfwatch = selfwatch::Selfwatch::new(&root, options.demo);
         sources.push(Box::new(
-            selfwatch::Selfwatch::new(&root, options.demo).with(auth_failures.clone()),
+            selfwatch.with(auth_failures.clone(), dropped_series.clone()),
         ));
         let (ticks, history) = (Latest::default(), History::default());
         let mut sinks: Vec<Box<dyn Sink>> =
@@ -156,6 +159,7 @@ impl App {
             flight: flight.clone(),
             host_name: host_name(&root),
             auth_failures,
+            dropped_series,
         };
         let parts = tick::Parts {
             clock,

@@ -5,6 +5,7 @@ use crate::config::{self, Config, Find};
 use clap::{Args, Parser, Subcommand};
 use faultline_settings::Mistake;
 use faultline_text::parse_time;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -252,13 +253,24 @@ impl RunArgs {
         if self.record.is_some() {
             config.record.file.clone_from(&self.record);
         }
+        self.label(&mut config, &mut mistakes);
+        (config, mistakes)
+    }
+
+    fn label(&self, config: &mut Config, mistakes: &mut Vec<Mistake>) {
+        let mut names: BTreeMap<&str, &str> = BTreeMap::new();
         for (name, value) in &self.labels {
+            if let Some(before) = names.insert(name, value) {
+                let what = format!(
+                    "--label {name} is given twice, as {before:?} and as {value:?}: keep one"
+                );
+                mistakes.push(Mistake::new(what));
+            }
             match config.labels.by_name(name) {
                 Some(label) => *label = Some(value.clone()),
                 None => drop(config.record.labels.insert(name.clone(), value.clone())),
             }
         }
-        (config, mistakes)
     }
 }
 
@@ -360,5 +372,18 @@ mod tests {
         ])
         .unwrap_err();
         assert_eq!(mistakes.len(), 3, "{mistakes:?}");
+        let twice = parse(&[
+            "--ingest",
+            "127.0.0.1:3",
+            "--label",
+            "a=1",
+            "--label",
+            "a=2",
+        ]);
+        let twice = twice.unwrap_err();
+        assert_eq!(
+            twice[1].what,
+            "--label a is given twice, as \"1\" and as \"2\": keep one"
+        );
     }
 }

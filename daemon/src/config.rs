@@ -1,6 +1,7 @@
 //! The configuration: a TOML file, then the command line over it. Every mistake is reported, not just the first.
 
 mod asked;
+mod datapoints;
 mod default;
 mod flight;
 mod ingest;
@@ -8,6 +9,8 @@ mod load;
 pub mod values;
 
 pub use asked::{Admin, Host, Probe, Rpc, Validator};
+pub(crate) use datapoints::label_name;
+pub use datapoints::{Allowed, AllowedKind, Datapoints};
 pub use default::TEXT as DEFAULT_TEXT;
 pub use faultline_settings::Mistake;
 pub use flight::Flight;
@@ -296,46 +299,6 @@ impl Default for Phase {
             behind_for: Duration::from_secs(30),
         }
     }
-}
-
-/// Further datapoints, by allow-list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Datapoints {
-    /// What to export.
-    pub allow: Vec<Allowed>,
-    /// At most this many series of them.
-    pub max_series: u64,
-}
-
-impl Default for Datapoints {
-    fn default() -> Self {
-        Datapoints {
-            allow: Vec::new(),
-            max_series: 200,
-        }
-    }
-}
-
-/// One field of a datapoint that the operator wants exported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Allowed {
-    /// The datapoint's name.
-    pub name: String,
-    /// The field.
-    pub field: String,
-    /// What the field's values are.
-    pub kind: AllowedKind,
-    /// Tags to keep as labels.
-    pub tags: Vec<String>,
-}
-
-/// Whether a field is a level or a delta.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AllowedKind {
-    /// The last value is exported as `agave_datapoint`.
-    Level,
-    /// The values are summed into `agave_datapoint_sum_total`.
-    Delta,
 }
 
 /// The recording of a run.

@@ -29,7 +29,7 @@ use crate::flight;
 use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
-use crate::sinks::prometheus::ConstantLabels;
+use crate::sinks::prometheus::{ConstantLabels, DroppedSeries};
 use crate::socket::{self, Bound, ListeningSockets, peer};
 use crate::supervisor::Stop;
 use answer::Site;
@@ -80,6 +80,8 @@ pub struct WebState {
     pub host_name: Option<String>,
     /// Counts wrong passwords.
     pub auth_failures: AuthFailures,
+    /// Counts series that pages leave out.
+    pub dropped_series: DroppedSeries,
 }
 
 /// What the landing page says that is in no tick.

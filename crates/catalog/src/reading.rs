@@ -2,6 +2,7 @@
 
 use crate::{Histogram, Labels, Metric};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The text of a label: fixed in the program, or shared with whoever found it.
@@ -26,6 +27,12 @@ impl Text {
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
+    }
+}
+
+impl Hash for Text {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
     }
 }
 
@@ -82,7 +89,8 @@ pub struct Reading {
     pub metric: &'static Metric,
     /// As many values as the metric has label names.
     pub labels: Labels,
-    /// Further labels by name: the tags an operator's allow-list keeps. Empty for every other metric.
+    /// Further labels: the tags an operator's allow-list keeps, in the order of their names and none empty. No other metric
+    /// has any.
     pub tags: Box<[(Text, Text)]>,
     /// What was read.
     pub value: Value,

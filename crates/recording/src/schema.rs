@@ -266,6 +266,10 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     ),
     (&v::REPLAY_TIME, "the times of every replay_slot_point"),
     (
+        &d::SERIES_DROPPED,
+        "not kept: it is about the page, and a recording loses nothing by it",
+    ),
+    (
         &v::PROBE_TIME,
         "not kept: it is a probe of the node, not of the run",
     ),

@@ -1,11 +1,13 @@
 //! From the file's text to a [`Config`].
 
+mod datapoints;
+
 use super::values::{address, label};
-use super::{Allowed, AllowedKind, Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
+use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
 use faultline_agave::rpc::PROBES;
-use faultline_settings::{Mistake, Mistakes, Table, flag, several, text, time, whole};
+use faultline_settings::{Mistake, Mistakes, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,7 +99,7 @@ fn sections(mut top: Table<'_>, m: &mut Mistakes<'_>) -> Config {
         });
     });
     top.table("phase", m, |t, m| phase(t, &mut c, m));
-    top.table("datapoints", m, |t, m| datapoints(t, &mut c, m));
+    top.table("datapoints", m, |t, m| datapoints::read(t, &mut c, m));
     top.table("record", m, |t, m| record(t, &mut c, m));
     top.table("flight", m, |t, m| flight(t, &mut c, m));
     top.table("paths", m, |t, m| {
@@ -204,7 +206,7 @@ fn metrics(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         flag,
     );
     t.set("hosts", &mut c.metrics.hosts, m, |v| {
-        several(v, text)?.into_iter().map(host_name).collect()
+        distinct(v, |v| host_name(text(v)?))
     });
 }
 
@@ -319,40 +321,6 @@ fn phase(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
             m,
         );
     }
-}
-
-fn datapoints(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
-    t.set("max_series", &mut c.datapoints.max_series, m, whole);
-    t.tables("allow", m, |t, m| {
-        let name = t.take("name", m, text);
-        let field = t.take("field", m, text);
-        let kind = t.take("kind", m, |v| match text(v)?.as_str() {
-            "level" => Ok(AllowedKind::Level),
-            "delta" => Ok(AllowedKind::Delta),
-            other => Err(format!(
-                "{other:?} is neither \"level\" (the last value) nor \"delta\" (summed)"
-            )),
-        });
-        let tags = t.take("tags", m, |v| several(v, text)).unwrap_or_default();
-        match (name, field, kind) {
-            (Some(name), Some(field), Some(kind)) => c.datapoints.allow.push(Allowed {
-                name,
-                field,
-                kind,
-                tags,
-            }),
-            _ => match t.missing(&["name", "field", "kind"]).as_slice() {
-                [] => {}
-                missing => t.refuse(
-                    format!(
-                        "name, field and kind are all needed: add {}",
-                        missing.join(" and ")
-                    ),
-                    m,
-                ),
-            },
-        }
-    });
 }
 
 fn record(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {

@@ -2,8 +2,10 @@
 
 mod classic;
 mod collector;
+mod collisions;
 mod negotiate;
 
+pub use collisions::DroppedSeries;
 pub use negotiate::{Dialect, accepts_gzip, dialect};
 
 use faultline_catalog::{Metric, Reading, Text, Tick, metrics};

@@ -1,6 +1,7 @@
 //! The daemon's own cost, every few ticks.
 
 use crate::auth_failures::AuthFailures;
+use crate::sinks::prometheus::DroppedSeries;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Source};
@@ -15,7 +16,7 @@ pub struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
     boot_time: Option<u64>,
     demo: bool,
-    auth_failures: Option<AuthFailures>,
+    pages: Option<(AuthFailures, DroppedSeries)>,
     buffer: Vec<u8>,
 }
 
@@ -27,14 +28,14 @@ impl Selfwatch {
             files,
             boot_time: root.boot_time_seconds().ok(),
             demo,
-            auth_failures: None,
+            pages: None,
             buffer: Vec::new(),
         }
     }
 
-    /// The same, and it tells of the wrong passwords that its pages were asked with.
-    pub fn with(mut self, auth_failures: AuthFailures) -> Self {
-        self.auth_failures = Some(auth_failures);
+    /// The same, with what the daemon's pages count: wrong passwords, and series that are left out.
+    pub fn with(mut self, auth_failures: AuthFailures, dropped: DroppedSeries) -> Self {
+        self.pages = Some((auth_failures, dropped));
         self
     }
 }
@@ -61,9 +62,10 @@ impl Poll for Selfwatch {
         if self.demo {
             finding.readings.push(Reading::flag(&d::DEMO, [], true));
         }
-        finding
-            .readings
-            .extend(self.auth_failures.as_ref().map(AuthFailures::reading));
+        if let Some((auth_failures, dropped)) = &self.pages {
+            finding.readings.push(auth_failures.reading());
+            dropped.readings(&mut finding.readings);
+        }
         let files = match &mut self.files {
             Ok(files) => files,
             Err(error) => {

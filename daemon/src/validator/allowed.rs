@@ -4,7 +4,7 @@ mod values;
 
 pub use values::Values;
 
-use crate::config::{AllowedKind, Datapoints};
+use crate::config::{AllowedKind, Datapoints, label_name};
 use faultline_agave::line::{Point, Value};
 use foldhash::HashMap;
 use std::sync::Arc;
@@ -177,15 +177,6 @@ enum Found {
     Missing,
     NoNumber,
     Number(f64),
-}
-
-/// A tag's key as a label's name: what a label may not hold becomes an underscore.
-fn label_name(tag: &str) -> impl Iterator<Item = char> {
-    let fits = |(i, c): (usize, char)| {
-        c == '_' || c.is_ascii_alphabetic() || (i > 0 && c.is_ascii_digit())
-    };
-    tag.char_indices()
-        .map(move |(i, c)| if fits((i, c)) { c } else { '_' })
 }
 
 /// The value of the tag that becomes this label, "" where the point lacks it.

@@ -52,11 +52,11 @@ impl Site {
         headers: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
         Site {
+            pages: Pages::new(state.dropped_series.clone()),
             state,
             users,
             headers,
             names: None,
-            pages: Pages::default(),
             native_histograms: false,
             marks: Pace::new(60, Duration::from_secs(60)),
             saves: Pace::new(6, Duration::from_secs(600)),

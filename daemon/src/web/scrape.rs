@@ -1,6 +1,6 @@
 //! `/metrics`: the newest tick as a page, encoded once however many scrapers ask.
 
-use crate::sinks::prometheus::{ConstantLabels, Dialect, page};
+use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, page};
 use faultline_catalog::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
@@ -12,12 +12,15 @@ const WORTH_COMPRESSING: usize = 1024;
 
 /// The pages of the newest tick that somebody asked for, one per dialect and encoding.
 #[derive(Debug, Default)]
-pub(super) struct Pages(Mutex<EncodedPages>);
+pub(super) struct Pages {
+    encoded: Mutex<EncodedPages>,
+    dropped: DroppedSeries,
+}
 
 #[derive(Debug, Default)]
 struct EncodedPages {
-    /// The number of the tick that the pages show.
-    tick: u64,
+    /// The tick that the pages show, without series that collide.
+    tick: Option<Arc<Tick>>,
     pages: Vec<(Dialect, bool, Bytes)>,
     compressor: Compressor,
 }
@@ -28,6 +31,21 @@ impl EncodedPages {
             .iter()
             .find(|(d, g, _)| (*d, *g) == (dialect, gzip))
             .map(|(_, _, page)| page.clone())
+    }
+
+    /// The tick to show, for which pages are encoded from now on.
+    fn show(
+        &mut self,
+        tick: &Arc<Tick>,
+        constant: &ConstantLabels,
+        dropped: &DroppedSeries,
+    ) -> Arc<Tick> {
+        let shown = self.tick.take().filter(|shown| shown.number == tick.number);
+        let shown = shown.unwrap_or_else(|| {
+            self.pages.clear();
+            dropped.remove_from(tick, constant)
+        });
+        Arc::clone(self.tick.insert(shown))
     }
 
     fn plain(
@@ -46,6 +64,14 @@ impl EncodedPages {
 }
 
 impl Pages {
+    /// Counts in `dropped` the series that it leaves out.
+    pub(super) fn new(dropped: DroppedSeries) -> Self {
+        Pages {
+            encoded: Mutex::default(),
+            dropped,
+        }
+    }
+
     /// The page, and whether it is compressed: only if the scraper takes that and it is worth it. The error of [`page`].
     pub(super) fn get(
         &self,
@@ -54,15 +80,12 @@ impl Pages {
         gzip: bool,
         constant: &ConstantLabels,
     ) -> Result<(Bytes, bool), fmt::Error> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.tick != tick.number {
-            kept.tick = tick.number;
-            kept.pages.clear();
-        }
+        let mut kept = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let tick = kept.show(tick, constant, &self.dropped);
         if gzip && let Some(compressed) = kept.find(dialect, true) {
             return Ok((compressed, true));
         }
-        let plain = kept.plain(tick, dialect, constant)?;
+        let plain = kept.plain(&tick, dialect, constant)?;
         if !gzip || plain.len() <= WORTH_COMPRESSING {
             return Ok((plain, false));
         }
@@ -118,7 +141,13 @@ mod tests {
 
     fn tick(number: u64, value: u64) -> Arc<Tick> {
         let readings = (0..50)
-            .map(|_| Reading::counter(&metrics::daemon::TICKS, [], value))
+            .map(|n: u32| {
+                Reading::counter(
+                    &metrics::daemon::INGEST_LINES,
+                    [n.to_string().into()],
+                    value,
+                )
+            })
             .collect();
         let batch = Batch {
             readings,
@@ -157,9 +186,16 @@ mod tests {
         assert!(!text(&tick(1, 7), Dialect::Classic).contains("# EOF"));
         assert!(text(&tick(1, 7), Dialect::OpenMetrics).ends_with("# EOF\n"));
         let protobuf = get(&pages, &tick(1, 7), Dialect::Protobuf, false).0;
-        assert!(protobuf.windows(21).any(|w| w == b"faultline_ticks_total"));
+        assert!(
+            protobuf
+                .windows(28)
+                .any(|w| w == b"faultline_ingest_lines_total")
+        );
         assert!(!text(&tick(1, 7), Dialect::Classic).contains('\0'));
-        assert!(text(&tick(2, 8), Dialect::Classic).contains("faultline_ticks_total 8\n"));
+        assert!(
+            text(&tick(2, 8), Dialect::Classic)
+                .contains("faultline_ingest_lines_total{result=\"0\"} 8\n")
+        );
     }
 
     #[test]

@@ -36,6 +36,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         flight: None,
         host_name: Some("node1".to_owned()),
         auth_failures: AuthFailures::new("metrics"),
+        dropped_series: DroppedSeries::default(),
     }
 }
 

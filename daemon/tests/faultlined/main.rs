@@ -13,6 +13,7 @@ mod lifecycle;
 mod native_histograms;
 mod once;
 mod pool_cpu;
+mod pages;
 mod ready_file;
 mod real_process;
 mod recording;

@@ -431,3 +431,70 @@ fn a_probe_is_off_unless_asked_for_and_never_faster_than_a_second() {
         "nothing is asked of what is no validator"
     );
 }
+
+/// A configuration with one entry of the allow list for each of `tags`.
+fn allowing(before: &str, tags: &[&str]) -> String {
+    let entry = |tags: &&str| {
+        format!(
+            "[[datapoints.allow]]\nname = \"d\"\nfield = \"v\"\nkind = \"delta\"\ntags = {tags}\n"
+        )
+    };
+    before.to_owned() + &tags.iter().map(entry).collect::<String>()
+}
+
+#[test]
+fn tags_whose_labels_collide_are_refused_with_the_reason() {
+    let everywhere = "[metrics]\nconstant_labels_everywhere = true\n";
+    for (before, tags, reason) in [
+        ("", "[\"name\"]", "every series of a datapoint has"),
+        ("", "[\"field\"]", "every series of a datapoint has"),
+        ("", "[\"__name__\"]", "Prometheus keeps for itself"),
+        ("", "[\"-_x\"]", "label __x, which Prometheus keeps"),
+        ("", "[\"cf-name\", \"cf_name\"]", "is the same as item 1"),
+        ("", "[\"a\", \"b\", \"a\"]", "item 3, the string \"a\""),
+        (
+            everywhere,
+            "[\"cluster\"]",
+            "constant_labels_everywhere sets",
+        ),
+        (everywhere, "[\"arm\"]", "constant_labels_everywhere sets"),
+    ] {
+        let found = mistakes(&allowing(before, &[tags]));
+        assert!(
+            found.len() == 1 && found[0].contains(reason),
+            "{tags}: {found:?}"
+        );
+    }
+    for (before, tags) in [("", "[\"cluster\"]"), (everywhere, "[\"cf-name\", \"le\"]")] {
+        assert_eq!(mistakes(&allowing(before, &[tags])), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn an_entry_that_is_given_twice_is_refused_with_both_lines_whatever_its_tags() {
+    for tags in [
+        ["[]", "[]"],
+        ["[\"a\", \"b\"]", "[\"b\", \"a\"]"],
+        ["[]", "[\"t\"]"],
+    ] {
+        assert_eq!(
+            mistakes(&allowing("", &tags)),
+            [
+                "line 7: datapoints.allow: the delta \"v\" of \"d\" is given twice, in lines 2 and 7: remove or change one"
+            ],
+            "{tags:?}"
+        );
+    }
+    let level = allowing("", &["[]"]).replace("delta", "level");
+    assert_eq!(mistakes(&allowing(&level, &["[]"])), Vec::<String>::new());
+}
+
+#[test]
+fn a_host_that_is_named_twice_is_refused() {
+    assert_eq!(
+        mistakes("[metrics]\nhosts = [\"a.example\", \"A.example\"]\n"),
+        [
+            "line 2: metrics.hosts: item 2, the string \"A.example\", is the same as item 1, the string \"a.example\": keep one"
+        ]
+    );
+}

@@ -17,18 +17,24 @@ struct Key {
     is_sum: bool,
     name: Arc<str>,
     field: Arc<str>,
-    tag_values: Box<[Arc<str>]>,
-    tag_names: Arc<[Arc<str>]>,
+    /// Name and value, in the order of names. To Prometheus an empty label is none: it is left out, so that series differ here
+    /// exactly if they differ there.
+    tags: Box<[(Arc<str>, Arc<str>)]>,
 }
 
 impl Key {
     fn new(name: &Arc<str>, group: &Group, entry: &Entry, tags: &[&str]) -> Self {
+        let names = group.tags.iter().cloned();
+        let mut tags: Vec<(Arc<str>, Arc<str>)> = names
+            .zip(tags.iter().map(|value| Arc::<str>::from(*value)))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        tags.sort();
         Key {
             is_sum: entry.kind == AllowedKind::Delta,
             name: Arc::clone(name),
             field: Arc::clone(&entry.field),
-            tag_values: tags.iter().map(|value| Arc::from(*value)).collect(),
-            tag_names: Arc::clone(&group.tags),
+            tags: tags.into(),
         }
     }
 }
@@ -216,17 +222,12 @@ impl Series {
 
     fn reading(&self) -> Reading {
         let Key {
-            name,
-            field,
-            tag_names,
-            tag_values,
-            ..
+            name, field, tags, ..
         } = &self.key;
         let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));
-        let tags = tag_names
+        let tags = tags
             .iter()
-            .map(text)
-            .zip(tag_values.iter().map(text))
+            .map(|(name, value)| (text(name), text(value)))
             .collect();
         let metric = if self.key.is_sum {
             &v::DATAPOINT_SUM
