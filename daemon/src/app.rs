@@ -15,7 +15,7 @@ use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
 use crate::config::{self, Config, Find, Mistake};
 use crate::demo::{self, Demo};
-use crate::discovery::{Finder, Following};
+use crate::discovery::{self, Finder, Following};
 use crate::hub::{Hub, Latest, Sink};
 use crate::ingest::{self, IngestParts, Listener};
 use crate::push_memory::Budget;
@@ -109,6 +109,8 @@ impl App {
             .and_then(|prepared| prepared.flight.clone());
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
+        let (user_of, target) = (root.clone(), following.clone());
+        intake.validator_user(move || discovery::user(&user_of, target.current()?.process));
         let log = config.log.as_ref().map(|log| {
             LogTail::build(
                 log,

@@ -219,8 +219,10 @@ pub struct Ingest {
     pub listen: SocketAddr,
     /// Whether other machines may push; they then need the credentials.
     pub beyond_loopback: bool,
-    /// db, user and password that a push must name; `None` takes any.
+    /// db, user and password that a push must name. `None`: the sender's user decides.
     pub credentials: Option<Credentials>,
+    /// Users whose pushes are taken beside those of the validator's user, where no password decides.
+    pub allow_users: Vec<u32>,
 }
 
 impl Default for Ingest {
@@ -230,6 +232,7 @@ impl Default for Ingest {
             listen: loopback(9913),
             beyond_loopback: false,
             credentials: None,
+            allow_users: Vec::new(),
         }
     }
 }

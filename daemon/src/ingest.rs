@@ -2,8 +2,8 @@
 //!
 //! * A push is `POST <anything>/write?db=&u=&p=&precision=n`. Its body is split into lines while it arrives and is never
 //!   held whole; plain or gzip. The answer, 204, follows the last byte and waits for nobody.
-//! * A bad line costs itself. A well-formed push is refused for two reasons only: 401 (other credentials than the
-//!   configured ones) and 413 (more than [`MAX_BODY`] bytes). What cannot be read at all is 400 (broken gzip, unknown
+//! * A bad line costs itself. A well-formed push is refused for three reasons only: 401 (other credentials than the
+//!   configured ones), 403 (below) and 413 (more than [`MAX_BODY`] bytes). What cannot be read at all is 400 (broken gzip, unknown
 //!   precision), 415 (another coding) or 408 (not complete within [`BODY_TIME`]); a body that breaks off is counted as
 //!   `cut`. Lines that arrived before any of these count.
 //! * Timestamps are nanoseconds, which is what Agave sends and Influx assumes. The lines of a push in another precision
@@ -14,6 +14,7 @@
 //!   each new one at once, slow ones first (`connection_limit`): nobody keeps a push out by holding on. One that idles is told and
 //!   heard on for a moment, one in the middle of a request is cut, and its complete lines count.
 //! * A push of a page in a browser is refused (403): other sites may send one without asking.
+//! * Where no password is configured, so is one of another user than the validator's, and one whose user is not known.
 //!
 //! Memory: a connection has a read buffer of at most 16 KiB, a push in progress what [`crate::push_memory`] allows.
 
@@ -23,9 +24,11 @@ mod lines;
 mod meter;
 mod reception;
 mod request;
+mod sender;
 
 pub use lines::{Intake, Push};
 pub use meter::Meter;
+pub use sender::Sender;
 
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
@@ -110,7 +113,7 @@ pub struct Listener<I> {
 /// What all connections have in common.
 struct Shared<I> {
     parts: IngestParts<I>,
-    credentials: Option<Credentials>,
+    config: config::Ingest,
     meter: Meter,
     limits: Limits,
 }
@@ -184,10 +187,9 @@ impl<I: Intake> Listener<I> {
         sockets
             .iter()
             .try_for_each(|socket| allowed(config, socket.place()))?;
-        let credentials = config.credentials.clone();
         let shared = Arc::new(Shared {
             parts,
-            credentials,
+            config: config.clone(),
             meter: Meter::default(),
             limits: LIMITS,
         });
@@ -316,8 +318,10 @@ impl Open {
         shared: &Arc<Shared<I>>,
         stop: &Stop,
     ) {
+        // At once: of a sender that has closed its socket the user is not known any more.
+        let sender = Sender::of(&stream, &shared.config);
         self.tasks.spawn(connection::serve(
-            stream,
+            (stream, sender),
             connection,
             Arc::clone(shared),
             stop.clone(),

@@ -2,8 +2,10 @@
 //! refused while it is started anew: the kernel keeps who comes meanwhile.
 
 mod inherited;
+mod owner;
 
 pub use inherited::{InheritError, Inherited};
+pub(crate) use owner::{OwnerError, owner};
 
 use std::fmt;
 use std::io;

@@ -2,7 +2,7 @@
 
 mod datapoints;
 
-use super::values::{address, label};
+use super::values::{address, label, user_id};
 use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::is_public_key;
@@ -247,6 +247,15 @@ fn ingest(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
         let missing = missing.join(" and ");
         t.refuse(
             format!("db, user and password_file go together: add {missing}, or give none of them"),
+            m,
+        );
+    }
+    t.set("allow_users", &mut c.ingest.allow_users, m, |v| {
+        distinct(v, user_id)
+    });
+    if t.has("allow_users") && missing.len() < 3 {
+        t.refuse(
+            "allow_users is for pushes without a password: remove it, or db, user and password_file",
             m,
         );
     }

@@ -1,6 +1,6 @@
 //! Values that only the daemon has: addresses and labels.
 
-use faultline_settings::wanted;
+use faultline_settings::{wanted, within};
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
@@ -11,6 +11,22 @@ pub fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
             .as_str()
             .ok_or_else(|| wanted("an address such as \"127.0.0.1:9912\"", value))?,
     )
+}
+
+/// A user, by number or by name in `/etc/passwd`.
+pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
+    if matches!(value, DeValue::Integer(_)) {
+        return within(value, 0..=u32::MAX - 1);
+    }
+    let name = value
+        .as_str()
+        .ok_or_else(|| wanted("a user such as \"sol\" or 1000", value))?;
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let mut users = passwd.lines().map(|line| line.split(':'));
+    let found = users.find_map(|mut user| (user.next()? == name).then(|| user.nth(1))?);
+    found.and_then(|id| id.parse().ok()).ok_or_else(|| {
+        format!("/etc/passwd has no user {name:?}: write the number that `id -u` prints for it")
+    })
 }
 
 /// A label of a recording: its name and its value.

@@ -1,6 +1,6 @@
 //! One connection, from accept to close.
 
-use super::{Intake, Shared, reception};
+use super::{Intake, Sender, Shared, reception};
 use crate::connection_limit::{Connection, Timeouts};
 use crate::socket::{Farewell, Stream};
 use crate::supervisor::Stop;
@@ -44,19 +44,24 @@ async fn leaves(connection: &Connection, stop: &Stop) {
 
 /// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
 pub(super) async fn serve<I: Intake>(
-    stream: Stream,
+    peer: (Stream, Sender),
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,
     stop: Stop,
 ) {
     let _open = shared.meter.connection();
     tokio::select! {
-        () = talk(stream, &connection, &shared, &stop) => {}
+        () = talk(peer, &connection, &shared, &stop) => {}
         () = connection.must_end() => tracing::debug!("connection limit: an ingest connection was closed"),
     }
 }
 
-async fn talk<I: Intake>(stream: Stream, connection: &Connection, shared: &Shared<I>, stop: &Stop) {
+async fn talk<I: Intake>(
+    (stream, sender): (Stream, Sender),
+    connection: &Connection,
+    shared: &Shared<I>,
+    stop: &Stop,
+) {
     let limits = shared.limits;
     let timeouts = Timeouts {
         idle: limits.idle,
@@ -65,7 +70,8 @@ async fn talk<I: Intake>(stream: Stream, connection: &Connection, shared: &Share
     };
     let service = service_fn(|request| async move {
         connection.serving();
-        let (mut response, taken) = reception::answer(shared, request, connection.peer()).await;
+        let (mut response, taken) =
+            reception::answer(shared, request, (connection.peer(), sender)).await;
         if stop.is_set() {
             // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
             response

@@ -1,5 +1,6 @@
 //! Who takes the lines of pushes.
 
+use super::Sender;
 use crate::validator::intake;
 use faultline_catalog::Stamp;
 
@@ -8,8 +9,11 @@ pub trait Intake: Clone + Send + Sync + 'static {
     /// One body being parsed.
     type Push: Push;
 
-    /// A new body begins.
-    fn begin(&self, now: Stamp) -> Self::Push;
+    /// Whether pushes of this sender are taken.
+    fn admits(&self, sender: Sender, now: Stamp) -> bool;
+
+    /// A new body begins, of a sender that is admitted.
+    fn begin(&self, sender: Sender, now: Stamp) -> Self::Push;
 
     /// A body has ended, complete or not; called exactly once for every [`Intake::begin`].
     fn commit(&self, push: Self::Push, at: Stamp);
@@ -27,8 +31,19 @@ pub trait Push: Send + 'static {
 impl Intake for intake::Intake {
     type Push = intake::Push;
 
-    fn begin(&self, now: Stamp) -> intake::Push {
-        self.begin(now)
+    fn admits(&self, sender: Sender, now: Stamp) -> bool {
+        match sender {
+            Sender::Trusted => true,
+            Sender::User(user) => self.admits(user, now),
+            Sender::Unknown(error) => {
+                self.refuse(error.to_string(), now);
+                false
+            }
+        }
+    }
+
+    fn begin(&self, sender: Sender, now: Stamp) -> intake::Push {
+        self.begin_of(sender.user(), now)
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {

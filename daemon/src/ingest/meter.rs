@@ -17,6 +17,8 @@ pub(super) enum Code {
     Unauthorized,
     /// Of a page in a browser.
     FromAPage,
+    /// Of another user than the validator's, or of one that is not known.
+    AnotherUser,
     UnknownPath,
     NotPost,
     Late,
@@ -27,11 +29,12 @@ pub(super) enum Code {
 }
 
 impl Code {
-    const ALL: [Code; 10] = [
+    const ALL: [Code; 11] = [
         Code::Taken,
         Code::Bad,
         Code::Unauthorized,
         Code::FromAPage,
+        Code::AnotherUser,
         Code::UnknownPath,
         Code::NotPost,
         Code::Late,
@@ -47,6 +50,7 @@ impl Code {
             Code::Bad => "400",
             Code::Unauthorized => "401",
             Code::FromAPage => "403",
+            Code::AnotherUser => "user",
             Code::UnknownPath => "404",
             Code::NotPost => "405",
             Code::Late => "408",
@@ -62,7 +66,7 @@ impl Code {
             Code::Taken => StatusCode::NO_CONTENT,
             Code::Bad | Code::Cut => StatusCode::BAD_REQUEST,
             Code::Unauthorized => StatusCode::UNAUTHORIZED,
-            Code::FromAPage => StatusCode::FORBIDDEN,
+            Code::FromAPage | Code::AnotherUser => StatusCode::FORBIDDEN,
             Code::UnknownPath => StatusCode::NOT_FOUND,
             Code::NotPost => StatusCode::METHOD_NOT_ALLOWED,
             Code::Late => StatusCode::REQUEST_TIMEOUT,
@@ -80,6 +84,9 @@ impl Code {
                 "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n"
             }
             Code::FromAPage => "faultlined does not accept pushes from web pages\n",
+            Code::AnotherUser => {
+                "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n"
+            }
             Code::UnknownPath => "faultlined takes POST /write\n",
             Code::NotPost => "faultlined takes POST here\n",
             Code::Late => "the body took too long\n",

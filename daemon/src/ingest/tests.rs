@@ -25,12 +25,18 @@ struct Seen {
     lines: Vec<Vec<u8>>,
     bad: u64,
     pushes: u64,
+    /// Whether it admits nobody.
+    refuses: bool,
 }
 
 impl Intake for Kept {
     type Push = Seen;
 
-    fn begin(&self, _: Stamp) -> Seen {
+    fn admits(&self, sender: Sender, _: Stamp) -> bool {
+        !self.0.lock().unwrap().refuses && !matches!(sender, Sender::Unknown(_))
+    }
+
+    fn begin(&self, _: Sender, _: Stamp) -> Seen {
         Seen::default()
     }
 
@@ -293,6 +299,16 @@ async fn other_credentials_are_refused_and_the_sender_sees_it() {
     assert_eq!(sink.send(right.as_bytes()).await, 204);
     assert_eq!(sink.seen().lines.len(), 1);
     assert_eq!(sink.number("faultline_ingest_requests_total", "401"), 1.0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_that_the_intake_does_not_admit_is_refused_before_its_body_is_read() {
+    let sink = Sink::start();
+    sink.seen().refuses = true;
+    assert_eq!(sink.send(&post("", &lines(20_000))).await, 403);
+    assert!(sink.seen().lines.is_empty());
+    assert_eq!(sink.number("faultline_ingest_requests_total", "user"), 1.0);
+    assert_eq!(sink.number("faultline_ingest_bytes_total", ""), 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,6 +2,7 @@
 
 mod push;
 mod readings;
+mod users;
 
 pub use push::Push;
 
@@ -27,6 +28,7 @@ pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,
     recorder: Arc<OnceLock<Points>>,
+    users: Arc<OnceLock<users::FindUser>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +56,10 @@ struct State {
     /// A process is followed or was.
     followed: bool,
     last_run: Option<LastPush>,
+    /// When the user of the validator was read last.
+    user_read: Option<Stamp>,
+    /// Why a push was refused last, and when.
+    refused: Option<(String, Stamp)>,
 }
 
 /// What the tick wants to know besides readings.
@@ -76,6 +82,7 @@ impl Intake {
             state: Arc::default(),
             allow: Latest::default(),
             recorder: Arc::default(),
+            users: Arc::default(),
         };
         intake.reconfigure(datapoints);
         intake
@@ -99,9 +106,14 @@ impl Intake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A body begins to arrive at `now`.
+    /// A body begins to arrive at `now`, of somebody who is trusted.
     pub fn begin(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), now)
+        self.begin_of(None, now)
+    }
+
+    /// A body of `user` begins to arrive at `now`.
+    pub fn begin_of(&self, user: Option<u32>, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), user, now)
     }
 
     /// The body has arrived, whole or cut: what it carried is counted already; this closes the account of the push.
@@ -141,7 +153,9 @@ impl Intake {
 
     /// Another process is followed, or none. `startup_id` is what it calls itself until it has read its identity.
     pub fn restart(&self, startup_id: Option<String>) {
+        let user = self.find_user();
         let mut state = self.lock();
+        state.belongs_to(user);
         state.senders.restart(startup_id);
         state.total.forget_levels();
         state.values.forget_levels();
@@ -262,7 +276,7 @@ impl State {
     fn add(
         &mut self,
         allow: &AllowList,
-        host: Option<&str>,
+        (host, user): (Option<&str>, Option<u32>),
         line: &[u8],
         point: &Point<'_>,
         now: Stamp,
@@ -278,7 +292,7 @@ impl State {
         } = self;
         let (standing, sums, recent) = match host {
             None => (SenderState::Ours, None, log_recent),
-            Some(host) => match senders.find(host, now) {
+            Some(host) => match senders.find(host, user, now) {
                 Some(sender) => (sender.standing, Some(&mut sender.sums), &mut sender.recent),
                 None => {
                     lines.foreign += 1;
@@ -344,10 +358,10 @@ impl State {
     }
 
     /// What is summed apart of a sender until it is known whether it is ours.
-    fn pending(&mut self, host: &str, now: Stamp) -> Option<&mut Sums> {
+    fn pending(&mut self, host: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
-            .find(host, now)
+            .find(host, user, now)
             .filter(|sender| sender.standing == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
@@ -364,8 +378,8 @@ impl State {
         }
     }
 
-    fn ignore(&mut self, host: &str, count: u64, now: Stamp) -> bool {
-        match self.senders.find(host, now) {
+    fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
+        match self.senders.find(host, user, now) {
             Some(sender) if sender.standing == SenderState::Ours => {
                 self.lines.ignored += count;
                 return true;

@@ -100,6 +100,8 @@ pub struct Sums {
 pub struct Sender {
     /// Its `host_id`.
     pub id: String,
+    /// The user who sends, where no password decides.
+    user: Option<u32>,
     /// Whether it counts.
     pub standing: SenderState,
     /// When its first line arrived.
@@ -122,6 +124,8 @@ pub struct Senders {
     startup_id: Option<String>,
     /// Set while its identity is assumed, since it cannot be asked.
     assumed: bool,
+    /// The user of the validator that is followed, or was last.
+    user: Option<u32>,
 }
 
 /// What a change of knowledge frees: sums to be taken into the total, and lines that turned out foreign.
@@ -133,12 +137,26 @@ pub struct Settled {
     pub foreign: u64,
 }
 
+impl Sender {
+    fn become_foreign(&mut self, settled: &mut Settled) {
+        self.standing = SenderState::Foreign;
+        settled.foreign += std::mem::take(&mut *self.sums).lines.total();
+        self.recent = Recent::default();
+    }
+}
+
+/// Whether a sender's user is known not to be the validator's.
+fn is_another(user: Option<u32>, validators: Option<u32>) -> bool {
+    user.is_some_and(|user| validators.is_some_and(|its| its != user))
+}
+
 impl Senders {
-    /// The sender of `id`, new or known; `None` if there are too many to tell apart.
-    pub fn find(&mut self, id: &str, now: Stamp) -> Option<&mut Sender> {
+    /// The sender of `id` as `user`, new or known; `None` if there are too many to tell apart.
+    pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
         let fits = id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if fits { id } else { NO_ID };
-        if let Some(at) = self.all.iter().position(|sender| sender.id == id) {
+        let is_same = |sender: &Sender| (sender.id.as_str(), sender.user) == (id, user);
+        if let Some(at) = self.all.iter().position(is_same) {
             let sender = self.all.get_mut(at)?;
             sender.newest = now;
             return Some(sender);
@@ -156,12 +174,14 @@ impl Senders {
         }
         let standing = match id {
             NO_ID => SenderState::Foreign,
+            _ if is_another(user, self.user) => SenderState::Foreign,
             id if self.carried.iter().any(|known| known == id) => SenderState::Ours,
             _ if self.is_waiting() => SenderState::Foreign,
             _ => SenderState::Pending,
         };
         let sender = Sender {
             id: id.to_owned(),
+            user,
             standing,
             first: now,
             newest: now,
@@ -186,9 +206,27 @@ impl Senders {
         self.carried.clear();
         self.assumed = false;
         self.startup_id = startup_id;
-        for sender in self.all.iter_mut().filter(|sender| sender.id != NO_ID) {
+        let user = self.user;
+        let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_another(s.user, user);
+        for sender in self.all.iter_mut().filter(may_be_ours) {
             sender.standing = SenderState::Pending;
         }
+    }
+
+    /// The validator that is followed is this user's: whatever others sent is foreign.
+    pub fn belongs_to(&mut self, user: u32) -> Settled {
+        let mut settled = Settled::default();
+        self.user = Some(user);
+        let others = |sender: &&mut Sender| is_another(sender.user, Some(user));
+        for sender in self.all.iter_mut().filter(others) {
+            sender.become_foreign(&mut settled);
+        }
+        settled
+    }
+
+    /// The user of the validator that is followed, or was last.
+    pub fn user(&self) -> Option<u32> {
+        self.user
     }
 
     /// The followed validator pushes under this name as well, which is not its identity.
@@ -246,7 +284,11 @@ impl Senders {
 
     /// Whether the points under the start-up name are ours, now that the identity is known.
     fn startup_standing(&self, now: Stamp) -> SenderState {
-        let sender = |id: &String| self.all.iter().find(|sender| sender.id == *id);
+        let of_user = |sender: &&Sender| !is_another(sender.user, self.user);
+        let sender = |id: &String| {
+            let mut all = self.all.iter().filter(of_user);
+            all.find(|sender| sender.id == *id)
+        };
         let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
             return SenderState::Pending;
         };
@@ -290,6 +332,9 @@ impl Senders {
     fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> Settled {
         let mut settled = Settled::default();
         for sender in &mut self.all {
+            if is_another(sender.user, self.user) {
+                continue;
+            }
             let standing = if self.carried.contains(&sender.id) {
                 SenderState::Ours
             } else if self.startup_id.as_ref() == Some(&sender.id) {
@@ -303,8 +348,7 @@ impl Senders {
                 settled.ours.push(std::mem::take(&mut *sender.sums));
             }
             if sender.standing == SenderState::Pending && standing == SenderState::Foreign {
-                settled.foreign += std::mem::take(&mut *sender.sums).lines.total();
-                sender.recent = Recent::default();
+                sender.become_foreign(&mut settled);
             }
             // What was once foreign or ours under the start-up name is settled.
             if standing != SenderState::Pending {

@@ -23,3 +23,4 @@ mod series;
 mod source_contract;
 mod support;
 mod units;
+mod users;

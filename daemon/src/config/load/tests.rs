@@ -33,6 +33,7 @@ fn every_commented_key_of_the_printed_default_is_known() {
     }
     let left_out = [
         "#[log]",
+        "#allow_users",
         "#metrics_config_file",
         "#file = \"/home",
         "#journal",
@@ -487,6 +488,39 @@ fn an_entry_that_is_given_twice_is_refused_with_both_lines_whatever_its_tags() {
     }
     let level = allowing("", &["[]"]).replace("delta", "level");
     assert_eq!(mistakes(&allowing(&level, &["[]"])), Vec::<String>::new());
+}
+
+#[test]
+fn users_that_may_push_are_named_or_numbered_and_only_where_no_password_decides() {
+    let users = |list: &str| parse(&format!("[ingest]\nallow_users = {list}\n"));
+    assert_eq!(
+        users("[\"root\", 998]").unwrap().ingest.allow_users,
+        [0, 998]
+    );
+    for (list, reason) in [
+        (
+            "[\"no such user\"]",
+            "has no user \"no such user\": write the number",
+        ),
+        (
+            "[0, \"root\"]",
+            "item 2, the string \"root\", is the same as item 1",
+        ),
+        ("[-1]", "a whole number from 0"),
+        ("[1.5]", "a user such as"),
+    ] {
+        let found = users(list).unwrap_err();
+        assert!(
+            found.len() == 1 && found[0].what.contains(reason),
+            "{found:?}"
+        );
+    }
+    let both = "[ingest]\ndb = \"a\"\nuser = \"b\"\npassword_file = \"/none\"\nallow_users = [1]\n";
+    assert!(
+        mistakes(both)
+            .iter()
+            .any(|what| what.contains("without a password"))
+    );
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub struct Push {
     allow: Arc<AllowList>,
     now: Stamp,
     host: String,
+    user: Option<u32>,
     pub(super) unknown_bad: u64,
     /// Ours: what its `metrics` point says, which comes last.
     pub(super) end: Option<PushEnd>,
@@ -27,12 +28,18 @@ pub struct Push {
 }
 
 impl Push {
-    pub(super) fn new(intake: Intake, allow: Arc<AllowList>, now: Stamp) -> Self {
+    pub(super) fn new(
+        intake: Intake,
+        allow: Arc<AllowList>,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Self {
         Push {
             intake,
             allow,
             now,
             host: String::new(),
+            user,
             unknown_bad: 0,
             end: None,
             cache_seen: false,
@@ -87,7 +94,7 @@ impl Push {
     fn add(&mut self, line: &[u8], point: &Point<'_>, pushed: bool) {
         let host = pushed.then_some(self.host.as_str());
         let mut state = self.intake.lock();
-        let added = state.add(&self.allow, host, line, point, self.now);
+        let added = state.add(&self.allow, (host, self.user), line, point, self.now);
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
         let recorder = self.intake.recorder.get();
@@ -96,7 +103,7 @@ impl Push {
         self.cache_seen |= matches!(known, Known::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {
-            let Some(sums) = state.pending(&self.host, self.now) else {
+            let Some(sums) = state.pending(&self.host, self.user, self.now) else {
                 return;
             };
             sums.coverage.point(&known, added.time);
@@ -134,7 +141,10 @@ impl Push {
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored > 0 {
             let count = std::mem::take(&mut self.ignored);
-            self.ours |= self.intake.lock().ignore(&self.host, count, self.now);
+            self.ours |= self
+                .intake
+                .lock()
+                .ignore(&self.host, self.user, count, self.now);
         }
     }
 }

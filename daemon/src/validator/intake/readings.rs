@@ -89,6 +89,14 @@ impl Intake {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
             problems.push(Problem::new(Status::Absent, text));
         }
+        if let Some((reason, at)) = &state.refused
+            && now.since(*at) < FRESH
+        {
+            let text = format!(
+                "pushes are refused: {reason}. Name the user of a relay in ingest.allow_users, or set db, user and password_file in [ingest]"
+            );
+            problems.push(Problem::new(Status::Forbidden, text));
+        }
         if state.is_silent(now) {
             problems.push(Problem::new(
                 Status::Absent,

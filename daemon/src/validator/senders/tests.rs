@@ -8,7 +8,7 @@ fn at(seconds: u64) -> Stamp {
 }
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
-    let sender = senders.find(id, at(now)).expect("room");
+    let sender = senders.find(id, None, at(now)).expect("room");
     sender.sums.lines.used += u64::from(sender.standing == SenderState::Pending);
     sender.standing
 }
@@ -146,7 +146,7 @@ fn strangers_cannot_fill_memory() {
     senders.restart(None);
     senders.carries("ours", at(1));
     for i in 0..1000 {
-        let _ = senders.find(&format!("stranger{i}"), at(i));
+        let _ = senders.find(&format!("stranger{i}"), None, at(i));
         senders.carries("ours", at(1));
     }
     assert!(senders.all.len() <= MOST_SENDERS);

@@ -1,0 +1,138 @@
+//! The user who owns the peer's socket of a connection on this machine.
+//!
+//! Over TCP the kernel's sock_diag is asked for that one socket. `/proc/net/tcp` lists all of the host and costs milliseconds.
+
+use super::Stream;
+use netlink_packet_core::{NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_TCP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use rustix::io::Errno;
+use rustix::net::netlink::{SOCK_DIAG, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+/// The kernel's cookie for a socket of which only the addresses are known.
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+/// One answer with all attributes that come without being asked for.
+const ANSWER: usize = 2048;
+/// What a user namespace shows for a user that it has no number for.
+const UNMAPPED: u32 = 65534;
+
+/// Why the user is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OwnerError {
+    /// The kernel refuses the question.
+    #[error("the kernel does not tell it ({0}); AF_NETLINK and the kernel's tcp_diag are needed")]
+    Refused(Errno),
+    /// There is no such socket any more, or not in this network namespace.
+    #[error("the sender has closed its socket, or is in another network namespace")]
+    Gone,
+    /// The answer is of another socket or cannot be read.
+    #[error("the kernel's answer is about no such socket")]
+    Malformed,
+    /// Several users have one number here.
+    #[error("this user namespace has no number of its own for the user")]
+    Unmapped,
+}
+
+impl From<Errno> for OwnerError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => OwnerError::Gone,
+            other => OwnerError::Refused(other),
+        }
+    }
+}
+
+impl From<io::Error> for OwnerError {
+    fn from(error: io::Error) -> Self {
+        Errno::from_io_error(&error).map_or(OwnerError::Gone, OwnerError::from)
+    }
+}
+
+/// The user of the process at the other end. For TCP it must not have closed its socket yet: the kernel then says 0.
+///
+/// # Errors
+/// The kernel does not say.
+pub(crate) fn owner(stream: &Stream) -> Result<u32, OwnerError> {
+    let user = match stream {
+        Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,
+        Stream::Right(unix) => unix.peer_cred()?.uid(),
+    };
+    if user == UNMAPPED && !maps_all_users() {
+        return Err(OwnerError::Unmapped);
+    }
+    Ok(user)
+}
+
+/// The user of the socket at `local` that is connected to `remote`.
+fn of_tcp(local: SocketAddr, remote: SocketAddr) -> Result<u32, OwnerError> {
+    let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
+    let request = InetRequest {
+        family: if source.is_ipv4() { AF_INET } else { AF_INET6 },
+        protocol: IPPROTO_TCP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id: SocketId {
+            source_port: local.port(),
+            destination_port: remote.port(),
+            source_address: source,
+            destination_address: destination,
+            interface_id: 0,
+            cookie: NO_COOKIE,
+        },
+    };
+    let NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(found)) = ask(request)? else {
+        return Err(OwnerError::Malformed);
+    };
+    let (found, canonical) = (found.header, |ip: IpAddr| ip.to_canonical());
+    let id = &found.socket_id;
+    // Where there is no such connection the kernel may answer for a socket that listens at the port.
+    let is_same = (id.source_port, id.destination_port) == (local.port(), remote.port())
+        && canonical(id.source_address) == source
+        && canonical(id.destination_address) == destination;
+    match (is_same, found.inode) {
+        (false, _) => Err(OwnerError::Malformed),
+        // Closed by its process: what is left of it belongs to nobody, and is shown as root's.
+        (true, 0) => Err(OwnerError::Gone),
+        (true, _) => Ok(found.uid),
+    }
+}
+
+/// One question and its answer, which is there as soon as the question is sent.
+fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerError> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST;
+    let mut message = NetlinkMessage::new(header, SockDiagMessage::InetRequest(request).into());
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(SOCK_DIAG),
+    )?;
+    rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
+    rustix::net::send(&socket, &bytes, SendFlags::empty())?;
+    let mut answer = vec![0; ANSWER];
+    let (length, _) = rustix::net::recv(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
+    let answer = answer.get(..length).unwrap_or_default();
+    let answer = NetlinkMessage::<SockDiagMessage>::deserialize(answer)
+        .map_err(|_| OwnerError::Malformed)?;
+    match answer.payload {
+        NetlinkPayload::Error(error) => Err(error.to_io().into()),
+        payload => Ok(payload),
+    }
+}
+
+/// Whether every user has a number of its own here, as outside of user namespaces.
+fn maps_all_users() -> bool {
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    map.split_ascii_whitespace().eq(["0", "0", "4294967295"])
+}
+
+#[cfg(test)]
+mod tests;

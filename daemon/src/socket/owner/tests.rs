@@ -1,0 +1,86 @@
+use super::*;
+use rustix::process::geteuid;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+/// A user that is nobody's.
+const OTHER: u32 = 23_456;
+
+async fn accept(listener: &TcpListener) -> Stream {
+    Stream::Left(listener.accept().await.unwrap().0)
+}
+
+#[tokio::test]
+async fn the_user_of_a_connection_is_told_over_every_kind_of_loopback_address() {
+    for (listen, dial) in [
+        ("127.0.0.1:0", "127.0.0.1"),
+        ("[::1]:0", "::1"),
+        ("[::ffff:127.0.0.1]:0", "127.0.0.1"),
+        ("[::ffff:127.0.0.1]:0", "::ffff:127.0.0.1"),
+        ("127.0.0.1:0", "::ffff:127.0.0.1"),
+    ] {
+        let listener = TcpListener::bind(listen).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let dial: IpAddr = dial.parse().unwrap();
+        let _client = TcpStream::connect((dial, port)).await.unwrap();
+        let owner = owner(&accept(&listener).await);
+        assert_eq!(owner, Ok(geteuid().as_raw()), "{listen} from {dial}");
+    }
+}
+
+#[tokio::test]
+async fn the_user_of_a_connection_through_the_file_system_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).unwrap();
+    let _client = UnixStream::connect(&path).await.unwrap();
+    let stream = Stream::Right(listener.accept().await.unwrap().0);
+    assert_eq!(owner(&stream), Ok(geteuid().as_raw()));
+}
+
+#[tokio::test]
+async fn a_sender_that_has_closed_its_socket_is_not_taken_for_root() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    drop(
+        TcpStream::connect(listener.local_addr().unwrap())
+            .await
+            .unwrap(),
+    );
+    assert_eq!(owner(&accept(&listener).await), Err(OwnerError::Gone));
+}
+
+#[tokio::test]
+async fn a_socket_that_listens_where_no_connection_is_does_not_tell_its_user() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    let told = of_tcp(listener.local_addr().unwrap(), nobody);
+    assert_eq!(told, Err(OwnerError::Malformed));
+}
+
+/// A process of another user that connects and waits.
+fn other_user(address: SocketAddr) -> Child {
+    let script = format!("exec 3<>/dev/tcp/{}/{}; read", address.ip(), address.port());
+    Command::new("bash")
+        .args(["-c", &script])
+        .uid(OTHER)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn another_user_is_told_apart() {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return;
+    }
+    for listen in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(listen).await.unwrap();
+        let mut child = other_user(listener.local_addr().unwrap());
+        let told = owner(&accept(&listener).await);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(told, Ok(OTHER), "{listen}");
+    }
+}

@@ -1,0 +1,194 @@
+//! Without a password only the validator's user may push. Needs root, which alone can be several users.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+
+use faultline_testkit::Result;
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually_seeing;
+use rustix::process::geteuid;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
+const VALIDATOR: u32 = 12_345;
+const OTHER: u32 = 23_456;
+
+/// A process of the validator's user; killed when dropped.
+struct Validator(Child);
+
+impl Validator {
+    fn start(folder: &Path) -> Self {
+        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let program = folder.join("agave-validator");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let mut command = Command::new(program);
+        Validator(command.arg("600").uid(VALIDATOR).spawn().unwrap())
+    }
+}
+
+impl Drop for Validator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The status line of the answer to a push that this user makes.
+fn push(daemon: &Daemon, user: u32, lines: &str) -> String {
+    let (host, port) = daemon.ingest().rsplit_once(':').unwrap();
+    let length = lines.len();
+    let script = format!(
+        "exec 3<>/dev/tcp/{host}/{port}; {{ printf 'POST /write?db=a HTTP/1.1\\r\\nHost: x\\r\\n\
+         Content-Length: {length}\\r\\nConnection: close\\r\\n\\r\\n'; cat; }} >&3; head -n 1 <&3"
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", &script]).uid(user);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(lines.as_bytes())
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// What a validator says of itself: its slot, the cluster's, lost points and its version.
+fn points(frozen: Option<u64>, optimistic: u64, lost: u64, version: &str) -> String {
+    let frozen = frozen.map(|slot| format!("bank_frozen,host_id={ID} slot={slot}i,hash=\"x\" 1\n"));
+    frozen.unwrap_or_default()
+        + &format!(
+            "optimistic_slot,host_id={ID} slot={optimistic}i {optimistic}\n\
+             validator-new,host_id={ID} version=\"{version}\" {optimistic}\n\
+             metrics,host_id={ID} points_lost={lost}i {optimistic}\n"
+        )
+}
+
+/// Optimistic slot, lost points and refused pushes on the page, and whether it has the version.
+fn shown(daemon: &Daemon, version: &str) -> (Option<f64>, Option<f64>, Option<f64>, bool) {
+    let Ok(page) = daemon.scrape() else {
+        return (None, None, None, false);
+    };
+    (
+        page.get("agave_slot", &[("kind", "optimistic")]),
+        page.get("faultline_points_lost_total", &[]),
+        page.get("faultline_ingest_requests_total", &[("code", "user")]),
+        !page
+            .matching("agave_target_info", &[("version", version)])
+            .is_empty(),
+    )
+}
+
+fn start(folder: &Path, validator: &Validator, ingest: &str) -> Result<Daemon> {
+    let config = folder.join("faultlined.toml");
+    let text = format!("[target]\nidentity = {ID:?}\n[rpc]\nenabled = false\n[ingest]\n{ingest}");
+    std::fs::write(&config, text).unwrap();
+    let (config, pid) = (config.display().to_string(), validator.0.id().to_string());
+    let arguments = ["--config", &config, "--pid", &pid];
+    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)?;
+    eventually_seeing(
+        PATIENCE,
+        "the validator's identity is known",
+        || match daemon.scrape() {
+            Ok(page)
+                if !page
+                    .matching("agave_target_info", &[("identity", ID)])
+                    .is_empty() =>
+            {
+                Ok(())
+            }
+            other => Err(other
+                .map(|page| page.samples.len())
+                .map_err(|e| e.to_string())),
+        },
+    );
+    Ok(daemon)
+}
+
+/// Waits until the page shows this.
+fn sees(daemon: &Daemon, version: &str, wanted: (f64, f64, f64)) {
+    let (slot, lost, refused) = wanted;
+    let wanted = (Some(slot), Some(lost), Some(refused), true);
+    eventually_seeing(PATIENCE, "the page shows what was pushed", || {
+        let seen = shown(daemon, version);
+        if seen == wanted { Ok(()) } else { Err(seen) }
+    });
+}
+
+#[test]
+fn another_local_user_forges_neither_slots_nor_lost_points_nor_a_version() -> Result<()> {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let validator = Validator::start(folder.path());
+    let daemon = start(folder.path(), &validator, "")?;
+    let true_points = points(Some(1000), 1000, 2, "2.1.14");
+    assert!(push(&daemon, VALIDATOR, &true_points).contains(" 204 "));
+    sees(&daemon, "2.1.14", (1000.0, 2.0, 0.0));
+    for forged in 1..=5 {
+        let forged = points(None, 1000 + forged * 400, 9, "9.9.9");
+        assert!(push(&daemon, OTHER, &forged).contains(" 403 "));
+    }
+    sees(&daemon, "2.1.14", (1000.0, 2.0, 5.0));
+    let reason = format!("they are of user {OTHER}, and the validator is of user {VALIDATOR}");
+    eventually_seeing(PATIENCE, "the log says why", || {
+        let log = daemon.log();
+        if log.contains(&reason) {
+            Ok(())
+        } else {
+            Err(log)
+        }
+    });
+    assert_eq!(daemon.stop()?, Some(0));
+
+    // What was refused would have been believed, and is of a user whom the operator allows.
+    let daemon = start(
+        folder.path(),
+        &validator,
+        &format!("allow_users = [{OTHER}]\n"),
+    )?;
+    assert!(push(&daemon, VALIDATOR, &true_points).contains(" 204 "));
+    sees(&daemon, "2.1.14", (1000.0, 2.0, 0.0));
+    let forged = points(None, 1400, 9, "9.9.9");
+    assert!(push(&daemon, OTHER, &forged).contains(" 204 "));
+    sees(&daemon, "9.9.9", (1400.0, 11.0, 0.0));
+    Ok(())
+}
+
+#[test]
+fn with_a_password_the_user_does_not_matter() -> Result<()> {
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let validator = Validator::start(folder.path());
+    let password = folder.path().join("password");
+    std::fs::write(&password, "p\n").unwrap();
+    let ingest = format!("db = \"a\"\nuser = \"u\"\npassword_file = {password:?}\n");
+    let daemon = start(folder.path(), &validator, &ingest)?;
+    let points = points(Some(1000), 1000, 2, "2.1.14");
+    assert!(push(&daemon, OTHER, &points).contains(" 401 "));
+    assert!(push(&daemon, VALIDATOR, &points).contains(" 401 "));
+    let page = daemon.scrape()?;
+    assert_eq!(
+        page.get("faultline_ingest_requests_total", &[("code", "user")]),
+        Some(0.0)
+    );
+    Ok(())
+}
