@@ -17,7 +17,7 @@ use faultline_agave::line::{LineSplitter, Point, host_id_of, name_of};
 use faultline_agave::points::Kind;
 use faultline_catalog::metrics::daemon::INGEST_BYTES;
 use faultlined::clock::Clock;
-use faultlined::config::{self, Allowed, AllowedKind, Datapoints};
+use faultlined::config::{self, Allowed, AllowedKind, Credentials, Datapoints};
 use faultlined::ingest::{IngestParts, Listener, Meter};
 use faultlined::push_memory::Budget;
 use faultlined::supervisor::Stage;
@@ -47,6 +47,7 @@ fn main() {
         return;
     };
     let all = cases(&capture);
+    connections(&all[0]);
     for case in &all {
         let body = repeated(&case.body);
         let mut taken = 0;
@@ -63,7 +64,7 @@ fn main() {
     }
     for case in &all {
         let body = repeated(&case.body);
-        let server = Server::start(case);
+        let server = Server::start(case, None);
         let pushes = pushes(&body);
         let mut stream = server.connect();
         report(
@@ -261,6 +262,33 @@ fn report(
     );
 }
 
+/// What a new connection costs where its user decides, next to one where a password does; in turns.
+fn connections(case: &Case) {
+    const CONNECTIONS: u32 = 500;
+    let password = Credentials {
+        db: "d".to_owned(),
+        user: "u".to_owned(),
+        password: "p".to_owned(),
+    };
+    let servers = [Some(password), None].map(|password| Server::start(case, password));
+    let mut costs = [const { Vec::new() }; 2];
+    for _ in 0..ROUNDS {
+        for (server, costs) in servers.iter().zip(&mut costs) {
+            let start = cpu(ClockId::ProcessCPUTime);
+            (0..CONNECTIONS).for_each(|_| server.connect().push(b"a b=1 1\n"));
+            costs.push((cpu(ClockId::ProcessCPUTime) - start) / f64::from(CONNECTIONS) / 1e3);
+        }
+    }
+    let [password, user] = costs.map(|mut costs: Vec<f64>| {
+        costs.sort_by(f64::total_cmp);
+        costs[ROUNDS / 2]
+    });
+    println!(
+        "a connection and its push: {user:.1} us of CPU where the user decides, {password:.1} where a password does"
+    );
+    servers.into_iter().for_each(Server::end);
+}
+
 /// The real listener on a runtime of one thread.
 struct Server {
     runtime: tokio::runtime::Runtime,
@@ -270,7 +298,7 @@ struct Server {
 }
 
 impl Server {
-    fn start(case: &Case) -> Self {
+    fn start(case: &Case, credentials: Option<Credentials>) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -278,6 +306,7 @@ impl Server {
         let runtime = runtime.expect("a runtime");
         let config = config::Ingest {
             listen: ([127, 0, 0, 1], 0).into(),
+            credentials,
             ..config::Ingest::default()
         };
         let parts = IngestParts {

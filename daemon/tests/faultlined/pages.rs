@@ -79,8 +79,8 @@ fn tag() -> impl Strategy<Value = String> {
     prop_oneof![
         4 => "[tu]",
         3 => "(cluster|run)",
-        2 => "(le|quantile|job|instance|é|1| |_)",
-        1 => "(cf-name|cf_name|name|field|__name__|-_x)",
+        2 => "(job|instance|é|1| |_)",
+        1 => "(cf-name|cf_name|name|field|__name__|-_x|le|quantile)",
     ]
 }
 

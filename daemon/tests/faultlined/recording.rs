@@ -522,8 +522,10 @@ fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()>
     let scene = Scene::new();
     let daemon = scene.daemon()?;
     let ports = ["--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"];
-    let refusal = |more: &[&str]| {
-        let arguments = scene.arguments(&[&ports, more].concat());
+    let refusal = |arm: &str, more: &[&str]| {
+        let mut arguments = scene.arguments(&[&ports, more].concat());
+        let label = arguments.iter_mut().find(|argument| *argument == "arm=A");
+        arm.clone_into(label.expect("a label"));
         let output = run(&std::iter::once("run")
             .chain(arguments.iter().map(String::as_str))
             .collect::<Vec<_>>());
@@ -532,28 +534,28 @@ fn what_cannot_be_recorded_into_is_refused_at_the_start_in_words() -> Result<()>
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )
     };
-    let (code, said) = refusal(&[]);
+    let (code, said) = refusal("arm=A", &[]);
     assert!(
         code == Some(1) && said.contains("another program"),
         "two daemons: {code:?} {said}"
     );
     assert_eq!(daemon.stop()?, Some(0));
-    let (code, said) = refusal(&["--label", "arm=B"]);
+    let (code, said) = refusal("arm=B", &[]);
     assert!(
         code == Some(64) && said.contains("arm=A") && said.contains("arm=B"),
         "other labels: {code:?} {said}"
     );
-    let (code, said) = refusal(&["--record", &scene.config.display().to_string()]);
+    let (code, said) = refusal("arm=A", &["--record", &scene.config.display().to_string()]);
     assert!(
         code == Some(64) && said.contains("not a recording"),
         "another file: {code:?} {said}"
     );
-    let (code, said) = refusal(&["--record", "/no/such/folder/run.fltl"]);
+    let (code, said) = refusal("arm=A", &["--record", "/no/such/folder/run.fltl"]);
     assert!(
         code == Some(64) && said.contains("/no/such/folder"),
         "no folder: {code:?} {said}"
     );
-    assert_eq!(refusal(&["--label", "arm"]).0, Some(64));
+    assert_eq!(refusal("arm=A", &["--label", "arm"]).0, Some(64));
     assert_eq!(
         scene.read().sessions().unwrap().len(),
         1,

@@ -15,7 +15,7 @@ const PROMISED: usize = 1750;
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 79] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 80] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -97,10 +97,11 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 79] = [
     ("faultline_forward_requests_total", None),
     ("faultline_ingest_bytes_total", Some(1)),
     ("faultline_ingest_connections", Some(1)),
-    ("faultline_ingest_requests_total", Some(9)),
+    ("faultline_ingest_requests_total", Some(11)),
     ("faultline_marks_total", Some(17)),
     ("faultline_recorder_dropped_total", Some(1)),
     ("faultline_recorder_rows_total", Some(1)),
+    ("faultline_series_dropped_total", None),
 ];
 
 fn pool(line: &str) -> Option<&str> {

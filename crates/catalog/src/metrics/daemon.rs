@@ -16,7 +16,7 @@ section! {
     CLOCK_STEPS = Counter, Count, "faultline_clock_steps_total" [] "Times the system's wall clock was set, by more than a second, since the daemon started. A clock that is slewed or a machine that was suspended does not count.", from "the wall clock against the monotonic one, from tick to tick";
     LATENESS = Histogram(&LATENESS_BOUNDS), Seconds, "faultline_tick_lateness_seconds" [] "How much later than planned a tick began.", from "the schedule";
     INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"] "Datapoint lines: used, ignored (not on the list), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before).", from "pushes and the log";
-    INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"] "Pushes by the status they were answered with.", from "the ingest listener";
+    INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"] "Pushes by the status they were answered with. cut: the body broke off. user: refused with 403, since the sender's user is not the validator's or not known.", from "the ingest listener";
     INGEST_BYTES = Counter, Bytes, "faultline_ingest_bytes_total" [] "Bytes of pushes, as parsed (after decompression).", from "the ingest listener";
     INGEST_CONNECTIONS = Gauge, Count, "faultline_ingest_connections" [] "Open connections to the ingest listener.", from "the ingest listener";
     AUTH_FAILURES = Counter, Count, "faultline_auth_failures_total" ["listener"] "Requests with a wrong user or password: of the web page and /metrics (metrics; those refused unchecked after too many failures included), of pushes (ingest; those without credentials included).", from "the listeners";

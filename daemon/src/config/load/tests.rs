@@ -451,6 +451,8 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
         ("", "[\"field\"]", "every series of a datapoint has"),
         ("", "[\"__name__\"]", "Prometheus keeps for itself"),
         ("", "[\"-_x\"]", "label __x, which Prometheus keeps"),
+        ("", "[\"le\"]", "label le, which Prometheus keeps"),
+        ("", "[\"quantile\"]", "Prometheus keeps for itself"),
         ("", "[\"cf-name\", \"cf_name\"]", "is the same as item 1"),
         ("", "[\"a\", \"b\", \"a\"]", "item 3, the string \"a\""),
         (
@@ -466,7 +468,10 @@ fn tags_whose_labels_collide_are_refused_with_the_reason() {
             "{tags}: {found:?}"
         );
     }
-    for (before, tags) in [("", "[\"cluster\"]"), (everywhere, "[\"cf-name\", \"le\"]")] {
+    for (before, tags) in [
+        ("", "[\"cluster\"]"),
+        (everywhere, "[\"cf-name\", \"job\"]"),
+    ] {
         assert_eq!(mistakes(&allowing(before, &[tags])), Vec::<String>::new());
     }
 }

@@ -2,7 +2,7 @@ use super::*;
 use rustix::process::geteuid;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 
 /// A user that is nobody's.
 const OTHER: u32 = 23_456;
@@ -83,4 +83,35 @@ async fn another_user_is_told_apart() {
         child.wait().unwrap();
         assert_eq!(told, Ok(OTHER), "{listen}");
     }
+}
+
+/// What is left of a closed connection is shown as root's, under the addresses that the next one has.
+#[tokio::test]
+async fn a_port_that_is_used_again_is_told_by_its_new_socket() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = listener.local_addr().unwrap();
+    let socket = |address: SocketAddr| {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseaddr(true).unwrap();
+        socket.bind(address).unwrap();
+        socket
+    };
+    let first = socket("127.0.0.1:0".parse().unwrap());
+    let first = first.connect(server).await.unwrap();
+    let address = first.local_addr().unwrap();
+    let accepted = accept(&listener).await;
+    // Who closes first keeps the addresses for a while.
+    drop(first);
+    drop(accepted);
+    assert_eq!(of_tcp(address, server), Err(OwnerError::Gone));
+    let deadline = crate::clock::Clock::start();
+    let again = loop {
+        match socket(address).connect(server).await {
+            Ok(again) => break again,
+            Err(error) => assert!(deadline.now().uptime.as_secs() < 90, "{error}"),
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(owner(&accept(&listener).await), Ok(geteuid().as_raw()));
+    drop(again);
 }
