@@ -372,17 +372,16 @@ mod tests {
         ])
         .unwrap_err();
         assert_eq!(mistakes.len(), 3, "{mistakes:?}");
-        let twice = parse(&[
-            "--ingest",
-            "127.0.0.1:3",
-            "--label",
-            "a=1",
-            "--label",
-            "a=2",
-        ]);
-        let twice = twice.unwrap_err();
+    }
+
+    #[test]
+    fn a_label_that_is_given_twice_is_refused_with_both_values() {
+        let twice = ["faultlined", "run", "--label", "a=1", "--label", "a=2"];
+        let Command::Run(args) = Cli::try_parse_from(twice).unwrap().command else {
+            panic!("run")
+        };
         assert_eq!(
-            twice[1].what,
+            args.load().unwrap_err()[0].what,
             "--label a is given twice, as \"1\" and as \"2\": keep one"
         );
     }

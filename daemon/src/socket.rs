@@ -5,7 +5,8 @@ mod inherited;
 mod owner;
 
 pub use inherited::{InheritError, Inherited};
-pub(crate) use owner::{OwnerError, owner};
+pub use owner::OwnerError;
+pub(crate) use owner::owner;
 
 use std::fmt;
 use std::io;

@@ -22,9 +22,11 @@ const UNMAPPED: u32 = 65534;
 
 /// Why the user is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum OwnerError {
+pub enum OwnerError {
     /// The kernel refuses the question.
-    #[error("the kernel does not tell it ({0}); AF_NETLINK and the kernel's tcp_diag are needed")]
+    #[error(
+        "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
+    )]
     Refused(Errno),
     /// There is no such socket any more, or not in this network namespace.
     #[error("the sender has closed its socket, or is in another network namespace")]

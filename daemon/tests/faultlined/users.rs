@@ -2,7 +2,8 @@
 
 #![allow(
     clippy::unwrap_used,
-    reason = "a test that cannot prepare its scene fails"
+    clippy::disallowed_methods,
+    reason = "a test that cannot prepare its scene fails; it starts programs of other users"
 )]
 
 use faultline_testkit::Result;

@@ -59,6 +59,10 @@ async fn a_socket_that_listens_where_no_connection_is_does_not_tell_its_user() {
 }
 
 /// A process of another user that connects and waits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test that needs another user's process"
+)]
 fn other_user(address: SocketAddr) -> Child {
     let script = format!("exec 3<>/dev/tcp/{}/{}; read", address.ip(), address.port());
     Command::new("bash")
