@@ -22,13 +22,13 @@ mod connection;
 mod decode;
 mod lines;
 mod meter;
+mod peer_user;
 mod reception;
 mod request;
-mod sender;
 
 pub use lines::{Intake, Push};
 pub use meter::Meter;
-pub use sender::Sender;
+pub use peer_user::PeerUser;
 
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
@@ -318,10 +318,10 @@ impl Open {
         shared: &Arc<Shared<I>>,
         stop: &Stop,
     ) {
-        // At once: of a sender that has closed its socket the user is not known any more.
-        let sender = Sender::of(&stream, &shared.config);
+        // At once: a sender that has closed its socket has no user any more.
+        let user = PeerUser::of(&stream, &shared.config);
         self.tasks.spawn(connection::serve(
-            (stream, sender),
+            (stream, user),
             connection,
             Arc::clone(shared),
             stop.clone(),

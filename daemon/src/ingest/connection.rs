@@ -1,6 +1,6 @@
 //! One connection, from accept to close.
 
-use super::{Intake, Sender, Shared, reception};
+use super::{Intake, PeerUser, Shared, reception};
 use crate::connection_limit::{Connection, Timeouts};
 use crate::socket::{Farewell, Stream};
 use crate::supervisor::Stop;
@@ -44,7 +44,7 @@ async fn leaves(connection: &Connection, stop: &Stop) {
 
 /// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
 pub(super) async fn serve<I: Intake>(
-    peer: (Stream, Sender),
+    peer: (Stream, PeerUser),
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,
     stop: Stop,
@@ -57,7 +57,7 @@ pub(super) async fn serve<I: Intake>(
 }
 
 async fn talk<I: Intake>(
-    (stream, sender): (Stream, Sender),
+    (stream, user): (Stream, PeerUser),
     connection: &Connection,
     shared: &Shared<I>,
     stop: &Stop,
@@ -71,7 +71,7 @@ async fn talk<I: Intake>(
     let service = service_fn(|request| async move {
         connection.serving();
         let (mut response, taken) =
-            reception::answer(shared, request, (connection.peer(), sender)).await;
+            reception::answer(shared, request, (connection.peer(), user)).await;
         if stop.is_set() {
             // hyper closes behind it: its own way to end a connection would cut off the request that is coming.
             response

@@ -1,6 +1,6 @@
 //! Who takes the lines of pushes.
 
-use super::Sender;
+use super::PeerUser;
 use crate::validator::intake;
 use faultline_catalog::Stamp;
 
@@ -10,10 +10,10 @@ pub trait Intake: Clone + Send + Sync + 'static {
     type Push: Push;
 
     /// Whether pushes of this sender are taken.
-    fn admits(&self, sender: Sender, now: Stamp) -> bool;
+    fn admits(&self, user: PeerUser, now: Stamp) -> bool;
 
     /// A new body begins, of a sender that is admitted.
-    fn begin(&self, sender: Sender, now: Stamp) -> Self::Push;
+    fn begin(&self, user: PeerUser, now: Stamp) -> Self::Push;
 
     /// A body has ended, complete or not; called exactly once for every [`Intake::begin`].
     fn commit(&self, push: Self::Push, at: Stamp);
@@ -31,19 +31,19 @@ pub trait Push: Send + 'static {
 impl Intake for intake::Intake {
     type Push = intake::Push;
 
-    fn admits(&self, sender: Sender, now: Stamp) -> bool {
-        match sender {
-            Sender::Trusted => true,
-            Sender::User(user) => self.admits(user, now),
-            Sender::Unknown(error) => {
+    fn admits(&self, user: PeerUser, now: Stamp) -> bool {
+        match user {
+            PeerUser::Trusted => true,
+            PeerUser::User(user) => self.admits(user, now),
+            PeerUser::Unknown(error) => {
                 self.refuse(error.to_string(), now);
                 false
             }
         }
     }
 
-    fn begin(&self, sender: Sender, now: Stamp) -> intake::Push {
-        self.begin_of(sender.user(), now)
+    fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
+        self.begin_of(user.user(), now)
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {

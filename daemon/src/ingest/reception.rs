@@ -3,7 +3,7 @@
 use super::decode::Gunzip;
 use super::meter::Code;
 use super::request::{Coding, Query, Route, coding, from_a_page, route};
-use super::{HEALTH, Intake, Push, Sender, Shared};
+use super::{HEALTH, Intake, PeerUser, Push, Shared};
 use crate::forward::{Copy, Precision};
 use crate::socket::Peer;
 use faultline_agave::line::LineSplitter;
@@ -34,17 +34,17 @@ type Answer = Response<Full<Bytes>>;
 pub(super) async fn answer<I: Intake>(
     shared: &Shared<I>,
     request: Request<Incoming>,
-    (peer, sender): (Peer, Sender),
+    (peer, user): (Peer, PeerUser),
 ) -> (Answer, bool) {
     let refused = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
         Route::Health => return (response(StatusCode::OK, HEALTH), false),
         Route::Unknown => Code::UnknownPath,
         Route::WrongMethod => Code::NotPost,
-        Route::Push => match admit(shared, &request, sender) {
+        Route::Push => match admit(shared, &request, user) {
             Err(code) => code,
             Ok((coding, precision)) => {
-                let code = push(shared, request.into_body(), (sender, coding, precision)).await;
+                let code = push(shared, request.into_body(), (user, coding, precision)).await;
                 return (response(code.status(), code.text()), code == Code::Taken);
             }
         },
@@ -63,14 +63,14 @@ pub(super) async fn answer<I: Intake>(
 fn admit<I: Intake>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
-    sender: Sender,
+    user: PeerUser,
 ) -> Result<(Coding, Precision), Code> {
     if from_a_page(request.headers()) {
         return Err(Code::FromAPage);
     }
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let parts = &shared.parts;
-    if !parts.intake.admits(sender, parts.clock.now()) {
+    if !parts.intake.admits(user, parts.clock.now()) {
         return Err(Code::AnotherUser);
     }
     if shared
@@ -93,9 +93,9 @@ fn admit<I: Intake>(
 async fn push<I: Intake>(
     shared: &Shared<I>,
     mut body: Incoming,
-    (sender, coding, precision): (Sender, Coding, Precision),
+    (user, coding, precision): (PeerUser, Coding, Precision),
 ) -> Code {
-    let mut reception = Reception::new(shared, sender, coding, precision);
+    let mut reception = Reception::new(shared, user, coding, precision);
     let read = async {
         let budget = &shared.parts.budget;
         let decoder = if coding == Coding::Gzip {
@@ -132,7 +132,7 @@ struct Reception<'s, I: Intake> {
 }
 
 impl<'s, I: Intake> Reception<'s, I> {
-    fn new(shared: &'s Shared<I>, sender: Sender, coding: Coding, precision: Precision) -> Self {
+    fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
         let gzip = coding == Coding::Gzip;
         Reception {
             shared,
@@ -143,7 +143,7 @@ impl<'s, I: Intake> Reception<'s, I> {
                 .forward
                 .as_ref()
                 .map(|forward| forward.copy(precision, gzip)),
-            push: Some(shared.parts.intake.begin(sender, shared.parts.clock.now())),
+            push: Some(shared.parts.intake.begin(user, shared.parts.clock.now())),
             ours: precision == Precision::Nanoseconds,
             decoded: 0,
             since_yield: 0,

@@ -32,11 +32,11 @@ struct Seen {
 impl Intake for Kept {
     type Push = Seen;
 
-    fn admits(&self, sender: Sender, _: Stamp) -> bool {
-        !self.0.lock().unwrap().refuses && !matches!(sender, Sender::Unknown(_))
+    fn admits(&self, user: PeerUser, _: Stamp) -> bool {
+        !self.0.lock().unwrap().refuses && !matches!(user, PeerUser::Unknown(_))
     }
 
-    fn begin(&self, _: Sender, _: Stamp) -> Seen {
+    fn begin(&self, _: PeerUser, _: Stamp) -> Seen {
         Seen::default()
     }
 

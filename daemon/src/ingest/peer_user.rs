@@ -1,37 +1,37 @@
-//! Who sends a push.
+//! The user who sends a push.
 
 use crate::config::Ingest;
 use crate::socket::{self, OwnerError, Stream};
 
-/// The sender at the other end of a connection.
+/// The user at the other end of a connection, as far as it decides about pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
+pub enum PeerUser {
     /// A password decides about its pushes, or the configuration allows its user.
     Trusted,
     /// This user, whose pushes count if it is the validator's.
     User(u32),
-    /// A user that the kernel does not tell.
+    /// The lookup failed.
     Unknown(OwnerError),
 }
 
-impl Sender {
-    /// Asks the kernel, unless a password decides.
+impl PeerUser {
+    /// Looks the user up, unless a password decides.
     pub(super) fn of(stream: &Stream, config: &Ingest) -> Self {
         if config.credentials.is_some() {
-            return Sender::Trusted;
+            return PeerUser::Trusted;
         }
         match socket::owner(stream) {
-            Ok(user) if config.allow_users.contains(&user) => Sender::Trusted,
-            Ok(user) => Sender::User(user),
-            Err(error) => Sender::Unknown(error),
+            Ok(user) if config.allow_users.contains(&user) => PeerUser::Trusted,
+            Ok(user) => PeerUser::User(user),
+            Err(error) => PeerUser::Unknown(error),
         }
     }
 
     /// The user whose pushes count only if it is the validator's.
     pub fn user(self) -> Option<u32> {
         match self {
-            Sender::User(user) => Some(user),
-            Sender::Trusted | Sender::Unknown(_) => None,
+            PeerUser::User(user) => Some(user),
+            PeerUser::Trusted | PeerUser::Unknown(_) => None,
         }
     }
 }
