@@ -1,0 +1,91 @@
+//! One slot over time: the validator's own, or the tip that it knows.
+
+use std::time::Duration;
+
+/// A slot that advances keeps pace, measured over this long at most.
+const PACE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Fewer slots show no pace: a starved validator replays one or two at a time.
+const MIN_PACE: u64 = 3;
+
+/// Reports further apart than this are an interruption, not the cadence of a source.
+const MAX_CADENCE: Duration = Duration::from_secs(25);
+
+/// Rates of slots, as multiples of the rate that the slot time gives.
+const SLOWEST: f64 = 0.4;
+const FASTEST: f64 = 1.6;
+
+/// The most slots that a cluster makes within this time.
+pub(crate) fn max_slots(within: Duration, slot_time: Duration) -> u64 {
+    slots(within, slot_time, FASTEST)
+}
+
+fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
+    // A slot time of zero allows any number.
+    (rate * within.as_secs_f64() / slot_time.as_secs_f64()) as u64
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Position {
+    pub(crate) slot: u64,
+    /// When it was last reported, or known to stand still.
+    pub(crate) seen_at: Duration,
+    pub(crate) advanced_at: Duration,
+    /// When it was last seen to keep pace with a cluster.
+    pub(crate) paced_at: Duration,
+    /// It came on faster than a cluster between its two newest reports.
+    pub(crate) is_fast: bool,
+    /// Pace is measured from here.
+    anchor: (u64, Duration),
+    reported_at: Duration,
+    /// Time between two reports; `None` before the second one.
+    cadence: Option<Duration>,
+}
+
+impl Position {
+    pub(crate) fn new(slot: u64, at: Duration) -> Self {
+        Position {
+            slot,
+            seen_at: at,
+            advanced_at: at,
+            paced_at: at,
+            is_fast: false,
+            anchor: (slot, at),
+            reported_at: at,
+            cadence: None,
+        }
+    }
+
+    /// Takes a report. It is compared with the report before it, not with the highest slot: a slot that was wrong once must not
+    /// hide the next ones.
+    pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Duration) {
+        // Two seconds more, for skipped slots and late answers.
+        let since = at.saturating_sub(self.seen_at) + Duration::from_secs(2);
+        self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);
+        if slot > self.slot {
+            self.advanced_at = at;
+        }
+        let passed = at.saturating_sub(self.anchor.1);
+        let needed = slots(passed, slot_time, SLOWEST).max(MIN_PACE);
+        let keeps_pace = slot.saturating_sub(self.anchor.0) >= needed;
+        if keeps_pace {
+            self.paced_at = at;
+            // One report back, so that the next report alone can show pace again.
+            self.anchor = (self.slot, self.reported_at);
+        } else if passed >= PACE_WINDOW || slot < self.anchor.0 {
+            self.anchor = (slot, at);
+        }
+        let cadence = at.saturating_sub(self.reported_at);
+        if !cadence.is_zero() && cadence <= MAX_CADENCE {
+            self.cadence = Some(cadence);
+        }
+        (self.slot, self.seen_at, self.reported_at) = (slot, at, at);
+    }
+
+    /// How long the next report may take.
+    pub(crate) fn patience(&self) -> Duration {
+        self.cadence.map_or(MAX_CADENCE, |cadence| {
+            (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)
+        })
+    }
+}

@@ -1,0 +1,46 @@
+//! Thresholds.
+
+use std::time::Duration;
+
+/// The time of a slot that clusters aim at.
+pub const SLOT_TIME: Duration = Duration::from_millis(400);
+
+/// Two ticks of a daemon that runs are not further apart; with long intervals, three of them.
+const ASLEEP: Duration = Duration::from_secs(5);
+
+/// Thresholds of the phases, and what a cluster and the daemon do in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// At the tip: at most so many slots behind ...
+    pub at_tip_slots: u64,
+    /// ... for this long.
+    pub at_tip_for: Duration,
+    /// Behind: more than so many slots behind ...
+    pub behind_slots: u64,
+    /// ... for this long, after it was at the tip.
+    pub behind_for: Duration,
+    /// How long the cluster takes for a slot.
+    pub slot_time: Duration,
+    /// From tick to tick.
+    pub interval: Duration,
+}
+
+impl Rules {
+    /// Whether nothing is known of the time between two ticks: the daemon itself did not run.
+    pub fn is_gap(&self, between: Duration) -> bool {
+        between > ASLEEP.max(self.interval.saturating_mul(3))
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            at_tip_slots: 32,
+            at_tip_for: Duration::from_secs(60),
+            behind_slots: 128,
+            behind_for: Duration::from_secs(30),
+            slot_time: SLOT_TIME,
+            interval: Duration::from_secs(1),
+        }
+    }
+}

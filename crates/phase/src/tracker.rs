@@ -1,0 +1,431 @@
+//! The phase over time. `docs/decisions/0011` has the rules and their reasons.
+//!
+//! Time stays open until later evidence shows the phase it belongs to. So a counter of seconds is never taken back.
+
+use crate::evidence::{Evidence, Phase, Process, Stage};
+use crate::position::{Position, max_slots};
+use crate::rules::Rules;
+use crate::tip_time::TipTime;
+use std::time::Duration;
+
+/// A slot that is seen not to advance for this long while the tip advances is not kept up with.
+pub const STALL: Duration = Duration::from_secs(15);
+
+/// The tip may advance by so many slots although the cluster halts: their shreds arrive before their banks are frozen.
+const IN_FLIGHT: u64 = 4;
+
+/// After a pause, the distance is believed once it was small for this long: at first the validator knows only the old tip.
+const SETTLE: Duration = Duration::from_secs(8);
+
+/// After a pause, a distance between the two thresholds shows neither phase. After this long it is called behind.
+const UNDECIDED: Duration = Duration::from_secs(30);
+
+/// So long after a pause a slot that comes on faster than a cluster is still catching up. Not for ever: the slots of a test
+/// cluster can be shorter than the slot time.
+const AFTER_PAUSE: Duration = Duration::from_secs(30);
+
+/// Time whose phase is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Its beginning.
+    pub from: Duration,
+    /// Its end, which belongs to the next interval.
+    pub to: Duration,
+    /// `None` if no evidence shows it.
+    pub phase: Option<Phase>,
+}
+
+/// Time in which the own slot was seen not to advance.
+#[derive(Debug, Clone, Copy)]
+struct Standstill {
+    from: Duration,
+    until: Duration,
+    /// The tip when the slot advanced last.
+    tip: u64,
+}
+
+/// The phase over time.
+#[derive(Debug, Clone)]
+pub struct Tracker {
+    rules: Rules,
+    /// The last known phase.
+    phase: Phase,
+    is_known: bool,
+    now: Option<Duration>,
+    /// Up to here all time is decided.
+    decided_until: Duration,
+    /// Not yet returned.
+    decided: Vec<Interval>,
+    seconds: [Duration; Phase::ALL.len()],
+    of_process: OfProcess,
+}
+
+/// What is forgotten when the process ends.
+#[derive(Debug, Clone, Default)]
+struct OfProcess {
+    /// A source has reported something.
+    has_reported: bool,
+    own: Option<Position>,
+    tip: Option<Position>,
+    /// Slots behind, when the tip was reported last.
+    behind: Option<u64>,
+    /// The tip when the own slot advanced last.
+    tip_then: u64,
+    /// One that ended after [`STALL`], while it is open whether the tip advanced meanwhile.
+    standstill: Option<Standstill>,
+    /// It was at the tip, and its slot has not advanced since.
+    hangs: bool,
+    /// The newest evidence, and the tick that took it.
+    evidence_at: Option<Duration>,
+    renewed_at: Duration,
+    near_since: Option<Duration>,
+    far_since: Option<Duration>,
+    /// Since when there is evidence again, while the phase is not known.
+    back_since: Option<Duration>,
+    /// When a pause ended last.
+    resumed_at: Option<Duration>,
+    tip_time: Option<TipTime>,
+}
+
+impl Tracker {
+    /// Before the first tick.
+    pub fn new(rules: Rules) -> Self {
+        Tracker {
+            rules,
+            phase: Phase::Absent,
+            is_known: true,
+            now: None,
+            decided_until: Duration::ZERO,
+            decided: Vec::new(),
+            seconds: [Duration::ZERO; Phase::ALL.len()],
+            of_process: OfProcess::default(),
+        }
+    }
+
+    /// Other rules from now on.
+    pub fn configure(&mut self, rules: Rules) {
+        self.rules = rules;
+    }
+
+    /// The phase; `None` if the evidence is too old to show one.
+    pub fn phase(&self) -> Option<Phase> {
+        self.is_known.then_some(self.phase)
+    }
+
+    /// Whether its slot has not advanced for [`STALL`], and longer where its slot is seldom reported; `None` unless it was at the
+    /// tip when it advanced last.
+    pub fn stalled(&self) -> Option<bool> {
+        let own = self.of_process.own?;
+        let for_long = self.now?.saturating_sub(own.advanced_at) >= STALL.max(self.patience());
+        (self.phase == Phase::AtTip || self.of_process.hangs).then_some(for_long)
+    }
+
+    /// Whether it was at the tip for 99 % of the time since this process was first there; `None` before, and while open time
+    /// could decide it either way.
+    pub fn kept_up(&self) -> Option<bool> {
+        let mut time = self.of_process.tip_time?;
+        time.add(self.phase(), self.now?.saturating_sub(self.decided_until));
+        time.kept_up()
+    }
+
+    /// The decided time in a phase.
+    pub fn time_in(&self, phase: Phase) -> Duration {
+        self.seconds
+            .get(phase as usize)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Another process is followed.
+    pub fn restart(&mut self) {
+        self.decide(self.phase(), self.now.unwrap_or_default());
+        self.forget();
+        if self.phase != Phase::Absent {
+            self.phase = Phase::Initializing;
+        }
+    }
+
+    /// Takes the evidence of a tick. Returns the time that it decides, in order.
+    pub fn tick(&mut self, now: Duration, evidence: &Evidence) -> Vec<Interval> {
+        let before = *self.now.get_or_insert_with(|| {
+            self.decided_until = now;
+            now
+        });
+        self.now = Some(now);
+        let slept = self.rules.is_gap(now.saturating_sub(before));
+        if slept {
+            self.decide(self.phase(), before);
+            self.decided_until = now;
+        }
+        if evidence.process == Process::None {
+            self.decide(self.phase(), now);
+            self.forget();
+            if self.phase != Phase::Absent {
+                self.phase = Phase::Gone;
+            }
+        } else {
+            self.report(now, evidence);
+            self.conclude(now, evidence, slept);
+        }
+        std::mem::take(&mut self.decided)
+    }
+
+    /// No more evidence comes: decides what is open.
+    pub fn finish(&mut self) -> Vec<Interval> {
+        self.decide(self.phase(), self.now.unwrap_or_default());
+        std::mem::take(&mut self.decided)
+    }
+
+    fn forget(&mut self) {
+        self.of_process = OfProcess::default();
+        self.is_known = true;
+    }
+
+    /// Takes the slots.
+    fn report(&mut self, now: Duration, evidence: &Evidence) {
+        let (of, slot_time) = (&mut self.of_process, self.rules.slot_time);
+        of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
+        if let Some(slot) = evidence.tip {
+            let tip = of.tip.get_or_insert(Position::new(slot, now));
+            tip.report(slot, now, slot_time);
+        }
+        if let Some(own) = &mut of.own
+            && evidence.process == Process::Stopped
+        {
+            own.seen_at = now;
+        }
+        if let Some(slot) = evidence.slot {
+            let ended = of
+                .standing_still()
+                .filter(|_| of.own.is_some_and(|own| slot > own.slot));
+            of.standstill = ended.or(of.standstill);
+            let own = of.own.get_or_insert(Position::new(slot, now));
+            own.report(slot, now, slot_time);
+            if own.advanced_at == now {
+                of.tip_then = of.newest_tip();
+                of.hangs = false;
+            }
+        }
+        if let (Some(tip), Some(own)) = (evidence.tip, of.own) {
+            of.behind = Some(tip.saturating_sub(own.slot));
+        }
+    }
+
+    fn conclude(&mut self, now: Duration, evidence: &Evidence, slept: bool) {
+        let is_stopped = evidence.process == Process::Stopped;
+        let newest = self.newest(now, evidence);
+        let is_news = !self.of_process.has_reported || newest > self.of_process.evidence_at;
+        self.of_process.evidence_at = newest.max(self.of_process.evidence_at);
+        if let Some(from) = self.was_left_behind(now) {
+            self.decide(Some(Phase::AtTip), from);
+            self.know(now, Phase::Behind, Some(Phase::Behind));
+            self.of_process.resumed_at = Some(now);
+            self.of_process.hangs = self
+                .of_process
+                .own
+                .is_some_and(|own| own.advanced_at == from);
+        } else if slept || is_stopped {
+            self.lose();
+        } else if is_news {
+            self.renew(now, evidence);
+        } else if now.saturating_sub(self.of_process.renewed_at) >= self.patience() {
+            self.lose();
+        }
+        if self.phase() == Some(Phase::AtTip) {
+            self.of_process.tip_time.get_or_insert_default();
+        }
+    }
+
+    /// When the newest evidence of the phase was. Once the validator has reported its slot: when that kept pace and the tip with
+    /// it, or when either advanced while it is clearly not at the tip. Before: now, if a source reports the phase.
+    fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
+        let of = &self.of_process;
+        let own = match (of.own, evidence.stage) {
+            (None, stage) => return stage.map(|_| now),
+            (Some(_), Some(Stage::Reported(phase))) if !phase.runs() => return Some(now),
+            (Some(own), Some(Stage::Reported(_))) => return Some(own.advanced_at),
+            (Some(own), _) => own,
+        };
+        let far = match self.phase {
+            Phase::AtTip => self.rules.behind_slots,
+            _ => self.rules.at_tip_slots,
+        };
+        Some(match of.tip {
+            Some(tip) if of.behind > Some(far) => own.advanced_at.max(tip.advanced_at),
+            Some(tip) => own.paced_at.min(tip.paced_at),
+            None => own.paced_at,
+        })
+    }
+
+    /// How long the phase is known without new evidence.
+    fn patience(&self) -> Duration {
+        let of = &self.of_process;
+        let positions = [of.own, of.tip].into_iter().flatten();
+        positions
+            .map(|position| position.patience())
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// Since when the tip has advanced without it, if it was at the tip. Whatever a cluster can have made since the end of the
+    /// standstill does not count: a halt of the cluster is nobody's fault.
+    fn was_left_behind(&self, now: Duration) -> Option<Duration> {
+        let of = &self.of_process;
+        let standstills = [of.standstill, of.standing_still()].into_iter().flatten();
+        let is_left = |still: &Standstill| {
+            let since = now.saturating_sub(still.until);
+            let made_since = max_slots(since, self.rules.slot_time);
+            let made = of.newest_tip().saturating_sub(still.tip);
+            since < AFTER_PAUSE && made > made_since.saturating_add(IN_FLIGHT)
+        };
+        { standstills }
+            .find(is_left)
+            .filter(|_| self.phase == Phase::AtTip)
+            .map(|still| still.from)
+    }
+
+    /// The evidence is too old.
+    fn lose(&mut self) {
+        self.is_known = false;
+        let of = &mut self.of_process;
+        (of.near_since, of.far_since, of.back_since) = (None, None, None);
+    }
+
+    fn renew(&mut self, now: Duration, evidence: &Evidence) {
+        self.of_process.renewed_at = now;
+        let next = self.next(now, evidence);
+        let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
+        if self.is_known {
+            // Time near the tip counts as at the tip if it lasts long enough.
+            let near_since = self
+                .of_process
+                .near_since
+                .filter(|_| self.phase == Phase::Behind && !is_reported);
+            self.decide(Some(self.phase), near_since.unwrap_or(now));
+            self.know(now, next, Some(next));
+            return;
+        }
+        let back_since = *self.of_process.back_since.get_or_insert(now);
+        self.of_process.resumed_at = Some(back_since);
+        let is_sure = is_reported && self.of_process.standstill.is_none();
+        if self.phase != Phase::AtTip || !next.runs() || is_sure {
+            return self.know(now, next, Some(next).filter(|next| *next == self.phase));
+        }
+        let lasts = |since: Option<Duration>, long| {
+            since.is_some_and(|since| now.saturating_sub(since) >= long)
+        };
+        let behind = self.of_process.behind;
+        if behind > Some(self.rules.behind_slots)
+            || (behind > Some(self.rules.at_tip_slots) && lasts(Some(back_since), UNDECIDED))
+        {
+            self.know(now, Phase::Behind, None);
+        } else if let Some(near_since) = self
+            .of_process
+            .near_since
+            .filter(|since| lasts(Some(*since), SETTLE))
+        {
+            if near_since != back_since {
+                self.decide(None, near_since);
+            }
+            self.know(now, Phase::AtTip, Some(Phase::AtTip));
+        }
+    }
+
+    /// The phase is `next` from now on. The open time was in `before`.
+    fn know(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
+        if !self.is_known {
+            (self.of_process.back_since, self.of_process.standstill) = (None, None);
+        }
+        if !self.is_known || next != self.phase {
+            self.decide(before, now);
+        }
+        (self.phase, self.is_known) = (next, true);
+    }
+
+    /// All open time until then was in this phase.
+    fn decide(&mut self, phase: Option<Phase>, until: Duration) {
+        let (from, to) = (self.decided_until, until);
+        if to <= from {
+            return;
+        }
+        self.decided_until = to;
+        self.decided.push(Interval { from, to, phase });
+        if let Some(seconds) = phase.and_then(|phase| self.seconds.get_mut(phase as usize)) {
+            *seconds += to - from;
+        }
+        if let Some(time) = &mut self.of_process.tip_time {
+            time.add(phase, to - from);
+        }
+    }
+
+    fn next(&mut self, now: Duration, evidence: &Evidence) -> Phase {
+        let of = &mut self.of_process;
+        match (evidence.stage, self.phase) {
+            (Some(Stage::Reported(phase)), _) if !phase.runs() => {
+                (of.near_since, of.far_since) = (None, None);
+                phase
+            }
+            (Some(Stage::Reported(phase)), before) => {
+                // An older version did not see that it was left behind.
+                let is_far = of.behind > Some(self.rules.at_tip_slots);
+                self.by_distance(now, phase);
+                if is_far && (phase, before) == (Phase::AtTip, Phase::Behind) {
+                    before
+                } else {
+                    phase
+                }
+            }
+            (_, phase) if phase.runs() => self.by_distance(now, phase),
+            (Some(Stage::Running), _) => self.by_distance(now, Phase::CatchingUp),
+            _ if of.behind.is_some() => self.by_distance(now, Phase::CatchingUp),
+            (_, Phase::Absent | Phase::Gone) => Phase::Initializing,
+            (_, phase) => phase,
+        }
+    }
+
+    /// The phase of a validator whose services run. Without a distance it stays.
+    fn by_distance(&mut self, now: Duration, phase: Phase) -> Phase {
+        let (of, rules) = (&mut self.of_process, &self.rules);
+        let Some(behind) = of.behind else {
+            return phase;
+        };
+        let is_after_pause = of
+            .resumed_at
+            .is_some_and(|at| now.saturating_sub(at) < AFTER_PAUSE);
+        let is_fast = is_after_pause && of.own.is_some_and(|own| own.is_fast);
+        let since = of.near_since.filter(|_| !is_fast).unwrap_or(now);
+        of.near_since = (behind <= rules.at_tip_slots).then_some(since);
+        of.far_since = (behind > rules.behind_slots).then(|| of.far_since.unwrap_or(now));
+        let lasts = |since: Option<Duration>, long| {
+            since.is_some_and(|since| now.saturating_sub(since) >= long)
+        };
+        match phase {
+            Phase::AtTip if lasts(of.far_since, rules.behind_for) => Phase::Behind,
+            Phase::CatchingUp | Phase::Behind if lasts(of.near_since, rules.at_tip_for) => {
+                Phase::AtTip
+            }
+            phase => phase,
+        }
+    }
+}
+
+impl OfProcess {
+    /// The highest slot that is known to exist.
+    fn newest_tip(&self) -> u64 {
+        let slots = [self.own, self.tip].into_iter().flatten();
+        slots
+            .map(|position| position.slot)
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// The standstill that lasts, if it is long enough.
+    fn standing_still(&self) -> Option<Standstill> {
+        let own = self.own?;
+        (own.seen_at.saturating_sub(own.advanced_at) >= STALL).then_some(Standstill {
+            from: own.advanced_at,
+            until: own.seen_at,
+            tip: self.tip_then,
+        })
+    }
+}
