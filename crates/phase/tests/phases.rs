@@ -1,0 +1,186 @@
+//! The phases of whole lives.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod cases;
+
+use cases::cases;
+use faultline_phase::{Evidence, Interval, Phase, Process, Rules, Stage, Tracker};
+use std::time::Duration;
+
+#[test]
+fn every_case_goes_through_its_phases_and_ends_with_its_answer() {
+    for case in cases() {
+        let (mut tracker, mut evidence) =
+            (Tracker::new(Rules::default()), case.evidence().into_iter());
+        let mut kept_up = None;
+        for step in &case.steps {
+            for (now, evidence) in evidence.by_ref().take(step.seconds as usize) {
+                tracker.tick(now, &evidence);
+                if evidence.process != Process::None {
+                    kept_up = tracker.kept_up();
+                }
+            }
+            assert_eq!(tracker.phase(), step.phase, "{}: {step:?}", case.name);
+        }
+        tracker.finish();
+        assert_eq!(kept_up, case.kept_up, "{}", case.name);
+        for (phase, seconds) in &case.seconds {
+            let spent = tracker.time_in(*phase).as_secs();
+            assert!(
+                spent.abs_diff(*seconds) <= 2,
+                "{}: {phase:?} for {spent} s",
+                case.name
+            );
+        }
+    }
+}
+
+#[test]
+fn all_time_is_decided_once_and_in_order_whatever_the_evidence() {
+    for case in cases() {
+        let mut tracker = Tracker::new(Rules::default());
+        let mut all: Vec<Interval> = Vec::new();
+        for (now, evidence) in case.evidence() {
+            all.extend(tracker.tick(now, &evidence));
+        }
+        all.extend(tracker.finish());
+        assert!(
+            all.windows(2).all(|pair| pair[0].to == pair[1].from),
+            "{}",
+            case.name
+        );
+        let known: Duration = Phase::ALL
+            .into_iter()
+            .map(|phase| tracker.time_in(phase))
+            .sum();
+        let unknown: Duration = { all.iter() }
+            .filter(|interval| interval.phase.is_none())
+            .map(|interval| interval.to - interval.from)
+            .sum();
+        assert_eq!(
+            known + unknown,
+            all.last().unwrap().to - all[0].from,
+            "{}",
+            case.name
+        );
+    }
+}
+
+fn at(second: u64) -> Duration {
+    Duration::from_secs(second)
+}
+
+fn near(second: u64) -> Evidence {
+    let slot = 1000 + second * 5 / 2;
+    Evidence {
+        process: Process::Alive,
+        stage: Some(Stage::Running),
+        slot: Some(slot),
+        tip: Some(slot + 1),
+    }
+}
+
+#[test]
+fn time_in_which_the_daemon_slept_is_no_time_near_the_tip() {
+    let mut tracker = Tracker::new(Rules::default());
+    for second in 1..=5 {
+        tracker.tick(at(second), &near(second));
+    }
+    tracker.tick(at(66), &near(66));
+    assert_eq!(tracker.phase(), None);
+    for second in 67..=126 {
+        tracker.tick(at(second), &near(second));
+        assert_eq!(tracker.phase(), Some(Phase::CatchingUp), "{second}");
+    }
+    tracker.tick(at(127), &near(127));
+    assert_eq!(tracker.phase(), Some(Phase::AtTip));
+}
+
+#[test]
+fn what_was_known_of_a_process_is_not_known_of_the_next_one() {
+    let mut tracker = Tracker::new(Rules::default());
+    for second in 1..=100 {
+        tracker.tick(at(second), &near(second));
+    }
+    assert_eq!(
+        (tracker.phase(), tracker.kept_up()),
+        (Some(Phase::AtTip), Some(true))
+    );
+    tracker.restart();
+    let silent = Evidence {
+        process: Process::Alive,
+        ..Evidence::default()
+    };
+    for second in 101..=1100 {
+        tracker.tick(at(second), &silent);
+        assert_eq!(
+            (tracker.phase(), tracker.kept_up()),
+            (Some(Phase::Initializing), None)
+        );
+    }
+}
+
+#[test]
+fn a_stall_is_reported_while_the_slot_of_one_that_was_at_the_tip_stands_still() {
+    let mut tracker = Tracker::new(Rules::default());
+    for second in 1..=100 {
+        tracker.tick(at(second), &near(second));
+    }
+    let hangs = |second| Evidence {
+        slot: near(100).slot,
+        ..near(second)
+    };
+    for second in 101..=140 {
+        tracker.tick(at(second), &hangs(second));
+        assert_eq!(tracker.stalled(), Some(second >= 115), "{second}");
+    }
+    assert_eq!(tracker.phase(), Some(Phase::Behind));
+    tracker.tick(at(141), &near(125));
+    assert_eq!(tracker.stalled(), None, "it goes on, and is behind");
+}
+
+#[test]
+fn the_slot_time_decides_what_is_pace() {
+    let phase_after_a_minute = |slot_time| {
+        let mut tracker = Tracker::new(Rules {
+            slot_time: Duration::from_millis(slot_time),
+            ..Rules::default()
+        });
+        for second in 1..=60 {
+            tracker.tick(at(second), &near(second));
+        }
+        tracker.phase()
+    };
+    assert_eq!(phase_after_a_minute(400), Some(Phase::CatchingUp));
+    assert_eq!(
+        phase_after_a_minute(100),
+        None,
+        "2.5 slots a second are a quarter of that pace"
+    );
+}
+
+#[test]
+fn a_slot_that_was_wrong_once_hides_nothing() {
+    let mut tracker = Tracker::new(Rules::default());
+    for second in 1..=200 {
+        let wrong = (second == 100).then_some(9_000_000);
+        let right = near(second);
+        tracker.tick(
+            at(second),
+            &Evidence {
+                slot: wrong.or(right.slot),
+                ..right
+            },
+        );
+    }
+    assert_eq!(
+        (tracker.phase(), tracker.kept_up()),
+        (Some(Phase::AtTip), Some(true))
+    );
+}
