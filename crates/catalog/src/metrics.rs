@@ -5,6 +5,7 @@ pub mod daemon;
 pub mod host;
 pub mod pools;
 pub mod process;
+pub mod recorded;
 pub mod resources;
 pub mod validator;
 pub mod votes;

@@ -246,7 +246,7 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&v::PHASE, "tick.phase"),
     (
         &v::PHASE_SECONDS,
-        "the ticks' phases and times, and what came after an unknown phase, add up to it",
+        "the ticks' phases and their evidence (`evidence_*`) give it",
     ),
     (
         &v::CACHE_EVICTION_PASSES,

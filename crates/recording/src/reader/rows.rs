@@ -11,6 +11,7 @@ use crate::schema::{
     CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
     ReplaySlotPoint, SetRootPoint, Table,
 };
+use faultline_catalog::Metric;
 use rusqlite::types::ValueRef;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
@@ -206,13 +207,23 @@ impl Recording {
 
     /// In the order of time.
     pub fn series(&self) -> Result<Vec<SeriesRow>, Error> {
+        self.series_where("")
+    }
+
+    /// Those of one metric, in the order of time.
+    pub fn series_of(&self, metric: &Metric) -> Result<Vec<SeriesRow>, Error> {
+        let ids = format!("SELECT id FROM series WHERE metric = '{}'", metric.name);
+        self.series_where(&format!("WHERE series IN ({ids})"))
+    }
+
+    fn series_where(&self, which: &str) -> Result<Vec<SeriesRow>, Error> {
         let names = self.all("SELECT id, metric, labels FROM series", |row| {
             let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
         let mut rows = self.all(
-            "SELECT tick, series, value FROM series_sample ORDER BY rowid",
+            &format!("SELECT tick, series, value FROM series_sample {which} ORDER BY rowid"),
             |row| {
                 let (metric, labels) = names
                     .get(&row.get(1)?)

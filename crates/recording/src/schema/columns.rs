@@ -3,7 +3,7 @@
 use super::{Column, Kind};
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{
-    cgroup as c, daemon as d, host as h, process as p, validator as v,
+    cgroup as c, daemon as d, host as h, process as p, recorded as e, validator as v,
 };
 
 const fn whole(
@@ -176,6 +176,9 @@ pub(super) static VALIDATOR: &[Column] = &[
     whole("slots_behind", &v::SLOTS_BEHIND, &[]),
     whole("healthy", &v::HEALTHY, &[]),
     whole("kept_up", &v::KEPT_UP, &[]),
+    whole("evidence_slot", &e::PHASE_EVIDENCE, &["slot"]),
+    whole("evidence_tip", &e::PHASE_EVIDENCE, &["tip"]),
+    whole("evidence_stopped", &e::PHASE_EVIDENCE, &["stopped"]),
     real("zero_tps_seconds", &v::ZERO_TPS, &[]),
     real("tps_unknown_seconds", &v::TPS_UNKNOWN, &[]),
     whole("own_slots", &v::OWN_SLOTS, &[]),

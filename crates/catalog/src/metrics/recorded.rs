@@ -1,0 +1,13 @@
+//! What is recorded and not exported: evidence, with which a report finds the same phases as the daemon did.
+
+use crate::{Kind, Metric, Unit};
+
+/// Evidence of the phase.
+pub static PHASE_EVIDENCE: Metric = Metric {
+    name: "agave_phase_evidence",
+    kind: Kind::Gauge,
+    unit: Unit::Count,
+    labels: &["of"],
+    help: "What showed the phase: the own slot and the tip, each at the ticks before which a source reported it, and whether the process was stopped or frozen.",
+    origin: "JSON-RPC, pushes, state of /proc/PID/stat, frozen of cgroup.events",
+};
