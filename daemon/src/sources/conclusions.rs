@@ -14,16 +14,22 @@ use crate::hub::Latest;
 use crate::tail;
 use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::{Intake, PushFacts};
-use crate::validator::phase::{Evidence, Phase, Tracker, word};
+use crate::validator::phase::{of_log, of_start};
 
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
 use faultline_agave::version::{Version, shrink_target};
+use faultline_catalog::metrics::recorded::PHASE_EVIDENCE;
 use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostRoot, ProcessId};
+use faultline_phase::{Evidence, Phase, Process, Rules, SLOT_TIME, Stage, Tracker, word};
 use slots::SlotSources;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What the validator reported of its start is believed for this long: some parts of a start report nothing for a while.
+const STAGE_LIFE: Duration = Duration::from_secs(60);
 
 /// What the other sources told last, and what was concluded so far.
 pub struct Conclusions {
@@ -65,7 +71,7 @@ impl Conclusions {
     /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
     pub fn new(live: Latest<config::Config>, told: Inputs) -> Self {
         let config = live.get().unwrap_or_default();
-        let tracker = Tracker::new(config.phase.clone(), config.sampling.interval);
+        let tracker = Tracker::new(rules(&config));
         let (slots, followed, followed_at) = Default::default();
         Conclusions {
             live,
@@ -85,7 +91,7 @@ impl Conclusions {
             .get()
             .filter(|config| !Arc::ptr_eq(config, &self.config))
         {
-            self.tracker.configure(config.phase.clone());
+            self.tracker.configure(rules(&config));
             self.config = config;
         }
     }
@@ -175,22 +181,24 @@ impl Conclusions {
             .as_ref()
             .is_some_and(|facts| facts.slot_at.is_some());
         let running = answers || progress.is_some_and(|progress| progress.name() == "Running");
-        let start = progress.and_then(Phase::of_start);
+        let start = progress.and_then(of_start);
         // The log tells of a start and not of its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
-        let frozen = look.condition.frozen.get() == Some(true);
-        let stopped = frozen
-            || matches!(
-                look.condition.state.get(),
-                Some(State::Stopped | State::TracingStop)
-            );
-        let (alive, at) = (look.target.is_some(), self.heard_at(known));
+        let is_recent = |at: Stamp| look.now.since(at) < STAGE_LIFE;
+        let stage = start
+            .map(Stage::Reported)
+            .or(running.then_some(Stage::Running))
+            .filter(|_| self.heard_at(known).is_some_and(is_recent));
+        let process = if look.target.is_none() {
+            Process::None
+        } else if is_stopped(look) {
+            Process::Stopped
+        } else {
+            Process::Alive
+        };
         Evidence {
-            alive,
-            stopped,
-            start,
-            running,
-            at,
+            process,
+            stage,
             ..Evidence::default()
         }
     }
@@ -215,7 +223,7 @@ impl Conclusions {
     /// The phase as this process's log told it.
     fn log_phase(&self) -> Option<Phase> {
         let told = self.told.log.as_ref()?.progress()?;
-        Phase::of_log(told.progress).filter(|_| told.at >= self.followed_at)
+        of_log(told.progress).filter(|_| told.at >= self.followed_at)
     }
 
     fn info(
@@ -296,16 +304,56 @@ impl Poll for Conclusions {
         let is_other = look.target.is_some_and(|target| target.validator.is_none());
         if !is_other {
             let before = self.tracker.phase();
-            if self.tracker.tick(look.now, evidence) {
-                tracing::info!(
-                    from = word(before),
-                    to = word(self.tracker.phase()),
-                    "phase"
-                );
+            self.tracker.tick(look.now.uptime, &evidence);
+            let after = self.tracker.phase();
+            if after != before {
+                tracing::info!(from = word(before), to = word(after), "phase");
             }
-            self.tracker.readings(&mut finding.readings);
+            phases(&self.tracker, &evidence, &mut finding);
         }
         finding
+    }
+}
+
+fn rules(config: &config::Config) -> Rules {
+    let phase = &config.phase;
+    Rules {
+        at_tip_slots: phase.at_tip_slots,
+        at_tip_for: phase.at_tip_for,
+        behind_slots: phase.behind_slots,
+        behind_for: phase.behind_for,
+        slot_time: SLOT_TIME,
+        interval: config.sampling.interval,
+    }
+}
+
+/// By a signal, or its cgroup is frozen.
+fn is_stopped(look: &Look<'_>) -> bool {
+    let state = look.condition.state.get();
+    look.condition.frozen.get() == Some(true)
+        || matches!(state, Some(State::Stopped | State::TracingStop))
+}
+
+/// The phase, the time in each, and the evidence, from which a report finds the same.
+fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
+    let readings = &mut finding.readings;
+    for phase in Phase::ALL {
+        let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
+        let is_on = Some(phase) == tracker.phase();
+        readings.push(Reading::flag(&v::PHASE, [name.into()], is_on));
+        readings.push(Reading::real(&v::PHASE_SECONDS, [name.into()], seconds));
+    }
+    for (metric, flag) in [
+        (&v::KEPT_UP, tracker.kept_up()),
+        (&v::STALLED, tracker.stalled()),
+    ] {
+        readings.extend(flag.map(|flag| Reading::flag(metric, [], flag)));
+    }
+    if evidence.process != Process::None {
+        let stopped = u64::from(evidence.process == Process::Stopped);
+        finding.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));
+        finding.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        finding.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }
 }
 

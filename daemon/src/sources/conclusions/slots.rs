@@ -1,19 +1,19 @@
-//! The newest slots, the distance to the tip, and when the validator was last seen to advance.
+//! The newest slots and the distance to the tip.
 //!
 //! JSON-RPC is asked every second, pushes come every 10 s: a slot of the last push is older than one of the last answer, and
-//! never takes its place while the answer is recent. A source whose slots do not advance is no news.
+//! never takes its place while the answer is recent.
 
 use super::Known;
 use crate::tick::Finding;
-use crate::validator::phase::{Advance, Evidence, SLOW_PATIENCE};
 use crate::validator::slots::Slots;
 use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
 use faultline_catalog::metrics::validator as v;
+use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// Slots of a push are believed for this long.
-const PUSH_LIFE: Duration = SLOW_PATIENCE;
+/// Slots of a push are believed for this long: pushes come every 10 s, and later from a busy validator.
+const PUSH_LIFE: Duration = Duration::from_secs(25);
 
 /// The tip of a cluster advances about every 0.4 s, skipped slots aside. If the validator has not heard of a newer one for this
 /// long, it is starved or cut off, and does not know how far behind it is.
@@ -22,15 +22,17 @@ const TIP_LIFE: Duration = Duration::from_secs(5);
 /// What JSON-RPC told within this time is not filled in from pushes once it falls silent.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// What each source told of one process so far.
+/// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlotSources {
-    rpc: Advance,
-    pushes: Advance,
+    rpc_at: Option<Stamp>,
+    push_at: Option<Stamp>,
+    /// The tip as JSON-RPC told it, and when it advanced last.
+    tip: Option<(u64, Stamp)>,
 }
 
 impl SlotSources {
-    /// Takes what is known now, shows the slots, and adds to `evidence` what they tell.
+    /// Shows the slots, and adds to `evidence` those that were reported since the tick before.
     pub(super) fn look(
         &mut self,
         now: Stamp,
@@ -38,79 +40,79 @@ impl SlotSources {
         finding: &mut Finding,
         evidence: &mut Evidence,
     ) {
+        self.report(known, evidence);
+        if evidence.process != Process::Stopped {
+            self.show(now, known, finding);
+        }
+    }
+
+    fn show(&self, now: Stamp, known: &Known, finding: &mut Finding) {
         let rpc = known.rpc.as_deref();
+        let (slot_at, distance_at) = (
+            rpc.and_then(|facts| facts.slot_at),
+            rpc.and_then(|facts| facts.distance_at),
+        );
+        let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
+            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RECENT))
+        };
+        let points = { known.datapoints.slots }
+            .filter(|(at, _)| now.since(*at) < PUSH_LIFE)
+            .map(|(_, slots)| slots)
+            .unwrap_or_default();
         let own = rpc
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        let slot_at = rpc.and_then(|facts| facts.slot_at);
-        if evidence.stopped {
-            self.rpc.stood_still(now);
-        } else if let Some(at) = slot_at {
-            self.rpc.see(own, received, at);
+        for (kind, slot) in [
+            ("processed", own.or(unless_recent(slot_at, points.frozen))),
+            ("confirmed", rpc.and_then(|facts| facts.confirmed)),
+            ("finalized", rpc.and_then(|facts| facts.finalized)),
+            ("root", points.root),
+            ("optimistic", points.optimistic),
+            (
+                "shred",
+                received.or(unless_recent(distance_at, points.shred)),
+            ),
+        ] {
+            finding.whole(&v::SLOT, [kind], slot);
         }
-        let pushed = known.datapoints.slots;
-        if let Some((at, slots)) = pushed {
-            self.pushes.see(slots.frozen, slots.tip(), at);
-        }
-        if !evidence.stopped {
-            let recent = |at: Option<Stamp>| at.is_some_and(|at| now.since(at) < RECENT);
-            let points = pushed
-                .filter(|(at, _)| now.since(*at) < PUSH_LIFE)
-                .map(|(_, slots)| slots)
-                .unwrap_or_default();
-            let unless_recent = |at, slot: Option<u64>| slot.filter(|_| !recent(at));
-            for (kind, slot) in [
-                ("processed", own.or(unless_recent(slot_at, points.frozen))),
-                ("confirmed", rpc.and_then(|facts| facts.confirmed)),
-                ("finalized", rpc.and_then(|facts| facts.finalized)),
-                ("root", points.root),
-                ("optimistic", points.optimistic),
-                (
-                    "shred",
-                    received.or(unless_recent(
-                        rpc.and_then(|facts| facts.distance_at),
-                        points.shred,
-                    )),
-                ),
-            ] {
-                finding.whole(&v::SLOT, [kind], slot);
-            }
-            let by_push = points_behind(known, &points);
-            let tip_lives = self.rpc.tip().is_some_and(|at| now.since(at) < TIP_LIFE);
-            let told = rpc
-                .and_then(|facts| facts.slots_behind)
-                .filter(|_| tip_lives);
-            let shown = told.or(unless_recent(
-                rpc.and_then(|facts| facts.distance_at),
-                by_push,
-            ));
-            finding.whole(&v::SLOTS_BEHIND, [], shown);
-            let newer = pushed.is_some_and(|(at, _)| {
-                rpc.and_then(|facts| facts.distance_at)
-                    .is_none_or(|rpc| at > rpc)
-            });
-            evidence.behind = told.or(by_push.filter(|_| newer));
-        }
-        self.tell(own.is_some(), slot_at.is_none(), evidence);
+        let tip_lives = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_LIFE);
+        let behind = { rpc.and_then(|facts| facts.slots_behind) }
+            .filter(|_| tip_lives)
+            .or(unless_recent(distance_at, points_behind(known, &points)));
+        finding.whole(&v::SLOTS_BEHIND, [], behind);
     }
 
-    /// While JSON-RPC answers, pushes add nothing: what they tell was true up to 10 s ago.
-    fn tell(&self, answers: bool, pushes_only: bool, evidence: &mut Evidence) {
-        let newest = |of: fn(&Advance) -> Option<Stamp>| {
-            let pushed = of(&self.pushes).filter(|_| !answers);
-            of(&self.rpc).max(pushed)
+    /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
+    fn report(&mut self, known: &Known, evidence: &mut Evidence) {
+        let rpc = known.rpc.as_deref();
+        let rpc_at = rpc.and_then(|facts| facts.slot_at);
+        let own = rpc
+            .and_then(|facts| facts.epoch_info)
+            .map(|info| info.absolute_slot);
+        let received = rpc.and_then(|facts| facts.max_shred);
+        if rpc_at > self.rpc_at {
+            self.rpc_at = rpc_at;
+            evidence.slot = own;
+            evidence.tip =
+                received.filter(|_| rpc.is_some_and(|facts| facts.distance_at == rpc_at));
+            if let (Some(slot), Some(at)) = (received, rpc_at) {
+                let before = self.tip.filter(|(before, _)| slot <= *before);
+                self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
+            }
+        }
+        let Some((at, points)) =
+            { known.datapoints.slots }.filter(|(at, _)| Some(*at) > self.push_at)
+        else {
+            return;
         };
-        evidence.made_up = self.rpc.made_up();
-        evidence.hurries = if answers {
-            self.rpc.hurries()
-        } else {
-            self.pushes.hurries()
-        };
-        evidence.pushes_only = pushes_only;
-        evidence.advanced = newest(Advance::own);
-        evidence.paced = newest(Advance::paced);
-        evidence.tip_advanced = newest(Advance::tip);
+        self.push_at = Some(at);
+        if own.is_none() && Some(at) > rpc_at {
+            evidence.slot = points.frozen;
+        }
+        if received.is_none() && points_behind(known, &points).is_some() {
+            evidence.tip = points.tip();
+        }
     }
 }
 
@@ -218,20 +220,20 @@ mod tests {
         let (processed, behind, evidence) =
             look(&mut sources, 10, &known(Some((10, Some((105, 120)))), push));
         assert_eq!(
-            (processed, behind, evidence.behind),
-            (Some(105.0), Some(15.0), Some(15))
+            (processed, behind, evidence.slot, evidence.tip),
+            (Some(105.0), Some(15.0), Some(105), Some(120))
         );
         let (processed, behind, evidence) = look(&mut sources, 14, &known(Some((10, None)), push));
         assert_eq!(
-            (processed, behind, evidence.behind),
-            (None, None, None),
+            (processed, behind, evidence.slot, evidence.tip),
+            (None, None, None, None),
             "the push is older than the answer"
         );
         let later = Some((18, pushed(105, 150)));
         let (processed, behind, evidence) = look(&mut sources, 18, &known(Some((10, None)), later));
         assert_eq!(
-            (processed, behind, evidence.behind),
-            (None, None, Some(45)),
+            (processed, behind, evidence.slot, evidence.tip),
+            (None, None, Some(105), Some(150)),
             "not shown, but evidence of the phase"
         );
         let (processed, behind, _) = look(
@@ -247,22 +249,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_repeats_its_slot_is_no_evidence_and_neither_is_a_push_beside_it() {
+    fn a_push_beside_an_answer_is_no_evidence_and_neither_is_an_answer_that_was_taken_before() {
         let mut sources = SlotSources::default();
         look(
             &mut sources,
             10,
             &known(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
-        let (.., evidence) = look(
-            &mut sources,
-            20,
-            &known(Some((20, Some((105, 125)))), Some((19, pushed(105, 105)))),
-        );
-        assert_eq!(
-            (evidence.advanced, evidence.tip_advanced),
-            (Some(at(10)), Some(at(20)))
-        );
+        let answer = known(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
+        let (.., evidence) = look(&mut sources, 20, &answer);
+        assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
+        let (.., evidence) = look(&mut sources, 21, &answer);
+        assert_eq!((evidence.slot, evidence.tip), (None, None));
     }
 
     #[test]
@@ -305,12 +303,12 @@ mod tests {
         let (mut finding, mut evidence) = (
             Finding::default(),
             Evidence {
-                stopped: true,
+                process: Process::Stopped,
                 ..Evidence::default()
             },
         );
         let answer = known(Some((10, Some((105, 106)))), None);
         SlotSources::default().look(at(10), &answer, &mut finding, &mut evidence);
-        assert!(finding.readings.is_empty() && evidence.behind.is_none());
+        assert!(finding.readings.is_empty());
     }
 }
