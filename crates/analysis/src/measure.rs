@@ -5,7 +5,7 @@ mod numbers;
 mod pools;
 mod replay;
 mod span;
-pub mod stall;
+pub mod timeline;
 mod tps;
 
 pub use course::{Course, End, KeptUp, Phase};
@@ -15,6 +15,7 @@ pub use numbers::{
 pub use pools::{PoolFaults, pool_faults};
 pub use replay::{Contents, cache_slots, contents, is_own, replayed, slots};
 pub use span::Span;
+pub(crate) use timeline::timeline;
 pub use tps::{Counted, Second, Tps};
 
 use crate::run::{Run, Signal};

@@ -8,10 +8,12 @@ mod signal;
 
 pub use from_experiment::{FromExperiment, Replayed, ReplayedSlot};
 pub use load::load;
+pub(crate) use load::load_evidence;
 pub use manifest::{Drive, Interface, Mount, SystemFacts};
 pub use signal::Signal;
 
 use faultline_cache::prediction::{self, Prediction};
+use faultline_phase::Rules;
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
@@ -44,6 +46,8 @@ pub struct Run {
     pub clock_steps: Vec<ClockStep>,
     /// In order; times never decrease.
     pub ticks: Vec<Tick>,
+    /// Whether the process was stopped by a signal or its cgroup frozen, one a tick.
+    pub stopped: Vec<bool>,
     /// One value a tick for each of [`Signal::ALL`].
     pub signals: Vec<Vec<Option<f64>>>,
     /// Thread pools, by name.
@@ -71,6 +75,8 @@ pub struct Session {
     pub interval: f64,
     /// The daemon's version.
     pub version: String,
+    /// By which it found the phase.
+    pub rules: Rules,
 }
 
 /// One followed process.
@@ -161,6 +167,13 @@ pub struct Points {
 }
 
 impl Run {
+    /// By which the daemon found the phase at a tick.
+    pub fn rules(&self, tick: &Tick) -> Rules {
+        let mut sessions = self.sessions.iter();
+        let session = sessions.find(|session| session.id == tick.session);
+        session.map_or_else(Rules::default, |session| session.rules)
+    }
+
     /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.
     pub fn is_replay(&self) -> bool {
         !self.replayed.slots.is_empty() || self.told.as_ref().is_some_and(|told| told.replay)

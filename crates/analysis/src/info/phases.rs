@@ -1,5 +1,6 @@
 //! How long each phase lasted, and where ticks are missing.
 
+use faultline_phase::Phase;
 use faultline_recording::{SessionRow, TickRow};
 use serde::Serialize;
 use std::time::Duration;
@@ -30,18 +31,18 @@ impl Gap {
 /// What the ticks say of time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Times {
-    /// Phases in the order in which they came first, with the time in them; `None` while no phase was told. Gaps are in
+    /// Phases in the order in which they came first, with the time in them; `None` where no evidence shows one. Gaps are in
     /// none.
-    pub(super) phases: Vec<(Option<String>, Duration)>,
+    pub(super) phases: Vec<(Option<Phase>, Duration)>,
     pub(super) gaps: Vec<Gap>,
     /// From the first tick to the last: by the daemon's monotonic clock, between two sessions by the wall clock.
     pub(super) length: Duration,
 }
 
 /// Adds up the times from tick to tick: each belongs to the phase of the earlier one.
-pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
+pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
     let mut times = Times::default();
-    for pair in ticks.windows(2) {
+    for (pair, phase) in ticks.windows(2).zip(phases) {
         let [before, after] = pair else { continue };
         let one_session = before.session == after.session;
         let (from, to) = if one_session {
@@ -70,14 +71,9 @@ pub(super) fn times(ticks: &[TickRow], sessions: &[SessionRow]) -> Times {
             times.gaps.push(gap(Some(missed)));
             continue;
         }
-        let phase = before.phase.as_deref();
-        match times
-            .phases
-            .iter_mut()
-            .find(|(of, _)| of.as_deref() == phase)
-        {
+        match times.phases.iter_mut().find(|(of, _)| of == phase) {
             Some((_, sum)) => *sum += passed,
-            None => times.phases.push((phase.map(str::to_owned), passed)),
+            None => times.phases.push((*phase, passed)),
         }
     }
     times
@@ -89,7 +85,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn tick(session: i64, number: u64, phase: Option<&str>) -> TickRow {
+    fn tick(session: i64, number: u64) -> TickRow {
         let at = i64::try_from(number).unwrap() * SECOND;
         let unix_ns = session * 1000 * SECOND + at;
         TickRow {
@@ -99,7 +95,7 @@ mod tests {
             unix_ns,
             uptime_ns: at,
             process: None,
-            phase: phase.map(Into::into),
+            phase: None,
         }
     }
 
@@ -117,24 +113,23 @@ mod tests {
     #[test]
     fn time_belongs_to_the_phase_at_its_beginning_and_gaps_to_none() {
         let ticks = [
-            tick(1, 1, None),
-            tick(1, 2, Some("starting")),
-            tick(1, 3, Some("at_tip")),
-            tick(1, 4, Some("at_tip")),
-            tick(1, 7, Some("at_tip")),
-            tick(2, 1, Some("at_tip")),
-            tick(2, 2, Some("starting")),
+            tick(1, 1),
+            tick(1, 2),
+            tick(1, 3),
+            tick(1, 4),
+            tick(1, 7),
+            tick(2, 1),
+            tick(2, 2),
         ];
-        let found = times(&ticks, &[session(1), session(2)]);
+        let (starting, at_tip) = (Some(Phase::Starting), Some(Phase::AtTip));
+        let phases = [None, starting, at_tip, at_tip, at_tip, at_tip, starting];
+        let found = times(&ticks, &[session(1), session(2)], &phases);
         let seconds: Vec<_> = found
             .phases
             .iter()
-            .map(|(phase, sum)| (phase.as_deref(), sum.as_secs()))
+            .map(|(phase, sum)| (*phase, sum.as_secs()))
             .collect();
-        assert_eq!(
-            seconds,
-            [(None, 1), (Some("starting"), 1), (Some("at_tip"), 2)]
-        );
+        assert_eq!(seconds, [(None, 1), (starting, 1), (at_tip, 2)]);
         let gaps: Vec<_> = found
             .gaps
             .iter()
@@ -146,14 +141,12 @@ mod tests {
     #[test]
     fn a_clock_that_is_set_makes_nothing_longer_or_shorter() {
         for jump in [3600, -3600] {
-            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8]
-                .map(|number| tick(1, number, Some("at_tip")))
-                .into();
+            let mut ticks: Vec<TickRow> = [1, 2, 3, 7, 8].map(|number| tick(1, number)).into();
             ticks
                 .iter_mut()
                 .skip(3)
                 .for_each(|tick| tick.unix_ns += jump * SECOND);
-            let found = times(&ticks, &[session(1)]);
+            let found = times(&ticks, &[session(1)], &[None; 5]);
             assert_eq!(
                 (found.gaps[0].length().as_secs(), found.length.as_secs()),
                 (4, 7),
@@ -164,11 +157,11 @@ mod tests {
 
     #[test]
     fn a_daemon_that_stood_still_leaves_a_gap_even_if_it_counted_on() {
-        let mut late = tick(1, 2, None);
+        let mut late = tick(1, 2);
         late.uptime_ns += 3 * SECOND;
         late.unix_ns += 3 * SECOND;
-        let found = times(&[tick(1, 1, None), late], &[session(1)]);
+        let found = times(&[tick(1, 1), late], &[session(1)], &[None; 2]);
         assert_eq!((found.phases.len(), found.gaps.len()), (0, 1));
-        assert_eq!(times(&[], &[]), Times::default());
+        assert_eq!(times(&[], &[], &[]), Times::default());
     }
 }

@@ -1,6 +1,8 @@
 //! A recording in numbers.
 
 use super::phases::{Gap, times};
+use crate::measure::timeline;
+use crate::run::load_evidence;
 use faultline_recording::{Error, EventKind, EventRow, Info, ProblemRow, Recording, TickRow};
 use serde::Serialize;
 use serde_json::Value;
@@ -88,7 +90,7 @@ pub struct Process {
 /// How long a phase lasted, all its times together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phase {
-    /// `None` while none was told.
+    /// `None` where no evidence shows one.
     pub phase: Option<String>,
     /// Without gaps.
     pub seconds: f64,
@@ -135,9 +137,10 @@ impl Summary {
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
-        let times = times(&ticks, &info.sessions);
+        let phases = timeline(&load_evidence(recording)?).phases;
+        let times = times(&ticks, &info.sessions, &phases);
         let phases = times.phases.into_iter().map(|(phase, sum)| Phase {
-            phase,
+            phase: phase.map(|phase| phase.name().to_owned()),
             seconds: sum.as_secs_f64(),
         });
         let mut summary = Summary {

@@ -3,15 +3,13 @@
 mod kept_up;
 
 use super::span::Span;
-use super::stall::{Resolved, Stall, resolve};
+use super::timeline::{Stall, Timeline, timeline};
 use crate::run::{FromExperiment, Run, Tick};
+use faultline_phase::word;
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Ticks further apart than this many intervals are a gap: nothing is known in between.
 const GAP_INTERVALS: f64 = 2.5;
-
-pub use kept_up::KEPT_UP;
 
 /// A phase of the validator, as long as it lasted without a break.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,8 +51,8 @@ pub struct End {
 pub struct Course {
     /// In order; gaps lie between them. What follows the run's end is among them.
     pub phases: Vec<Phase>,
-    /// The phase at each tick, as far as it is known: where no slot advanced, what came next tells.
-    pub phase_of: Vec<Option<Arc<str>>>,
+    /// The phase from each tick to the next; `None` where no evidence shows it.
+    pub phase_of: Vec<Option<faultline_phase::Phase>>,
     /// Times at the tip in which no slot advanced.
     pub stalls: Vec<Stall>,
     /// Time of which nothing was recorded.
@@ -78,10 +76,10 @@ pub struct Course {
 /// Follows a run from its first tick to its last.
 pub fn course(run: &Run) -> Course {
     let gaps = gaps(run);
-    let Resolved {
+    let Timeline {
         phases: phase_of,
         stalls,
-    } = resolve(run);
+    } = timeline(run);
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
     let validator = validator(run, &phases);
@@ -98,7 +96,7 @@ pub fn course(run: &Run) -> Course {
     let restarts = run.processes.len().saturating_sub(1);
     let first = phase_of
         .iter()
-        .position(|phase| phase.as_deref() == Some("at_tip"));
+        .position(|phase| *phase == Some(faultline_phase::Phase::AtTip));
     let at_tip = first
         .and_then(|first| run.ticks.get(first))
         .map(|tick| tick.at);
@@ -192,11 +190,11 @@ fn gaps(run: &Run) -> Vec<Span> {
         .collect()
 }
 
-fn phases(run: &Run, phase_of: &[Option<Arc<str>>]) -> Vec<Phase> {
+fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<Phase> {
     let mut phases: Vec<Phase> = Vec::new();
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
-        let name = phase.as_deref().unwrap_or("unknown");
+        let name = word(*phase);
         let whole = before.is_some_and(|before| !broken(run, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| whole) {
@@ -221,7 +219,7 @@ fn phases(run: &Run, phase_of: &[Option<Arc<str>>]) -> Vec<Phase> {
 
 impl Course {
     /// Recorded time in a phase within a part of the run, in seconds. A phase lasts from its tick to the next one.
-    pub fn time_in(&self, run: &Run, phase: &str, window: Span) -> f64 {
+    pub fn time_in(&self, run: &Run, phase: faultline_phase::Phase, window: Span) -> f64 {
         let pairs = run
             .ticks
             .iter()
@@ -229,9 +227,7 @@ impl Course {
             .zip(&self.phase_of);
         pairs
             .filter(|((before, after), known)| {
-                known.as_deref() == Some(phase)
-                    && window.holds(before.at)
-                    && !broken(run, before, after)
+                **known == Some(phase) && window.holds(before.at) && !broken(run, before, after)
             })
             .map(|((before, after), _)| after.at - before.at)
             .sum()

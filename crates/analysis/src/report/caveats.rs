@@ -6,8 +6,8 @@ use super::comparison::lower;
 use super::model;
 use super::subject::Part;
 use super::subject::{LONG_ENOUGH, Subject, Subjects};
-use crate::measure::course::KEPT_UP;
 use crate::run::{ClockStep, Signal};
+use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
 use faultline_stats::summary::fewest_for;
@@ -422,7 +422,7 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
     let seconds = subject
         .measured
         .course
-        .time_in(subject.run, "at_tip", window);
+        .time_in(subject.run, Phase::AtTip, window);
     Some(Caveat::NotAtTip {
         run: subject.name.clone(),
         seconds_at_tip: told.then_some(seconds),

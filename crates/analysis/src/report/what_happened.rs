@@ -4,9 +4,9 @@ use super::cells::{GIB, count, duration, number, table, text};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
-use crate::measure::stall::Was;
 use crate::measure::{Phase, growth};
 use crate::run::Signal;
+use faultline_phase::word;
 use faultline_stats::summary::summary;
 use faultline_text::moment;
 use std::collections::BTreeMap;
@@ -236,8 +236,8 @@ fn phases(subjects: &Subjects<'_>) -> Table {
             ("Major faults", "/s"),
             ("Minor faults", "/s"),
         ],
-        "In order, from the phase recorded with each tick; a phase ends where the next one, or a gap, begins. Where no slot \
-         advanced for 15 s, time at the tip counts as what was known next: behind, or at the tip again with as many slots more. \
+        "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. A slot that was \
+         seen not to advance for 15 s while the tip advanced is time behind. \
          Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
          transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
          seconds. GiB is 2^30 bytes.",
@@ -332,8 +332,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
         ],
         "Times of 15 s and more at the tip in which no slot advanced: neither the processed slot at any tick, nor a bank in the \
          validator's own points. From the last slot before to the first one after, or to the end of the process. Behind: it was \
-         more than 32 slots behind, or not at the tip, when it was heard of again, and counts as behind until it is near the tip \
-         again. Unknown: no evidence.",
+         seen to stand still while the tip advanced, and counts as behind until it is near the tip again. Unknown: no evidence.",
     );
     for subject in &subjects.all {
         let run = subject.run;
@@ -352,14 +351,7 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
                         run.origin_unix_ns
                             .saturating_add((stall.span.from * 1e9) as i64),
                     )));
-                    row.push(Cell::Text(
-                        if stall.was == Was::Behind {
-                            "behind"
-                        } else {
-                            "unknown"
-                        }
-                        .to_owned(),
-                    ));
+                    row.push(Cell::Text(word(stall.phase).to_owned()));
                     row
                 }),
         );

@@ -4,6 +4,9 @@ use super::clock::{Clock, nanoseconds};
 use super::{
     ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick,
 };
+use faultline_catalog::metrics::cgroup::FROZEN;
+use faultline_catalog::metrics::process::STATE;
+use faultline_phase::{Rules, SLOT_TIME};
 use faultline_recording::schema::column_of;
 use faultline_recording::{
     Cell, Error, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
@@ -16,6 +19,16 @@ use std::time::Duration;
 
 /// The start of one process is told with this much difference at most: it is reckoned from the wall clock.
 const START_TIMES_DIFFER: Duration = Duration::from_secs(2);
+
+/// Shows the phase; the first three are absent in older recordings.
+const EVIDENCE: [Signal; 6] = [
+    Signal::EvidenceSlot,
+    Signal::EvidenceTip,
+    Signal::EvidenceStopped,
+    Signal::Processed,
+    Signal::Behind,
+    Signal::RpcUp,
+];
 
 /// Reads a recording: finished, still being written, or cut off.
 ///
@@ -47,7 +60,8 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         origin_unix_ns: clock.origin,
         facts: SystemFacts::of(&sessions, &processes),
         ticks,
-        signals: signals(&recording, &rows)?,
+        stopped: stopped(&recording, &rows)?,
+        signals: signals(&recording, &rows, Signal::ALL)?,
         pools: pools(&recording, &place)?,
         points: points(&recording, &clock, &rows)?,
         ..Run::default()
@@ -107,6 +121,21 @@ fn target_problems(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Strin
         .filter_map(|row| row.what)
         .take(MAX)
         .collect())
+}
+
+/// What shows the phases of a recording: its sessions, its ticks and the signals of their evidence.
+pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
+    let (sessions, rows) = (recording.sessions()?, recording.ticks()?);
+    let clock = Clock::new(&sessions, &rows);
+    let mut run = Run {
+        origin_unix_ns: clock.origin,
+        ticks: ticks(&rows, &clock, &same(&recording.processes()?)),
+        stopped: stopped(recording, &rows)?,
+        signals: signals(recording, &rows, &EVIDENCE)?,
+        ..Run::default()
+    };
+    run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
+    Ok(run)
 }
 
 /// When a process was first followed: at its first tick, or by the wall clock if it has none.
@@ -240,7 +269,42 @@ fn session(row: &SessionRow, run: &Run) -> Session {
         from: run.at(nanoseconds(row.started)),
         interval: row.interval.as_secs_f64(),
         version: row.version.clone(),
+        rules: rules(row),
     }
+}
+
+/// As its manifest has them; what it lacks is the default.
+fn rules(row: &SessionRow) -> Rules {
+    let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
+    let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);
+    let seconds = |key: &str, default| {
+        let seconds = phase[key].as_f64().map(Duration::try_from_secs_f64);
+        seconds.and_then(Result::ok).unwrap_or(default)
+    };
+    Rules {
+        at_tip_slots: slots("at_tip_slots", default.at_tip_slots),
+        at_tip_for: seconds("at_tip_seconds", default.at_tip_for),
+        behind_slots: slots("behind_slots", default.behind_slots),
+        behind_for: seconds("behind_seconds", default.behind_for),
+        slot_time: SLOT_TIME,
+        interval: row.interval,
+    }
+}
+
+/// Of each tick, whether the process was stopped or frozen.
+fn stopped(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<bool>, Error> {
+    let mut changes = recording.series_of(&STATE)?;
+    changes.retain(|row| row.labels.contains("stop"));
+    changes.extend(recording.series_of(&FROZEN)?);
+    changes.sort_by_key(|row| row.tick);
+    let (mut changes, mut on) = (changes.into_iter().peekable(), BTreeMap::new());
+    let stopped = ticks.iter().map(|tick| {
+        while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
+            on.insert((change.metric, change.labels), change.value == Some(1.0));
+        }
+        on.values().any(|on| *on)
+    });
+    Ok(stopped.collect())
 }
 
 fn event(row: &EventRow, clock: &Clock) -> Event {
@@ -257,11 +321,16 @@ fn event(row: &EventRow, clock: &Clock) -> Event {
     }
 }
 
-/// One value a tick; a tick without a row in the table has none.
-fn signals(recording: &Recording, ticks: &[TickRow]) -> Result<Vec<Vec<Option<f64>>>, Error> {
+/// One value a tick of those that are asked for; a tick without a row in the table has none.
+fn signals(
+    recording: &Recording,
+    ticks: &[TickRow],
+    asked: &[Signal],
+) -> Result<Vec<Vec<Option<f64>>>, Error> {
     let mut signals = vec![vec![None; ticks.len()]; Signal::ALL.len()];
     for table in faultline_recording::Table::ALL {
         let wanted: Vec<(usize, &str)> = (Signal::ALL.iter().enumerate())
+            .filter(|(_, signal)| asked.contains(signal))
             .filter_map(|(index, signal)| {
                 let (metric, labels) = signal.metric();
                 column_of(metric, labels)

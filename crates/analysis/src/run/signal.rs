@@ -1,7 +1,7 @@
 //! Which columns of a recording the analysis reads.
 
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{cgroup, host, process, validator};
+use faultline_catalog::metrics::{cgroup, daemon, host, process, recorded, validator};
 
 macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $metric:expr, [$($label:literal),*];)*) => {
@@ -72,6 +72,14 @@ signals! {
     Behind = validator::SLOTS_BEHIND, [];
     /// The newest slot that was processed.
     Processed = validator::SLOT, ["processed"];
+    /// The processed slot, where a source reported it since the tick before.
+    EvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
+    /// The tip, likewise.
+    EvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
+    /// Whether the process was stopped or frozen; absent in recordings of versions that kept no evidence.
+    EvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
+    /// Whether JSON-RPC answered.
+    RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds whose points arrived and carry no transaction, a counter.
     ZeroTps = validator::ZERO_TPS, [];
     /// Seconds of which no points arrived, a counter.

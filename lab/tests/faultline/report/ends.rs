@@ -379,7 +379,7 @@ fn a_validator_of_which_only_the_news_were_missing_was_at_the_tip_meanwhile() {
 }
 
 #[test]
-fn a_phase_that_is_not_known_for_a_few_seconds_is_what_is_known_next() {
+fn a_recorded_phase_that_is_not_known_for_a_few_seconds_is_what_the_slots_show() {
     let untold = |next: &'static str| {
         move |at: f64| match at {
             at if at < 40.0 => Some("catching_up"),
@@ -388,7 +388,7 @@ fn a_phase_that_is_not_known_for_a_few_seconds_is_what_is_known_next() {
             _ => Some("at_tip"),
         }
     };
-    for (next, share) in [("at_tip", 100.0), ("behind", 100.0 * 129.0 / 159.0)] {
+    for (next, share) in [("at_tip", 100.0), ("behind", 100.0 * 138.0 / 159.0)] {
         let mut run = whole();
         for tick in &mut run.ticks {
             tick.phase = untold(next)(tick.at).map(Into::into);

@@ -1,14 +1,12 @@
 //! Whether the validator kept up with the tip.
 
-use super::{Course, KeptUp, broken};
+use super::{Course, KeptUp};
 use crate::measure::span::Span;
-use crate::measure::stall::Stall;
+use crate::measure::timeline::Stall;
 use crate::run::{Run, Tick};
+use faultline_phase::{Phase, TipTime};
 use faultline_text::{moment, time};
 use std::time::Duration;
-
-/// Kept up: at the tip for this share of the time since it was first there.
-pub const KEPT_UP: f64 = 0.99;
 
 /// A validator that runs this long without reaching the tip has not kept up; the study's caught up within two hours.
 const CATCH_UP_LIMIT: f64 = 7200.0;
@@ -19,9 +17,14 @@ const OOM: &str = "the kernel's OOM killer killed it";
 /// The answer, from a course that has everything else. Time of which it is not known decides nothing: the answer is `None` as
 /// long as it depends on that.
 pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
-    let Some((share, unknown)) = course.at_tip.and_then(|from| shares(run, course, from)) else {
+    let Some(time) = course.at_tip.and_then(|from| tip_time(run, course, from)) else {
         return without_share(run, course);
     };
+    let all = (time.at_tip + time.elsewhere + time.unknown).as_secs_f64();
+    let (share, unknown) = (
+        time.at_tip.as_secs_f64() / all,
+        time.unknown.as_secs_f64() / all,
+    );
     if course.end.oom {
         return KeptUp {
             answer: Some(false),
@@ -30,16 +33,12 @@ pub(super) fn kept_up(run: &Run, course: &Course) -> KeptUp {
             unknown,
         };
     }
-    let answer = if share + unknown < KEPT_UP {
-        Some(false)
-    } else if share >= KEPT_UP && run.salvaged.is_none() {
-        Some(true)
-    } else {
-        None
-    };
+    let kept_up = time.kept_up();
+    let is_cut = run.salvaged.is_some() && kept_up == Some(true);
+    let answer = kept_up.filter(|_| !is_cut);
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let only = if answer == Some(false) { "only " } else { "" };
-    let mut why = if run.salvaged.is_some() && share >= KEPT_UP {
+    let mut why = if is_cut {
         format!(
             "at the tip for {} of the time that was saved of a damaged recording",
             percent(share)
@@ -74,7 +73,7 @@ fn without_share(run: &Run, course: &Course) -> KeptUp {
         from: f64::NEG_INFINITY,
         to: f64::INFINITY,
     };
-    let ran = course.time_in(run, "catching_up", everything);
+    let ran = course.time_in(run, Phase::CatchingUp, everything);
     let (answer, why) = match course.at_tip {
         _ if course.end.oom => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
@@ -99,29 +98,24 @@ fn without_share(run: &Run, course: &Course) -> KeptUp {
     }
 }
 
-/// At the tip, and not known: of the time since `from` in which a process was followed or was to be restarted, and which was
-/// recorded. A validator that was asked to end answers nothing while it does: that time is not among it.
-fn shares(run: &Run, course: &Course, from: f64) -> Option<(f64, f64)> {
+/// The time since `from` in which a process was followed or was to be restarted, and which was recorded; `None` if there is none.
+/// A validator that was asked to end answers nothing while it does: that time is not in it.
+fn tip_time(run: &Run, course: &Course, from: f64) -> Option<TipTime> {
     let stopped = run.told.as_ref().and_then(|told| told.stopped_unix_ns);
     let stopped = stopped.map(|at| at.saturating_sub(run.origin_unix_ns) as f64 / 1e9);
     let counts =
         |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
     let last = run.ticks.iter().rposition(counts)?;
     let followed = run.ticks.get(..=last)?.iter().zip(&course.phase_of);
-    let (mut near, mut unknown, mut all) = (0.0, 0.0, 0.0);
+    let mut time = TipTime::default();
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
-        if before.at < from || broken(run, before, after) {
-            continue;
-        }
-        let seconds = after.at - before.at;
-        all += seconds;
-        match phase.as_deref() {
-            Some("at_tip") => near += seconds,
-            Some(_) => {}
-            None => unknown += seconds,
+        let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
+        if before.at >= from && before.session == after.session && !run.rules(before).is_gap(passed)
+        {
+            time.add(*phase, passed);
         }
     }
-    (all > 0.0).then(|| (near / all, unknown / all))
+    (time != TipTime::default()).then_some(time)
 }
 
 /// The longest stall in words, and how many more there are.

@@ -1,0 +1,227 @@
+//! The phases of a run: the evidence that its recording kept, through the same rules as in the daemon.
+
+use super::span::Span;
+use crate::run::{Run, Signal, Tick};
+use faultline_phase::{Evidence, Interval, Phase, Process, STALL, Stage, Tracker};
+use std::ops::Range;
+use std::time::Duration;
+
+/// A time in which no slot of a validator at the tip advanced, and which does not count as at the tip.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Stall {
+    /// From the last slot before it to the first one after it, or to the end.
+    pub span: Span,
+    /// What it counts as; `None` if that is not known.
+    pub phase: Option<Phase>,
+}
+
+/// The phases of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timeline {
+    /// One a tick, up to the next tick; `None` where it is not known.
+    pub phases: Vec<Option<Phase>>,
+    /// In order.
+    pub stalls: Vec<Stall>,
+}
+
+/// Follows each session by itself: another daemon finds the phase anew.
+pub(crate) fn timeline(run: &Run) -> Timeline {
+    let mut timeline = Timeline {
+        phases: run.ticks.iter().map(recorded).collect(),
+        stalls: Vec::new(),
+    };
+    let mut from = 0;
+    for session in run.ticks.chunk_by(|a, b| a.session == b.session) {
+        let ticks = from..from + session.len();
+        from = ticks.end;
+        follow(run, ticks.clone(), &mut timeline.phases);
+    }
+    timeline.stalls = stalls(run, &timeline.phases);
+    timeline
+}
+
+fn recorded(tick: &Tick) -> Option<Phase> {
+    Phase::named(tick.phase.as_deref()?)
+}
+
+fn follow(run: &Run, ticks: Range<usize>, phases: &mut [Option<Phase>]) {
+    let Some(first) = run.ticks.get(ticks.start) else {
+        return;
+    };
+    let mut tracker = Tracker::new(run.rules(first));
+    let is_kept = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
+    let source = if ticks.clone().any(|index| is_kept(&index)) {
+        kept_evidence
+    } else {
+        older_evidence
+    };
+    let at = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
+    let mut process = None;
+    let mut decided: Vec<Interval> = Vec::new();
+    let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded).is_some();
+    let Some(begins) = ticks.clone().find(has_phase) else {
+        return;
+    };
+    for index in begins..ticks.end {
+        let Some((tick, evidence)) = run.ticks.get(index).zip(source(run, index)) else {
+            continue;
+        };
+        if tick.process.is_some() && tick.process != process {
+            tracker.restart();
+        }
+        process = tick.process;
+        // What the daemon knew before the recording began.
+        let stage = match (index == begins, recorded(tick)) {
+            (true, Some(phase)) => Some(Stage::Reported(phase)),
+            _ => evidence.stage,
+        };
+        decided.extend(tracker.tick(at(tick), &Evidence { stage, ..evidence }));
+    }
+    let last = tracker.phase();
+    decided.extend(tracker.finish());
+    let (mut decided, mut before) = (decided.iter().peekable(), None);
+    for index in ticks {
+        let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
+            continue;
+        };
+        while let Some(interval) = decided.next_if(|interval| interval.to <= at(tick)) {
+            before = interval.phase;
+        }
+        if let Some(phase) = phases.get_mut(index) {
+            *phase = match decided.peek() {
+                Some(interval) if interval.from <= at(tick) => interval.phase,
+                // The daemon slept after this tick.
+                Some(_) => before,
+                None => last,
+            };
+        }
+    }
+}
+
+fn value(run: &Run, signal: Signal, index: usize) -> Option<f64> {
+    run.signal(signal).get(index).copied().flatten()
+}
+
+fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
+    value(run, signal, index).map(|slot| slot as u64)
+}
+
+/// As the daemon took it; `None` while it followed another process than a validator.
+fn kept_evidence(run: &Run, index: usize) -> Option<Evidence> {
+    let tick = run.ticks.get(index)?;
+    if tick.process.is_none() {
+        return Some(Evidence::default());
+    }
+    Some(Evidence {
+        process: match value(run, Signal::EvidenceStopped, index)? {
+            0.0 => Process::Alive,
+            _ => Process::Stopped,
+        },
+        stage: recorded(tick).map(|phase| match phase.runs() {
+            true => Stage::Running,
+            false => Stage::Reported(phase),
+        }),
+        slot: slot(run, Signal::EvidenceSlot, index),
+        tip: slot(run, Signal::EvidenceTip, index),
+    })
+}
+
+/// Of a recording whose version kept no evidence: the phase that it has, and the slots that were shown. One that is repeated
+/// was reported again only if JSON-RPC answered.
+fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
+    let tick = run.ticks.get(index)?;
+    if tick.process.is_none() {
+        return Some(Evidence::default());
+    }
+    let before = index
+        .checked_sub(1)
+        .and_then(|before| slot(run, Signal::Processed, before));
+    let is_reported = |slot: &u64| {
+        Some(*slot) != before || value(run, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
+    };
+    let processed = slot(run, Signal::Processed, index).filter(is_reported);
+    let behind = slot(run, Signal::Behind, index);
+    Some(Evidence {
+        process: if run.stopped.get(index) == Some(&true) {
+            Process::Stopped
+        } else {
+            Process::Alive
+        },
+        stage: recorded(tick).map(Stage::Reported),
+        slot: processed,
+        tip: processed
+            .zip(behind)
+            .map(|(slot, behind)| slot.saturating_add(behind)),
+    })
+}
+
+/// Where no slot advanced for [`STALL`] after the tip, and the time counts as something else.
+fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
+    let mut stalls = Vec::new();
+    let mut from = 0;
+    for life in run
+        .ticks
+        .chunk_by(|a, b| (a.session, a.process) == (b.session, b.process))
+    {
+        let ticks = from..from + life.len();
+        from = ticks.end;
+        let Some(last) = life.last().filter(|tick| tick.process.is_some()) else {
+            continue;
+        };
+        let advances = advances(run, ticks.clone());
+        let ends = advances.iter().copied().skip(1).chain([last.at]);
+        let spans = advances
+            .iter()
+            .zip(ends)
+            .map(|(from, to)| Span { from: *from, to });
+        for span in spans.filter(|span| span.seconds() >= STALL.as_secs_f64()) {
+            let place = |at: f64| ticks.start + life.partition_point(|tick| tick.at <= at);
+            let begins = place(span.from);
+            let before = begins.saturating_sub(3).max(ticks.start)..begins;
+            let within = phases.get(begins..place(span.to)).unwrap_or_default();
+            let was_at_tip =
+                { phases.get(before) }.is_some_and(|before| before.contains(&Some(Phase::AtTip)));
+            let phase = [Some(Phase::Behind), None]
+                .into_iter()
+                .find(|phase| within.contains(phase));
+            stalls.extend(
+                phase
+                    .filter(|_| was_at_tip)
+                    .map(|phase| Stall { span, phase }),
+            );
+        }
+    }
+    stalls
+}
+
+/// When a slot advanced: the processed one, or that of a bank of which the validator reports with a time of its own. A slot
+/// advances if it is higher than the one before: a wrong one that was far too high hides nothing for long.
+fn advances(run: &Run, ticks: Range<usize>) -> Vec<f64> {
+    let life = run.ticks.get(ticks.clone()).unwrap_or_default();
+    let bounds = life.first().zip(life.last());
+    let processed = run.signal(Signal::Processed).get(ticks).unwrap_or_default();
+    let by_tick = life.iter().zip(processed);
+    let mut advances = rising(by_tick.filter_map(|(tick, slot)| Some((tick.at, (*slot)?))));
+    let is_within = |at: f64| bounds.is_some_and(|(first, last)| at >= first.at && at <= last.at);
+    let of_bank = |(time, slot): (i64, Option<u64>)| {
+        let at = run.at(time);
+        Some((at, slot? as f64)).filter(|_| is_within(at))
+    };
+    let (costs, replay) = (&run.points.costs, &run.points.replay);
+    let costs = costs
+        .iter()
+        .map(|point| (point.time_unix_ns, point.bank_slot));
+    advances.extend(rising(costs.filter_map(of_bank)));
+    let replay = replay.iter().map(|point| (point.time_unix_ns, point.slot));
+    advances.extend(rising(replay.filter_map(of_bank)));
+    advances.sort_by(f64::total_cmp);
+    advances
+}
+
+/// When the first of these slots was reached, and each that is higher than the one before.
+fn rising(slots: impl Iterator<Item = (f64, f64)>) -> Vec<f64> {
+    let mut before: Option<f64> = None;
+    let higher =
+        slots.filter(|(_, slot)| before.replace(*slot).is_none_or(|before| *slot > before));
+    higher.map(|(at, _)| at).collect()
+}
