@@ -1,6 +1,8 @@
 //! How often intervals cover, on series whose truth is known: the numbers in the README come from here.
 #![expect(clippy::print_stdout, reason = "prints its findings")]
 
+#[path = "../tests/common/random.rs"]
+mod random;
 #[path = "../tests/common/simulation.rs"]
 mod simulation;
 

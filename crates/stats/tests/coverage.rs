@@ -1,6 +1,8 @@
 //! Intervals cover as often as they say, and where they do not they say so. More, with more replications: `cargo bench -p
 //! faultline-stats --bench coverage`.
 
+#[path = "common/random.rs"]
+mod random;
 #[path = "common/simulation.rs"]
 #[expect(dead_code, reason = "the benchmark uses the rest")]
 mod simulation;
