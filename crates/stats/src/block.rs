@@ -1,14 +1,22 @@
 //! How sure one run is of its own numbers: confidence intervals from samples that depend on one another.
 
+mod halves;
 mod length;
 mod resample;
 
+use crate::distribution::normal_quantile;
 use crate::summary::{present, quantile_sorted, sorted, total};
-use resample::Deviations;
+pub(crate) use halves::{CLEAR, HalfMeans, Halves, block_length, drifts, ends, sd_of_parts};
+use resample::{Deviations, Joint};
 use serde::Serialize;
 
 /// What is below this share of the numbers it comes from is the rounding of zero.
 const ROUNDING: f64 = 1e-14;
+
+/// Resamples that a tail needs for its end to be told.
+const IN_A_TAIL: f64 = 20.0;
+/// Resamples at most, however many comparisons there are.
+const MOST_RESAMPLES: f64 = 1e6;
 
 /// How to resample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -27,6 +35,20 @@ impl Default for Plan {
             level: 0.95,
             resamples: 10_000,
             seed: 1,
+        }
+    }
+}
+
+impl Plan {
+    /// The plan of one of so many comparisons whose intervals all hold together with the level of this one (Bonferroni).
+    pub fn for_one_of(self, comparisons: usize) -> Plan {
+        let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
+        let of_tail = (IN_A_TAIL * 2.0 / (1.0 - level)).min(MOST_RESAMPLES);
+        let resamples = self.resamples.max(of_tail as usize);
+        Plan {
+            level,
+            resamples,
+            ..self
         }
     }
 }
@@ -71,6 +93,8 @@ pub enum Method {
     /// one). The standard error then follows the amount, as its root, over the interval (Wilson's score), so that no end can
     /// leave the range.
     Score,
+    /// Quantiles of the means of random halves of the blocks, for differences whose sign is random without an effect.
+    RandomHalves,
     /// There is no spread to make one from: both ends are the value.
     None,
 }
@@ -130,6 +154,12 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
 
 /// The mean of a series in the order of time. Missing values keep their place. `None` of fewer than two values.
 pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+    let (mean, n, deviations) = mean_and_deviations(values, plan)?;
+    Some(deviations.around(mean, n, plan))
+}
+
+/// The mean, how many values there are, and how far the mean may be off.
+fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usize, Deviations)> {
     let there = present(values);
     if there.len() < 2 {
         return None;
@@ -141,13 +171,78 @@ pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
     let weight = n as f64 / values.len() as f64;
-    Some(around(
-        mean,
-        (n, weight),
-        &influence,
-        ROUNDING * mean.abs(),
-        plan,
-    ))
+    let deviations = Deviations::of(&influence, weight, ROUNDING * mean.abs(), plan);
+    Some((mean, n, deviations))
+}
+
+/// The mean of a later run over that of an earlier one, of positive amounts, from runs that have no pairs. The interval is
+/// that of logarithms ([`ratio_of_intervals`]), so no end is below 0. It is reliable if it is for a change that is larger
+/// than the `margin`, a share. `None` of fewer than two values in a run, and of amounts that are 0 or negative.
+pub fn ratio_of_means(
+    before: &[Option<f64>],
+    after: &[Option<f64>],
+    margin: f64,
+    plan: &Plan,
+) -> Option<Estimate> {
+    let both = [present(before), present(after)];
+    if both.iter().flatten().any(|value| *value < 0.0) {
+        return None;
+    }
+    let (a, first, of_a) = mean_and_deviations(before, plan)?;
+    let (b, second, of_b) = mean_and_deviations(after, plan)?;
+    let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
+    let a = of_a
+        .against(a - b / bound)
+        .around(a, first, plan)
+        .of_amount();
+    let b = of_b
+        .against(b - a.value * bound)
+        .around(b, second, plan)
+        .of_amount();
+    let ends = |of: &Estimate| [of.value, of.low, of.high];
+    let [value, low, high] = ratio_of_intervals(ends(&a), ends(&b), 1)?;
+    let weaker = if a.reliable.is_reliable() { b } else { a };
+    // Short runs cover less than they say, but more than half of what is as far from the ratio as twice the interval.
+    let farther = [low, high].map(|end| end * end / value);
+    let clear = farther[0] > 1.0 + margin || farther[1] < 1.0 - margin;
+    let [wander_a, wander_b] = both.each_ref().map(|series| sd_of_parts(series));
+    let wander = (wander_a * bound).hypot(wander_b);
+    let drifting = both.iter().any(|series| drifts(series));
+    let reliable = match weaker.reliable {
+        _ if drifting && (b.value - a.value * bound).abs() < CLEAR * wander => Reliability::Drifts,
+        Reliability::TooShort { .. } if clear => Reliability::Reliable,
+        other => other,
+    };
+    let (n, n_eff) = (first.min(second), a.n_eff.min(b.n_eff));
+    Some(Estimate {
+        value,
+        low,
+        high,
+        n,
+        n_eff,
+        reliable,
+        ..weaker
+    })
+}
+
+/// The ratio of two positive numbers that do not depend on one another, the later over the earlier, each given as value, low
+/// and high end of 95 %: by the logarithms of all (MOVER: Zou and Donner 2008). The ends lie as far out as they have to for
+/// one of so many comparisons. `None` if the ends of one do not lie around it, or are not positive.
+pub fn ratio_of_intervals(
+    before: [f64; 3],
+    after: [f64; 3],
+    comparisons: usize,
+) -> Option<[f64; 3]> {
+    let sound = |[value, low, high]: [f64; 3]| low > 0.0 && low <= value && value <= high;
+    if !sound(before) || !sound(after) {
+        return None;
+    }
+    let ([a, a_low, a_high], [b, b_low, b_high]) = (before.map(f64::ln), after.map(f64::ln));
+    let tail = 0.025;
+    let farther = normal_quantile(tail / comparisons.max(1) as f64) / normal_quantile(tail);
+    let low = b - a - farther * (b - b_low).hypot(a_high - a);
+    let high = b - a + farther * (b_high - b).hypot(a - a_low);
+    Some([b - a, low, high].map(f64::exp))
 }
 
 /// The ratio of two sums (events per slot, time per transaction), in the order of time: `sum of above / sum of below` over the
@@ -177,13 +272,9 @@ pub fn ratio_of_sums(
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
     let largest = a.iter().fold(0.0_f64, |largest, a| largest.max(a.abs()));
-    let estimate = around(
-        ratio,
-        (a.len(), sum / above.len() as f64),
-        &influence,
-        ROUNDING * largest,
-        plan,
-    );
+    let weight = sum / above.len() as f64;
+    let deviations = Deviations::of(&influence, weight, ROUNDING * largest, plan);
+    let estimate = deviations.around(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
     } else {
@@ -223,6 +314,88 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
         };
     }
     Some(estimate)
+}
+
+/// The `p`-quantile of one series minus that of another that was measured at the same moments.
+///
+/// How far the share of values below a quantile may be off is resampled for both together, and read off the order statistics
+/// of each (Woodruff 1952). No density is estimated, so what lies beyond the quantile cannot widen the interval. `None` of
+/// fewer than two moments, of different lengths, or if `p` is not between 0 and 1.
+pub(crate) fn difference_of_quantiles(
+    reference: &[f64],
+    other: &[f64],
+    p: f64,
+    plan: &Plan,
+) -> Option<Estimate> {
+    let n = reference.len();
+    if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {
+        return None;
+    }
+    let mut of_both = [reference, other].map(|series| {
+        let mut sorted = series.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    });
+    let [a, b] = &mut of_both;
+    let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
+    let below = [Below::nearest(a, value_a, p), Below::nearest(b, value_b, p)];
+    let influence = |series: &[f64], below: &Below| -> Vec<f64> {
+        series.iter().map(|value| below.influence(*value)).collect()
+    };
+    let joint = Joint::of(
+        [
+            &influence(reference, &below[0]),
+            &influence(other, &below[1]),
+        ],
+        plan,
+    );
+    // As in a resample, whose share at another quantile has that quantile's own error.
+    let at = |sorted: &[f64], deviation: f64| {
+        quantile_sorted(sorted, score(p, -deviation)).unwrap_or(f64::NAN)
+    };
+    let [of_a, of_b] = &joint.deviations;
+    // Where both go the same way, both order statistics are others by chance, which is no error of the difference: that part
+    // goes along straight lines.
+    let (common, reach) = common(of_a, of_b);
+    let slope = |sorted: &[f64]| match reach > 0.0 {
+        true => (at(sorted, reach) - at(sorted, -reach)) / (2.0 * reach),
+        false => 0.0,
+    };
+    let apart = slope(b) - slope(a);
+    let deviations = of_a.iter().zip(of_b).zip(&common);
+    let difference =
+        |((da, db), both): ((&f64, &f64), &f64)| at(b, db - both) - at(a, da - both) + apart * both;
+    let mut differences: Vec<f64> = deviations.map(difference).collect();
+    let value = value_b - value_a;
+    let mut estimate = joint.spread.estimate(value, n, plan);
+    let tail = (1.0 - plan.level) / 2.0;
+    differences.sort_unstable_by(f64::total_cmp);
+    estimate.low = quantile_sorted(&differences, tail)?.min(value);
+    estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
+    let beyond = |deviations: &Vec<f64>| {
+        let (low, high) = ends(deviations, tail);
+        (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
+    };
+    if joint.deviations.iter().any(beyond) && estimate.reliable.is_reliable() {
+        estimate.reliable = Reliability::TooShort {
+            n_eff: estimate.n_eff,
+        };
+    }
+    Some(estimate)
+}
+
+/// The part that two series of deviations have in common, and how far it reaches: two standard deviations.
+fn common(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
+    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
+    let share = if correlation > 0.0 {
+        correlation / 2.0
+    } else {
+        0.0
+    };
+    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| share * (a + b)).collect();
+    let reach = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
+    (common, reach)
 }
 
 /// The share `f` that is as many standard errors from `p` as `deviation` is, with the error that `f` itself would have (Wilson
@@ -296,17 +469,11 @@ impl Below {
     }
 }
 
-/// The interval of a number that is, near enough, the mean of its influences over the time that has a value: `there` is how
-/// many values there are and how much one place is worth.
-pub(crate) fn around(
-    value: f64,
-    there: (usize, f64),
-    influence: &[f64],
-    noise: f64,
-    plan: &Plan,
-) -> Estimate {
-    let deviations = Deviations::of(influence, there.1, noise, plan);
-    let mut estimate = deviations.estimate(value, there.0, plan);
-    (estimate.low, estimate.high) = (value - deviations.high, value - deviations.low);
-    estimate
+impl Deviations {
+    /// The interval of a number that is, near enough, the mean of influences. `n` values are there.
+    fn around(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+        let mut estimate = self.estimate(value, n, plan);
+        (estimate.low, estimate.high) = (value - self.high, value - self.low);
+        estimate
+    }
 }

@@ -2,10 +2,12 @@
 //!
 //! At each of several sizes two were measured again and again, once a round; the difference of the two is positive where the
 //! reference is better. Between neighbouring sizes the mean difference is taken to be a straight line. How sure the place is
-//! where it becomes negative follows from resampling blocks of rounds, the same of all sizes, because what disturbs one size in
-//! a round disturbs the others.
+//! where it becomes negative follows from random halves of the blocks of rounds, the same of all sizes, because what disturbs
+//! one size in a round disturbs the others.
 
-use crate::block::{self, Plan};
+use crate::arms::Direction;
+use crate::block::{self, HalfMeans, Halves, Plan, drifts};
+use crate::decision::Decision;
 use serde::Serialize;
 
 /// Where the difference changes its sign.
@@ -14,15 +16,15 @@ pub struct Crossover {
     /// The size at which the mean difference of all rounds passes from positive to negative; `None` unless it does so exactly
     /// once and never the other way round.
     pub at: Option<f64>,
-    /// Lower end of the interval of the size. A resample in which the other is better at every size counts as a size below the
+    /// Lower end of the interval of the size. A half in which the other is better at every size counts as a size below the
     /// smallest, and one whose signs change otherwise as both. `None` if the end is below the smallest size, or of too few blocks.
     pub low: Option<f64>,
-    /// Upper end; resamples in which the reference is better at every size count as a size above the largest. `None` if the end is
+    /// Upper end; halves in which the reference is better at every size count as a size above the largest. `None` if the end is
     /// above the largest size, or of too few blocks.
     pub high: Option<f64>,
     /// Confidence that was asked for, between 0 and 1.
     pub level: f64,
-    /// Share of resamples in which there is such a size.
+    /// Share of halves in which there is such a size.
     pub once: f64,
     /// Share in which the reference is better at every size.
     pub never: f64,
@@ -30,6 +32,10 @@ pub struct Crossover {
     pub always: f64,
     /// Independent blocks of rounds; of fewer than [`FEWEST_BLOCKS`] there is no interval.
     pub blocks: usize,
+    /// Whether the difference at the smallest size is shown.
+    pub smallest: Decision,
+    /// Whether the difference at the largest size is shown.
+    pub largest: Decision,
 }
 
 /// Blocks that an interval needs.
@@ -47,7 +53,6 @@ enum Crossing {
 /// The crossover over `sizes`, which ascend, of the differences at each of them, by round. Rounds of which a value is missing or
 /// not finite at any size are left out, for all sizes. `None` of fewer than two sizes or 20 whole rounds, or of a level that is
 /// not between 0 and 1.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
@@ -62,79 +67,74 @@ pub fn crossover(
     {
         return None;
     }
-    let blocks = rounds.iter().map(|series| {
-        let series: Vec<Option<f64>> = series.iter().copied().map(Some).collect();
-        block::mean(
-            &series,
-            &Plan {
-                resamples: 1000,
-                ..*plan
-            },
-        )
-        .map_or(1, |estimate| estimate.block_length)
-    });
-    let block = blocks.max().unwrap_or(1).clamp(1, count / 2);
-    let sums: Vec<Vec<f64>> = rounds
-        .iter()
-        .map(|series| block_sums(series, block))
-        .collect();
-    let means: Vec<f64> = rounds.iter().map(|series| series.iter().sum()).collect();
-    let mut random = fastrand::Rng::with_seed(plan.seed);
-    let (mut drawn_crossings, mut drawn) = (Vec::new(), vec![0.0; sizes.len()]);
-    let resamples = plan.resamples.max(1000);
-    for _ in 0..resamples {
-        drawn.fill(0.0);
-        for _ in 0..count / block {
-            let from = random.usize(..count);
-            drawn
-                .iter_mut()
-                .zip(&sums)
-                .for_each(|(sum, sums)| *sum += sums[from]);
-        }
-        drawn_crossings.push(crossing(sizes, &drawn));
-    }
-    let share = |is: &dyn Fn(&Crossing) -> bool| {
-        drawn_crossings
-            .iter()
-            .filter(|crossing| is(crossing))
-            .count() as f64
-            / resamples as f64
-    };
-    let tail = (1.0 - plan.level) / 2.0;
-    let blocks = count / block;
-    let end = |p: f64, unclear: f64| {
-        let place = |crossing: &Crossing| match crossing {
-            Crossing::At(place) => *place,
-            Crossing::Never => f64::INFINITY,
-            Crossing::Always => f64::NEG_INFINITY,
-            Crossing::Unclear => unclear,
-        };
-        let mut places: Vec<f64> = drawn_crossings.iter().map(place).collect();
-        places.sort_unstable_by(f64::total_cmp);
-        let rank = (p * (resamples - 1) as f64).round() as usize;
-        places
-            .get(rank)
-            .copied()
-            .filter(|place| place.is_finite() && blocks >= FEWEST_BLOCKS)
-    };
+    let block = block::block_length(rounds.iter().map(Vec::as_slice));
+    let halves = Halves::new(count, block, plan);
+    let of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drifts(series), plan);
+    let found: Vec<HalfMeans> = rounds.iter().map(of_size).collect::<Option<_>>()?;
+    let means: Vec<f64> = found.iter().map(|of_size| of_size.estimate.value).collect();
     let at = match crossing(sizes, &means) {
-        Crossing::At(place) => Some(place),
+        Crossing::At(size) => Some(size),
         _ => None,
     };
-    let (low, high) = (end(tail, f64::NEG_INFINITY), end(1.0 - tail, f64::INFINITY));
-    let once = share(&|crossing| matches!(crossing, Crossing::At(_)));
-    let [never, always] =
-        [Crossing::Never, Crossing::Always].map(|all| share(&|crossing| *crossing == all));
+    let blocks = count / block.min(count);
+    let enough = blocks >= FEWEST_BLOCKS;
+    let crossings = of_halves(sizes, &found);
+    let end = |p: f64, unclear: f64| end(&crossings, p, unclear).filter(|_| enough);
+    let share = |is: &dyn Fn(&Crossing) -> bool| {
+        crossings.iter().filter(|crossing| is(crossing)).count() as f64 / crossings.len() as f64
+    };
+    let tail = (1.0 - plan.level) / 2.0;
+    let decision = |of_size: &HalfMeans| of_size.estimate.decision(0.0..=0.0);
     Some(Crossover {
         at,
-        low,
-        high,
+        low: end(tail, f64::NEG_INFINITY),
+        high: end(1.0 - tail, f64::INFINITY),
         level: plan.level,
-        once,
-        never,
-        always,
+        once: share(&|crossing| matches!(crossing, Crossing::At(_))),
+        never: share(&|crossing| *crossing == Crossing::Never),
+        always: share(&|crossing| *crossing == Crossing::Always),
         blocks,
+        smallest: found.first().map(decision)?,
+        largest: found.last().map(decision)?,
     })
+}
+
+impl Crossover {
+    /// Whether the reference is shown to be better at the smallest size and the other at the largest, with one place in
+    /// between.
+    pub fn is_shown(&self) -> bool {
+        self.at.is_some()
+            && self.blocks >= FEWEST_BLOCKS
+            && self.smallest.shown() == Some(Direction::Higher)
+            && self.largest.shown() == Some(Direction::Lower)
+    }
+}
+
+/// Where each half of the rounds has its crossing.
+fn of_halves(sizes: &[f64], found: &[HalfMeans]) -> Vec<Crossing> {
+    let halves = found.first().map_or(0, |of_size| of_size.means.len());
+    let one = |half: usize| {
+        let means: Vec<f64> = found
+            .iter()
+            .filter_map(|of_size| of_size.means.get(half).copied())
+            .collect();
+        crossing(sizes, &means)
+    };
+    (0..halves).map(one).collect()
+}
+
+/// The `p`-quantile of the sizes, with those that are none at the ends; `None` if it is there.
+fn end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
+    let size = |crossing: &Crossing| match crossing {
+        Crossing::At(size) => *size,
+        Crossing::Never => f64::INFINITY,
+        Crossing::Always => f64::NEG_INFINITY,
+        Crossing::Unclear => unclear,
+    };
+    let mut sizes: Vec<f64> = crossings.iter().map(size).collect();
+    sizes.sort_unstable_by(f64::total_cmp);
+    let rank = (p * sizes.len().saturating_sub(1) as f64).round() as usize;
+    sizes.get(rank).copied().filter(|size| size.is_finite())
 }
 
 /// The differences of rounds that have one at every size.
@@ -155,17 +155,6 @@ fn whole_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>>
         }
     }
     rounds
-}
-
-/// Sums of the blocks that begin at each round; after the last round comes the first.
-fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
-    let mut sum: f64 = series.iter().take(block).sum();
-    let mut sums = Vec::with_capacity(series.len());
-    for (from, first) in series.iter().enumerate() {
-        sums.push(sum);
-        sum += series[(from + block) % series.len()] - first;
-    }
-    sums
 }
 
 fn crossing(sizes: &[f64], differences: &[f64]) -> Crossing {

@@ -5,9 +5,10 @@
 //! are missing in one.
 
 use crate::arms::{Interval, RUNS_FOR_A_TEST};
-use crate::block::{self, Below, Estimate, Plan, amount_ends};
+use crate::block::{self, Estimate, HalfMeans, Halves, Plan, amount_ends};
+use crate::decision::Decision;
 use crate::distribution::{t_above, t_quantile};
-use crate::summary::{mean_and_variance, quantile_sorted, sorted};
+use crate::summary::{mean_and_variance, total};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,6 +40,20 @@ pub struct Effect {
     pub ratio_of_sums: Option<Estimate>,
     /// Share of slots at which the other is lower; equal ones count half.
     pub share_lower: Estimate,
+}
+
+/// How the other's mean differs from the reference's on the same slots, by the means of random halves of the blocks: exact
+/// where both are alike but for a shift and their order is drawn by lot, however long the tails are.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Means {
+    /// The other's mean minus the reference's.
+    pub difference: Estimate,
+    /// The other's mean over the reference's; `None` if that is not clearly above 0.
+    pub ratio: Option<Interval>,
+    /// That the means are equal; `None` if all differences are the same.
+    pub p: Option<f64>,
+    /// Whether they differ.
+    pub decision: Decision,
 }
 
 /// Joins two runs by slot. Of a slot that is given twice the last value counts; a value that is not finite is none.
@@ -171,53 +186,44 @@ impl Pairs {
     /// The difference of the two runs' `p`-quantiles over the same slots, other minus reference: not the quantile of the
     /// differences. `None` of fewer than two slots or if `p` is not between 0 and 1.
     pub fn quantile_difference(&self, p: f64, plan: &Plan) -> Option<Estimate> {
-        let (a, b) = (
-            Quantile::of(&self.reference, p)?,
-            Quantile::of(&self.other, p)?,
-        );
-        let influence: Vec<f64> = self
-            .reference
-            .iter()
-            .zip(&self.other)
-            .map(|(x, y)| b.influence(*y) - a.influence(*x))
-            .collect();
-        Some(block::around(
-            b.value - a.value,
-            (influence.len(), 1.0),
-            &influence,
-            0.0,
-            plan,
-        ))
+        block::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
-}
 
-/// A quantile and how fast values rise there, for its influence function.
-struct Quantile {
-    value: f64,
-    below: Below,
-    per_share: f64,
-}
-
-impl Quantile {
-    fn of(values: &[f64], p: f64) -> Option<Quantile> {
-        if values.len() < 2 || p.is_nan() || p <= 0.0 || p >= 1.0 {
-            return None;
-        }
-        let sorted = sorted(&given(values));
-        let value = quantile_sorted(&sorted, p)?;
-        let reach = ((sorted.len() as f64).powf(-1.0 / 3.0) / 2.0)
-            .min(0.9 * p)
-            .min(0.9 * (1.0 - p));
-        let rise = quantile_sorted(&sorted, p + reach)? - quantile_sorted(&sorted, p - reach)?;
-        Some(Quantile {
-            value,
-            below: Below::nearest(&sorted, value, p),
-            per_share: rise / (2.0 * reach),
+    /// How the means differ. `None` of fewer than two slots.
+    pub fn means(&self, plan: &Plan) -> Option<Means> {
+        let both = self.reference.iter().zip(&self.other);
+        let differences: Vec<f64> = both.map(|(a, b)| b - a).collect();
+        let block = block::block_length([differences.as_slice()]);
+        let halves = Halves::new(differences.len(), block, plan);
+        // What both share makes their difference drift, but not its share of both.
+        let share = |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
+        let shares: Vec<f64> = self.reference.iter().zip(&self.other).map(share).collect();
+        let found = HalfMeans::of(&differences, &halves, block::drifts(&shares), plan)?;
+        Some(Means {
+            difference: found.estimate,
+            ratio: self.ratio(&halves, &found, plan),
+            p: found.p,
+            decision: found.estimate.decision(0.0..=0.0),
         })
     }
 
-    fn influence(&self, value: f64) -> f64 {
-        -self.below.influence(value) * self.per_share
+    /// The other's mean over the reference's, by the same halves as the difference: its interval holds 1 where that of the
+    /// difference holds 0.
+    fn ratio(&self, halves: &Halves, found: &HalfMeans, plan: &Plan) -> Option<Interval> {
+        let mean = total(&self.reference) / self.reference.len() as f64;
+        let of_half = |(reference, difference): (f64, &f64)| {
+            let reference = mean + found.stretch * (reference - mean);
+            (reference > 0.0).then(|| 1.0 + difference / reference)
+        };
+        let references = halves.means(&self.reference).into_iter();
+        let ratios: Option<Vec<f64>> = references.zip(&found.means).map(of_half).collect();
+        let (low, high) = block::ends(&ratios?, (1.0 - plan.level) / 2.0);
+        Some(Interval {
+            value: 1.0 + found.estimate.value / mean,
+            low,
+            high,
+            level: plan.level,
+        })
     }
 }
 

@@ -2,16 +2,16 @@
 
 use super::length::{Memory, memory};
 use super::{Estimate, Method, Plan, Reliability};
-use crate::distribution::t_quantile;
+use crate::distribution::{normal_quantile, t_quantile};
 
 /// Blocks that one resample draws at most; longer blocks than need be do no harm to a mean, only more draws cost more.
-const MOST_BLOCKS: usize = 256;
+pub(super) const MOST_BLOCKS: usize = 256;
 /// Places at which blocks begin, spread evenly over the series; of a shorter series the largest power of two that it has.
 const PLACES: usize = 1024;
 /// Independent values below which intervals cover less than they say: see the README's table.
 const INDEPENDENT: f64 = 100.0;
 /// Blocks below which resamples are too much alike.
-const FEW_BLOCKS: usize = 12;
+pub(super) const FEW_BLOCKS: usize = 12;
 /// Blocks that make up the variance below which an interval hangs on single ones.
 const BUSY_BLOCKS: f64 = 10.0;
 
@@ -21,19 +21,30 @@ pub(super) struct Deviations {
     pub(super) low: f64,
     /// Upper end.
     pub(super) high: f64,
-    method: Method,
-    memory: Memory,
-    long_run: f64,
-    block: usize,
-    n: usize,
-    rare: bool,
+    spread: Spread,
+    /// Mean powers of the sums of blocks, from the second on, in units of `unit`.
+    moments: [f64; 3],
+    unit: f64,
+    weight: f64,
+}
+
+/// What a series says about the spread of its mean.
+pub(super) struct Spread {
+    pub(super) memory: Memory,
+    /// Variance of the mean times the number of samples.
+    pub(super) long_run: f64,
+    pub(super) method: Method,
+    /// Samples in a block.
+    pub(super) block: usize,
+    pub(super) n: usize,
+    /// How many blocks make up the variance: their participation ratio.
+    pub(super) busy: f64,
 }
 
 impl Deviations {
     /// Of the mean of `influence`, which sums to 0, divided by `weight`. Influences that are nowhere above `noise` are the
     /// rounding of zeros.
     pub(super) fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
-        let n = influence.len();
         // In units of the largest, squares neither overflow nor vanish.
         let unit = influence
             .iter()
@@ -44,59 +55,78 @@ impl Deviations {
             .map(|v| if varies { v / unit } else { 0.0 })
             .collect();
         let memory = memory(&scaled);
-        let block = (memory.block.ceil() as usize)
-            .max(n.div_ceil(MOST_BLOCKS))
-            .clamp(1, (n / 2).max(1));
-        let (low, high, method, long_run) = (0.0, 0.0, Method::None, memory.long_run);
-        let mut deviations = Deviations {
-            low,
-            high,
-            method,
+        let block = block_length(&memory, influence.len());
+        let spread = Spread {
             memory,
-            long_run,
+            long_run: memory.long_run,
+            method: Method::None,
             block,
-            n,
-            rare: false,
+            n: influence.len(),
+            busy: 0.0,
+        };
+        let mut deviations = Deviations {
+            low: 0.0,
+            high: 0.0,
+            spread,
+            moments: [0.0; 3],
+            unit,
+            weight,
         };
         if varies {
             deviations.resample(&scaled, plan);
-            (deviations.low, deviations.high) = (
-                deviations.low * unit / weight,
-                deviations.high * unit / weight,
-            );
         }
         deviations
     }
 
     fn resample(&mut self, influence: &[f64], plan: &Plan) {
-        let sums = block_sums(influence, self.block);
-        let (blocks, block) = (self.n / self.block, self.block as f64);
+        let spread = &mut self.spread;
+        let sums = block_sums(influence, spread.block);
+        let (blocks, block) = (spread.n / spread.block, spread.block as f64);
         let tail = (1.0 - plan.level) / 2.0;
         let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
-        let busy = blocks as f64 * moment(2).powi(2) / moment(4);
-        self.long_run = self.memory.long_run.max(moment(2) / block);
-        let error = (self.long_run / self.n as f64).sqrt();
-        if blocks < FEW_BLOCKS {
+        self.moments = [2, 3, 4].map(moment);
+        spread.busy = participation(blocks, self.moments, 0.0);
+        spread.long_run = spread.memory.long_run.max(self.moments[0] / block);
+        let error = (spread.long_run / spread.n as f64).sqrt();
+        let (low, high) = if blocks < FEW_BLOCKS {
+            spread.method = Method::BlockMeans;
             let reach = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
-            (self.low, self.high, self.method) = (-reach, reach, Method::BlockMeans);
-            return;
-        }
-        let (mut means, mut ts) = draw(&sums, blocks, plan);
-        let lone = ts.iter().filter(|t| t.is_infinite()).count();
-        if lone as f64 > tail / 2.0 * ts.len() as f64 {
-            let scale = (blocks as f64 * block / self.n as f64).sqrt() / block;
-            let (low, high) = ends(&mut means, tail);
-            (self.low, self.high) = (low * scale, high * scale);
-            self.method = Method::BlockBootstrapPercentile;
-            self.rare = true;
+            (-reach, reach)
         } else {
-            let (low, high) = ends(&mut ts, tail);
-            (self.low, self.high) = (low * error, high * error);
-            self.method = Method::BlockBootstrapT;
-            self.rare = busy < BUSY_BLOCKS;
-        }
+            let (mut means, mut ts) = draw(&sums, blocks, plan);
+            let lone = ts.iter().filter(|t| t.is_infinite()).count();
+            if lone as f64 > tail / 2.0 * ts.len() as f64 {
+                spread.method = Method::BlockBootstrapPercentile;
+                let scale = (blocks as f64 * block / spread.n as f64).sqrt() / block;
+                let (low, high) = ends(&mut means, tail);
+                (low * scale, high * scale)
+            } else {
+                spread.method = Method::BlockBootstrapT;
+                let (low, high) = ends(&mut ts, tail);
+                (low * error, high * error)
+            }
+        };
+        let scale = self.unit / self.weight;
+        (self.low, self.high) = (low * scale, high * scale);
     }
 
+    /// An estimate without its interval.
+    pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+        self.spread.estimate(value, n, plan)
+    }
+
+    /// Counts as evidence how far blocks are from what is `distance` below the value, not from the value: a value that every
+    /// block shows to be far from a bound does not hang on a few of them.
+    pub(super) fn against(mut self, distance: f64) -> Deviations {
+        let spread = &mut self.spread;
+        let distance = distance * self.weight / self.unit;
+        let shift = distance * spread.block as f64;
+        spread.busy = participation(spread.n / spread.block, self.moments, shift);
+        self
+    }
+}
+
+impl Spread {
     /// An estimate without its interval.
     pub(super) fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let worth = self.n as f64 * self.memory.variance / self.long_run;
@@ -105,29 +135,102 @@ impl Deviations {
         } else {
             n as f64
         };
-        let reliable = if self.method == Method::None {
+        Estimate {
+            value,
+            low: value,
+            high: value,
+            level: plan.level,
+            method: self.method,
+            n,
+            n_eff,
+            block_length: self.block,
+            reliable: self.reliability(n_eff),
+        }
+    }
+
+    fn reliability(&self, n_eff: f64) -> Reliability {
+        if self.method == Method::None {
             Reliability::Constant
         } else if self.memory.beyond {
             Reliability::Drifts
         } else if n_eff < INDEPENDENT {
             Reliability::TooShort { n_eff }
-        } else if self.rare {
+        } else if self.busy < BUSY_BLOCKS {
             Reliability::TooRare
         } else {
             Reliability::Reliable
-        };
-        let (level, method, block_length) = (plan.level, self.method, self.block);
-        Estimate {
-            value,
-            low: value,
-            high: value,
-            level,
-            method,
-            n,
-            n_eff,
-            block_length,
-            reliable,
         }
+    }
+}
+
+/// Samples in a block of a run of `n`.
+fn block_length(memory: &Memory, n: usize) -> usize {
+    (memory.block.ceil() as usize)
+        .max(n.div_ceil(MOST_BLOCKS))
+        .clamp(1, (n / 2).max(1))
+}
+
+/// How many of so many blocks, whose sums have these moments, make up the mean square of sums that are `shift` larger.
+fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
+    let square = second + shift * shift;
+    let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
+    blocks as f64 * square * square / power
+}
+
+/// How far the means of two series may be from what they estimate, resample by resample: each draws the same blocks of both.
+pub(super) struct Joint {
+    pub(super) deviations: [Vec<f64>; 2],
+    /// Of the difference of the two.
+    pub(super) spread: Spread,
+}
+
+impl Joint {
+    /// Of series that sum to 0.
+    pub(super) fn of(series: [&[f64]; 2], plan: &Plan) -> Joint {
+        // What both share cancels in their difference, so block and spread are those of the difference.
+        let difference: Vec<f64> = series[1]
+            .iter()
+            .zip(series[0])
+            .map(|(b, a)| b - a)
+            .collect();
+        let (n, memory) = (difference.len(), memory(&difference));
+        let block = block_length(&memory, n);
+        let blocks = n / block;
+        let sums = block_sums(&difference, block);
+        let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
+        let moments = [2, 3, 4].map(moment);
+        let varies = moments[0] > 0.0;
+        let long_run = memory.long_run.max(moments[0] / block as f64);
+        // A variance of few blocks, which lose what reaches over their ends, is not certain.
+        let tail = (1.0 - plan.level) / 2.0;
+        let uncertain = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
+            / normal_quantile(1.0 - tail);
+        let error = uncertain * (long_run / n as f64).sqrt();
+        let scale = if varies {
+            error / (moments[0] / blocks as f64).sqrt()
+        } else {
+            0.0
+        };
+        let deviations = series.map(|series| {
+            let (mut means, _) = draw(&block_sums(series, block), blocks, plan);
+            means.iter_mut().for_each(|mean| *mean *= scale);
+            means
+        });
+        let method = if varies {
+            Method::OrderStatistics
+        } else {
+            Method::None
+        };
+        let busy = participation(blocks, moments, 0.0);
+        let spread = Spread {
+            memory,
+            long_run,
+            method,
+            block,
+            n,
+            busy,
+        };
+        Joint { deviations, spread }
     }
 }
 

@@ -1,0 +1,272 @@
+//! Means of random halves of the blocks of a run.
+//!
+//! If the order of two arms within a block were drawn by lot, the sign of their difference would be random. The test that
+//! follows turns signs around at random, and is exact however long the tails are. The ends of its interval are quantiles of
+//! the means of random halves of the blocks (Hartigan 1969).
+
+use super::length::memory;
+use super::resample::{FEW_BLOCKS, MOST_BLOCKS};
+use super::{Estimate, Method, Plan, Reliability};
+use crate::summary::{mean_and_variance, quantile_sorted};
+
+/// Independent pairs below which intervals cover less than they say: see the README's table.
+const INDEPENDENT: f64 = 20.0;
+/// Blocks that carry what speaks against a mean of 0 below which single ones decide.
+const BUSY_BLOCKS: f64 = 6.0;
+/// Standard deviations from 0 beyond which a mean is so by however few values (those of single values), or however these drift
+/// (those of the means of [`PARTS`] of the run).
+pub(crate) const CLEAR: f64 = 5.0;
+const PARTS: usize = 8;
+/// Values of a run whose parts are long enough to be told apart.
+const LONG: usize = 100;
+/// Critical value of 10 %.
+const KPSS: f64 = 0.347;
+
+/// Random halves of the blocks, the same for each series of a run.
+pub(crate) struct Halves {
+    /// Where each block begins, and the end of the last.
+    bounds: Vec<usize>,
+    /// Whether a block belongs to the half, a bit for each.
+    drawn: Vec<[u8; MOST_BLOCKS / 8]>,
+}
+
+impl Halves {
+    pub(crate) fn new(n: usize, block: usize, plan: &Plan) -> Halves {
+        // Of fewer blocks, signs say too little.
+        let block = block.clamp(1, (n / FEW_BLOCKS).max(1));
+        let blocks = (n / block).clamp(1, MOST_BLOCKS);
+        let bounds = (0..=blocks).map(|place| place * n / blocks).collect();
+        let mut random = fastrand::Rng::with_seed(plan.seed);
+        let mut one = || {
+            let mut half = [0; MOST_BLOCKS / 8];
+            while half.iter().all(|bits| *bits == 0) {
+                random.fill(&mut half);
+                for (group, bits) in half.iter_mut().enumerate() {
+                    let there = blocks.saturating_sub(8 * group).min(8);
+                    *bits &= ((1_u16 << there) - 1) as u8;
+                }
+            }
+            half
+        };
+        let drawn = (0..plan.resamples.max(1000)).map(|_| one()).collect();
+        Halves { bounds, drawn }
+    }
+
+    pub(crate) fn blocks(&self) -> usize {
+        self.bounds.len() - 1
+    }
+
+    /// The mean of each half.
+    pub(crate) fn means(&self, series: &[f64]) -> Vec<f64> {
+        let sums = subset_sums(&self.sums(series));
+        let lengths: Vec<f64> = self
+            .bounds
+            .windows(2)
+            .map(|b| (b[1] - b[0]) as f64)
+            .collect();
+        let lengths = subset_sums(&lengths);
+        let add = |of: &[[f64; 256]], half: &[u8]| -> f64 {
+            of.iter()
+                .zip(half)
+                .map(|(sums, bits)| sums[usize::from(*bits)])
+                .sum()
+        };
+        let mean = |half: &[u8; MOST_BLOCKS / 8]| add(&sums, half) / add(&lengths, half);
+        self.drawn.iter().map(mean).collect()
+    }
+
+    fn sums(&self, series: &[f64]) -> Vec<f64> {
+        let blocks = self.bounds.windows(2);
+        blocks
+            .map(|bounds| series[bounds[0]..bounds[1]].iter().sum())
+            .collect()
+    }
+}
+
+/// Of each eight values the sum of every subset, by its bits.
+fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
+    let of_group = |group: &[f64]| {
+        let mut sums = [0.0; 256];
+        for bits in 1..256_usize {
+            let rest = sums[bits & (bits - 1)];
+            sums[bits] = rest + group.get(bits.trailing_zeros() as usize).unwrap_or(&0.0);
+        }
+        sums
+    };
+    values.chunks(8).map(of_group).collect()
+}
+
+/// The mean of a series, and that of each half of its blocks.
+pub(crate) struct HalfMeans {
+    pub(crate) estimate: Estimate,
+    /// P-value of the hypothesis that the mean is 0; `None` if all values are the same.
+    pub(crate) p: Option<f64>,
+    /// Of each half, as far from the mean as dependence beyond the ends of blocks makes it.
+    pub(crate) means: Vec<f64>,
+    /// How much farther that is.
+    pub(crate) stretch: f64,
+}
+
+/// Samples that a block needs to have for these series, which were measured at the same moments. It is half as long again as
+/// is best for a variance: this test does not lose by fewer blocks.
+pub(crate) fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
+    let one = |series: &[f64]| {
+        let longer = 1.5 * memory(&deviations(series).1).block;
+        (longer as usize)
+            .max(series.len().div_ceil(MOST_BLOCKS))
+            .max(1)
+    };
+    series.into_iter().map(one).max().unwrap_or(1)
+}
+
+/// The mean, the distances from it, and the largest of them: in its unit, squares neither overflow nor vanish.
+fn deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
+    let mean = crate::summary::total(series) / series.len() as f64;
+    let unit = series
+        .iter()
+        .fold(0.0_f64, |largest, v| largest.max((v - mean).abs()));
+    let unit = if unit > 1e-14 * mean.abs() {
+        unit
+    } else {
+        f64::INFINITY
+    };
+    (
+        mean,
+        series.iter().map(|v| (v - mean) / unit).collect(),
+        unit,
+    )
+}
+
+impl HalfMeans {
+    /// `None` of fewer than two values.
+    pub(crate) fn of(
+        series: &[f64],
+        halves: &Halves,
+        drifts: bool,
+        plan: &Plan,
+    ) -> Option<HalfMeans> {
+        let n = series.len();
+        if n < 2 {
+            return None;
+        }
+        let (mean, deviations, unit) = deviations(series);
+        let memory = memory(&deviations);
+        let blocks = halves.blocks() as f64;
+        let squares: f64 = halves.sums(&deviations).iter().map(|sum| sum * sum).sum();
+        let of_blocks = squares / n as f64 * blocks / (blocks - 1.0);
+        let varies = unit.is_finite();
+        let long_run = memory.long_run.max(of_blocks);
+        let stretch = if of_blocks > 0.0 {
+            (long_run / of_blocks).sqrt()
+        } else {
+            1.0
+        };
+        let mut means = halves.means(series);
+        means
+            .iter_mut()
+            .for_each(|half| *half = mean + stretch * (*half - mean));
+        let (low, high) = ends(&means, (1.0 - plan.level) / 2.0);
+        let n_eff =
+            (n as f64 * memory.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
+        let clear = |sd: f64| mean.abs() > CLEAR * sd * unit;
+        // Of fewer blocks not even all on one side would be shown.
+        let few = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
+        let reliable = if !varies {
+            Reliability::Constant
+        } else if few || (n_eff < INDEPENDENT && !clear(memory.variance.sqrt())) {
+            Reliability::TooShort { n_eff }
+        } else if drifts && !clear(sd_of_parts(&deviations)) {
+            Reliability::Drifts
+        } else if busy(&halves.sums(series)) < BUSY_BLOCKS.min(blocks / 4.0) {
+            Reliability::TooRare
+        } else {
+            Reliability::Reliable
+        };
+        let estimate = Estimate {
+            value: mean,
+            low,
+            high,
+            level: plan.level,
+            method: if varies {
+                Method::RandomHalves
+            } else {
+                Method::None
+            },
+            n,
+            n_eff,
+            block_length: n / halves.blocks(),
+            reliable,
+        };
+        let p = varies.then(|| p_of_zero(&means));
+        Some(HalfMeans {
+            estimate,
+            p,
+            means,
+            stretch,
+        })
+    }
+}
+
+/// Twice the share of halves on the rarer side of 0, of which there is at least one.
+fn p_of_zero(means: &[f64]) -> f64 {
+    let beyond = |side: fn(&f64) -> bool| means.iter().filter(|half| side(half)).count();
+    let fewer = beyond(|half| *half <= 0.0).min(beyond(|half| *half >= 0.0));
+    (2.0 * (fewer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
+}
+
+/// Whether a series drifts: how many of its values lie above their median changes more in the course of it than their
+/// dependence explains (KPSS of indicators: de Jong, Amsler and Schmidt 2007), or their dependence has no end.
+pub(crate) fn drifts(series: &[f64]) -> bool {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let Some(median) = quantile_sorted(&sorted, 0.5) else {
+        return false;
+    };
+    let sides: Vec<f64> = series
+        .iter()
+        .map(|value| f64::from(i8::from(*value > median) - i8::from(*value < median)))
+        .collect();
+    let (_, deviations, unit) = deviations(&sides);
+    // Of what is left without the means of parts: a drift must not explain itself. Parts of a short run are too short.
+    let parts = if deviations.len() < LONG { 1 } else { PARTS };
+    let part = deviations.len().div_ceil(parts).max(1);
+    let within = deviations.chunks(part).flat_map(|part| {
+        let mean = part.iter().sum::<f64>() / part.len() as f64;
+        part.iter().map(move |value| value - mean)
+    });
+    let memory = memory(&within.collect::<Vec<f64>>());
+    let (mut sum, mut squares) = (0.0, 0.0);
+    for value in &deviations {
+        sum += value;
+        squares += sum * sum;
+    }
+    let n = series.len() as f64;
+    unit.is_finite() && (memory.beyond || squares / (n * n) > KPSS * memory.long_run)
+}
+
+/// How far the means of [`PARTS`] of a run are from one another, as a standard deviation.
+pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
+    let means: Vec<f64> = series
+        .chunks(series.len().div_ceil(PARTS).max(1))
+        .map(|part| part.iter().sum::<f64>() / part.len() as f64)
+        .collect();
+    mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
+}
+
+/// How many blocks carry what speaks against a mean of 0: the participation ratio.
+fn busy(sums: &[f64]) -> f64 {
+    let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
+    moment(2).powi(2) / moment(4)
+}
+
+/// The quantiles of `tail` and `1 - tail`, each the value that lies farther out.
+pub(crate) fn ends(values: &[f64], tail: f64) -> (f64, f64) {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;
+    let rank = rank
+        .saturating_sub(1)
+        .min(sorted.len().saturating_sub(1) / 2);
+    let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+    (at(rank), at(sorted.len().saturating_sub(rank + 1)))
+}
