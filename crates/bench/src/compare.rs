@@ -1,11 +1,14 @@
-//! What the difference between an arm and the reference is worth: an interval first, then a test.
+//! What the difference between an arm and the reference is worth: an interval first, and the decision that follows from it.
 //!
 //! The unit is the round, in which both were asked at nearly the same time. Rounds that follow one another depend on one another,
-//! and are resampled in blocks. A round of which one request failed is left out.
+//! and are taken in blocks. A round of which one request failed is left out. The intervals of means hold for all comparisons of a
+//! run together, and whatever is said of a difference follows from [`Compared::decision`].
 
 use crate::results::Results;
-use faultline_stats::block::{self, Estimate, Method, Plan};
+use faultline_stats::arms::Interval;
+use faultline_stats::block::{Estimate, Plan, Reliability};
 use faultline_stats::crossover::{Crossover, crossover};
+use faultline_stats::decision::Decision;
 use faultline_stats::paired::{Pairs, join};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,20 +26,34 @@ pub(crate) struct Compared {
     pub(crate) rounds: usize,
     /// Difference of means.
     pub(crate) mean: Estimate,
+    /// The arm's mean over the reference's; `None` if the reference's is not clearly above 0.
+    pub(crate) ratio: Option<Interval>,
     /// Difference of medians.
     pub(crate) median: Option<Estimate>,
     /// Difference of 95th percentiles.
     pub(crate) p95: Option<Estimate>,
-    /// Of the hypothesis that the means are equal.
+    /// Of the hypothesis that the means are equal, multiplied by the number of comparisons (Bonferroni).
     pub(crate) p: Option<f64>,
+    /// Whether the means differ.
+    pub(crate) decision: Decision,
 }
-
-/// The least p-value of a family of comparisons must be able to be this after it was multiplied by their number.
-const WANTED: f64 = 0.025;
 
 /// How the intervals are made.
 pub(crate) fn plan() -> Plan {
     Plan::default()
+}
+
+/// What an interval of so many comparisons is, in words.
+pub(crate) fn interval_words(comparisons: usize) -> String {
+    match comparisons {
+        0 | 1 => "95 % interval".to_owned(),
+        many => format!("interval (95 % for all {many} comparisons together)"),
+    }
+}
+
+/// How many comparisons [`compared`] makes.
+pub(crate) fn comparisons(results: &Results) -> usize {
+    results.subjects().len() * results.header.arms.len().saturating_sub(1)
 }
 
 /// All arms against the first, subject by subject.
@@ -44,80 +61,58 @@ pub(crate) fn compared(results: &Results) -> Vec<Compared> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let mut all = Vec::new();
-    for arm in others {
-        for (subject, size) in results.subjects() {
-            all.extend(one(results, (reference, arm), (subject, size), 1));
-        }
-    }
-    all
+    let (subjects, comparisons) = (results.subjects(), comparisons(results));
+    let pairs = others
+        .iter()
+        .flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
+    pairs
+        .filter_map(|(arm, subject)| one(results, (reference, arm), subject, comparisons))
+        .collect()
 }
 
-/// An arm against another on one subject, as one of so many comparisons whose p-values are adjusted together.
+/// An arm against another on one subject, as one of so many comparisons.
 pub(crate) fn one(
     results: &Results,
     (reference, arm): (&str, &str),
     (subject, size): (&str, Option<u64>),
-    family: usize,
+    comparisons: usize,
 ) -> Option<Compared> {
     let pairs = pairs(
         results,
         results.cell(reference, subject)?,
         results.cell(arm, subject)?,
     );
-    let differences: Vec<Option<f64>> = pairs
-        .reference
-        .iter()
-        .zip(&pairs.other)
-        .map(|(a, b)| Some(b - a))
-        .collect();
     let plan = plan();
+    let means = pairs.means(&plan.for_one_of(comparisons))?;
+    let rounds = pairs.slots.len();
+    let adjusted = |p: f64| (p * comparisons.max(1) as f64).min(1.0);
     Some(Compared {
         subject: subject.to_owned(),
         size,
         arm: arm.to_owned(),
-        rounds: differences.len(),
-        mean: block::mean(&differences, &plan)?,
+        rounds,
+        mean: means.difference,
+        ratio: means.ratio,
         median: pairs.quantile_difference(0.5, &plan),
         p95: pairs
             .quantile_difference(0.95, &plan)
-            .filter(|_| differences.len() >= 100),
-        p: p_of_zero(&differences, &plan, family),
+            .filter(|_| rounds >= 100),
+        p: means.p.map(adjusted),
+        decision: means.decision,
     })
 }
 
-/// The p-value of the hypothesis that the mean is 0: one minus the highest level at which the interval of blocks of rounds leaves 0
-/// out. Not below ten over the number of resamples, where their tails end: a large family needs more of them to show anything. `None` of fewer than two values, or if all are the same.
-fn p_of_zero(values: &[Option<f64>], plan: &Plan, family: usize) -> Option<f64> {
-    let with = |p: f64, resamples: usize| {
-        let estimate = block::mean(
-            values,
-            &Plan {
-                level: 1.0 - p,
-                resamples,
-                ..*plan
-            },
-        )?;
-        (estimate.method != Method::None).then_some(estimate.low > 0.0 || estimate.high < 0.0)
-    };
-    let leaves_out = |p: f64| with(p, plan.resamples);
-    let least = 10.0 / plan.resamples.max(1000) as f64;
-    if leaves_out(least)? {
-        let of_family = WANTED / family.max(1) as f64;
-        let shown = of_family < least && with(of_family, (10.0 / of_family).ceil() as usize)?;
-        return Some(if shown { of_family } else { least });
-    }
-    // The interval of a higher level holds those of lower ones, so there is one level at which 0 gets out.
-    let (mut inside, mut outside) = (least, 1.0);
-    while outside / inside > 1.02 {
-        let middle = f64::sqrt(inside * outside);
-        if leaves_out(middle)? {
-            outside = middle;
-        } else {
-            inside = middle;
+/// Why an interval may not hold, in words; empty if nothing is known.
+pub(crate) fn caveat(reliable: Reliability) -> &'static str {
+    match reliable {
+        Reliability::Reliable => "",
+        Reliability::TooShort { .. } => {
+            "too few independent rounds: the interval may be too narrow"
         }
+        Reliability::TooRare => "a few rounds decide",
+        Reliability::Drifts => "drifts",
+        Reliability::Constant => "all rounds are the same",
     }
-    Some(outside)
 }
 
 fn pairs(results: &Results, reference: usize, other: usize) -> Pairs {
@@ -169,25 +164,29 @@ mod tests {
     use crate::results::tests::{Pretended, results};
 
     #[test]
-    fn the_test_agrees_with_the_interval() {
+    fn interval_p_value_ratio_and_decision_agree_whatever_the_number_of_comparisons() {
         let mut random = fastrand::Rng::with_seed(4);
-        let noise: Vec<f64> = (0..400).map(|_| random.f64() - 0.5).collect();
-        let shifted = |by: f64| {
-            noise
-                .iter()
-                .map(|value| Some(value + by))
-                .collect::<Vec<_>>()
-        };
-        let mean = noise.iter().sum::<f64>() / 400.0;
-        assert!(p_of_zero(&shifted(-mean), &plan(), 1).unwrap() > 0.9);
-        assert!(p_of_zero(&shifted(0.2), &plan(), 1).unwrap() <= 0.001);
-        for by in [0.01, 0.02, 0.03, 0.04] {
-            let values = shifted(by - mean);
-            let interval = block::mean(&values, &plan()).unwrap();
-            let p = p_of_zero(&values, &plan(), 1).unwrap();
-            assert_eq!(p < 0.05, interval.low > 0.0, "{p} {interval:?}");
+        let mut both = [0, 0];
+        for step in 0..40 {
+            let noise: Vec<u64> = (0..400).map(|_| random.u64(0..1_000_000)).collect();
+            let (a, b) = (
+                |round: u64| 2_000_000 + noise[round as usize],
+                |round: u64| 2_000_000 + step * 5_000 + noise[(round as usize + 200) % 400],
+            );
+            let results = results(200, &[("a", 1, &a), ("b", 1, &b)]);
+            for comparisons in [1, 20] {
+                let subject = ("account of 1", None);
+                let one = one(&results, ("a", "b"), subject, comparisons).unwrap();
+                let beyond = |low: f64, high: f64, bound: f64| low > bound || high < bound;
+                let ratio = one.ratio.unwrap();
+                let shown = beyond(one.mean.low, one.mean.high, 0.0);
+                assert_eq!(beyond(ratio.low, ratio.high, 1.0), shown, "{one:?}");
+                assert_eq!(one.p.unwrap() < 0.05, shown, "{one:?}");
+                assert_eq!(one.decision != Decision::Inconclusive, shown, "{one:?}");
+                both[usize::from(shown)] += 1;
+            }
         }
-        assert_eq!(p_of_zero(&[Some(1.0); 50], &plan(), 1), None);
+        assert!(both.iter().all(|count| *count > 10), "{both:?}");
     }
 
     #[test]

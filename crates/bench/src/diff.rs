@@ -1,26 +1,28 @@
 //! `bench diff`: yesterday's run against today's.
 //!
 //! The runs were at different times, so their rounds are no pairs: each mean has its own interval by block bootstrap, and the
-//! interval of the difference follows from both (MOVER, Zou and Donner 2008).
+//! interval of their ratio follows from both.
 
 use crate::args::DiffArgs;
-use crate::compare;
+use crate::compare::{self, caveat, interval_words};
 use crate::compression;
 use crate::render;
 use crate::results::{CellHead, Results};
 use crate::store;
 use anyhow::ensure;
-use faultline_stats::block;
+use faultline_stats::arms::Direction;
+use faultline_stats::block::{self, Estimate, Plan};
+use faultline_stats::decision::Decision;
+use faultline_stats::summary::summary;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
-/// One cell in both runs, in milliseconds.
+/// One cell in both runs.
 struct Changed {
+    /// Means in milliseconds.
     before: f64,
     after: f64,
-    /// Of the difference.
-    low: f64,
-    high: f64,
+    ratio: Estimate,
 }
 
 /// Compares two results; exit code 1 if anything is slower, or fails more often, by more than the margin, if the later run
@@ -59,12 +61,14 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     let heads = [
         "arm", "subject", "bytes", "before", "after", "change", "interval", "failed", "verdict",
     ];
+    let places = before.cells.iter().enumerate();
+    let both: Vec<(usize, &CellHead, usize)> = places
+        .filter_map(|(place, head)| Some((place, head, after.cell(&head.arm, &head.subject)?)))
+        .collect();
+    let plan = compare::plan().for_one_of(both.len());
     let (mut rows, mut worse) = (Vec::new(), false);
-    for (place, head) in before.cells.iter().enumerate() {
-        let Some(other) = after.cell(&head.arm, &head.subject) else {
-            continue;
-        };
-        let (row, is_worse) = row(head, (before, place), (after, other), margin);
+    for (place, head, other) in &both {
+        let (row, is_worse) = row(head, (before, *place), (after, *other), (margin, &plan));
         worse |= is_worse;
         rows.push(row);
     }
@@ -78,7 +82,8 @@ fn changes(before: &Results, after: &Results, margin: f64) -> anyhow::Result<(St
     out += &table(&heads, rows);
     let _ = writeln!(
         out,
-        "Intervals (95 %) are of these runs alone: runs of other hours may differ by more."
+        "Each {} is of these runs alone: runs of other hours may differ by more.",
+        interval_words(both.len())
     );
     let unlike = [
         one_sided(before, after, "after"),
@@ -102,23 +107,22 @@ fn row(
     head: &CellHead,
     a: (&Results, usize),
     b: (&Results, usize),
-    margin: f64,
+    (margin, plan): (f64, &Plan),
 ) -> (Vec<String>, bool) {
     let failed = [failed(a.0, a.1), failed(b.0, b.1)];
-    let fails_more = failed[1] - failed[0] > margin / 100.0;
-    let changed = changed(a.0, a.1, b.0, b.1);
-    let slower = changed
-        .as_ref()
-        .is_some_and(|changed| changed.low > changed.before * margin / 100.0);
-    let faster = changed
-        .as_ref()
-        .is_some_and(|changed| changed.high < -changed.before * margin / 100.0);
-    let verdict = match (fails_more, slower, faster, &changed) {
-        (true, ..) => "FAILS MORE",
-        (_, true, ..) => "SLOWER",
-        (_, _, true, _) => "faster",
-        (.., None) => "not comparable",
-        _ => "no change shown",
+    let margin = margin / 100.0;
+    let fails_more = failed[1] - failed[0] > margin;
+    let changed = changed(a, b, (margin, plan));
+    let decided = |changed: &Changed| changed.ratio.decision(1.0 - margin..=1.0 + margin);
+    let decision = changed.as_ref().map(decided);
+    let slower = decision == Some(Decision::Shown(Direction::Higher));
+    let verdict = match decision {
+        _ if fails_more => "FAILS MORE".to_owned(),
+        None => "not comparable".to_owned(),
+        Some(Decision::Shown(Direction::Higher)) => "SLOWER".to_owned(),
+        Some(Decision::Shown(Direction::Lower)) => "faster".to_owned(),
+        Some(Decision::Inconclusive) => "no change shown".to_owned(),
+        Some(Decision::Unreliable(why)) => format!("not shown: {}", caveat(why)),
     };
     let mut row = vec![
         head.arm.clone(),
@@ -131,7 +135,7 @@ fn row(
         number(failed[0] * 100.0, 1),
         number(failed[1] * 100.0, 1)
     )]);
-    row.push(verdict.to_owned());
+    row.push(verdict);
     (row, fails_more || slower)
 }
 
@@ -172,26 +176,28 @@ fn settings(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-fn changed(before: &Results, first: usize, after: &Results, second: usize) -> Option<Changed> {
-    let plan = compare::plan();
-    let a = block::amount(&before.by_round(first), &plan)?;
-    let b = block::amount(&after.by_round(second), &plan)?;
-    let difference = b.value - a.value;
+fn changed(
+    before: (&Results, usize),
+    after: (&Results, usize),
+    (margin, plan): (f64, &Plan),
+) -> Option<Changed> {
+    let (a, b) = (before.0.by_round(before.1), after.0.by_round(after.1));
+    let mean = |latencies: &[Option<f64>]| summary(latencies).mean;
     Some(Changed {
-        before: a.value,
-        after: b.value,
-        low: difference - (b.value - b.low).hypot(a.high - a.value),
-        high: difference + (b.high - b.value).hypot(a.value - a.low),
+        before: mean(&a)?,
+        after: mean(&b)?,
+        ratio: block::ratio_of_means(&a, &b, margin, plan)?,
     })
 }
 
 fn cells(changed: &Changed) -> Vec<String> {
-    let percent = |difference: f64| number(difference / changed.before * 100.0, 1);
+    let percent = |ratio: f64| number((ratio - 1.0) * 100.0, 1);
+    let ratio = &changed.ratio;
     vec![
         number(changed.before, 3),
         number(changed.after, 3),
-        format!("{} %", percent(changed.after - changed.before)),
-        format!("{} to {} %", percent(changed.low), percent(changed.high)),
+        format!("{} %", percent(ratio.value)),
+        format!("{} to {} %", percent(ratio.low), percent(ratio.high)),
     ]
 }
 
@@ -239,6 +245,52 @@ mod tests {
             !changes(&run(20), &run(25), 50.0).unwrap().1,
             "within the margin"
         );
+    }
+
+    #[test]
+    fn a_latency_cannot_fall_by_more_than_all_of_it() {
+        // Two slow answers of twelve before, none after.
+        let slow = |round: u64| {
+            if round % 6 == 4 {
+                60_000_000
+            } else {
+                2_000_000 + round * 999
+            }
+        };
+        let fast = |round: u64| 2_000_000 + round * 7_919 % 1_000;
+        let before = results(12, &[("a", 904, &slow)]);
+        let after = results(12, &[("a", 904, &fast)]);
+        let of = |run: &Results| run.by_round(0);
+        let plan = compare::plan();
+        let found = block::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
+        assert!(found.low > 0.0 && found.high < 1.5, "{found:?}");
+        let (out, worse) = changes(&before, &after, 5.0).unwrap();
+        assert!(!worse && out.contains("−82.9 %"), "{out}");
+        assert!(!out.contains("−1") && !out.contains("−2"), "{out}");
+        // The other way round, they are too few to show that it became slower.
+        let (out, worse) = changes(&after, &before, 5.0).unwrap();
+        assert!(!worse && out.contains("not shown: too few"), "{out}");
+    }
+
+    #[test]
+    fn alike_runs_that_stall_are_not_slower_and_a_slower_one_is_although_it_stalls() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut run = |base: u64| {
+            let mut one = || {
+                let stall = if random.u32(0..200) == 0 {
+                    20_000_000
+                } else {
+                    0
+                };
+                base + random.u64(0..2_000_000) + stall
+            };
+            let latencies: Vec<u64> = (0..1000).map(|_| one()).collect();
+            results(1000, &[("a", 904, &|round| latencies[round as usize])])
+        };
+        let wrong = (0..40).filter(|_| changes(&run(1_000_000), &run(1_000_000), 5.0).unwrap().1);
+        assert!(wrong.count() <= 5);
+        let (out, worse) = changes(&run(10_000_000), &run(15_000_000), 5.0).unwrap();
+        assert!(worse && out.contains("SLOWER"), "{out}");
     }
 
     #[test]

@@ -11,24 +11,18 @@ mod transport;
 
 pub(crate) use compression::report as of_compression;
 
-use crate::compare::{Compared, one};
+use crate::compare::{Compared, compared};
 use crate::render::{problems, verified};
 use crate::results::Results;
 use faultline_analysis::report::cells::slug;
 use faultline_analysis::report::model::{
     Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind,
 };
-use faultline_stats::holm;
+use faultline_stats::arms::Direction;
 use faultline_text::{count, moment, number, time};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
-
-/// What is shown has an adjusted p-value below this.
-const ALPHA: f64 = 0.05;
-
-/// An arm against the reference on one subject, and whether the difference is shown, all of them taken together.
-type Judged = (Compared, bool);
 
 /// Writes the page, or with it Markdown, tables and figures into a folder; where it is, in words.
 ///
@@ -42,7 +36,7 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 /// A run of requests as a report.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn report(results: &Results) -> Report {
-    let judged = judged(results);
+    let compared = compared(results);
     let header = &results.header;
     let own = "The study's own tables";
     let (title, first, study) = match header.preset.as_str() {
@@ -77,8 +71,8 @@ pub(crate) fn report(results: &Results) -> Report {
             "differences",
             "Differences",
             [
-                tables::differences(results, &judged, "differences"),
-                figures::differences(results, &judged),
+                tables::differences(results, &compared, "differences"),
+                figures::differences(results, &compared),
             ]
             .concat(),
         ),
@@ -103,9 +97,9 @@ pub(crate) fn report(results: &Results) -> Report {
             header.nodes.join(" and "),
             moment(header.started_unix_ns)
         ),
-        verdict: verdict(results, &judged),
+        verdict: verdict(results, &compared),
         runs: cards(results),
-        caveats: caveats(results, &judged),
+        caveats: caveats(results, &compared),
         sections,
         cards: "Arms".to_owned(),
         made_by: made_by(&header.version),
@@ -132,28 +126,9 @@ fn ids<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     names.map(&mut free).collect()
 }
 
-fn judged(results: &Results) -> Vec<Judged> {
-    let Some((reference, others)) = results.header.arms.split_first() else {
-        return Vec::new();
-    };
-    let subjects = results.subjects();
-    let family = subjects.len() * others.len();
-    let pairs = others
-        .iter()
-        .flat_map(|arm| subjects.iter().map(move |subject| (arm, *subject)));
-    let compared: Vec<Compared> = pairs
-        .filter_map(|(arm, subject)| one(results, (reference, arm), subject, family))
-        .collect();
-    let p: Vec<Option<f64>> = compared.iter().map(|compared| compared.p).collect();
-    let shown = holm::adjust(&p)
-        .into_iter()
-        .map(|p| p.is_some_and(|p| p < ALPHA));
-    compared.into_iter().zip(shown).collect()
-}
-
-fn verdict(results: &Results, judged: &[Judged]) -> Verdict {
+fn verdict(results: &Results, compared: &[Compared]) -> Verdict {
     let (reference, others) = match results.header.arms.split_first() {
-        Some((reference, others)) if !judged.is_empty() => (reference, others),
+        Some((reference, others)) if !compared.is_empty() => (reference, others),
         _ => {
             let headline = "There is nothing to compare.".to_owned();
             return Verdict {
@@ -165,20 +140,21 @@ fn verdict(results: &Results, judged: &[Judged]) -> Verdict {
     };
     let mut points = Vec::new();
     for arm in others {
-        let of_arm = || judged.iter().filter(|(compared, _)| compared.arm == *arm);
-        let shown = |faster: bool| {
+        let of_arm = || compared.iter().filter(|one| one.arm == *arm);
+        let shown = |way: Direction| {
             of_arm()
-                .filter(|(compared, shown)| *shown && (compared.mean.value < 0.0) == faster)
+                .filter(|one| one.decision.shown() == Some(way))
                 .count()
         };
-        let (fast, slow, all) = (shown(true), shown(false), of_arm().count());
+        let (fast, slow) = (shown(Direction::Lower), shown(Direction::Higher));
+        let all = of_arm().count();
         points.push(format!(
             "{arm} is faster than {reference} in {fast} of {all} comparisons, slower in {slow}; no difference is shown in {}",
             all - fast - slow
         ));
     }
     points.extend(crate::render::crossings(results).lines().map(str::to_owned));
-    let differs = judged.iter().any(|(_, shown)| *shown);
+    let differs = compared.iter().any(|one| one.decision.shown().is_some());
     let standing = if differs {
         VerdictKind::Differs
     } else {
@@ -237,7 +213,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
     arms.iter().zip(ids).enumerate().map(card).collect()
 }
 
-fn caveats(results: &Results, judged: &[Judged]) -> Vec<Caveat> {
+fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
     let caveat = |what: String, remedy: &str| Caveat {
         what,
         remedy: remedy.to_owned(),
@@ -246,14 +222,14 @@ fn caveats(results: &Results, judged: &[Judged]) -> Vec<Caveat> {
         .into_iter()
         .map(|what| caveat(what, "Fix it and measure again."))
         .collect();
-    let weak = judged
+    let weak = compared
         .iter()
-        .filter(|(compared, _)| !compared.mean.reliable.is_reliable())
+        .filter(|one| !one.mean.reliable.is_reliable())
         .count();
     if weak > 0 {
         let what = format!(
-            "{weak} of {} intervals may be too narrow: the column caveat says why.",
-            judged.len()
+            "{weak} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
+            compared.len()
         );
         all.push(caveat(
             what,

@@ -1,9 +1,11 @@
 //! A run as text for a terminal.
 
-use crate::compare::{Compared, compared, crossing};
+use crate::compare::{Compared, caveat, compared, comparisons, crossing, interval_words};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
-use faultline_stats::block::{Estimate, Reliability};
+use faultline_stats::block::Estimate;
+use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
+use faultline_stats::decision::Decision;
 use faultline_text::{count, moment, number, table, time};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -50,7 +52,9 @@ pub(crate) fn text(results: &Results) -> String {
     if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
         let _ = write!(
             out,
-            "\nAgainst {reference}: difference in ms with its 95 % interval, negative where {reference} is slower\n"
+            "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
+             p95 with 95 % intervals\n",
+            interval_words(comparisons(results))
         );
         out += &comparison(results, &compared);
         out += &crossings(results);
@@ -158,8 +162,8 @@ fn phases(results: &Results) -> String {
 /// Arms against the first.
 pub(crate) fn comparison(results: &Results, compared: &[Compared]) -> String {
     let heads = [
-        "arm", "about", "mean", "interval", "p", "median", "interval", "p95", "interval", "rounds",
-        "caveat",
+        "arm", "about", "mean", "interval", "p", "shown", "median", "interval", "p95", "interval",
+        "rounds", "caveat",
     ];
     let row = |compared: &Compared| {
         let mut row = vec![
@@ -168,11 +172,12 @@ pub(crate) fn comparison(results: &Results, compared: &[Compared]) -> String {
         ];
         row.extend(cells(Some(&compared.mean)));
         row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
+        row.push(shown_word(compared.decision).to_owned());
         row.extend(cells(compared.median.as_ref()));
         row.extend(cells(compared.p95.as_ref()));
         row.extend([
             count(compared.rounds as u64),
-            caveat(&compared.mean).to_owned(),
+            caveat(compared.mean.reliable).to_owned(),
         ]);
         row
     };
@@ -199,17 +204,21 @@ fn p_value(p: f64) -> String {
     }
 }
 
-/// Why an interval may not hold, in words; empty if nothing is known.
-pub(crate) fn caveat(estimate: &Estimate) -> &'static str {
-    match estimate.reliable {
-        Reliability::Reliable => "",
-        Reliability::TooShort { .. } => {
-            "too few independent rounds: the interval may be too narrow"
-        }
-        Reliability::TooRare => "a few rounds decide",
-        Reliability::Drifts => "drifts",
-        Reliability::Constant => "all rounds are the same",
+/// For tables.
+pub(crate) fn shown_word(decision: Decision) -> &'static str {
+    match decision.shown() {
+        Some(_) => "yes",
+        None => "no",
     }
+}
+
+/// Why nothing is shown although the interval leaves 0 out, to be put behind a sentence.
+pub(crate) fn since(decisions: impl IntoIterator<Item = Decision>) -> String {
+    let why = |decision| match decision {
+        Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
+        Decision::Shown(_) | Decision::Inconclusive => None,
+    };
+    decisions.into_iter().find_map(why).unwrap_or_default()
 }
 
 /// The crossover of each arm over each link, in a line each.
@@ -234,7 +243,7 @@ pub(crate) fn crossings(results: &Results) -> String {
 fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
     let percent = |share: f64| number(share * 100.0, 1);
     let shares = format!(
-        "resampled: one crossover in {} %, {reference} faster at every size in {} %, {arm} in {} %",
+        "random halves: one crossover in {} %, {reference} faster at every size in {} %, {arm} in {} %",
         percent(found.once),
         percent(found.never),
         percent(found.always)
@@ -243,14 +252,14 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let place = match found.at {
         None => format!("no size is shown from which on {arm} is faster than {reference}"),
-        Some(at) if found.low.is_none() && found.high.is_none() => {
-            let few = if found.blocks < FEWEST_BLOCKS {
-                ": too few independent rounds"
+        Some(at) if !found.is_shown() => {
+            let why = if found.blocks < FEWEST_BLOCKS {
+                ": too few independent rounds".to_owned()
             } else {
-                ""
+                since([found.smallest, found.largest])
             };
             format!(
-                "{arm} may be faster from {} bytes on, which is not shown{few}",
+                "{arm} may be faster from {} bytes on, which is not shown{why}",
                 number(at, 0)
             )
         }

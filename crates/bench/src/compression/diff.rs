@@ -1,10 +1,11 @@
 //! `bench diff` of two runs of compression: sizes and speeds of each codec and size class.
 //!
-//! The runs had other records, so nothing is paired: each number has its own interval, and that of the change follows from both (MOVER,
-//! Zou and Donner 2008).
+//! The runs had other records, so nothing is paired: each number has its own interval, and that of the ratio follows from both.
 
 use super::{ClassRow, Interval, Outcome};
+use crate::compare::interval_words;
 use anyhow::ensure;
+use faultline_stats::block::ratio_of_intervals;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
@@ -24,35 +25,37 @@ pub(crate) fn changes(
     after: &Outcome,
     margin: f64,
 ) -> anyhow::Result<(String, bool)> {
-    let (mut rows, mut worse, mut unlike) = (Vec::new(), false, Vec::new());
+    let (mut both, mut unlike) = (Vec::new(), Vec::new());
     for row in &before.classes {
         let Some(other) = of(after, row) else {
             continue;
         };
         for (place, (what, more_is_better)) in COMPARED.into_iter().enumerate() {
-            let (a, b) = match (value(row, place), value(other, place)) {
-                (Some(a), Some(b)) => (a, b),
-                (None, None) => continue,
+            match (value(row, place), value(other, place)) {
+                (Some(a), Some(b)) => both.push((row, what, (a, b), more_is_better)),
+                (None, None) => {}
                 (a, _) => {
                     let lacks = if a.is_none() { "before" } else { "after" };
                     unlike.push(format!(
                         "NOT COMPARED: {} at {}: {what} has no interval in {lacks}",
                         row.codec, row.range
                     ));
-                    continue;
                 }
-            };
-            let (line, is_worse) = line(row, what, (a, b), (margin, more_is_better));
-            worse |= is_worse;
-            rows.push(line);
+            }
         }
     }
+    let lines = both.iter().map(|(row, what, of_both, more_is_better)| {
+        line(row, what, *of_both, (margin, *more_is_better), both.len())
+    });
+    let (rows, worse): (Vec<_>, Vec<bool>) = lines.unzip();
+    let worse = worse.contains(&true);
     ensure!(
         !rows.is_empty(),
         "the two runs have no codec with the same size class in common"
     );
     let mut out = format!(
-        "WORSE and better are by more than {margin} %, the whole interval; the times to fetch are not compared\n"
+        "WORSE and better are by more than {margin} %, the whole {}; the times to fetch are not compared\n",
+        interval_words(both.len())
     );
     out += &table(
         &[
@@ -108,33 +111,37 @@ fn line(
     what: &str,
     (a, b): (Interval, Interval),
     (margin, more_is_better): (f64, bool),
+    comparisons: usize,
 ) -> (Vec<String>, bool) {
-    let difference = b.value - a.value;
-    let low = difference - (b.value - b.low).hypot(a.high - a.value);
-    let high = difference + (b.high - b.value).hypot(a.value - a.low);
-    let limit = a.value.abs() * margin / 100.0;
-    let (more, less) = (low > limit, high < -limit);
+    let ends = |of: Interval| [of.value, of.low, of.high];
+    let ratio = ratio_of_intervals(ends(a), ends(b), comparisons);
+    let change = ratio.map(|ratio| ratio.map(|end| 100.0 * (end - 1.0)));
+    let more = change.is_some_and(|[_, low, _]| low > margin);
+    let less = change.is_some_and(|[.., high]| high < -margin);
     // An interval that may be too narrow shows no change.
     let reliable = a.reliable && b.reliable;
     let worse = reliable && if more_is_better { less } else { more };
     let verdict = match (more || less, reliable, worse) {
+        _ if change.is_none() => "not comparable",
         (false, ..) => "no change shown",
         (_, false, _) => "not shown (too few)",
         (.., true) => "WORSE",
         _ => "better",
     };
-    let percent = |change: f64| number(change / a.value * 100.0, 1);
-    let cells = [
+    let percents = change.map_or_else(Default::default, |[value, low, high]| {
+        let interval = format!("{} to {} %", number(low, 1), number(high, 1));
+        [format!("{} %", number(value, 1)), interval]
+    });
+    let mut cells = vec![
         row.codec.clone(),
         row.range.clone(),
         what.to_owned(),
         number(a.value, 1),
         number(b.value, 1),
-        format!("{} %", percent(difference)),
-        format!("{} to {} %", percent(low), percent(high)),
-        verdict.to_owned(),
     ];
-    (cells.into(), worse)
+    cells.extend(percents);
+    cells.push(verdict.to_owned());
+    (cells, worse)
 }
 
 /// What only one of the runs has.

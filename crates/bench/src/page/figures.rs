@@ -1,12 +1,13 @@
 //! The figures of a run of requests.
 
-use super::{Judged, ids};
-use crate::compare::crossing;
+use super::ids;
+use crate::compare::{Compared, comparisons, crossing, interval_words};
 use crate::results::{Results, ms};
 use faultline_analysis::report::cells::figure;
 use faultline_analysis::report::model::{
     BarSeries, Bars, Block, Chart, Counts, Curve, Curves, Histogram, Line, Timeline,
 };
+use faultline_stats::crossover::Crossover;
 use faultline_stats::histogram::{count, freedman_diaconis};
 use faultline_stats::summary;
 
@@ -18,14 +19,15 @@ const MOST_CLASSES: usize = 120;
 const MOST_POINTS: usize = 1500;
 
 /// Difference with interval over size with the crossover, where subjects have sizes; else by subject.
-pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
+pub(super) fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
     let Some(reference) = results.header.arms.first() else {
         return Vec::new();
     };
-    if judged.is_empty() {
+    if compared.is_empty() {
         return Vec::new();
     }
     let label = format!("Difference from {reference} (ms)");
+    let interval = interval_words(comparisons(results));
     let mut blocks = Vec::new();
     for (link, id) in results.links().into_iter().zip(ids(results
         .links()
@@ -37,14 +39,16 @@ pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
             .arms
             .iter()
             .skip(1)
-            .filter_map(|arm| curve(results, judged, (arm, link)))
+            .filter_map(|arm| curve(results, compared, (arm, link)))
             .collect();
         if series.is_empty() {
             continue;
         }
         let over = link.map_or_else(String::new, |link| format!(" over {link}"));
-        let caption = "Mean difference with its 95 % interval; below 0 the reference is slower. The diamond is the crossover, if one is \
-                       shown: the size from which on the sign is another.";
+        let caption = format!(
+            "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
+             size from which on the sign is another."
+        );
         let chart = Curves {
             x_label: "Decoded bytes".to_owned(),
             y_label: label.clone(),
@@ -55,39 +59,43 @@ pub(super) fn differences(results: &Results, judged: &[Judged]) -> Vec<Block> {
         blocks.push(figure(
             &format!("difference-{id}"),
             &format!("Difference by size{over}"),
-            caption,
+            &caption,
             Chart::Curves(chart),
         ));
     }
     if blocks.is_empty() {
-        let caption = "Mean difference with its 95 % interval; below 0 the reference is slower.";
+        let caption =
+            format!("Mean difference with its {interval}; below 0 the reference is slower.");
         blocks.push(figure(
             "difference-by-subject",
             "Difference",
-            caption,
-            Chart::Bars(bars(results, judged, label)),
+            &caption,
+            Chart::Bars(bars(results, compared, label)),
         ));
     }
     blocks
 }
 
 /// `None` of fewer than two sizes.
-fn curve(results: &Results, judged: &[Judged], (arm, link): (&str, Option<&str>)) -> Option<Curve> {
+fn curve(
+    results: &Results,
+    compared: &[Compared],
+    (arm, link): (&str, Option<&str>),
+) -> Option<Curve> {
     let over = results.subjects_over(link);
-    let of = |(compared, _): &&Judged| {
+    let of = |compared: &&Compared| {
         compared.arm == arm && over.iter().any(|(name, _)| *name == compared.subject)
     };
-    let point = |(compared, _): &Judged| {
+    let point = |compared: &Compared| {
         let mean = &compared.mean;
         Some((
             compared.size? as f64,
             (mean.value, Some((mean.low, mean.high))),
         ))
     };
-    let mut points: Vec<_> = judged.iter().filter(of).filter_map(point).collect();
+    let mut points: Vec<_> = compared.iter().filter(of).filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let found =
-        crossing(results, arm, link).filter(|found| found.low.is_some() || found.high.is_some());
+    let found = crossing(results, arm, link).filter(Crossover::is_shown);
     let recorded = found.and_then(|found| Some((found.at?, 0.0)));
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
@@ -97,7 +105,7 @@ fn curve(results: &Results, judged: &[Judged], (arm, link): (&str, Option<&str>)
     })
 }
 
-fn bars(results: &Results, judged: &[Judged], y_label: String) -> Bars {
+fn bars(results: &Results, compared: &[Compared], y_label: String) -> Bars {
     let subjects: Vec<&str> = results
         .subjects()
         .into_iter()
@@ -105,9 +113,9 @@ fn bars(results: &Results, judged: &[Judged], y_label: String) -> Bars {
         .collect();
     let series = results.header.arms.iter().skip(1).map(|arm| {
         let bar = |subject: &&str| {
-            let (compared, _) = judged
+            let compared = compared
                 .iter()
-                .find(|(one, _)| one.arm == *arm && one.subject == *subject)?;
+                .find(|one| one.arm == *arm && one.subject == *subject)?;
             Some((
                 compared.mean.value,
                 Some((compared.mean.low, compared.mean.high)),

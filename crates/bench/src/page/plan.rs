@@ -1,6 +1,7 @@
 //! What a plan of `bench run` shows first: all requests of each arm together.
 
-use super::{judged, tables};
+use super::tables;
+use crate::compare::compared;
 use crate::plan_file::joined;
 use crate::results::Results;
 use faultline_analysis::report::model::Block;
@@ -16,7 +17,7 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
     ))];
     blocks.extend(tables::differences(
         &all,
-        &judged(&all),
+        &compared(&all),
         "study-differences",
     ));
     blocks

@@ -1,7 +1,7 @@
 //! The tables of a run of requests.
 
-use super::Judged;
-use crate::render::{caveat, failures};
+use crate::compare::{Compared, caveat, comparisons, interval_words};
+use crate::render::{failures, shown_word};
 use crate::results::{CellHead, PHASES, Results, ms};
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell, Table};
@@ -103,12 +103,16 @@ fn phases(results: &Results) -> Table {
 }
 
 /// Every arm against the reference.
-pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec<Block> {
-    let Some(reference) = results.header.arms.first().filter(|_| !judged.is_empty()) else {
+pub(super) fn differences(results: &Results, compared: &[Compared], id: &str) -> Vec<Block> {
+    let Some(reference) = results.header.arms.first().filter(|_| !compared.is_empty()) else {
         return Vec::new();
     };
-    let note = "Differences round by round with 95 % intervals by resampling blocks of rounds; negative where the reference is slower. \
-                Shown: the p-value, adjusted for the number of comparisons (Holm), is below 0.05.";
+    let note = format!(
+        "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
+         and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
+         p-value is adjusted likewise.",
+        interval_words(comparisons(results))
+    );
     let columns = [
         ("arm", ""),
         ("about", ""),
@@ -120,18 +124,18 @@ pub(super) fn differences(results: &Results, judged: &[Judged], id: &str) -> Vec
         ("rounds", ""),
         ("caveat", ""),
     ];
-    let mut out = table(id, &format!("Against {reference}"), &columns, note);
-    for (compared, shown) in judged {
+    let mut out = table(id, &format!("Against {reference}"), &columns, &note);
+    for compared in compared {
         out.rows.push(vec![
             words(&compared.arm),
             words(&results.label(&compared.subject, compared.size)),
             estimate(Some(&compared.mean)),
             number(compared.p, 4, "too few rounds"),
-            words(if *shown { "yes" } else { "no" }),
+            words(shown_word(compared.decision)),
             estimate(compared.median.as_ref()),
             estimate(compared.p95.as_ref()),
             number(Some(compared.rounds as f64), 0, ""),
-            words(caveat(&compared.mean)),
+            words(caveat(compared.mean.reliable)),
         ]);
     }
     vec![Block::Table(out)]

@@ -1,14 +1,12 @@
 //! What the study of transports reported: how long each took for a single write and read and for many in a row, and by how much one
 //! was faster; then whether that is shown.
 
-use crate::compare::{Compared, one};
+use crate::compare::{Compared, comparisons, interval_words, one};
+use crate::render::since;
 use crate::results::Results;
-use faultline_stats::holm;
+use faultline_stats::arms::Direction;
 use faultline_text::number;
 use std::fmt::Write as _;
-
-/// What is shown has an adjusted p-value below this.
-const ALPHA: f64 = 0.05;
 
 /// All of it.
 pub(crate) fn tables(results: &Results) -> String {
@@ -40,57 +38,35 @@ fn mean(results: &Results, arm: &str, subject: &str) -> Option<f64> {
     Some(results.summary(results.cell(arm, subject)?).latency?.mean)
 }
 
-/// What is shown of each subject, arm by arm, with the p-values adjusted together.
-pub(crate) fn sentences<'a>(results: &'a Results) -> Vec<(&'a str, String)> {
+/// What is shown of each subject, arm by arm.
+pub(crate) fn sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let subjects: Vec<&'a str> = results
-        .subjects()
-        .into_iter()
-        .map(|(name, _)| name)
-        .collect();
-    let pairs = subjects
-        .iter()
-        .flat_map(|subject| others.iter().map(move |arm| (*subject, arm)));
-    let family = subjects.len() * others.len();
-    let compared: Vec<(&'a str, &String, Option<Compared>)> = pairs
-        .map(|(subject, arm)| {
-            (
-                subject,
-                arm,
-                one(results, (reference, arm), (subject, None), family),
-            )
-        })
-        .collect();
-    let p: Vec<Option<f64>> = compared
-        .iter()
-        .map(|(.., compared)| compared.as_ref()?.p)
-        .collect();
-    let adjusted = holm::adjust(&p);
-    let sentence =
-        |((subject, arm, compared), p): (&(&str, &String, Option<Compared>), Option<f64>)| {
-            if [reference, *arm]
-                .iter()
-                .any(|arm| failed(results, arm, subject) > 0)
-            {
-                mean(results, arm, subject)?;
-                return Some(format!(
-                    "{arm} is not compared with {reference}: not every one was good"
-                ));
-            }
-            let shown = p.is_some_and(|p| p < ALPHA);
-            Some(self::sentence(
-                (reference, arm),
-                mean(results, reference, subject)?,
-                compared.as_ref()?,
-                shown,
-            ))
-        };
-    let said = |(of, p): (&(&'a str, &String, Option<Compared>), Option<f64>)| {
-        Some((of.0, sentence((of, p))?))
+    let comparisons = comparisons(results);
+    let sentence = |subject: &str, arm: &str| {
+        let mean = mean(results, arm, subject);
+        if [reference, arm]
+            .iter()
+            .any(|arm| failed(results, arm, subject) > 0)
+        {
+            mean?;
+            return Some(format!(
+                "{arm} is not compared with {reference}: not every one was good"
+            ));
+        }
+        let compared = one(results, (reference, arm), (subject, None), comparisons)?;
+        Some(self::sentence(
+            reference,
+            &compared,
+            &interval_words(comparisons),
+        ))
     };
-    compared.iter().zip(adjusted).filter_map(said).collect()
+    let subjects = results.subjects().into_iter();
+    let pairs = subjects.flat_map(|(subject, _)| others.iter().map(move |arm| (subject, arm)));
+    pairs
+        .filter_map(|(subject, arm)| Some((subject, sentence(subject, arm)?)))
+        .collect()
 }
 
 /// How many of them failed.
@@ -100,35 +76,34 @@ fn failed(results: &Results, arm: &str, subject: &str) -> u64 {
         .map_or(0, |cell| results.summary(cell).failures.values().sum())
 }
 
-fn sentence((reference, arm): (&str, &str), mean: f64, compared: &Compared, shown: bool) -> String {
-    let Compared {
-        mean: difference, ..
-    } = compared;
-    let word = if difference.value < 0.0 {
-        "faster"
-    } else {
-        "slower"
-    };
-    let percent = |ms: f64| number(ms / mean * 100.0, 1);
+fn sentence(reference: &str, compared: &Compared, interval: &str) -> String {
+    let (arm, mean) = (&compared.arm, &compared.mean);
     let ms = |ms: f64| number(ms, 3);
-    if !shown {
+    let Some(direction) = compared.decision.shown() else {
         return format!(
-            "no difference between {arm} and {reference} is shown: {} ms, 95 % interval {} to {} ms",
-            ms(difference.value),
-            ms(difference.low),
-            ms(difference.high)
+            "no difference between {arm} and {reference} is shown{}: {} ms, {interval} {} to {} ms",
+            since([compared.decision]),
+            ms(mean.value),
+            ms(mean.low),
+            ms(mean.high)
         );
-    }
-    let [a, b] = [difference.low.abs(), difference.high.abs()];
-    let (least, most) = (a.min(b), a.max(b));
+    };
+    let word = match direction {
+        Direction::Lower => "faster",
+        Direction::Higher => "slower",
+    };
+    let ends = |[low, high]: [f64; 2]| [low.abs().min(high.abs()), low.abs().max(high.abs())];
+    let [least, most] = ends([mean.low, mean.high]).map(ms);
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let (share, shares) = compared.ratio.map_or_else(Default::default, |ratio| {
+        let [least, most] = ends([percent(ratio.low), percent(ratio.high)]);
+        let share = number(percent(ratio.value).abs(), 1);
+        let shares = format!(" ({} to {} %)", number(least, 1), number(most, 1));
+        (format!(" ({share} %)"), shares)
+    });
     format!(
-        "{arm} is {word} than {reference} by {} ms ({} %), 95 % interval {} to {} ms ({} to {} %)",
-        ms(difference.value.abs()),
-        percent(difference.value.abs()),
-        ms(least),
-        ms(most),
-        percent(least),
-        percent(most)
+        "{arm} is {word} than {reference} by {} ms{share}, {interval} {least} to {most} ms{shares}",
+        ms(mean.value.abs())
     )
 }
 
@@ -157,6 +132,10 @@ mod tests {
         );
         assert!(
             out.contains("websocket is faster than http by 10.000 ms (45.5 %)"),
+            "{out}"
+        );
+        assert!(
+            out.contains("interval (95 % for all 2 comparisons together)"),
             "{out}"
         );
         let mut results = results(60, &cells);
