@@ -216,11 +216,11 @@ impl Error {
             // Only readers have limits of length and of work.
             Some(ErrorCode::TooBig) => Error::Refused {
                 path,
-                what: "one of its values is longer than any of a recording".into(),
+                what: "one of its values is longer than any that is written there".into(),
             },
             Some(ErrorCode::OperationInterrupted) => Error::Refused {
                 path,
-                what: "it takes more work to read than a recording of its size".into(),
+                what: "it takes more work to read than its size explains".into(),
             },
             Some(ErrorCode::NotADatabase) => Error::NotARecording {
                 path,

@@ -4,8 +4,9 @@ mod guarded;
 mod tables;
 mod whole;
 
-pub(crate) use guarded::{Gives, Guarded, LONGEST_VALUE};
-pub(crate) use tables::{Present, declared, present};
+pub use guarded::Gives;
+pub(crate) use guarded::{Guarded, LONGEST_VALUE};
+pub(crate) use tables::{Present, declared, is_table, present, shown};
 pub(crate) use whole::{HEADER, cut_off, header, page_size, pages};
 
 use crate::error::{At, Error};
@@ -15,6 +16,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Which databases are of one kind: by two numbers in their first page.
+#[derive(Debug, Clone, Copy)]
+pub struct DatabaseKind {
+    /// `PRAGMA application_id`.
+    pub application_id: i32,
+    /// The newest `PRAGMA user_version` that can be read; the first is 1.
+    pub format: i32,
+}
+
+pub(crate) const RECORDING: DatabaseKind = DatabaseKind {
+    application_id: APPLICATION_ID,
+    format: FORMAT,
+};
 
 /// SQLite's page cache, in KiB: a tick touches a dozen pages, and memory is the daemon's.
 const CACHE_KIB: i64 = 512;
@@ -44,31 +59,40 @@ fn opened(conn: &Connection, path: &Path) -> PathBuf {
 
 /// A connection that may write, to a file of this program's own.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, Error> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, &RECORDING)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }
 
 /// A connection that only reads, to a file from anywhere.
-pub(crate) fn open_to_read(path: &Path) -> Result<Guarded, Error> {
-    guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path)
+pub(crate) fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<Guarded, Error> {
+    guarded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
 /// The same to a file that SQLite may write before it reads it. Errors name the file `named`, of which it may be a copy.
-pub(crate) fn open_to_recover(path: &Path, named: &Path) -> Result<Guarded, Error> {
-    guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named)
+pub(crate) fn open_to_recover(
+    path: &Path,
+    named: &Path,
+    kind: &DatabaseKind,
+) -> Result<Guarded, Error> {
+    guarded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, named, kind)
 }
 
-fn guarded(path: &Path, flags: OpenFlags, named: &Path) -> Result<Guarded, Error> {
-    let guarded = Guarded::new(connect(path, flags)?, named, length(path))?;
+fn guarded(
+    path: &Path,
+    flags: OpenFlags,
+    named: &Path,
+    kind: &DatabaseKind,
+) -> Result<Guarded, Error> {
+    let guarded = Guarded::new(connect(path, flags, kind)?, named, length(path))?;
     tune(guarded.connection()).at(named)?;
     Ok(guarded)
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
+fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection, Error> {
     // Absolute, as SQLite takes a name that begins with `file:` for an address.
     let absolute = std::path::absolute(path).at(path)?;
-    check_kind(&absolute, path)?;
+    check_kind(&absolute, path, kind)?;
     let conn =
         Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
     guarded::distrust(&conn).at(path)?;
@@ -77,7 +101,7 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
 
 /// Fails if the file is somebody else's, before SQLite lays a log beside it, as it does where the file asks for one. Read
 /// through SQLite all the same: closing a descriptor of our own would drop the locks that a writer in this process has.
-fn check_kind(absolute: &Path, path: &Path) -> Result<(), Error> {
+fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<(), Error> {
     if length(absolute) < HEADER as u64 {
         return Ok(());
     }
@@ -100,11 +124,11 @@ fn check_kind(absolute: &Path, path: &Path) -> Result<(), Error> {
     let more = BESIDE
         .iter()
         .any(|suffix| length(&beside(absolute, suffix)) > 0);
-    if more || application == Ok(APPLICATION_ID) {
+    if more || application == Ok(kind.application_id) {
         return Ok(());
     }
     application.at(path)?;
-    check_format(&conn, path)
+    check_format(&conn, path, kind)
 }
 
 fn tune(conn: &Connection) -> rusqlite::Result<()> {
@@ -115,14 +139,18 @@ fn tune(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Fails unless the database is a recording of a format that this version knows.
-pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<(), Error> {
+/// Fails unless the database is of that kind, of a format that this version knows.
+pub(crate) fn check_format(
+    conn: &Connection,
+    path: &Path,
+    kind: &DatabaseKind,
+) -> Result<(), Error> {
     let number = |pragma: &str| {
         conn.pragma_query_value(None, pragma, |row| row.get::<_, i32>(0))
             .at(path)
     };
     let application = number("application_id")?;
-    if application != APPLICATION_ID {
+    if application != kind.application_id {
         if number("page_count")? == 0 {
             // SQLite takes a file of a few bytes for an empty one; it may be anybody's.
             let found = "too short for an SQLite database".to_owned();
@@ -140,11 +168,11 @@ pub(crate) fn check_format(conn: &Connection, path: &Path) -> Result<(), Error> 
         });
     }
     let found = number("user_version")?;
-    if found > FORMAT {
+    if found > kind.format {
         return Err(Error::Newer {
             path: path.to_owned(),
             found,
-            known: FORMAT,
+            known: kind.format,
         });
     }
     if found < 1 {

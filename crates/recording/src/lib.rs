@@ -10,6 +10,7 @@
 mod backup;
 mod error;
 mod file;
+mod foreign;
 mod merge;
 mod reader;
 mod rows;
@@ -19,6 +20,8 @@ mod writer;
 
 pub use backup::{backup, backup_with};
 pub use error::Error;
+pub use file::{DatabaseKind, Gives};
+pub use foreign::ForeignDatabase;
 pub use merge::{Merged, merge};
 pub use reader::{
     Cell, Columns, DeviceRow, EventRow, Info, Live, PoolRow, ProblemRow, ProcessRow, Progress,

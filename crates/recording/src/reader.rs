@@ -3,7 +3,7 @@
 mod export;
 mod info;
 mod live;
-mod open;
+pub(crate) mod open;
 mod progress;
 mod rows;
 mod types;
@@ -18,7 +18,7 @@ pub use types::{
 };
 
 use crate::error::Error;
-use crate::file::{Guarded, Present};
+use crate::file::{Guarded, Present, RECORDING, present};
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ impl Recording {
     /// [`Error::Refused`] if it has anything but plain tables as the format declares them. Whoever made the file, reading
     /// it takes time and memory that follow from its size: beyond that every method says [`Error::Refused`].
     pub fn open(path: &Path) -> Result<Recording, Error> {
-        let (conn, present, copied) = open::open(path)?;
+        let (conn, present, copied) = open::open(path, &RECORDING, present)?;
         let labels = read_labels(&conn, path)?;
         Ok(Recording {
             conn,

@@ -219,7 +219,7 @@ fn merged(from: &Path, to: &Path) -> Result<Part, Error> {
         }
     }
     // What cannot be taken in is lost: the rest is not.
-    if let Ok(guarded) = file::open_to_recover(part.path(), from) {
+    if let Ok(guarded) = file::open_to_recover(part.path(), from, &file::RECORDING) {
         let _ = guarded
             .connection()
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));

@@ -46,7 +46,7 @@ pub(crate) struct Guarded {
 
 /// What a statement gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gives {
+pub enum Gives {
     /// Numbers: whoever reads them keeps no text.
     Numbers,
     /// Texts as well, which are counted.

@@ -85,7 +85,7 @@ pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> 
 }
 
 /// Whether a statement makes an ordinary table.
-fn is_table(sql: &str) -> bool {
+pub(crate) fn is_table(sql: &str) -> bool {
     sql.split_whitespace().take(2).eq(["CREATE", "TABLE"])
 }
 
@@ -98,7 +98,7 @@ fn is_plain_index(sql: &str) -> bool {
 }
 
 /// The file's own words, on one line and not too long.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     text.chars()
         .take(SHOWN)
         .flat_map(char::escape_debug)

@@ -1,14 +1,19 @@
 //! Opens a recording to read, in whatever state it was left.
 
 use crate::error::{At, Error};
-use crate::file::{self, Guarded, Present, beside, length};
+use crate::file::{self, DatabaseKind, Guarded, beside, length};
 use rusqlite::ErrorCode;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A connection within a read transaction, so that everything read is of one moment.
-pub(super) fn open(path: &Path) -> Result<(Guarded, Present, Option<Copied>), Error> {
+/// A connection within a read transaction, so that everything read is of one moment; with what `check` finds of its tables.
+pub(crate) fn open<T>(
+    path: &Path,
+    kind: &DatabaseKind,
+    check: impl Fn(&Guarded, &Path) -> Result<T, Error>,
+) -> Result<(Guarded, T, Option<Copied>), Error> {
+    let hold = |conn| hold(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
         let found = "a folder or a device".to_owned();
@@ -22,26 +27,31 @@ pub(super) fn open(path: &Path) -> Result<(Guarded, Present, Option<Copied>), Er
             path: path.to_owned(),
         });
     }
-    match file::open_to_read(path).and_then(|conn| hold(conn, path)) {
+    match file::open_to_read(path, kind).and_then(hold) {
         Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
             let copied = Copied::new(path)?;
-            let (conn, present) = hold(file::open_to_recover(&copied.database(), path)?, path)?;
-            Ok((conn, present, Some(copied)))
+            let (conn, found) = hold(file::open_to_recover(&copied.database(), path, kind)?)?;
+            Ok((conn, found, Some(copied)))
         }
         held => {
-            let (conn, present) = held.map_err(|error| file::cut_off(path, error))?;
-            Ok((conn, present, None))
+            let (conn, found) = held.map_err(|error| file::cut_off(path, error))?;
+            Ok((conn, found, None))
         }
     }
 }
 
-fn hold(mut conn: Guarded, path: &Path) -> Result<(Guarded, Present), Error> {
+fn hold<T>(
+    mut conn: Guarded,
+    path: &Path,
+    kind: &DatabaseKind,
+    check: &impl Fn(&Guarded, &Path) -> Result<T, Error>,
+) -> Result<(Guarded, T), Error> {
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The transaction begins with the first look.
     conn.measure()?;
-    file::check_format(conn.connection(), path)?;
-    let present = file::present(&conn, path)?;
-    Ok((conn, present))
+    file::check_format(conn.connection(), path, kind)?;
+    let found = check(&conn, path)?;
+    Ok((conn, found))
 }
 
 /// Whether SQLite would have to write before it can read: take in the log of a writer that was killed, or undo what it
@@ -61,7 +71,7 @@ fn wants_to_write(error: &rusqlite::Error) -> bool {
 /// A copy of the database with what lies beside it, in a folder of its own where everything may be written; removed with
 /// the reader.
 #[derive(Debug)]
-pub(super) struct Copied(TempDir);
+pub(crate) struct Copied(TempDir);
 
 impl Copied {
     fn new(path: &Path) -> Result<Copied, Error> {

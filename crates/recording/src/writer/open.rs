@@ -3,7 +3,7 @@
 use super::samples::{Counts, Samples};
 use super::{Mark, Writer};
 use crate::error::{At, Error};
-use crate::file::{self, BESIDE, Guarded, Present, beside, nanos};
+use crate::file::{self, BESIDE, Guarded, Present, RECORDING, beside, nanos};
 use crate::rows::{NewSession, Opening};
 use crate::schema::{APPLICATION_ID, FORMAT, TABLES};
 use rusqlite::{Connection, params};
@@ -54,11 +54,11 @@ pub(super) fn append(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         .open(path)
         .at(path)?;
     let lock = lock(file, path)?;
-    let mut found =
-        file::open_to_recover(path, path).map_err(|error| file::cut_off(path, error))?;
+    let mut found = file::open_to_recover(path, path, &RECORDING)
+        .map_err(|error| file::cut_off(path, error))?;
     match found
         .measure()
-        .and_then(|()| file::check_format(found.connection(), path))
+        .and_then(|()| file::check_format(found.connection(), path, &RECORDING))
     {
         Err(Error::Empty { .. }) => {
             drop((found, lock));

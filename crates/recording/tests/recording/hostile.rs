@@ -222,7 +222,7 @@ fn a_value_longer_than_any_of_a_recording_is_refused_and_lost_to_a_salvage() {
     assert!(
         error
             .to_string()
-            .contains("one of its values is longer than any of a recording"),
+            .contains("one of its values is longer than any that is written there"),
         "{error}"
     );
     let saved = folder.path().join("saved.db");
