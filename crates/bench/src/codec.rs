@@ -2,7 +2,8 @@
 
 use anyhow::{Context as _, bail, ensure};
 use brotli::enc::BrotliEncoderParams;
-use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use compu::encoder::{ZlibMode, ZlibOptions};
+use compu::{DecodeStatus, Decoder as _, EncodeOp, EncodeStatus, Encoder as _, decoder, encoder};
 use lzokay::compress::{Dict, compress_no_alloc, compress_worst_size};
 use zstd::bulk;
 
@@ -12,7 +13,7 @@ pub(crate) const WANTED: &str = "zlib-1 to zlib-9, zstd-1 to zstd-22 (with a tra
 /// A codec and its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Codec {
-    Zlib(u32),
+    Zlib(i8),
     Zstd(i32),
     /// With a dictionary that was trained before.
     ZstdDictionary(i32),
@@ -37,7 +38,7 @@ impl Codec {
         };
         let text = level.unwrap_or_default();
         Some(match family {
-            "zlib" => Codec::Zlib(within(text, 6, 1, 9)?.unsigned_abs()),
+            "zlib" => Codec::Zlib(i8::try_from(within(text, 6, 1, 9)?).ok()?),
             "zstd" => match text.strip_suffix("+dict") {
                 Some(text) => Codec::ZstdDictionary(within(text, 3, 1, 22)?),
                 None => Codec::Zstd(within(text, 3, 1, 22)?),
@@ -62,11 +63,25 @@ impl Codec {
             Codec::Lzo => "lzo".to_owned(),
         }
     }
+
+    /// The library that does the work, with its version. Cargo.toml asks for exactly these.
+    pub(crate) fn library(self) -> String {
+        match self {
+            Codec::Zlib(_) => "zlib 1.3.2".to_owned(),
+            Codec::Zstd(_) | Codec::ZstdDictionary(_) => {
+                format!("zstd {}", zstd::zstd_safe::version_string())
+            }
+            Codec::Brotli(_) => "brotli (Rust) 9.1.1".to_owned(),
+            Codec::Lz4 => "lz4_flex 0.14.0".to_owned(),
+            Codec::Snappy => "snap 1.1.2".to_owned(),
+            Codec::Lzo => "lzokay 2.0.1".to_owned(),
+        }
+    }
 }
 
 /// A codec at work. Its tables are kept from record to record, as a server keeps them.
 pub(crate) enum Coder {
-    Zlib(Box<(Compress, Decompress)>),
+    Zlib(Box<encoder::ZlibC>, Box<decoder::ZlibC>),
     Zstd(Box<(bulk::Compressor<'static>, bulk::Decompressor<'static>)>),
     Brotli(i32),
     Lz4,
@@ -81,10 +96,13 @@ impl Coder {
     /// The dictionary is missing or cannot be used.
     pub(crate) fn new(codec: Codec, dictionary: Option<&[u8]>) -> anyhow::Result<Coder> {
         Ok(match codec {
-            Codec::Zlib(level) => Coder::Zlib(Box::new((
-                Compress::new(Compression::new(level), true),
-                Decompress::new(true),
-            ))),
+            Codec::Zlib(level) => {
+                let options = ZlibOptions::new().mode(ZlibMode::Zlib).compression(level);
+                let compressor = encoder::ZlibC::new(options).context("no memory for zlib")?;
+                let decompressor =
+                    decoder::ZlibC::new(decoder::ZlibMode::Zlib).context("no memory for zlib")?;
+                Coder::Zlib(compressor, decompressor)
+            }
             Codec::Zstd(level) => Coder::Zstd(Box::new((
                 bulk::Compressor::new(level)?,
                 bulk::Decompressor::new()?,
@@ -114,12 +132,12 @@ impl Coder {
     pub(crate) fn compress(&mut self, record: &[u8], out: &mut Vec<u8>) -> anyhow::Result<()> {
         out.clear();
         let written = match self {
-            Coder::Zlib(both) => {
-                both.0.reset();
-                // The fastest level writes noise with nine bits a byte; then one call is enough.
+            Coder::Zlib(compressor, _) => {
+                ensure!(compressor.reset(), "zlib could not be reset");
+                // Noise grows by a few bytes for each block of it; then one call is enough.
                 out.reserve(record.len() + record.len() / 8 + 128);
-                let status = both.0.compress_vec(record, out, FlushCompress::Finish)?;
-                ensure!(status == Status::StreamEnd, "zlib did not finish");
+                let done = compressor.encode_vec(record, out, EncodeOp::Finish);
+                ensure!(done.status == EncodeStatus::Finished, "zlib did not finish");
                 return Ok(());
             }
             Coder::Zstd(both) => {
@@ -169,23 +187,22 @@ impl Coder {
     ) -> anyhow::Result<()> {
         out.clear();
         match self {
-            Coder::Zlib(both) => {
-                let coder = &mut both.1;
-                coder.reset(true);
+            Coder::Zlib(_, decompressor) => {
+                ensure!(decompressor.reset(), "zlib could not be reset");
                 out.reserve(size + 16);
+                let mut rest = bytes;
                 // It may stop with all bytes restored and its checksum unread.
                 loop {
-                    let before = (coder.total_in(), out.len());
-                    let rest = bytes.get(usize::try_from(before.0)?..).unwrap_or_default();
-                    if coder.decompress_vec(rest, out, FlushDecompress::Finish)?
-                        == Status::StreamEnd
-                    {
-                        break;
+                    let before = (rest.len(), out.len());
+                    let done = decompressor.decode_vec(rest, out);
+                    rest = rest
+                        .get(rest.len().saturating_sub(done.input_remain)..)
+                        .unwrap_or_default();
+                    match done.status {
+                        Ok(DecodeStatus::Finished) => break,
+                        Ok(_) => ensure!((rest.len(), out.len()) != before, "zlib did not finish"),
+                        Err(error) => bail!("zlib: {error}"),
                     }
-                    ensure!(
-                        (coder.total_in(), out.len()) != before,
-                        "zlib did not finish"
-                    );
                 }
             }
             Coder::Zstd(both) => {
@@ -289,6 +306,66 @@ mod tests {
                 assert_eq!(restored, noise, "{name} {size}");
             }
         }
+    }
+
+    /// Sizes that Python's `zlib.compress` gives of the same bytes, over zlib 1.2.13.
+    #[test]
+    fn zlib_compresses_as_zlib_itself_does() {
+        let word = |place: u32| place.wrapping_mul(2_654_435_761) >> 27;
+        let record: Vec<u8> = (0..20_000_u32)
+            .map(|place| (word(place / 7) ^ word(place % 613)) as u8)
+            .collect();
+        for (level, size) in [("zlib-1", 8955), ("zlib-6", 7417), ("zlib-9", 7417)] {
+            let mut packed = Vec::new();
+            let mut coder = Coder::new(Codec::named(level).unwrap(), None).unwrap();
+            coder.compress(&record, &mut packed).unwrap();
+            assert_eq!(packed.len(), size, "{level}");
+        }
+    }
+
+    #[test]
+    fn libraries_have_the_versions_that_results_name() {
+        let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        #[expect(clippy::disallowed_methods, reason = "asks cargo, in a test")]
+        let metadata = std::process::Command::new(env!("CARGO"))
+            .args(["metadata", "--format-version=1", "--locked", "--offline"])
+            .args(["--filter-platform", &platform])
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .output()
+            .unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+        let package = |name: &str| {
+            let all = metadata["packages"].as_array().unwrap();
+            all.iter().find(|package| package["name"] == name).unwrap()
+        };
+        for (codec, crate_name) in [
+            ("brotli", "brotli"),
+            ("lz4", "lz4_flex"),
+            ("snappy", "snap"),
+            ("lzo", "lzokay"),
+        ] {
+            let library = Codec::named(codec).unwrap().library();
+            let version = package(crate_name)["version"].as_str().unwrap();
+            assert!(
+                library.ends_with(&format!(" {version}")),
+                "{library} {version}"
+            );
+        }
+        let manifest = package("libz-sys")["manifest_path"].as_str().unwrap();
+        let header = std::path::Path::new(manifest).with_file_name("src/zlib/zlib.h");
+        let header = std::fs::read_to_string(header).unwrap();
+        let library = Codec::named("zlib").unwrap().library();
+        let version = library.strip_prefix("zlib ").unwrap();
+        assert!(
+            header.contains(&format!("#define ZLIB_VERSION \"{version}\"")),
+            "{library}"
+        );
+        assert!(
+            Codec::named("zstd")
+                .unwrap()
+                .library()
+                .starts_with("zstd 1.")
+        );
     }
 
     #[test]

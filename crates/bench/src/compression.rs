@@ -377,7 +377,7 @@ mod tests {
         assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
         let csv = bench(&["report", &out, "--format", "csv"]).unwrap().0;
         assert!(
-            csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 10),
+            csv.lines().count() > 6 && csv.lines().all(|line| line.split(',').count() == 11),
             "{csv}"
         );
         let table = folder.path().join("classes.parquet").display().to_string();

@@ -171,8 +171,30 @@ fn settings(before: &Outcome, after: &Outcome) -> Vec<String> {
     let all = [("dictionary", trained(before), trained(after))]
         .into_iter()
         .chain(kinds);
-    all.filter(|(_, a, b)| a != b)
-        .map(|(name, a, b)| format!("OTHER SETTINGS: {name}: {a} before, {b} after"))
+    let all = all.filter(|(_, a, b)| a != b);
+    all.map(|(name, a, b)| format!("OTHER SETTINGS: {name}: {a} before, {b} after"))
+        .chain(libraries(before, after))
+        .collect()
+}
+
+/// Codecs that other libraries, or other versions of them, have measured. Older results do not name theirs.
+fn libraries(before: &Outcome, after: &Outcome) -> Vec<String> {
+    let known = |library: &str| match library {
+        "" => "not known".to_owned(),
+        known => known.to_owned(),
+    };
+    let whole = before.classes.iter().filter(|row| row.range == "all");
+    whole
+        .filter_map(|row| Some((row, of(after, row)?)))
+        .filter(|(row, other)| row.library != other.library)
+        .map(|(row, other)| {
+            format!(
+                "OTHER SETTINGS: library of {}: {} before, {} after",
+                row.codec,
+                known(&row.library),
+                known(&other.library)
+            )
+        })
         .collect()
 }
 
@@ -192,6 +214,7 @@ mod tests {
         };
         let row = |range: &str| ClassRow {
             codec: "zlib-6".to_owned(),
+            library: "zlib 1".to_owned(),
             range: range.to_owned(),
             datapoints: 100,
             ubytes: 300.0,

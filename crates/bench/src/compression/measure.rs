@@ -110,6 +110,7 @@ fn sizes(packed: &Packed, records: &[&[u8]], (range, places): (&str, &[usize])) 
     let (ubytes, cbytes) = (sum(&below), sum(&above));
     ClassRow {
         codec: packed.codec.name(),
+        library: packed.codec.library(),
         range: range.to_owned(),
         datapoints: places.len() as u64,
         ubytes: ubytes / n,

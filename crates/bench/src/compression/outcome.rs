@@ -44,6 +44,9 @@ pub(crate) fn plan() -> Plan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ClassRow {
     pub(crate) codec: String,
+    /// Name and version; empty in results of older versions.
+    #[serde(default)]
+    pub(crate) library: String,
     /// `250-500b`, as the study writes it; `all`.
     pub(crate) range: String,
     pub(crate) datapoints: u64,

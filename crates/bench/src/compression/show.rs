@@ -136,6 +136,14 @@ fn about(outcome: &Outcome) -> String {
         .notes
         .iter()
         .for_each(|note| out += &format!("{note}\n"));
+    let whole = outcome.classes.iter().filter(|row| row.range == "all");
+    let libraries: Vec<String> = whole
+        .filter(|row| !row.library.is_empty())
+        .map(|row| format!("{} by {}", row.codec, row.library))
+        .collect();
+    if !libraries.is_empty() {
+        let _ = writeln!(out, "Codecs: {}", libraries.join(", "));
+    }
     out
 }
 
@@ -230,12 +238,13 @@ fn fetched(fetch: &FetchTable) -> String {
 /// One line for each codec and size class; what is not known is empty.
 pub(crate) fn csv(outcome: &Outcome) -> String {
     let mut out =
-        "codec,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
+        "codec,library,range,ubytes,cbytes,cmp_ratio %,low %,high %,compress MB/s,decompress MB/s,datapoints\n".to_owned();
     for row in &outcome.classes {
         let some = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let interval = row.interval.as_ref();
         let cells = [
             row.codec.clone(),
+            row.library.clone(),
             row.range.clone(),
             row.ubytes.to_string(),
             row.cbytes.to_string(),
@@ -259,6 +268,7 @@ pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
     };
     vec![
         ("codec".to_owned(), text(&|row| row.codec.clone())),
+        ("library".to_owned(), text(&|row| row.library.clone())),
         ("range".to_owned(), text(&|row| row.range.clone())),
         ("ubytes".to_owned(), real(&|row| Some(row.ubytes))),
         ("cbytes".to_owned(), real(&|row| Some(row.cbytes))),

@@ -107,9 +107,12 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
             ),
             ("compresses", speed(row.compress)),
             ("restores", speed(row.decompress)),
+            ("library", row.library.clone()),
         ]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| (name.to_owned(), value))
-        .into(),
+        .collect(),
     };
     of_all(outcome).zip(ids).map(card).collect()
 }
