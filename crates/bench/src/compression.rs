@@ -42,8 +42,8 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
         return Ok((records::dry_run(args), 0));
     }
     for (option, path) in [("--out", &args.output.out), ("--save", &args.save)] {
-        if let Some(path) = path.as_ref().filter(|path| path.symlink_metadata().is_ok()) {
-            return Err(WrongUsage(format!("{option} {}: exists already", path.display())).into());
+        if let Some(path) = path {
+            store::check_new(option, path)?;
         }
     }
     let records = records::records(args)?;
@@ -60,8 +60,7 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
     let mut code = u8::from(!outcome.problems.is_empty());
     let mut text = shown(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
-        && let Err(error) =
-            store::reserve(path).and_then(|()| store::write_document(path, &outcome))
+        && let Err(error) = store::write_document(path, &outcome)
     {
         text += &format!("\nThe results could not be kept: {error:#}\n");
         code = 1;

@@ -41,13 +41,13 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
     let (plan, ended) = (plan(endpoint), AtomicBool::new(false));
     let done = thread::scope(|scope| {
         scope.spawn(|| serve(&listener, &ended));
-        let done = engine.run(&Rc::new(plan));
+        let done = engine.run(&Rc::new(plan), &|_, _| ());
         ended.store(true, Ordering::Relaxed);
         // Who still waits for a connection gets one that ends at once.
         drop(TcpStream::connect_timeout(&address, PATIENCE));
         done
     })?;
-    if let Some(by) = done.stopped_by {
+    if let Some(by) = done.state.stopped_by {
         bail!("ended by {by} before anything was measured");
     }
     let mut latencies: Vec<u64> = done
@@ -57,6 +57,7 @@ pub(crate) fn measured(engine: &Engine) -> anyhow::Result<Option<OwnCost>> {
         .collect();
     latencies.sort_unstable();
     let cpu_ns = done
+        .state
         .own_cpu
         .and_then(|cpu| u64::try_from(cpu.as_nanos()).ok());
     let median_ns = latencies.get(latencies.len() / 2).copied();

@@ -1,6 +1,7 @@
 //! Results as Parquet: every request, and what other presets give.
 
 use crate::results::{PHASES, Results, Sample};
+use crate::store::check_new;
 use anyhow::Context as _;
 use faultline_analysis::export::{Values, write_columns};
 use faultline_command::files::Part;
@@ -16,11 +17,7 @@ pub(crate) type Columns = Vec<(String, Values)>;
 /// There is such a file already, or it cannot be written.
 pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Result<()> {
     let named = || path.display().to_string();
-    anyhow::ensure!(
-        path.symlink_metadata().is_err(),
-        "{}: exists already",
-        path.display()
-    );
+    check_new("--parquet", path)?;
     let part = Part::create(path).with_context(named)?;
     let out = BufWriter::new(part.file().try_clone().with_context(named)?);
     write_columns(out, table, columns).with_context(named)?;

@@ -5,9 +5,10 @@ use crate::failure::Failure;
 use crate::own_cost;
 use crate::plan::{Cell, MOST_REQUESTS, Plan};
 use crate::render;
-use crate::results::{CellHead, Header, Results};
-use crate::run::{Engine, Measured};
-use crate::store;
+use crate::results::{CellHead, Header, OwnCost, Results};
+use crate::run::{Engine, Keep, Measured};
+use crate::store::{self, ResultsFile};
+use crate::verify::Verdict;
 use crate::way::Way;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
@@ -15,7 +16,7 @@ use faultline_text::{count, time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 /// Workers of an open loop, unless set.
 const OPEN_WORKERS: usize = 64;
@@ -90,9 +91,48 @@ pub(crate) fn run_then(
     with_then(
         plan,
         (output, authorities),
-        |engine| measure(preset, plan, engine, known),
+        |session| measure(preset, plan, session, known),
         then,
     )
+}
+
+/// What a preset measures with.
+pub(crate) struct Session<'a> {
+    pub(crate) engine: &'a Engine,
+    own_cost: Option<OwnCost>,
+    file: Option<&'a ResultsFile>,
+}
+
+impl Session<'_> {
+    /// The results of what `measure` does, which are kept as they come.
+    ///
+    /// # Errors
+    /// Those of `measure`; what is known beforehand cannot be written.
+    pub(crate) fn results(
+        &self,
+        preset: &str,
+        plan: &Plan,
+        known: Known,
+        measure: impl FnOnce(&Keep<'_>) -> anyhow::Result<Measured>,
+    ) -> anyhow::Result<Results> {
+        let mut header = header(preset, plan, known.notes);
+        header.own_cost = self.own_cost;
+        let cells = heads(plan, &known.sizes);
+        if let Some(file) = self.file {
+            file.begin(&header, &cells)?;
+        }
+        let measured = measure(&|samples, state| {
+            if let Some(file) = self.file {
+                file.keep(samples, state);
+            }
+        })?;
+        header.take_state(measured.state);
+        Ok(Results {
+            header,
+            cells,
+            samples: measured.samples,
+        })
+    }
 }
 
 /// Does `work`, keeps its results where `output` says, and shows them.
@@ -102,7 +142,7 @@ pub(crate) fn run_then(
 pub(crate) fn with(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
-    work: impl FnOnce(&Engine) -> anyhow::Result<Results>,
+    work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
 ) -> anyhow::Result<(String, u8)> {
     with_then(plan, (output, authorities), work, |_, _| ())
 }
@@ -110,50 +150,41 @@ pub(crate) fn with(
 fn with_then(
     plan: &Plan,
     (output, authorities): (&OutArgs, Option<&Path>),
-    work: impl FnOnce(&Engine) -> anyhow::Result<Results>,
+    work: impl FnOnce(&Session<'_>) -> anyhow::Result<Results>,
     then: impl FnOnce(&mut Header, &Engine),
 ) -> anyhow::Result<(String, u8)> {
     // Signals are heard before the file is there: it is removed if one comes before anything is measured.
     let engine = Engine::new(plan, authorities)?;
-    if let Some(out) = &output.out {
-        store::reserve(out)?;
-    }
+    let file = match &output.out {
+        Some(path) => Some((path, ResultsFile::create(path)?)),
+        None => None,
+    };
     let done = own_cost::measured(&engine).and_then(|own_cost| {
-        let results = work(&engine)?;
-        Ok(Results {
-            header: Header {
-                own_cost,
-                ..results.header
-            },
-            ..results
+        work(&Session {
+            engine: &engine,
+            own_cost,
+            file: file.as_ref().map(|(_, file)| file),
         })
     });
-    if let (Some(out), Err(_)) = (&output.out, &done) {
-        // It is empty, and was made here.
-        let _ = std::fs::remove_file(out);
-    }
-    let mut results = done?;
-    // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
-    let kept = output
-        .out
-        .as_ref()
-        .map(|out| (out, store::write(out, &results)));
-    let before = results.header.clone();
-    then(&mut results.header, &engine);
-    let more = |out: &Path| {
-        if before == results.header {
-            Ok(())
-        } else {
-            store::write_header(out, &results.header)
+    let mut results = match done {
+        Ok(results) => results,
+        Err(error) => {
+            if let Some((_, file)) = file {
+                file.abandon();
+            }
+            return Err(error);
         }
     };
-    let kept = kept.map(|(out, written)| (out, written.and_then(|()| more(out))));
+    then(&mut results.header, &engine);
+    // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
+    let kept = file.map(|(path, file)| (path, file.finish(&results)));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
-    if let Some((out, Err(error))) = kept {
+    if let Some((path, Err(error))) = kept {
         text += &format!(
-            "\nThe results could not be kept in {}: {error:#}\n",
-            out.display()
+            "\nThe end of the results could not be kept in {}: {}\n",
+            path.display(),
+            store::reason(&error)
         );
         code = 1;
     }
@@ -163,16 +194,15 @@ fn with_then(
 fn measure(
     preset: &str,
     plan: &Plan,
-    engine: &Engine,
+    session: &Session<'_>,
     known: impl FnOnce(&Engine) -> anyhow::Result<Known>,
 ) -> anyhow::Result<Results> {
+    let engine = session.engine;
     let mut known = known(engine)?;
     let mut plan = plan.clone();
     known.notes.extend(offered(&mut plan, engine)?);
-    let started = since_epoch();
     let plan = Rc::new(plan);
-    let measured = engine.run(&plan)?;
-    Ok(results(preset, &plan, known, measured, started))
+    session.results(preset, &plan, known, |keep| engine.run(&plan, keep))
 }
 
 /// Leaves out arms over HTTP/2 whose node does not offer it, and says so.
@@ -245,11 +275,6 @@ fn links(plan: &Plan) -> Vec<String> {
             .map_or_else(String::new, |link| link.shape.to_string())
     };
     plan.cells.iter().map(shape).collect()
-}
-
-/// Now, since 1970.
-pub(crate) fn since_epoch() -> Duration {
-    clock::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What decides latencies and is not the node's.
@@ -325,28 +350,8 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-/// What was measured, with what is known of it.
-pub(crate) fn results(
-    preset: &str,
-    plan: &Plan,
-    known: Known,
-    measured: Measured,
-    started: Duration,
-) -> Results {
-    let head = |cell: &Cell| CellHead {
-        arm: plan
-            .arms
-            .get(cell.arm)
-            .map(|arm| arm.name.clone())
-            .unwrap_or_default(),
-        subject: plan
-            .subjects
-            .get(cell.subject)
-            .map(|subject| subject.name.clone())
-            .unwrap_or_default(),
-        size: known.sizes.get(cell.subject).copied().flatten(),
-    };
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+/// What is known of a run before it begins.
+fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let mut nodes: Vec<String> = plan
         .links
         .iter()
@@ -357,33 +362,42 @@ pub(crate) fn results(
         let mut known = BTreeSet::new();
         nodes.retain(|node| known.insert(node.clone()));
     }
-    let header = Header {
+    let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Header {
         preset: preset.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: i64::try_from(started.as_nanos()).unwrap_or(i64::MAX),
         nodes,
-        notes: known.notes,
+        notes,
         settings: settings(preset, plan),
         links: links(plan),
         arms: plan.arms.iter().map(|arm| arm.name.clone()).collect(),
-        verdicts: measured.verdicts,
+        verdicts: vec![Verdict::default(); plan.arms.len()],
         seed: plan.seed,
         rounds: plan.rounds,
         warm_up: plan.warm_up,
         workers: plan.workers,
         rate: plan.rate,
-        refusals: measured.refusals,
-        stopped_by: measured.stopped_by,
-        own_cpu_ns: measured.own_cpu.map(ns),
+        refusals: BTreeMap::new(),
+        stopped_by: None,
+        own_cpu_ns: None,
         own_cost: None,
-        length_ns: ns(measured.length),
+        length_ns: 0,
         disks: Vec::new(),
-    };
-    Results {
-        header,
-        cells: plan.cells.iter().map(head).collect(),
-        samples: measured.samples,
     }
+}
+
+/// What each request is about.
+fn heads(plan: &Plan, sizes: &[Option<u64>]) -> Vec<CellHead> {
+    let head = |cell: &Cell| {
+        let (arm, subject) = (plan.arms.get(cell.arm), plan.subjects.get(cell.subject));
+        CellHead {
+            arm: arm.map_or_else(String::new, |arm| arm.name.clone()),
+            subject: subject.map_or_else(String::new, |subject| subject.name.clone()),
+            size: sizes.get(cell.subject).copied().flatten(),
+        }
+    };
+    plan.cells.iter().map(head).collect()
 }
 
 #[cfg(test)]

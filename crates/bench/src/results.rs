@@ -1,10 +1,12 @@
 //! What a run measured: every request, as it was.
 
 use crate::disk::Disk;
+use crate::run::RunState;
 use crate::verify::Verdict;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Parts of a request's time, in their order; together they are its latency.
 pub(crate) const PHASES: [&str; 6] = [
@@ -119,6 +121,18 @@ pub(crate) struct Header {
     /// Data folders that were looked at, by node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) disks: Vec<Disk>,
+}
+
+impl Header {
+    /// Takes what a run has found until now; what ended it stays if nothing has.
+    pub(crate) fn take_state(&mut self, state: RunState) {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.verdicts = state.verdicts;
+        self.refusals = state.refusals;
+        self.stopped_by = state.stopped_by.or(self.stopped_by.take());
+        self.own_cpu_ns = state.own_cpu.map(ns);
+        self.length_ns = ns(state.length);
+    }
 }
 
 /// A run.

@@ -43,6 +43,12 @@ use tokio_rustls::TlsConnector;
 /// What a run measured.
 pub(crate) struct Measured {
     pub(crate) samples: Vec<Sample>,
+    pub(crate) state: RunState,
+}
+
+/// What is known of a run beside its samples.
+#[derive(Debug, Clone)]
+pub(crate) struct RunState {
     pub(crate) verdicts: Vec<Verdict>,
     /// Refused requests by kind, those that were sent again included.
     pub(crate) refusals: BTreeMap<String, u64>,
@@ -52,6 +58,44 @@ pub(crate) struct Measured {
     pub(crate) own_cpu: Option<Duration>,
     /// Of the part that counts.
     pub(crate) length: Duration,
+}
+
+/// Takes the samples that are new since the last time, and the state of the run, about once a second and at its end.
+pub(crate) type Keep<'a> = dyn Fn(&[Sample], &RunState) + 'a;
+
+/// Between two times that samples are kept.
+const KEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeps the samples of a run as they come.
+struct Keeper<'a> {
+    keep: &'a Keep<'a>,
+    /// Samples that were given.
+    given: Cell<usize>,
+    next: Cell<Duration>,
+}
+
+impl<'a> Keeper<'a> {
+    fn new(keep: &'a Keep<'a>) -> Keeper<'a> {
+        Keeper {
+            keep,
+            given: Cell::new(0),
+            next: Cell::new(clock::uptime() + KEEP_INTERVAL),
+        }
+    }
+
+    /// Gives what is new, if it is time.
+    fn look(&self, samples: &[Sample], state: impl FnOnce() -> RunState) {
+        if clock::uptime() >= self.next.get() {
+            self.give(samples, &state());
+        }
+    }
+
+    /// Gives what is new.
+    fn give(&self, samples: &[Sample], state: &RunState) {
+        (self.keep)(samples.get(self.given.get()..).unwrap_or_default(), state);
+        self.given.set(samples.len());
+        self.next.set(clock::uptime() + KEEP_INTERVAL);
+    }
 }
 
 /// What sends requests. From its making on, a signal to end ends what it does, and not the process.
@@ -89,7 +133,8 @@ impl Engine {
     ///
     /// # Errors
     /// There is no memory for decoders, or a worker failed.
-    pub(crate) fn run(&self, plan: &Rc<Plan>) -> anyhow::Result<Measured> {
+    pub(crate) fn run(&self, plan: &Rc<Plan>, keep: &Keep<'_>) -> anyhow::Result<Measured> {
+        let keeper = Keeper::new(keep);
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
@@ -104,6 +149,7 @@ impl Engine {
                 String::new()
             };
             progress.borrow_mut().at(shared.done.get(), &more);
+            keeper.look(&shared.samples.borrow(), || shared.state());
         };
         self.with_signals(&shared.pace, look, async {
             // Before the schedule begins: a client that asks often has a connection.
@@ -122,24 +168,16 @@ impl Engine {
         let own_cpu = clock::thread_cpu()
             .saturating_sub(cpu)
             .checked_div(u32::try_from(shared.done.get())?);
-        let mut samples = shared.samples.take();
-        samples.sort_unstable_by_key(|sample| sample.number);
-        let length = shared.begun.get().map_or(Duration::ZERO, |begun| {
-            clock::uptime().saturating_sub(begun)
-        });
-        let verdicts = shared.verify.borrow().verdicts.clone();
         // In an open loop and over a slowed link the active wait for the next moment is CPU time as well.
         let waits = plan.rate.is_some() || plan.links.iter().any(|link| !link.shape.is_none());
-        let own_cpu = own_cpu.filter(|_| !waits);
-        let (refusals, stopped_by) = (shared.pace.refusals(), shared.pace.ended_by());
-        Ok(Measured {
-            samples,
-            verdicts,
-            refusals,
-            stopped_by,
-            own_cpu,
-            length,
-        })
+        let state = RunState {
+            own_cpu: own_cpu.filter(|_| !waits),
+            ..shared.state()
+        };
+        let mut samples = shared.samples.take();
+        keeper.give(&samples, &state);
+        samples.sort_unstable_by_key(|sample| sample.number);
+        Ok(Measured { samples, state })
     }
 
     /// The signal to end that came since the last look.
@@ -186,7 +224,7 @@ impl Engine {
 
 async fn all_ended(workers: &mut JoinSet<()>) -> anyhow::Result<()> {
     while let Some(ended) = workers.join_next().await {
-        ended.context("a worker failed; nothing is kept, since requests are missing")?;
+        ended.context("a worker failed, so that requests are missing")?;
     }
     Ok(())
 }
@@ -223,6 +261,18 @@ impl Shared {
             begun: Cell::default(),
             first: Cell::default(),
             done: Cell::default(),
+        }
+    }
+
+    fn state(&self) -> RunState {
+        RunState {
+            verdicts: self.verify.borrow().verdicts.clone(),
+            refusals: self.pace.refusals(),
+            stopped_by: self.pace.ended_by(),
+            own_cpu: None,
+            length: self.begun.get().map_or(Duration::ZERO, |begun| {
+                clock::uptime().saturating_sub(begun)
+            }),
         }
     }
 

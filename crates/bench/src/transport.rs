@@ -11,9 +11,8 @@ use crate::args::TransportArgs;
 use crate::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::{Arm, Cell, LinkKind, Plan, Subject};
-use crate::preset::{self, Known};
+use crate::preset::{self, Known, Session};
 use crate::results::Results;
-use crate::run::Engine;
 use crate::stream::Shape;
 use crate::way::Way;
 use anyhow::bail;
@@ -49,8 +48,8 @@ pub(crate) fn run(args: &TransportArgs) -> anyhow::Result<(String, u8)> {
         };
         return Ok((plan.cells.iter().map(line).collect(), 0));
     }
-    preset::with(&plan, (&args.output, args.node.ca.as_deref()), |engine| {
-        measure(args, plan.clone(), engine, (&ways, &scenarios))
+    preset::with(&plan, (&args.output, args.node.ca.as_deref()), |session| {
+        measure(args, plan.clone(), session, (&ways, &scenarios))
     })
 }
 
@@ -147,9 +146,10 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
 fn measure(
     args: &TransportArgs,
     mut plan: Plan,
-    engine: &Engine,
+    session: &Session<'_>,
     (ways, scenarios): (&[Way], &[Scenario]),
 ) -> anyhow::Result<Results> {
+    let engine = session.engine;
     let [http, websocket] = plan.links.as_slice() else {
         bail!("a transport without a node")
     };
@@ -191,25 +191,20 @@ fn measure(
         time(args.poll)
     ));
     notes.push("What was read was compared with what was written".to_owned());
-    let started = preset::since_epoch();
-    let measured = engine.one_by_one(&plan, async |cell| {
-        let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
-        let (way, (act, times)) = way
-            .copied()
-            .zip(scenario.copied())
-            .ok_or(Failure::Missing)?;
-        chain.perform(&mut talk, (way, act, times), patience).await
-    })?;
-    Ok(preset::results(
-        "transport",
-        &plan,
-        Known {
-            sizes: Vec::new(),
-            notes,
-        },
-        measured,
-        started,
-    ))
+    let known = Known {
+        sizes: Vec::new(),
+        notes,
+    };
+    session.results("transport", &plan, known, |keep| {
+        engine.one_by_one(&plan, keep, async |cell| {
+            let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
+            let (way, (act, times)) = way
+                .copied()
+                .zip(scenario.copied())
+                .ok_or(Failure::Missing)?;
+            chain.perform(&mut talk, (way, act, times), patience).await
+        })
+    })
 }
 
 /// Finds out which chain the node is of, and what may be written there.

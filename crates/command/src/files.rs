@@ -6,6 +6,37 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// Why no new file can be made at `path`, and what to do; `None` if nothing is known against it.
+pub fn why_not_new(path: &Path) -> Option<String> {
+    if path.symlink_metadata().is_ok() {
+        let path = path.display();
+        return Some(format!(
+            "{path}: exists already; give another name, or remove it first"
+        ));
+    }
+    missing_folder(path).map(|folder| {
+        let path = path.display();
+        format!("{path}: no such folder: {folder}; make it, or give another name")
+    })
+}
+
+/// Says that there is no file at `path`: which of it is missing.
+pub fn missing(path: &Path) -> String {
+    match missing_folder(path) {
+        Some(folder) => format!("{}: no such folder: {folder}", path.display()),
+        None => format!("{}: no such file", path.display()),
+    }
+}
+
+/// The folder of `path`, if there is none.
+fn missing_folder(path: &Path) -> Option<String> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())?;
+    let missing = fs::metadata(folder).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    missing.then(|| folder.display().to_string())
+}
+
 /// Names that are tried for a file that is being written.
 const MOST_TRIES: u32 = 100;
 

@@ -316,7 +316,7 @@ fn what_came(way: Way) {
     plan.links[0].way = way;
     let measured = Engine::new(&plan, None)
         .unwrap()
-        .run(&Rc::new(plan))
+        .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
     let failed: Vec<Option<&str>> = measured
         .samples
@@ -328,7 +328,7 @@ fn what_came(way: Way) {
         let known = pair[0].is_some_and(|kind| kinds.contains(&kind));
         assert!(known && pair[1].is_none(), "{way:?}, {deed:?}: {pair:?}");
     }
-    assert_eq!(measured.stopped_by, None);
+    assert_eq!(measured.state.stopped_by, None);
     // An error is an answer: the connection is as good as before.
     let connect = measured.samples[1].phases.unwrap()[1];
     assert_eq!(connect == 0, way != Way::HttpNew, "{way:?}");

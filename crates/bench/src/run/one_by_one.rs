@@ -1,6 +1,6 @@
 //! Work that is more than one request: one after the other, in the order of a plan.
 
-use super::{Asked, Engine, Exchanged, Measured, Pace, Repeat, sample};
+use super::{Asked, Engine, Exchanged, Keep, Keeper, Measured, Pace, Repeat, RunState, sample};
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Order, Plan};
 use crate::verify::Verdict;
@@ -54,12 +54,25 @@ impl Engine {
     pub(crate) fn one_by_one(
         &self,
         plan: &Plan,
+        keep: &Keep<'_>,
         mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
     ) -> anyhow::Result<Measured> {
         let (pace, samples, done) = (Pace::default(), RefCell::new(Vec::new()), Cell::new(0));
         let (begun, length) = (Cell::new(None), Cell::new(Duration::ZERO));
         let progress = RefCell::new(Progress::new(plan.requests(), "tasks"));
-        self.with_signals(&pace, || progress.borrow_mut().at(done.get(), ""), async {
+        let state = || RunState {
+            verdicts: vec![Verdict::default(); plan.arms.len()],
+            refusals: pace.refusals(),
+            stopped_by: pace.ended_by(),
+            own_cpu: None,
+            length: length.get(),
+        };
+        let keeper = Keeper::new(keep);
+        let look = || {
+            progress.borrow_mut().at(done.get(), "");
+            keeper.look(&samples.borrow(), state);
+        };
+        self.with_signals(&pace, look, async {
             for turn in Order::new(plan) {
                 let (Some(cell), true) =
                     (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await)
@@ -86,13 +99,11 @@ impl Engine {
             }
             Ok(())
         })?;
+        let state = state();
+        keeper.give(&samples.borrow(), &state);
         Ok(Measured {
             samples: samples.into_inner(),
-            verdicts: vec![Verdict::default(); plan.arms.len()],
-            refusals: pace.refusals(),
-            stopped_by: pace.ended_by(),
-            own_cpu: None,
-            length: length.get(),
+            state,
         })
     }
 }

@@ -69,9 +69,12 @@ pub(super) fn plan_of(
 }
 
 fn measure(plan: &Rc<Plan>) -> Results {
-    let measured = Engine::new(plan, None).unwrap().run(plan).unwrap();
+    let measured = Engine::new(plan, None)
+        .unwrap()
+        .run(plan, &|_, _| ())
+        .unwrap();
     assert_eq!(
-        (measured.samples.len(), measured.stopped_by),
+        (measured.samples.len(), measured.state.stopped_by),
         (plan.rounds as usize, None)
     );
     Results {
@@ -309,9 +312,12 @@ fn errors_of_a_server_are_given_time_and_counted_by_kind() {
         _ => Reply::After(Duration::ZERO),
     });
     let plan = plan(&server, 6, 1, None);
-    let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    let measured = Engine::new(&plan, None)
+        .unwrap()
+        .run(&plan, &|_, _| ())
+        .unwrap();
     let kinds = [("HTTP 502".to_owned(), 2), ("HTTP 503".to_owned(), 1)];
-    assert_eq!(measured.refusals, BTreeMap::from(kinds));
+    assert_eq!(measured.state.refusals, BTreeMap::from(kinds));
     let refused: Vec<u32> = measured
         .samples
         .iter()
@@ -481,7 +487,7 @@ fn all_arms_of_a_node_that_wants_no_requests_are_held_back() {
     });
     let measured = Engine::new(&plan, None)
         .unwrap()
-        .run(&Rc::new(plan))
+        .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
     let held = |sample: &&Sample| {
         sample.failure.as_deref() == Some("not sent before Retry-After was over")
@@ -563,9 +569,12 @@ fn what_is_under_way_when_a_run_ends_early_is_waited_for_and_kept() {
         _ => Reply::After(Duration::ZERO),
     });
     let plan = plan(&server, 1000, 2, None);
-    let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    let measured = Engine::new(&plan, None)
+        .unwrap()
+        .run(&plan, &|_, _| ())
+        .unwrap();
     assert_eq!(
-        measured.stopped_by.as_deref(),
+        measured.state.stopped_by.as_deref(),
         Some("a node that wants no requests for 1 h 0 min")
     );
     let failures: Vec<Option<&str>> = measured
@@ -625,7 +634,7 @@ fn a_node_that_does_not_accept_costs_its_timeout_once_before_a_run() {
     let begun = clock::uptime();
     let measured = Engine::new(&plan, None)
         .unwrap()
-        .run(&Rc::new(plan))
+        .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
     // A hundred times would be forty seconds.
     assert!(measured.samples.is_empty() && clock::uptime() - begun < Duration::from_secs(20));

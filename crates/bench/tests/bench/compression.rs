@@ -17,6 +17,8 @@ fn records_that_cannot_be_kept_are_measured_and_that_is_no_success() {
         })
     });
     let folder = tempfile::tempdir().unwrap();
+    // No folder, but that is seen only when the file is made.
+    std::fs::write(folder.path().join("none"), "").unwrap();
     let save = folder.path().join("none/kept.b64").display().to_string();
     let words = [
         "compression",

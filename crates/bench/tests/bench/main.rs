@@ -8,6 +8,7 @@
 )]
 
 mod compression;
+mod killed;
 mod page;
 mod stand_in;
 mod starknet;

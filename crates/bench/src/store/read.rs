@@ -1,0 +1,179 @@
+//! Reads results from a file that may come from anywhere.
+
+use super::{APPLICATION, FORMAT, TABLES};
+use crate::plan::MOST_REQUESTS;
+use crate::results::{CellHead, Header, PHASES, Results, Sample};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use faultline_command::files;
+use faultline_recording::{DatabaseKind, Error, ForeignDatabase, Gives};
+use rusqlite::Row;
+use serde::Deserialize;
+use std::path::Path;
+
+/// Cells that a file may have.
+const MOST_CELLS: usize = 100_000;
+
+const KIND: DatabaseKind = DatabaseKind {
+    application_id: APPLICATION,
+    format: FORMAT,
+};
+
+/// Reads results that were written, also those of a run that was killed or still runs.
+///
+/// # Errors
+/// It is no such file, it is damaged, or a newer version of this program wrote it.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Results> {
+    let (database, header) = opened(path)?;
+    content(&database, &header).with_context(|| path.display().to_string())
+}
+
+/// The header of results, and which preset they are of.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn header(path: &Path) -> anyhow::Result<(String, String)> {
+    let (_, header) = opened(path)?;
+    let preset: Preset =
+        serde_json::from_str(&header).with_context(|| format!("{}: its header", path.display()))?;
+    Ok((preset.preset, header))
+}
+
+#[derive(Deserialize)]
+struct Preset {
+    preset: String,
+}
+
+fn opened(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
+    let database =
+        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| in_words(path, error))?;
+    let mut header = None;
+    let found = database.walk(
+        Gives::Texts,
+        "SELECT header FROM run LIMIT 1",
+        [],
+        |row| -> anyhow::Result<()> {
+            header = Some(row.get(0)?);
+            Ok(())
+        },
+    );
+    found.with_context(|| path.display().to_string())?;
+    let header = header.with_context(|| {
+        let path = path.display();
+        format!("{path}: no run began before its program was killed: remove it")
+    })?;
+    Ok((database, header))
+}
+
+/// What the reader of recordings says, for results.
+fn in_words(path: &Path, error: Error) -> anyhow::Error {
+    let what = match error {
+        Error::Missing { .. } => return anyhow!(files::missing(path)),
+        Error::NotARecording { found, .. } => format!("these are no results of bench: {found}"),
+        Error::Empty { .. } => "it is empty: remove it".to_owned(),
+        Error::Newer { found, known, .. } => {
+            format!(
+                "format {found}: this version reads up to format {known}; use a newer faultline"
+            )
+        }
+        Error::Truncated { have, want, .. } => {
+            format!("cut off: {have} bytes of {want}; copy it again")
+        }
+        Error::Damaged { what, .. } => format!("damaged: {what}; copy it again"),
+        Error::Refused { what, .. } => format!("not read: {what}"),
+        other => return other.into(),
+    };
+    anyhow!("{}: {what}", path.display())
+}
+
+fn content(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> {
+    let preset: Preset = serde_json::from_str(header).context("its header")?;
+    ensure!(
+        preset.preset != "compression",
+        "results of bench compression have no requests to compare"
+    );
+    let header: Header = serde_json::from_str(header).context("its header")?;
+    let cells = cells(database)?;
+    let mut samples = Vec::new();
+    database.walk(
+        Gives::Texts,
+        "SELECT * FROM sample ORDER BY number",
+        [],
+        |row| {
+            let sample = sample(row)?;
+            if sample.cell >= cells.len()
+                || u64::from(sample.round) >= MOST_REQUESTS
+                || sample.number >= MOST_REQUESTS
+            {
+                bail!("request {} is damaged", sample.number);
+            }
+            samples.push(sample);
+            Ok(())
+        },
+    )?;
+    ensure!(
+        header.verdicts.len() == header.arms.len(),
+        "its header is damaged"
+    );
+    Ok(Results {
+        header,
+        cells,
+        samples,
+    })
+}
+
+fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
+    let mut cells = Vec::new();
+    let sql = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
+    database.walk(Gives::Texts, sql, [], |row| -> anyhow::Result<()> {
+        ensure!(
+            row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS,
+            "its table cell is damaged"
+        );
+        let size: Option<i64> = row.get(3)?;
+        cells.push(CellHead {
+            arm: row.get(1)?,
+            subject: row.get(2)?,
+            size: size
+                .map(|size| u64::try_from(size).context("a size below 0"))
+                .transpose()?,
+        });
+        Ok(())
+    })?;
+    Ok(cells)
+}
+
+fn sample(row: &Row<'_>) -> anyhow::Result<Sample> {
+    let whole = |place: usize| -> anyhow::Result<u64> {
+        u64::try_from(row.get::<_, i64>(place)?).context("a number below 0 in its table sample")
+    };
+    let mut phases = Some([0; PHASES.len()]);
+    for place in 0..PHASES.len() {
+        let value: Option<i64> = row.get(4 + place)?;
+        let value = value
+            .map(|value| u64::try_from(value).context("a time below 0"))
+            .transpose()?;
+        // An hour a phase: what is longer is damaged, and sums stay sums.
+        ensure!(
+            value.is_none_or(|value| value < 1 << 60),
+            "a time that cannot be"
+        );
+        phases = phases.zip(value).map(|(mut phases, value)| {
+            phases[place] = value;
+            phases
+        });
+    }
+    // Nothing reads these of a request that failed.
+    let failed = phases.is_none();
+    Ok(Sample {
+        number: whole(0)?,
+        round: u32::try_from(whole(1)?)?,
+        cell: usize::try_from(whole(2)?)?,
+        at_ns: whole(3)?,
+        phases,
+        decode_cpu_ns: if failed { 0 } else { whole(10)? },
+        sent: if failed { 0 } else { whole(11)? },
+        received: if failed { 0 } else { whole(12)? },
+        failure: row.get(13)?,
+        refused: u32::try_from(whole(14)?)?,
+    })
+}

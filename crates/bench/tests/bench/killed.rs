@@ -1,0 +1,139 @@
+//! What is left of a run whose program is killed, or whose disk is full.
+
+use crate::bench;
+use crate::stand_in::start;
+use serde_json::json;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a child runs: the words of a command line, one a line.
+const WORDS: &str = "FAULTLINE_BENCH_WORDS";
+/// For what takes seconds on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// The child of the tests below; alone it does nothing.
+#[test]
+fn a_child_runs_a_command_line() {
+    if let Ok(words) = std::env::var(WORDS) {
+        let words: Vec<&str> = words.lines().collect();
+        bench(&words).unwrap();
+    }
+}
+
+/// A program of its own that runs `bench`, with its standard error.
+fn program(words: &[&str]) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "killed::a_child_runs_a_command_line",
+            "--nocapture",
+        ])
+        .env(WORDS, words.join("\n"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// A plan that takes minutes, at so many requests a second.
+fn plan(folder: &Path, rate: u32) -> String {
+    let node = start(|_, _| Ok(json!(7)));
+    let path = folder.join("plan.toml");
+    let text = format!(
+        "rounds = 100000\nwarm_up = 0\nrate = {rate}\n\n[[arm]]\nname = \"node\"\nurl = \"{node}\"\n\n\
+         [[request]]\nmethod = \"getSlot\"\nanswer = \"any\"\n"
+    );
+    fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+/// Requests of the results at `out` until now.
+fn requests(out: &str) -> u64 {
+    let Ok((said, _)) = bench(&["report", out, "--format", "json"]) else {
+        return 0;
+    };
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    said["cells"][0]["successes"].as_u64().unwrap()
+}
+
+#[test]
+fn a_run_that_is_killed_is_reported_as_far_as_it_got() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run.flb").display().to_string();
+    let mut child = program(&["run", &plan(folder.path(), 50), "--out", &out]);
+    let begun = Instant::now();
+    while requests(&out) < 60 {
+        assert!(begun.elapsed() < DEADLINE, "nothing is kept");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // SIGKILL.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let kept = requests(&out);
+    assert!(kept >= 60, "{kept}");
+    let (said, _) = bench(&["report", &out]).unwrap();
+    assert!(said.contains(&format!(": {kept} requests in ")), "{said}");
+    assert!(said.contains("ended early by a kill"), "{said}");
+    let again = bench(&["run", &plan(folder.path(), 50), "--out", &out]).unwrap_err();
+    let again = again.to_string();
+    assert!(
+        again.contains("run.flb: exists already; give another name, or remove it first"),
+        "{again}"
+    );
+}
+
+/// A file system of 128 kB, until it is dropped.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None`, said aloud, where it may not be mounted.
+    fn mount(path: &Path) -> Option<SmallDisk> {
+        fs::create_dir(path).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=128k", "none"])
+            .arg(path)
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(SmallDisk(path.to_owned()));
+        }
+        eprintln!("SKIPPED: a file system cannot be mounted here; that takes root");
+        None
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_noticed_when_it_happens_and_with_space_again_all_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&folder.path().join("disk")) else {
+        return;
+    };
+    let ballast = disk.0.join("ballast");
+    fs::write(&ballast, vec![1; 64 << 10]).unwrap();
+    let out = disk.0.join("run.flb").display().to_string();
+    let mut child = program(&["run", &plan(folder.path(), 100), "--out", &out]);
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut line = |what: &str| lines.find(|line| line.as_ref().unwrap().contains(what));
+    let full = line("no space left on its disk")
+        .expect("it is said")
+        .unwrap();
+    assert!(
+        full.contains("run.flb: ") && full.contains("tried again"),
+        "{full}"
+    );
+    assert_eq!(child.try_wait().unwrap(), None, "the run goes on");
+    let before = requests(&out);
+    fs::remove_file(&ballast).unwrap();
+    line("all is written again").expect("it is said").unwrap();
+    assert!(requests(&out) > before);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
