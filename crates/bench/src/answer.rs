@@ -73,6 +73,11 @@ pub(crate) enum Expected {
 }
 
 impl Expected {
+    /// Whether answers are compared with one another.
+    pub(crate) fn is_verified(self) -> bool {
+        self != Expected::Json { same: false }
+    }
+
     /// Any result of that method; whether two nodes must give the same.
     pub(crate) fn json(method: &str, same: bool) -> Expected {
         if same && method.starts_with("starknet_") {
@@ -273,7 +278,7 @@ pub(crate) fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<
         (Some(error), _) if is_limit(&error) => Err(Failure::RateLimited(None)),
         _ if answer.id.as_u64() != Some(id) => Err(Failure::WrongId),
         (Some(error), _) if is_skip(&error) => Err(Failure::Skipped(error.code)),
-        (Some(error), _) => Err(Failure::Rpc(error.code)),
+        (Some(error), _) => Err(Failure::rpc(error.code, &error.message)),
         (None, Some(Some(result))) => Ok(result),
         (None, Some(None)) => Err(Failure::Missing),
         (None, None) => Err(Failure::Malformed),
@@ -430,7 +435,7 @@ mod tests {
         );
         assert_eq!(
             bytes(r#"null,"error":{"code":-32000}"#),
-            Err(Failure::Rpc(-32000))
+            Err(Failure::rpc(-32000, ""))
         );
         assert_eq!(bytes(r#"7,"error":null"#), bytes("7"));
     }
@@ -448,7 +453,7 @@ mod tests {
         assert_eq!(skipped(false, said), Err(Failure::Skipped(-32007)));
         assert_eq!(
             skipped(true, "50/second request"),
-            Err(Failure::Rpc(-32007))
+            Err(Failure::rpc(-32007, "50/second request"))
         );
     }
 
@@ -461,10 +466,10 @@ mod tests {
             );
             decode(&body).0.unwrap_err()
         };
-        assert_eq!(error(-32602, "no"), Failure::Rpc(-32602));
+        assert_eq!(error(-32602, "no"), Failure::rpc(-32602, "no"));
         assert_eq!(
             error(-32005, "Node is behind by 42 slots"),
-            Failure::Rpc(-32005)
+            Failure::rpc(-32005, "Node is behind by 42 slots")
         );
         assert_eq!(
             error(-32005, "daily request limit exceeded"),

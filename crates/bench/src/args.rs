@@ -184,6 +184,9 @@ pub struct TransportArgs {
     /// How long to wait for one write or read.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    pub max_failures: Option<f64>,
     /// The node.
     #[command(flatten)]
     pub node: NodeArgs,
@@ -198,6 +201,9 @@ pub struct RunArgs {
     /// The plan, in TOML.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    pub max_failures: Option<f64>,
     /// What becomes of the results.
     #[command(flatten)]
     pub output: OutArgs,
@@ -238,6 +244,9 @@ pub struct LoadArgs {
     /// The largest answer that is read.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_limit)]
     pub max_answer: usize,
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    pub max_failures: Option<f64>,
 }
 
 /// The name of an encoding.
@@ -265,6 +274,14 @@ fn parse_margin(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|margin| (0.0..1000.0).contains(margin));
     margin.ok_or_else(|| format!("{text:?} is no margin in percent, as 5 is"))
+}
+
+/// Percent of a whole.
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.trim().trim_end_matches('%').parse::<f64>().ok();
+    share
+        .filter(|share| (0.0..=100.0).contains(share))
+        .ok_or_else(|| format!("{text:?} is not a share: write it in percent, from 0 to 100"))
 }
 
 /// What is added to a link.

@@ -1,5 +1,6 @@
 //! Why a request has no good answer. A failure is counted by its kind and never averaged into latencies.
 
+use faultline_text::clean;
 use hyper::StatusCode;
 use std::fmt;
 use std::time::Duration;
@@ -23,8 +24,8 @@ pub(crate) enum Failure {
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, since the node wants no requests before a later moment.
     HeldBack,
-    /// An error object of JSON-RPC, by its code.
-    Rpc(i64),
+    /// An error object of JSON-RPC: its code and its message.
+    Rpc(i64, String),
     /// An error object that says that the slot was skipped, by its code.
     Skipped(i64),
     /// An answer to another request.
@@ -41,7 +42,12 @@ pub(crate) enum Failure {
     Wrong,
     /// The WebSocket is of another chain than HTTP.
     OtherChain,
+    /// The node at this address sends control frames and no answer.
+    Flooded(String),
 }
+
+/// Characters of a node's own message that are kept.
+const LONGEST_MESSAGE: usize = 200;
 
 impl Failure {
     /// Of a status that is no 200, with the time that `Retry-After` names.
@@ -50,6 +56,28 @@ impl Failure {
             StatusCode::TOO_MANY_REQUESTS => Failure::RateLimited(retry_after),
             error if error.is_server_error() => Failure::Server(error.as_u16(), retry_after),
             other => Failure::Http(other.as_u16()),
+        }
+    }
+
+    /// Of an error object of JSON-RPC.
+    pub(crate) fn rpc(code: i64, message: &str) -> Failure {
+        let message: String = message.chars().take(LONGEST_MESSAGE).collect();
+        Failure::Rpc(code, clean(&message))
+    }
+
+    /// By what it is counted: without a node's own message.
+    pub(crate) fn kind(&self) -> String {
+        match self {
+            Failure::Rpc(code, _) => Failure::Rpc(*code, String::new()).to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    /// The message of an error object.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Failure::Rpc(_, message) if !message.is_empty() => Some(message),
+            _ => None,
         }
     }
 
@@ -67,7 +95,7 @@ impl Failure {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
             self,
-            Http(_) | Rpc(_) | Skipped(_) | WrongId | Malformed | TooLarge | Encoded(_) | Missing
+            Http(_) | Rpc(..) | Skipped(_) | WrongId | Malformed | TooLarge | Missing
         )
     }
 
@@ -92,7 +120,10 @@ impl fmt::Display for Failure {
             Failure::RateLimited(_) => f.write_str("rate limited"),
             Failure::Http(status) | Failure::Server(status, _) => write!(f, "HTTP {status}"),
             Failure::HeldBack => f.write_str("not sent before Retry-After was over"),
-            Failure::Rpc(code) | Failure::Skipped(code) => write!(f, "JSON-RPC {code}"),
+            Failure::Rpc(code, message) if !message.is_empty() => {
+                write!(f, "JSON-RPC {code}: {message}")
+            }
+            Failure::Rpc(code, _) | Failure::Skipped(code) => write!(f, "JSON-RPC {code}"),
             Failure::WrongId => f.write_str("wrong id"),
             Failure::Malformed => f.write_str("malformed answer"),
             Failure::TooLarge => f.write_str("answer too large"),
@@ -102,6 +133,9 @@ impl fmt::Display for Failure {
             Failure::Missing => f.write_str("no such account or block"),
             Failure::Wrong => f.write_str("not what was written"),
             Failure::OtherChain => f.write_str("WebSocket of another chain"),
+            Failure::Flooded(node) => {
+                write!(f, "hostile: {node} sends control frames without an answer")
+            }
         }
     }
 }

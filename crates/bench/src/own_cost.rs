@@ -97,6 +97,7 @@ fn plan(endpoint: Endpoint) -> Plan {
         seed: 1,
         timeout: PATIENCE,
         limit: LIMIT,
+        max_failures: None,
     }
 }
 

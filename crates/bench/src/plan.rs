@@ -97,6 +97,8 @@ pub(crate) struct Plan {
     pub(crate) timeout: Duration,
     /// Bytes of one answer.
     pub(crate) limit: usize,
+    /// Percent of an arm's requests that may fail, if that was given.
+    pub(crate) max_failures: Option<f64>,
 }
 
 impl Plan {
@@ -294,6 +296,7 @@ pub(crate) mod tests {
             seed,
             timeout: Duration::from_secs(1),
             limit: 1,
+            max_failures: None,
         }
     }
 

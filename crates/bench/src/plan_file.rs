@@ -28,7 +28,8 @@ const ENCODING: &str = "encoding";
 /// # Errors
 /// [`WrongUsage`] with every mistake of the plan; a file that cannot be read.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<(String, u8)> {
-    let (plan, authorities) = read(&args.plan)?;
+    let (mut plan, authorities) = read(&args.plan)?;
+    plan.max_failures = args.max_failures;
     preset::run("run", &plan, (&args.output, authorities.as_deref()), |_| {
         Ok(Known::default())
     })

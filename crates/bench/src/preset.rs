@@ -51,6 +51,7 @@ pub(crate) fn empty(load: &LoadArgs) -> Plan {
         seed: load.seed,
         timeout: load.timeout,
         limit: load.max_answer,
+        max_failures: load.max_failures,
     }
 }
 
@@ -362,6 +363,9 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         let mut known = BTreeSet::new();
         nodes.retain(|node| known.insert(node.clone()));
     }
+    // Of a transport, each read is compared with what was written.
+    let verified =
+        preset == "transport" || plan.cells.iter().any(|cell| cell.expected.is_verified());
     let started = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Header {
         preset: preset.to_owned(),
@@ -379,6 +383,8 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         workers: plan.workers,
         rate: plan.rate,
         refusals: BTreeMap::new(),
+        messages: BTreeMap::new(),
+        max_failures: plan.max_failures.or(verified.then_some(0.0)),
         stopped_by: None,
         own_cpu_ns: None,
         own_cost: None,

@@ -7,6 +7,7 @@ use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
 use faultline_stats::decision::Decision;
 use faultline_text::{count, moment, number, table, time};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -27,18 +28,61 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
         let summary = results.summary(cell);
         if summary.successes == 0 && !summary.failures.is_empty() {
             let why = failures(&summary);
+            let message = results.header.messages.get(&cell);
+            let says = message.map_or_else(String::new, |said| format!("; the node says {said:?}"));
             problems.push(format!(
-                "{} FAILED: no good answer about {} ({why})",
+                "{} FAILED: no good answer about {} ({why}{says})",
                 head.arm, head.subject
             ));
         }
     }
+    problems.extend(too_many_failures(results));
     if let Some(signal) = &results.header.stopped_by {
         problems.push(format!(
             "ended early by {signal}: only what was measured until then is shown"
         ));
     }
     problems
+}
+
+/// The arms of which more requests failed than may, in one line.
+fn too_many_failures(results: &Results) -> Option<String> {
+    let max = results.header.max_failures?;
+    let too_many = |arm: &String| {
+        let cells = results.cells.iter().enumerate();
+        let summaries = cells
+            .filter(|(_, head)| head.arm == *arm)
+            .map(|(cell, _)| results.summary(cell));
+        let (mut all, mut failed, mut kinds) = (0, 0, BTreeMap::<String, u64>::new());
+        for summary in summaries {
+            all += summary.successes;
+            for (kind, count) in summary.failures {
+                (all, failed) = (all + count, failed + count);
+                *kinds.entry(kind).or_default() += count;
+            }
+        }
+        let share = failed as f64 / u64::max(all, 1) as f64 * 100.0;
+        let kinds: Vec<String> = kinds
+            .iter()
+            .map(|(kind, times)| format!("{} {kind}", count(*times)))
+            .collect();
+        (share > max).then(|| {
+            format!(
+                "{arm} {} of {} ({})",
+                count(failed),
+                count(all),
+                kinds.join(", ")
+            )
+        })
+    };
+    let arms: Vec<String> = results.header.arms.iter().filter_map(too_many).collect();
+    let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
+    (!arms.is_empty()).then(|| {
+        format!(
+            "FAILED: more requests than --max-failures {max} % allows: {}",
+            arms.join("; ")
+        )
+    })
 }
 
 /// Everything that a run measured, after its study's own tables.
@@ -328,4 +372,41 @@ pub(crate) fn failures(summary: &Summary) -> String {
 
 fn shown(ms: f64) -> String {
     number(ms, if ms.abs() < 10.0 { 3 } else { 2 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn more_failures_than_may_be_are_a_problem_in_one_line() {
+        let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
+        let of_b = run.samples.iter_mut().filter(|sample| sample.cell == 1);
+        for sample in of_b.take(8) {
+            (sample.phases, sample.failure) = (None, Some("malformed answer".to_owned()));
+        }
+        assert_eq!(problems(&run), [""; 0], "all may fail");
+        let line = |max: f64| {
+            format!(
+                "FAILED: more requests than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
+            )
+        };
+        for (max, said) in [(0.0, true), (26.0, true), (27.0, false)] {
+            run.header.max_failures = Some(max);
+            let expected: Vec<String> = said.then(|| line(max)).into_iter().collect();
+            assert_eq!(problems(&run), expected);
+        }
+    }
+
+    #[test]
+    fn a_method_that_always_fails_says_why_in_the_nodes_words() {
+        let mut run = results(3, &[("a", 1, &|_| 5)]);
+        for sample in &mut run.samples {
+            (sample.phases, sample.failure) = (None, Some("JSON-RPC -32602".to_owned()));
+        }
+        run.header.messages.insert(0, "invalid length 1".to_owned());
+        let expected = "a FAILED: no good answer about account of 1 (3 JSON-RPC -32602; the node says \"invalid length 1\")";
+        assert_eq!(problems(&run), [expected]);
+    }
 }

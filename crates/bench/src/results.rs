@@ -109,6 +109,12 @@ pub(crate) struct Header {
     /// Requests that nodes refused, by kind, over the whole run: those that were sent again as well.
     #[serde(default)]
     pub(crate) refusals: BTreeMap<String, u64>,
+    /// The first message of an error object that a node gave, by cell.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) messages: BTreeMap<usize, String>,
+    /// Percent of an arm's requests that may fail; `None` if all may.
+    #[serde(default)]
+    pub(crate) max_failures: Option<f64>,
     /// The signal, or what else, ended it early.
     pub(crate) stopped_by: Option<String>,
     /// This tool's CPU time per request, in nanoseconds, over the whole run.
@@ -129,6 +135,7 @@ impl Header {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.verdicts = state.verdicts;
         self.refusals = state.refusals;
+        self.messages = state.messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
         self.own_cpu_ns = state.own_cpu.map(ns);
         self.length_ns = ns(state.length);
@@ -367,6 +374,8 @@ pub(crate) mod tests {
             workers: 1,
             rate: None,
             refusals: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            max_failures: None,
             stopped_by: None,
             own_cpu_ns: None,
             own_cost: None,

@@ -52,6 +52,8 @@ pub(crate) struct RunState {
     pub(crate) verdicts: Vec<Verdict>,
     /// Refused requests by kind, those that were sent again included.
     pub(crate) refusals: BTreeMap<String, u64>,
+    /// The first message of an error object, by cell.
+    pub(crate) messages: BTreeMap<usize, String>,
     /// What ended it early.
     pub(crate) stopped_by: Option<String>,
     /// CPU time of this tool per request.
@@ -244,6 +246,7 @@ struct Shared {
     /// When the first request of all was to be sent.
     first: Cell<Option<Duration>>,
     done: Cell<u64>,
+    messages: RefCell<BTreeMap<usize, String>>,
 }
 
 impl Shared {
@@ -261,6 +264,7 @@ impl Shared {
             begun: Cell::default(),
             first: Cell::default(),
             done: Cell::default(),
+            messages: RefCell::default(),
         }
     }
 
@@ -268,6 +272,7 @@ impl Shared {
         RunState {
             verdicts: self.verify.borrow().verdicts.clone(),
             refusals: self.pace.refusals(),
+            messages: self.messages.borrow().clone(),
             stopped_by: self.pace.ended_by(),
             own_cpu: None,
             length: self.begun.get().map_or(Duration::ZERO, |begun| {
@@ -312,6 +317,7 @@ impl Shared {
             );
         }
         self.done.set(self.done.get() + 1);
+        keep_message(&mut self.messages.borrow_mut(), turn.cell, &asked.answer);
         let begun = self.begun.get().unwrap_or(asked.at);
         self.samples
             .borrow_mut()
@@ -365,6 +371,17 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     }
 }
 
+/// Keeps the first message of an error object about a cell.
+fn keep_message<T>(
+    messages: &mut BTreeMap<usize, String>,
+    cell: usize,
+    answer: &Result<T, Failure>,
+) {
+    if let Some(message) = answer.as_ref().err().and_then(Failure::message) {
+        messages.entry(cell).or_insert_with(|| message.to_owned());
+    }
+}
+
 /// What is kept of a request.
 fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> Sample {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -383,7 +400,7 @@ fn sample(turn: &Turn, round: u32, begun: Duration, asked: Asked<Exchanged>) -> 
     };
     match asked.answer {
         Err(failure) => Sample {
-            failure: Some(failure.to_string()),
+            failure: Some(failure.kind()),
             ..failed
         },
         Ok(good) => Sample {

@@ -32,9 +32,19 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 /// What a node appends to the client's key (RFC 6455, 1.3).
 const SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
+/// Control frames that a node may send without an answer: one every 5 s is 14 hours.
+const MAX_CONTROL_FRAMES: u32 = 10_000;
+
+/// Bytes that wait for a node that does not read: the largest plan of requests, and the answers to its pings.
+const MAX_UNSENT: usize = 80 << 20;
+
 /// An open WebSocket; closed when dropped.
 pub(crate) struct Socket {
     stream: WebSocketStream<Box<dyn Stream>>,
+    /// The node, as it may be shown.
+    node: String,
+    /// Since the last request.
+    control_frames: u32,
     pub(crate) plain: Rc<Seen>,
     pub(crate) wire: Rc<Seen>,
 }
@@ -49,7 +59,7 @@ impl Socket {
     /// Connects `within` that time, and asks for a WebSocket, which is part of connecting. Messages have at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Failure::Connect`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
+    /// [`Failure::Connect`], [`Failure::Closed`], [`Failure::Http`] if the node refuses, [`Failure::Malformed`] if it gives no WebSocket.
     pub(crate) async fn open(
         kind: &LinkKind,
         tls: Option<&TlsConnector>,
@@ -93,7 +103,8 @@ impl Socket {
         let parts = connection.into_parts();
         let config = WebSocketConfig::default()
             .max_message_size(Some(limit))
-            .max_frame_size(Some(limit));
+            .max_frame_size(Some(limit))
+            .max_write_buffer_size(MAX_UNSENT);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(config)).await;
@@ -101,6 +112,8 @@ impl Socket {
         Ok(Opened {
             link: Socket {
                 stream,
+                node: kind.endpoint.shown(),
+                control_frames: 0,
                 plain,
                 wire,
             },
@@ -148,16 +161,15 @@ impl Socket {
     /// # Errors
     /// [`Failure::Closed`].
     pub(crate) async fn send(&mut self, text: String) -> Result<(), Failure> {
-        self.stream
-            .send(Message::text(text))
-            .await
-            .map_err(|error| failed(&error))
+        self.control_frames = 0;
+        let sent = self.stream.send(Message::text(text)).await;
+        sent.map_err(|error| self.failed(&error))
     }
 
     /// The next message.
     ///
     /// # Errors
-    /// [`Failure::Closed`], [`Failure::TooLarge`], [`Failure::Malformed`].
+    /// [`Failure::Closed`], [`Failure::TooLarge`], [`Failure::Malformed`], [`Failure::Flooded`].
     pub(crate) async fn next(&mut self) -> Result<Heard, Failure> {
         loop {
             match self.stream.next().await {
@@ -167,12 +179,29 @@ impl Socket {
                         end: clock::uptime(),
                     });
                 }
-                // Pings are answered by the protocol.
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                // Pings are answered by the protocol. The answers wait in memory while the node does not read.
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                    self.control_frames += 1;
+                    if self.control_frames > MAX_CONTROL_FRAMES {
+                        return Err(Failure::Flooded(self.node.clone()));
+                    }
+                }
                 Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
                 Some(Ok(Message::Close(_))) | None => return Err(Failure::Closed),
-                Some(Err(error)) => return Err(failed(&error)),
+                Some(Err(error)) => return Err(self.failed(&error)),
             }
+        }
+    }
+
+    fn failed(&self, error: &Error) -> Failure {
+        match error {
+            Error::ConnectionClosed
+            | Error::AlreadyClosed
+            | Error::Io(_)
+            | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Failure::Closed,
+            Error::Capacity(_) => Failure::TooLarge,
+            Error::WriteBufferFull(_) => Failure::Flooded(self.node.clone()),
+            _ => Failure::Malformed,
         }
     }
 }
@@ -197,17 +226,6 @@ fn accepts<B>(answer: &Response<B>, key: &str) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::Malformed)
-    }
-}
-
-fn failed(error: &Error) -> Failure {
-    match error {
-        Error::ConnectionClosed
-        | Error::AlreadyClosed
-        | Error::Io(_)
-        | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Failure::Closed,
-        Error::Capacity(_) => Failure::TooLarge,
-        _ => Failure::Malformed,
     }
 }
 

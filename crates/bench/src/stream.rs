@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -157,11 +158,9 @@ pub(crate) async fn connect(
     within: Duration,
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
+    let node = &endpoint.authority;
     let begun = clock::uptime();
-    let limit = within.saturating_sub(MARGIN);
-    let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
-        .await
-        .map_err(|error| Failure::Connect(error.to_string()))?;
+    let tcp = tcp(endpoint).await?;
     // TCP's handshake is one way there and back.
     sleep(shape.added).await;
     let connected = clock::uptime();
@@ -185,7 +184,28 @@ pub(crate) async fn connect(
             tls: Duration::ZERO,
         });
     };
-    let stream = handshake(connector, endpoint, kind.way, tcp).await?;
+    let no_tls = |error: io::Error| Failure::Connect(format!("no TLS with {node} ({error})"));
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|error| no_tls(io::Error::other(error)))?;
+    let stream = if kind.way == Way::Http2 {
+        let stream = connector
+            .with_alpn(vec![HTTP_2.to_vec()])
+            .connect(name, tcp)
+            .await
+            .map_err(|error| {
+                if is_no_http2(&error) {
+                    Failure::NoHttp2
+                } else {
+                    no_tls(error)
+                }
+            })?;
+        if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
+            return Err(Failure::NoHttp2);
+        }
+        stream
+    } else {
+        connector.connect(name, tcp).await.map_err(no_tls)?
+    };
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
     Ok(Connected {
@@ -200,29 +220,28 @@ pub(crate) async fn connect(
     })
 }
 
-/// Speaks TLS with a node, with the protocol that is to be spoken over it.
-async fn handshake<S: Stream>(
-    connector: &TlsConnector,
-    endpoint: &Endpoint,
-    way: Way,
-    tcp: S,
-) -> Result<TlsStream<S>, Failure> {
-    let node = &endpoint.authority;
-    let no_tls = |error: io::Error| match is_no_http2(&error) && way == Way::Http2 {
-        true => Failure::NoHttp2,
-        false => Failure::Connect(format!("no TLS with {node} ({error})")),
+/// Connects to the address of a node.
+async fn tcp(endpoint: &Endpoint) -> Result<TcpStream, Failure> {
+    let (host, port) = (endpoint.host.as_str(), endpoint.port);
+    let reason = |error: &io::Error| {
+        let text = error.to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        let text = text.rsplit("address information: ").next();
+        text.unwrap_or_default().to_lowercase()
     };
-    let name = ServerName::try_from(endpoint.host.clone())
-        .map_err(|error| no_tls(io::Error::other(error)))?;
-    if way != Way::Http2 {
-        return connector.connect(name, tcp).await.map_err(no_tls);
+    let no_address =
+        |error| Failure::Connect(format!("no address for {host} ({})", reason(&error)));
+    let addresses = lookup_host((host, port)).await.map_err(no_address)?;
+    let mut failed = Vec::new();
+    for address in addresses {
+        let connected = TcpStream::connect(address).await;
+        match connected.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)) {
+            Ok(tcp) => return Ok(tcp),
+            Err(error) => failed.push(format!("{address} ({})", reason(&error))),
+        }
     }
-    let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
-    let stream = with_http2.connect(name, tcp).await.map_err(no_tls)?;
-    match stream.get_ref().1.alpn_protocol() {
-        Some(HTTP_2) => Ok(stream),
-        _ => Err(Failure::NoHttp2),
-    }
+    let failed = failed.join(", ");
+    Err(Failure::Connect(format!("no connection to {failed}")))
 }
 
 /// Whether TLS's handshake ended with an alert that says that the node has none of the protocols that are offered.
@@ -232,4 +251,61 @@ fn is_no_http2(error: &io::Error) -> bool {
         .get_ref()
         .and_then(|error| error.downcast_ref::<rustls::Error>());
     said == Some(&alert)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::thread;
+
+    fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
+        let kind = LinkKind {
+            endpoint: Endpoint::read(url).unwrap(),
+            shape: Shape::default(),
+            way: Way::Http,
+        };
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_io().enable_time().build().unwrap();
+        match runtime.block_on(connect(&kind, connector)) {
+            Err(failure @ Failure::Connect(_)) => failure.to_string(),
+            other => panic!("{:?}", other.map(drop)),
+        }
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "a node has a thread of its own")]
+    fn a_name_an_address_and_tls_fail_with_the_address_each_in_its_own_words() {
+        let closed = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        assert_eq!(
+            failure(&format!("http://{closed}"), None),
+            format!("no connection to {closed} (connection refused)")
+        );
+        let unknown = failure("http://node.invalid:1", None);
+        assert!(
+            unknown.starts_with("no address for node.invalid ("),
+            "{unknown}"
+        );
+        let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = plain.local_addr().unwrap();
+        let node = thread::spawn(move || {
+            let (mut stream, _) = plain.accept().unwrap();
+            io::Write::write_all(&mut stream, b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+            stream
+        });
+        let authority = rcgen::generate_simple_self_signed(["node".to_owned()]).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        std::fs::write(&file, authority.cert.pem()).unwrap();
+        let connector = trusting(Some(&file)).unwrap();
+        let no_tls = failure(&format!("https://{address}"), Some(&connector));
+        assert!(
+            no_tls.starts_with(&format!("no TLS with {address} (")),
+            "{no_tls}"
+        );
+        node.join().unwrap();
+    }
 }

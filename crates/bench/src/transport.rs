@@ -140,6 +140,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> anyhow::Result<Plan> {
         seed: args.seed,
         timeout: args.timeout,
         limit: LIMIT,
+        max_failures: args.max_failures,
     })
 }
 
@@ -213,7 +214,7 @@ async fn chain(talk: &mut Talk, patience: Patience) -> anyhow::Result<(Chain, Ve
     let node = "the node";
     match talk.call(Way::Http, "eth_chainId", &json!([]), meter).await {
         Ok(id) => evm(talk, id.as_str().unwrap_or_default(), patience).await,
-        Err(Failure::Rpc(_)) => match talk
+        Err(Failure::Rpc(..)) => match talk
             .call(Way::Http, "getGenesisHash", &json!([]), meter)
             .await
         {

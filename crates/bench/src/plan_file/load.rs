@@ -79,6 +79,7 @@ fn usual() -> Plan {
         seed: 1,
         timeout: Duration::from_secs(10),
         limit: 64 << 20,
+        max_failures: None,
     }
 }
 

@@ -17,6 +17,8 @@ use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -248,7 +250,8 @@ fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, 127][..], &length, payload].concat()
 }
 
-fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+/// Gives the WebSocket that is asked for.
+fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {
         more(stream, &mut read)?;
@@ -265,7 +268,11 @@ fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::R
     ));
     let upgrade =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
-    stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())?;
+    stream.write_all(format!("{upgrade}Sec-WebSocket-Accept: {accept}\r\n\r\n").as_bytes())
+}
+
+fn socket(stream: &mut TcpStream, next: &mut impl FnMut() -> Deed) -> std::io::Result<()> {
+    upgrade(stream)?;
     loop {
         let mut read = Vec::new();
         at_least(stream, &mut read, 6)?;
@@ -348,4 +355,37 @@ fn over_http_2_whatever_a_node_does_is_an_error_of_that_request() {
 #[test]
 fn over_a_websocket_whatever_a_node_does_is_an_error_of_that_request() {
     what_came(Way::WebSocket);
+}
+
+#[test]
+fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sent, ended) = (Arc::new(AtomicU64::new(0)), std::sync::mpsc::channel());
+    let count = sent.clone();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        upgrade(&mut stream).unwrap();
+        // It never reads, so that no pong leaves.
+        let pings = [&[0x89, 125][..], &[b'x'; 125]].concat().repeat(100);
+        while stream.write_all(&pings).is_ok() {
+            count.fetch_add(pings.len() as u64, Ordering::SeqCst);
+        }
+        ended.0.send(()).unwrap();
+    });
+    let endpoint = Endpoint::read_websocket(&format!("ws://{address}")).unwrap();
+    let mut plan = Plan {
+        timeout: Duration::from_secs(120),
+        ..plan_of(endpoint, 1, 1, None).as_ref().clone()
+    };
+    plan.links[0].way = Way::WebSocket;
+    let engine = Engine::new(&plan, None).unwrap();
+    let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
+    let failure = measured.samples[0].failure.as_deref();
+    let named = format!("hostile: ws://{address} sends control frames without an answer");
+    assert_eq!(failure, Some(named.as_str()));
+    ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
+    // Its pongs are as many as the pings; the system's buffers had the rest.
+    let sent = sent.load(Ordering::SeqCst);
+    assert!(sent < 32 << 20, "{sent}");
 }

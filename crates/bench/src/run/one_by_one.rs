@@ -1,6 +1,8 @@
 //! Work that is more than one request: one after the other, in the order of a plan.
 
-use super::{Asked, Engine, Exchanged, Keep, Keeper, Measured, Pace, Repeat, RunState, sample};
+use super::{
+    Asked, Engine, Exchanged, Keep, Keeper, Measured, Pace, Repeat, RunState, keep_message, sample,
+};
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Order, Plan};
 use crate::verify::Verdict;
@@ -8,6 +10,7 @@ use anyhow::bail;
 use faultline_command::clock;
 use faultline_command::progress::Progress;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
 
@@ -60,9 +63,11 @@ impl Engine {
         let (pace, samples, done) = (Pace::default(), RefCell::new(Vec::new()), Cell::new(0));
         let (begun, length) = (Cell::new(None), Cell::new(Duration::ZERO));
         let progress = RefCell::new(Progress::new(plan.requests(), "tasks"));
+        let messages = RefCell::new(BTreeMap::new());
         let state = || RunState {
             verdicts: vec![Verdict::default(); plan.arms.len()],
             refusals: pace.refusals(),
+            messages: messages.borrow().clone(),
             stopped_by: pace.ended_by(),
             own_cpu: None,
             length: length.get(),
@@ -89,6 +94,7 @@ impl Engine {
                     break;
                 };
                 done.set(done.get() + 1);
+                keep_message(&mut messages.borrow_mut(), turn.cell, &asked.answer);
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
                 begun.set(Some(first));

@@ -162,7 +162,7 @@ impl Pace {
         *self
             .refusals
             .borrow_mut()
-            .entry(failure.to_string())
+            .entry(failure.kind())
             .or_default() += 1;
         let wish = failure.refusal().flatten();
         if let Some(wish) = wish.filter(|wish| *wish > LONGEST_WISH) {

@@ -65,6 +65,7 @@ pub(super) fn plan_of(
         seed: 1,
         timeout: Duration::from_secs(5),
         limit: 1 << 20,
+        max_failures: None,
     })
 }
 
@@ -292,8 +293,8 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
-    let named = format!("no connection to {free} (connection refused)");
-    assert_eq!((summary.failures[&named], summary.refused), (1, 3));
+    let why = format!("no connection to {} (connection refused)", free);
+    assert_eq!((summary.failures[&why], summary.refused), (1, 3));
     assert!(
         clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
         "it is not asked at once again"

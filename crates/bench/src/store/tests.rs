@@ -22,6 +22,7 @@ fn state(run: &Results) -> RunState {
     RunState {
         verdicts: run.header.verdicts.clone(),
         refusals: BTreeMap::new(),
+        messages: BTreeMap::new(),
         stopped_by: None,
         own_cpu: None,
         length: Duration::from_secs(1),

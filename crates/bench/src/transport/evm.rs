@@ -90,7 +90,7 @@ impl Evm {
                     .await
                 {
                     // A node that indexes its transactions has no receipts until it has.
-                    Err(Failure::Missing | Failure::Rpc(_)) => patience.next_poll().await,
+                    Err(Failure::Missing | Failure::Rpc(..)) => patience.next_poll().await,
                     other => return other,
                 }
             }

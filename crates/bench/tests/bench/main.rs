@@ -8,6 +8,7 @@
 )]
 
 mod compression;
+mod failures;
 mod killed;
 mod page;
 mod stand_in;

@@ -1,0 +1,70 @@
+//! Requests that fail: what is said of them, and the exit code.
+
+use crate::bench;
+use crate::stand_in::start;
+use serde_json::json;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const ACCOUNT: &str = "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu";
+
+#[test]
+fn answers_that_fail_are_no_success_of_a_run_whose_answers_are_verified() {
+    let asked = AtomicU64::new(0);
+    let node = start(move |_, params| {
+        let encoding = params[1]["encoding"].as_str().unwrap();
+        // Every eighth is no base64.
+        let data = match asked.fetch_add(1, Ordering::SeqCst) % 8 {
+            7 => "#",
+            _ => "AAEC",
+        };
+        let data = match encoding {
+            "base64" => data,
+            _ => "KLUv/QBYGQAAAAEC",
+        };
+        Ok(json!({"context": {"slot": 9}, "value": {"data": [data, encoding]}}))
+    });
+    let run = |more: &[&str]| {
+        let words = ["encoding", &node, "--accounts", ACCOUNT, "--rounds", "30"];
+        bench(&[&words, more].concat()).unwrap()
+    };
+    let (said, code) = run(&[]);
+    let line = "FAILED: more requests than --max-failures 0 % allows: base64 ";
+    assert!(code == 1 && said.contains(line), "{said}");
+    assert_eq!(said.matches("--max-failures").count(), 1, "{said}");
+    let (said, code) = run(&["--max-failures", "60"]);
+    assert!(code == 0 && !said.contains("--max-failures"), "{said}");
+}
+
+#[test]
+fn a_node_without_a_connection_is_named_with_what_is_wrong() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let refused = bench(&["encoding", &format!("http://{closed}")])
+        .unwrap_err()
+        .to_string();
+    let expected =
+        format!("http://{closed} gives no account: no connection to {closed} (connection refused)");
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn a_method_that_a_node_refuses_is_shown_with_the_nodes_own_message() {
+    let node = start(|method, _| match method {
+        "getSlot" => Ok(json!(7)),
+        _ => Err((-32602, "invalid length 1, expected a tuple of 2 elements")),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("plan.toml");
+    let text = format!(
+        "rounds = 5\nwarm_up = 0\n[[arm]]\nname = 'node'\nurl = '{node}'\n\
+         [[request]]\nmethod = 'getSlot'\nanswer = 'any'\n[[request]]\nmethod = 'getBlock'\nanswer = 'any'\n"
+    );
+    std::fs::write(&plan, text).unwrap();
+    let (said, code) = bench(&["run", &plan.display().to_string()]).unwrap();
+    let line = "node FAILED: no good answer about getBlock (5 JSON-RPC -32602; \
+                the node says \"invalid length 1, expected a tuple of 2 elements\")";
+    assert!(code == 1 && said.contains(line), "{said}");
+    assert_eq!(said.matches("invalid length").count(), 1, "{said}");
+}
