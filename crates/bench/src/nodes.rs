@@ -1,6 +1,7 @@
 //! `bench nodes`: which of several nodes answers the same requests faster.
 
 mod chain;
+mod identity;
 mod study;
 
 use crate::answer::Expected;
@@ -31,15 +32,9 @@ pub(crate) fn run(args: &NodesArgs) -> anyhow::Result<(String, u8)> {
     let chain = chain(args)?;
     let folders = folders(args, &nodes)?;
     let authorities = args.ca.as_deref();
-    let first = first(args, chain, &nodes);
     let (known, range) = match args.output.dry_run {
         true => (Known::default(), args.slots.unwrap_or((0, 0))),
-        false => in_sync(
-            args,
-            chain,
-            &nodes,
-            &Engine::new(&first, authorities)?.probe_json(&first)?,
-        )?,
+        false => one_chain(args, chain, &nodes)?,
     };
     let plan = plan(args, chain, nodes, range)?;
     // To look at a folder fills the page cache that its node has as well: it is done when nothing is measured any more.
@@ -121,6 +116,24 @@ fn folders(
         .filter(|(_, folder)| folder.as_os_str() != "-");
     here.map(|((name, _), folder)| Ok((name.clone(), disk::folder(folder)?)))
         .collect()
+}
+
+/// What the nodes say of themselves, and the slots or blocks that all of them have.
+///
+/// # Errors
+/// The nodes are of different chains, or not in sync; a node that does not answer.
+fn one_chain(
+    args: &NodesArgs,
+    chain: &Chain,
+    nodes: &[(String, Endpoint)],
+) -> anyhow::Result<(Known, (u64, u64))> {
+    let (first, all) = (first(args, chain, nodes), with_nodes(args, nodes));
+    let engine = Engine::new(&first, args.ca.as_deref())?;
+    let genesis = identity::genesis(&engine, chain, &all)?;
+    let (mut known, range) = in_sync(args, chain, nodes, &engine.probe_json(&first)?)?;
+    let block = identity::block(&engine, chain, &all, range)?;
+    known.notes.extend([genesis, block]);
+    Ok((known, range))
 }
 
 fn with_nodes(args: &NodesArgs, nodes: &[(String, Endpoint)]) -> Plan {

@@ -17,6 +17,10 @@ pub(super) struct Chain {
     /// What all nodes are asked first, at the same moment: the newest slot or block, the newest that stays, the oldest if nodes
     /// may not have all, what it is.
     pub(super) first: [Option<Question>; 4],
+    /// What gives the hash of the first block, and of the block with that slot or number.
+    pub(super) hashes: [Question; 2],
+    /// Where the hash is in a result that is an object.
+    pub(super) hash: &'static str,
     /// So many are left out below the newest that stays.
     pub(super) left_out: u64,
 }
@@ -44,6 +48,14 @@ pub(super) const CHAINS: [Chain; 3] = [
             Some(("getFirstAvailableBlock", "[]")),
             Some(("getVersion", "[]")),
         ],
+        hashes: [
+            ("getGenesisHash", "[]"),
+            (
+                "getBlock",
+                r#"[{random},{"transactionDetails":"none","maxSupportedTransactionVersion":0,"rewards":false}]"#,
+            ),
+        ],
+        hash: "blockhash",
         left_out: 0,
     },
     Chain {
@@ -70,20 +82,26 @@ pub(super) const CHAINS: [Chain; 3] = [
             None,
             Some(("web3_clientVersion", "[]")),
         ],
+        hashes: [
+            ("eth_getBlockByNumber", r#"["0x0",false]"#),
+            ("eth_getBlockByNumber", r#"["{hex}",false]"#),
+        ],
+        hash: "hash",
         // Two epochs of Ethereum, after which blocks are final.
         left_out: 64,
     },
     Chain {
         name: "starknet",
+        // By name: a later specification adds parameters, and some nodes want every positional one.
         methods: &[
             (
                 "starknet_getBlockWithTxs",
-                r#"[{"block_number":{random}}]"#,
+                r#"{"block_id":{"block_number":{random}}}"#,
                 true,
             ),
             (
                 "starknet_getEvents",
-                r#"[{"from_block":{"block_number":0},"to_block":{"block_number":{random}},"chunk_size":10}]"#,
+                r#"{"filter":{"from_block":{"block_number":0},"to_block":{"block_number":{random}},"chunk_size":10}}"#,
                 true,
             ),
             ("starknet_blockHashAndNumber", "[]", false),
@@ -95,6 +113,17 @@ pub(super) const CHAINS: [Chain; 3] = [
             None,
             Some(("starknet_specVersion", "[]")),
         ],
+        hashes: [
+            (
+                "starknet_getBlockWithTxHashes",
+                r#"{"block_id":{"block_number":0}}"#,
+            ),
+            (
+                "starknet_getBlockWithTxHashes",
+                r#"{"block_id":{"block_number":{random}}}"#,
+            ),
+        ],
+        hash: "block_hash",
         left_out: 0,
     },
 ];
@@ -121,6 +150,16 @@ pub(super) fn height(value: &Value) -> Option<u64> {
         Value::Object(fields) => fields.get("block_number")?.as_u64(),
         other => other.as_u64(),
     }
+}
+
+/// The hash in a result.
+pub(super) fn hash(chain: &Chain, value: &Value) -> Option<String> {
+    let hash = value.as_str().or_else(|| value.get(chain.hash)?.as_str())?;
+    Some(match hash.strip_prefix("0x") {
+        // A number, which nodes may fill with zeros.
+        Some(digits) => format!("0x{}", digits.trim_start_matches('0').to_lowercase()),
+        None => hash.to_owned(),
+    })
 }
 
 /// What a node says that it is.

@@ -8,7 +8,11 @@ use std::thread;
 use std::time::Duration;
 
 const NOT_FOUND: Answer = Err((24, "Block not found"));
-const WRONG: Answer = Err((-32602, "Invalid params"));
+/// What a node of a later specification says to positional parameters.
+const WRONG: Answer = Err((
+    -32602,
+    "invalid length 1, expected struct BlockParams with 2 elements",
+));
 
 /// What distinguishes one software from another, and a node that is wrong from others.
 #[derive(Clone, Copy)]
@@ -21,6 +25,7 @@ struct Software {
     /// This block has another time.
     wrong: Option<u64>,
     behind: u64,
+    genesis: &'static str,
 }
 
 const JUNO: Software = Software {
@@ -30,12 +35,15 @@ const JUNO: Software = Software {
     events_take: Duration::from_millis(6),
     wrong: None,
     behind: 0,
+    genesis: "0x0abc",
 };
 const PATHFINDER: Software = Software {
     status: "ACCEPTED_ON_L2",
     token: "10",
     blocks_take: Duration::from_millis(6),
     events_take: Duration::from_millis(1),
+    // The same number.
+    genesis: "0xABC",
     ..JUNO
 };
 
@@ -55,8 +63,16 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
             head["block_number"] = json!(number(&head).unwrap() - software.behind);
             Ok(head)
         }
+        "starknet_getBlockWithTxHashes" => {
+            let block = number(&params["block_id"]).unwrap();
+            let hash = match block {
+                0 => software.genesis.to_owned(),
+                block => format!("0x{block:064x}"),
+            };
+            Ok(json!({"block_hash": hash, "block_number": block}))
+        }
         "starknet_getBlockWithTxs" => {
-            let Some(asked) = number(&params[0]) else {
+            let Some(asked) = number(&params["block_id"]) else {
                 return WRONG;
             };
             thread::sleep(software.blocks_take);
@@ -71,7 +87,7 @@ fn answer(known: &Value, software: Software, method: &str, params: &Value) -> An
             Ok(block)
         }
         "starknet_getEvents" => {
-            let filter = &params[0];
+            let filter = &params["filter"];
             let (from, to, chunk) = (
                 number(&filter["from_block"]),
                 number(&filter["to_block"]),
@@ -144,10 +160,13 @@ fn two_nodes_are_compared_in_the_studys_two_methods_and_each_is_sent_what_it_doe
         )),
         "{said}"
     );
-    assert!(
-        said.contains("version 0.8.1, slot 11, 0 behind the newest"),
-        "{said}"
-    );
+    for note in [
+        "version 0.8.1, slot 11, 0 behind the newest",
+        "all nodes have the genesis 0xabc",
+        "all nodes have the block 11 with the hash 0xb",
+    ] {
+        assert!(said.contains(note), "{note}: {said}");
+    }
     // They differ in what nodes may rightly fill otherwise, and in nothing else.
     assert!(
         said.contains(&format!(
@@ -179,7 +198,8 @@ fn an_answer_that_differs_is_listed_with_its_request_and_field_and_a_node_far_be
     ];
     let (said, code) = bench(&words).unwrap();
     assert_eq!(code, 1, "{said}");
-    let listed = r#""params":[{"block_number":4}]: timestamp is 1 instead of 1700000120"#;
+    let listed =
+        r#""params":{"block_id":{"block_number":4}}: timestamp is 1 instead of 1700000120"#;
     assert!(
         said.contains(&format!("  {wrong}, ")) && said.contains(listed),
         "{said}"
@@ -192,4 +212,39 @@ fn an_answer_that_differs_is_listed_with_its_request_and_field_and_a_node_far_be
         .unwrap_err()
         .to_string();
     assert!(refused.contains("is 11 slots behind"), "{refused}");
+}
+
+#[test]
+fn nodes_of_different_chains_are_not_compared() {
+    let other = Software {
+        genesis: "0xdef",
+        ..PATHFINDER
+    };
+    let (juno, other) = (node(JUNO), node(other));
+    let refused = bench(&["nodes", &juno, &other, "--chain", "starknet"]).unwrap_err();
+    let expected = format!(
+        "{juno} and {other} are of different chains, so nothing was measured: \
+         starknet_getBlockWithTxHashes for block 0 gives 0xabc and 0xdef"
+    );
+    assert_eq!(refused.to_string(), expected);
+}
+
+#[test]
+fn nodes_whose_blocks_differ_are_not_compared() {
+    let block = |hash: &'static str| {
+        start(move |method, _| match method {
+            "getSlot" => Ok(json!(100)),
+            "getFirstAvailableBlock" => Ok(json!(1)),
+            "getVersion" => Ok(json!({"solana-core": "2.1.14"})),
+            "getGenesisHash" => Ok(json!("genesis")),
+            "getBlock" => Ok(json!({"blockhash": hash})),
+            _ => Err((-32601, "Method not found")),
+        })
+    };
+    let (one, other) = (block("one"), block("other"));
+    let refused = bench(&["nodes", &one, &other]).unwrap_err().to_string();
+    assert!(
+        refused.contains("are of different chains") && refused.contains("getBlock for block 100"),
+        "{refused}"
+    );
 }
