@@ -344,15 +344,8 @@ pub(crate) mod tests {
     /// An arm's name, its subject's size, and its latency in nanoseconds in each round.
     pub(crate) type Pretended<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
-    /// A run whose latencies are given.
-    pub(crate) fn results(rounds: u32, cells: &[Pretended<'_>]) -> Results {
-        let mut arms: Vec<String> = Vec::new();
-        for (arm, ..) in cells {
-            if !arms.iter().any(|known| known == arm) {
-                arms.push((*arm).to_owned());
-            }
-        }
-        let header = Header {
+    fn header(rounds: u32, arms: Vec<String>) -> Header {
+        Header {
             preset: "encoding".to_owned(),
             version: "0".to_owned(),
             started_unix_ns: 0,
@@ -381,7 +374,18 @@ pub(crate) mod tests {
             own_cost: None,
             length_ns: 1_000_000_000,
             disks: Vec::new(),
-        };
+        }
+    }
+
+    /// A run whose latencies are given.
+    pub(crate) fn results(rounds: u32, cells: &[Pretended<'_>]) -> Results {
+        let mut arms: Vec<String> = Vec::new();
+        for (arm, ..) in cells {
+            if !arms.iter().any(|known| known == arm) {
+                arms.push((*arm).to_owned());
+            }
+        }
+        let header = header(rounds, arms);
         let heads = cells
             .iter()
             .map(|(arm, size, _)| CellHead {

@@ -158,7 +158,6 @@ pub(crate) async fn connect(
     within: Duration,
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
-    let node = &endpoint.authority;
     let begun = clock::uptime();
     let tcp = tcp(endpoint).await?;
     // TCP's handshake is one way there and back.
@@ -184,28 +183,7 @@ pub(crate) async fn connect(
             tls: Duration::ZERO,
         });
     };
-    let no_tls = |error: io::Error| Failure::Connect(format!("no TLS with {node} ({error})"));
-    let name = ServerName::try_from(endpoint.host.clone())
-        .map_err(|error| no_tls(io::Error::other(error)))?;
-    let stream = if kind.way == Way::Http2 {
-        let stream = connector
-            .with_alpn(vec![HTTP_2.to_vec()])
-            .connect(name, tcp)
-            .await
-            .map_err(|error| {
-                if is_no_http2(&error) {
-                    Failure::NoHttp2
-                } else {
-                    no_tls(error)
-                }
-            })?;
-        if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
-            return Err(Failure::NoHttp2);
-        }
-        stream
-    } else {
-        connector.connect(name, tcp).await.map_err(no_tls)?
-    };
+    let stream = handshake(connector, endpoint, kind.way, tcp).await?;
     let tls = clock::uptime().saturating_sub(connected);
     let plain = Rc::new(Seen::default());
     Ok(Connected {
@@ -218,6 +196,31 @@ pub(crate) async fn connect(
         connect,
         tls,
     })
+}
+
+/// Speaks TLS with a node, with the protocol that is to be spoken over it.
+async fn handshake<S: Stream>(
+    connector: &TlsConnector,
+    endpoint: &Endpoint,
+    way: Way,
+    tcp: S,
+) -> Result<TlsStream<S>, Failure> {
+    let node = &endpoint.authority;
+    let no_tls = |error: io::Error| match is_no_http2(&error) && way == Way::Http2 {
+        true => Failure::NoHttp2,
+        false => Failure::Connect(format!("no TLS with {node} ({error})")),
+    };
+    let name = ServerName::try_from(endpoint.host.clone())
+        .map_err(|error| no_tls(io::Error::other(error)))?;
+    if way != Way::Http2 {
+        return connector.connect(name, tcp).await.map_err(no_tls);
+    }
+    let with_http2 = connector.with_alpn(vec![HTTP_2.to_vec()]);
+    let stream = with_http2.connect(name, tcp).await.map_err(no_tls)?;
+    match stream.get_ref().1.alpn_protocol() {
+        Some(HTTP_2) => Ok(stream),
+        _ => Err(Failure::NoHttp2),
+    }
 }
 
 /// Connects to the address of a node.

@@ -152,7 +152,9 @@ fn asked(plan: &Plan, subject: usize, round: u64) -> String {
     };
     let body = plan.body_in(cell, 0, round);
     let text = String::from_utf8_lossy(&body);
-    let method = text.split_once("\"id\":0,").map_or("", |(_, method)| method);
+    let method = text
+        .split_once("\"id\":0,")
+        .map_or("", |(_, method)| method);
     method.strip_suffix('}').unwrap_or(method).to_owned()
 }
 

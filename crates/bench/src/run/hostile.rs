@@ -175,6 +175,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const END: u8 = 1;
 /// `:status: 200` of HPACK's static table.
 const OK: [u8; 1] = [0x88];
@@ -388,4 +389,38 @@ fn a_node_that_only_pings_is_named_as_hostile_before_its_pongs_fill_memory() {
     // Its pongs are as many as the pings; the system's buffers had the rest.
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 32 << 20, "{sent}");
+}
+
+/// The pings of CVE-2019-9512, over HTTP/2.
+#[test]
+fn a_node_that_only_pings_over_http_2_is_no_longer_read_when_it_does_not_read() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (sent, ended) = (Arc::new(AtomicU64::new(0)), std::sync::mpsc::channel());
+    let count = sent.clone();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+        let pings = frame(PING, 0, 0, &[7; 8]).repeat(100);
+        while stream.write_all(&pings).is_ok() {
+            count.fetch_add(pings.len() as u64, Ordering::SeqCst);
+        }
+        ended.0.send(()).unwrap();
+    });
+    let endpoint = Endpoint::read(&format!("http://{address}")).unwrap();
+    let mut plan = Plan {
+        timeout: Duration::from_secs(3),
+        ..plan_of(endpoint, 1, 1, None).as_ref().clone()
+    };
+    plan.links[0].way = Way::Http2;
+    let engine = Engine::new(&plan, None).unwrap();
+    let measured = engine.run(&Rc::new(plan), &|_, _| ()).unwrap();
+    let failure = measured.samples[0].failure.as_deref();
+    assert!(
+        matches!(failure, Some("timeout" | "connection closed")),
+        "{failure:?}"
+    );
+    ended.1.recv_timeout(Duration::from_secs(60)).unwrap();
+    let sent = sent.load(Ordering::SeqCst);
+    assert!(sent < 64 << 20, "{sent}");
 }
