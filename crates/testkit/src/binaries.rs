@@ -38,6 +38,17 @@ pub fn geth() -> Option<PathBuf> {
     existing(cache.join("faultline/geth/geth"))
 }
 
+/// What to print when a test is skipped because [`starknet_devnet`] found nothing.
+pub const NO_STARKNET_MESSAGE: &str = "SKIPPED: no starknet-devnet here. Build one with `cargo install --locked starknet-devnet --version 0.10.1`, and set \
+     FAULTLINE_STARKNET_DEVNET to the program";
+
+/// `starknet-devnet`: `FAULTLINE_STARKNET_DEVNET`.
+pub fn starknet_devnet() -> Option<PathBuf> {
+    existing(PathBuf::from(std::env::var_os(
+        "FAULTLINE_STARKNET_DEVNET",
+    )?))
+}
+
 /// `agave-validator` as `scripts/install-agave --trace` builds it, from the folder `FAULTLINE_AGAVE_TRACE_BIN`.
 pub fn traced_validator() -> Option<PathBuf> {
     existing(folder_of(Path::new(&std::env::var_os("FAULTLINE_AGAVE_TRACE_BIN")?)).join(VALIDATOR))
