@@ -6,7 +6,7 @@ use crate::own_cost;
 use crate::plan::{Cell, MOST_REQUESTS, Plan};
 use crate::render;
 use crate::results::{CellHead, Header, OwnCost, Results};
-use crate::run::{Engine, Keep, Measured};
+use crate::run::{Engine, Measured, SampleSink};
 use crate::store::{self, ResultsFile};
 use crate::verify::Verdict;
 use crate::way::Way;
@@ -114,7 +114,7 @@ impl Session<'_> {
         preset: &str,
         plan: &Plan,
         known: Known,
-        measure: impl FnOnce(&Keep<'_>) -> anyhow::Result<Measured>,
+        measure: impl FnOnce(&SampleSink<'_>) -> anyhow::Result<Measured>,
     ) -> anyhow::Result<Results> {
         let mut header = header(preset, plan, known.notes);
         header.own_cost = self.own_cost;
@@ -124,7 +124,7 @@ impl Session<'_> {
         }
         let measured = measure(&|samples, state| {
             if let Some(file) = self.file {
-                file.keep(samples, state);
+                file.append(samples, state);
             }
         })?;
         header.take_state(measured.state);
@@ -178,12 +178,12 @@ fn with_then(
     };
     then(&mut results.header, &engine);
     // A full disk takes the file, not what is shown; what cannot be shown in this form is kept.
-    let kept = file.map(|(path, file)| (path, file.finish(&results)));
+    let finished = file.map(|(path, file)| (path, file.finish(&results)));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
-    if let Some((path, Err(error))) = kept {
+    if let Some((path, Err(error))) = finished {
         text += &format!(
-            "\nThe end of the results could not be kept in {}: {}\n",
+            "\nThe end of the results could not be written to {}: {}\n",
             path.display(),
             store::reason(&error)
         );
@@ -203,7 +203,7 @@ fn measure(
     let mut plan = plan.clone();
     known.notes.extend(offered(&mut plan, engine)?);
     let plan = Rc::new(plan);
-    session.results(preset, &plan, known, |keep| engine.run(&plan, keep))
+    session.results(preset, &plan, known, |sink| engine.run(&plan, sink))
 }
 
 /// Leaves out arms over HTTP/2 whose node does not offer it, and says so.

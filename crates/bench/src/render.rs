@@ -29,9 +29,10 @@ pub(crate) fn problems(results: &Results) -> Vec<String> {
         if summary.successes == 0 && !summary.failures.is_empty() {
             let why = failures(&summary);
             let message = results.header.messages.get(&cell);
-            let says = message.map_or_else(String::new, |said| format!("; the node says {said:?}"));
+            let message =
+                message.map_or_else(String::new, |text| format!("; the node says {text:?}"));
             problems.push(format!(
-                "{} FAILED: no good answer about {} ({why}{says})",
+                "{} FAILED: no good answer about {} ({why}{message})",
                 head.arm, head.subject
             ));
         }

@@ -63,40 +63,38 @@ pub(crate) struct RunState {
 }
 
 /// Takes the samples that are new since the last time, and the state of the run, about once a second and at its end.
-pub(crate) type Keep<'a> = dyn Fn(&[Sample], &RunState) + 'a;
+pub(crate) type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
-/// Between two times that samples are kept.
-const KEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two batches of samples.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps the samples of a run as they come.
-struct Keeper<'a> {
-    keep: &'a Keep<'a>,
-    /// Samples that were given.
-    given: Cell<usize>,
-    next: Cell<Duration>,
+/// Passes the samples of a run to a sink as they come.
+struct SampleFlusher<'a> {
+    sink: &'a SampleSink<'a>,
+    /// Samples that the sink has.
+    flushed: Cell<usize>,
+    next_at: Cell<Duration>,
 }
 
-impl<'a> Keeper<'a> {
-    fn new(keep: &'a Keep<'a>) -> Keeper<'a> {
-        Keeper {
-            keep,
-            given: Cell::new(0),
-            next: Cell::new(clock::uptime() + KEEP_INTERVAL),
+impl<'a> SampleFlusher<'a> {
+    fn new(sink: &'a SampleSink<'a>) -> SampleFlusher<'a> {
+        SampleFlusher {
+            sink,
+            flushed: Cell::new(0),
+            next_at: Cell::new(clock::uptime() + FLUSH_INTERVAL),
         }
     }
 
-    /// Gives what is new, if it is time.
-    fn look(&self, samples: &[Sample], state: impl FnOnce() -> RunState) {
-        if clock::uptime() >= self.next.get() {
-            self.give(samples, &state());
+    fn flush_if_due(&self, samples: &[Sample], state: impl FnOnce() -> RunState) {
+        if clock::uptime() >= self.next_at.get() {
+            self.flush(samples, &state());
         }
     }
 
-    /// Gives what is new.
-    fn give(&self, samples: &[Sample], state: &RunState) {
-        (self.keep)(samples.get(self.given.get()..).unwrap_or_default(), state);
-        self.given.set(samples.len());
-        self.next.set(clock::uptime() + KEEP_INTERVAL);
+    fn flush(&self, samples: &[Sample], state: &RunState) {
+        (self.sink)(samples.get(self.flushed.get()..).unwrap_or_default(), state);
+        self.flushed.set(samples.len());
+        self.next_at.set(clock::uptime() + FLUSH_INTERVAL);
     }
 }
 
@@ -135,8 +133,8 @@ impl Engine {
     ///
     /// # Errors
     /// There is no memory for decoders, or a worker failed.
-    pub(crate) fn run(&self, plan: &Rc<Plan>, keep: &Keep<'_>) -> anyhow::Result<Measured> {
-        let keeper = Keeper::new(keep);
+    pub(crate) fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> anyhow::Result<Measured> {
+        let flusher = SampleFlusher::new(sink);
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
             .map(|_| Decoder::new())
@@ -151,7 +149,7 @@ impl Engine {
                 String::new()
             };
             progress.borrow_mut().at(shared.done.get(), &more);
-            keeper.look(&shared.samples.borrow(), || shared.state());
+            flusher.flush_if_due(&shared.samples.borrow(), || shared.state());
         };
         self.with_signals(&shared.pace, look, async {
             // Before the schedule begins: a client that asks often has a connection.
@@ -177,7 +175,7 @@ impl Engine {
             ..shared.state()
         };
         let mut samples = shared.samples.take();
-        keeper.give(&samples, &state);
+        flusher.flush(&samples, &state);
         samples.sort_unstable_by_key(|sample| sample.number);
         Ok(Measured { samples, state })
     }
@@ -317,7 +315,7 @@ impl Shared {
             );
         }
         self.done.set(self.done.get() + 1);
-        keep_message(&mut self.messages.borrow_mut(), turn.cell, &asked.answer);
+        remember_message(&mut self.messages.borrow_mut(), turn.cell, &asked.answer);
         let begun = self.begun.get().unwrap_or(asked.at);
         self.samples
             .borrow_mut()
@@ -371,8 +369,8 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     }
 }
 
-/// Keeps the first message of an error object about a cell.
-fn keep_message<T>(
+/// The first message of an error object about a cell stays.
+fn remember_message<T>(
     messages: &mut BTreeMap<usize, String>,
     cell: usize,
     answer: &Result<T, Failure>,

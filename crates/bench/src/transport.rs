@@ -196,8 +196,8 @@ fn measure(
         sizes: Vec::new(),
         notes,
     };
-    session.results("transport", &plan, known, |keep| {
-        engine.one_by_one(&plan, keep, async |cell| {
+    session.results("transport", &plan, known, |sink| {
+        engine.one_by_one(&plan, sink, async |cell| {
             let (way, scenario) = (ways.get(cell.arm), scenarios.get(cell.subject));
             let (way, (act, times)) = way
                 .copied()

@@ -53,7 +53,7 @@ fn check_tables(guarded: &Guarded, path: &Path, tables: &[&str]) -> Result<(), E
         "SELECT type, name, rootpage, sql FROM sqlite_schema",
         [],
         |row| {
-            let text = |place: usize| row.get::<_, Option<String>>(place);
+            let text = |column: usize| row.get::<_, Option<String>>(column);
             let read = || {
                 let root = row.get::<_, Option<i64>>(2)?.unwrap_or(0);
                 Ok((text(0)?, text(1)?, root, text(3)?.unwrap_or_default()))

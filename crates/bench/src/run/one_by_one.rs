@@ -1,7 +1,8 @@
 //! Work that is more than one request: one after the other, in the order of a plan.
 
 use super::{
-    Asked, Engine, Exchanged, Keep, Keeper, Measured, Pace, Repeat, RunState, keep_message, sample,
+    Asked, Engine, Exchanged, Measured, Pace, Repeat, RunState, SampleFlusher, SampleSink,
+    remember_message, sample,
 };
 use crate::failure::Failure;
 use crate::plan::{Cell as PlanCell, Order, Plan};
@@ -57,7 +58,7 @@ impl Engine {
     pub(crate) fn one_by_one(
         &self,
         plan: &Plan,
-        keep: &Keep<'_>,
+        sink: &SampleSink<'_>,
         mut perform: impl AsyncFnMut(&PlanCell) -> Result<Exchanged, Failure>,
     ) -> anyhow::Result<Measured> {
         let (pace, samples, done) = (Pace::default(), RefCell::new(Vec::new()), Cell::new(0));
@@ -72,12 +73,12 @@ impl Engine {
             own_cpu: None,
             length: length.get(),
         };
-        let keeper = Keeper::new(keep);
-        let look = || {
+        let flusher = SampleFlusher::new(sink);
+        let every_tick = || {
             progress.borrow_mut().at(done.get(), "");
-            keeper.look(&samples.borrow(), state);
+            flusher.flush_if_due(&samples.borrow(), state);
         };
-        self.with_signals(&pace, look, async {
+        self.with_signals(&pace, every_tick, async {
             for turn in Order::new(plan) {
                 let (Some(cell), true) =
                     (plan.cells.get(turn.cell), pace.until(Duration::ZERO).await)
@@ -94,7 +95,7 @@ impl Engine {
                     break;
                 };
                 done.set(done.get() + 1);
-                keep_message(&mut messages.borrow_mut(), turn.cell, &asked.answer);
+                remember_message(&mut messages.borrow_mut(), turn.cell, &asked.answer);
                 let Some(round) = turn.round else { continue };
                 let first = begun.get().unwrap_or(at);
                 begun.set(Some(first));
@@ -106,7 +107,7 @@ impl Engine {
             Ok(())
         })?;
         let state = state();
-        keeper.give(&samples.borrow(), &state);
+        flusher.flush(&samples.borrow(), &state);
         Ok(Measured {
             samples: samples.into_inner(),
             state,

@@ -13,8 +13,8 @@ fn write(path: &Path, run: &Results) {
     let file = ResultsFile::create(path).unwrap();
     file.begin(&run.header, &run.cells).unwrap();
     let (first, rest) = run.samples.split_at(run.samples.len() / 2);
-    file.keep(first, &state(run));
-    file.keep(rest, &state(run));
+    file.append(first, &state(run));
+    file.append(rest, &state(run));
     file.finish(run).unwrap();
 }
 
@@ -66,7 +66,7 @@ fn a_run_is_read_as_far_as_it_is_written() {
     assert!(early.contains("no run began"), "{early}");
     file.begin(&run.header, &run.cells).unwrap();
     assert_eq!(read(&path).unwrap().samples, []);
-    file.keep(&run.samples[..20], &state(&run));
+    file.append(&run.samples[..20], &state(&run));
     let found = loop {
         let found = read(&path).unwrap();
         if !found.samples.is_empty() {

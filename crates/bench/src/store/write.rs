@@ -31,7 +31,7 @@ enum Message {
     /// The run begins: what is known of it, and where to say whether that could be written.
     Begin(Box<Header>, Vec<CellHead>, Sender<anyhow::Result<()>>),
     /// New samples.
-    Keep(Vec<Sample>, RunState),
+    Append(Vec<Sample>, RunState),
     /// The run has ended.
     End(Box<Header>, Vec<Bucket>),
 }
@@ -88,8 +88,8 @@ impl ResultsFile {
     }
 
     /// Takes new samples, and the state of the run after them. What cannot be written is said, and tried again later.
-    pub(crate) fn keep(&self, samples: &[Sample], state: &RunState) {
-        self.send(Message::Keep(samples.to_vec(), state.clone()));
+    pub(crate) fn append(&self, samples: &[Sample], state: &RunState) {
+        self.send(Message::Append(samples.to_vec(), state.clone()));
     }
 
     /// Ends the file: with the last header, and the histograms of all cells.
@@ -202,7 +202,7 @@ impl Writing {
                     let _ = written.send(done);
                     continue;
                 }
-                Message::Keep(samples, state) => {
+                Message::Append(samples, state) => {
                     self.samples.extend(samples);
                     if let Some(header) = &mut self.header {
                         header.take_state(state);
@@ -213,7 +213,7 @@ impl Writing {
                 }
             }
             last = self.write();
-            self.say_a_change(&last);
+            self.report_change(&last);
         }
         Ended { begun, last }
     }
@@ -253,7 +253,7 @@ impl Writing {
     }
 
     /// Says once that writing fails, and once that it works again.
-    fn say_a_change(&mut self, written: &anyhow::Result<()>) {
+    fn report_change(&mut self, written: &anyhow::Result<()>) {
         let named = named(&self.path);
         match written {
             Err(error) if !self.fails => say(&format!(

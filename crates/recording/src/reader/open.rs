@@ -13,7 +13,7 @@ pub(crate) fn open<T>(
     kind: &DatabaseKind,
     check: impl Fn(&Guarded, &Path) -> Result<T, Error>,
 ) -> Result<(Guarded, T, Option<Copied>), Error> {
-    let hold = |conn| hold(conn, path, kind, &check);
+    let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
         let found = "a folder or a device".to_owned();
@@ -27,20 +27,20 @@ pub(crate) fn open<T>(
             path: path.to_owned(),
         });
     }
-    match file::open_to_read(path, kind).and_then(hold) {
+    match file::open_to_read(path, kind).and_then(begin) {
         Err(Error::Sqlite { source, .. }) if wants_to_write(&source) => {
             let copied = Copied::new(path)?;
-            let (conn, found) = hold(file::open_to_recover(&copied.database(), path, kind)?)?;
+            let (conn, found) = begin(file::open_to_recover(&copied.database(), path, kind)?)?;
             Ok((conn, found, Some(copied)))
         }
-        held => {
-            let (conn, found) = held.map_err(|error| file::cut_off(path, error))?;
+        opened => {
+            let (conn, found) = opened.map_err(|error| file::cut_off(path, error))?;
             Ok((conn, found, None))
         }
     }
 }
 
-fn hold<T>(
+fn begin<T>(
     mut conn: Guarded,
     path: &Path,
     kind: &DatabaseKind,
