@@ -244,3 +244,32 @@ fn refer_again_and_again(path: &Path) {
     bytes[28..32].copy_from_slice(&(leaf as u32).to_be_bytes());
     std::fs::write(path, bytes).unwrap();
 }
+
+/// Whatever one changes in a file, it is refused or shown.
+#[test]
+fn a_file_with_any_bytes_changed_is_refused_or_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.flb");
+    write(
+        &path,
+        &results(40, &[("a", 904, &|round| round * 1000), ("b", 90, &|_| 5)]),
+    );
+    let whole = std::fs::read(&path).unwrap();
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut shown = 0;
+    for _ in 0..100 {
+        let mut bytes = whole.clone();
+        for _ in 0..random.usize(1..8) {
+            let place = random.usize(..bytes.len());
+            bytes[place] = random.u8(..);
+        }
+        bytes.truncate(random.usize(whole.len() - 100..whole.len() * 2));
+        std::fs::write(&path, bytes).unwrap();
+        if let Ok(results) = read(&path) {
+            let text = crate::render::text(&results) + &crate::tables::csv(&results);
+            assert!(!text.is_empty());
+            shown += 1;
+        }
+    }
+    assert!((1..100).contains(&shown), "{shown}");
+}
