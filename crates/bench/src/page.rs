@@ -254,3 +254,54 @@ fn paragraphs(text: &str) -> Vec<Block> {
         .map(|line| Block::Text(line.to_owned()))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::tests::results;
+
+    #[test]
+    fn no_text_of_a_file_becomes_a_link_of_its_page() {
+        let evil = [
+            "<a href=\"javascript:x\">a</a>",
+            "[a](javascript:x)",
+            "http://evil.example",
+        ];
+        let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
+        for head in &mut run.cells {
+            head.subject = evil[2].to_owned();
+        }
+        run.header.notes = evil.map(str::to_owned).into();
+        run.header.nodes = evil.map(str::to_owned).into();
+        run.header.stopped_by = Some(evil[1].to_owned());
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("page");
+        write(&report(&run), &out).unwrap();
+        let mut files = vec![out];
+        let mut links = 0;
+        while let Some(path) = files.pop() {
+            if path.is_dir() {
+                files.extend(
+                    std::fs::read_dir(path)
+                        .unwrap()
+                        .map(|entry| entry.unwrap().path()),
+                );
+                continue;
+            }
+            let begin = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("html") => "href=\"",
+                Some("md") => "](",
+                _ => continue,
+            };
+            // Escaped, it is no link.
+            let text = std::fs::read_to_string(&path).unwrap().replace("\\](", "");
+            for target in text.split(begin).skip(1) {
+                links += 1;
+                let ours = ["#", "data:", "figures/", "tables/"];
+                let is_ours = ours.iter().any(|ours| target.starts_with(ours));
+                assert!(is_ours, "{path:?}: {target:.60}");
+            }
+        }
+        assert!(links > 10, "{links}");
+    }
+}
