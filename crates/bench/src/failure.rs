@@ -95,7 +95,7 @@ impl Failure {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(
             self,
-            Http(_) | Rpc(..) | Skipped(_) | WrongId | Malformed | TooLarge | Missing
+            Http(_) | Rpc(..) | Skipped(_) | WrongId | Malformed | TooLarge | Encoded(_) | Missing
         )
     }
 

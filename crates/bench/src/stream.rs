@@ -21,7 +21,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
 use tokio::time::sleep;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -159,7 +158,10 @@ pub(crate) async fn connect(
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
-    let tcp = tcp(endpoint).await?;
+    let limit = within.saturating_sub(MARGIN);
+    let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
+        .await
+        .map_err(|error| Failure::Connect(error.to_string()))?;
     // TCP's handshake is one way there and back.
     sleep(shape.added).await;
     let connected = clock::uptime();
@@ -223,30 +225,6 @@ async fn handshake<S: Stream>(
     }
 }
 
-/// Connects to the address of a node.
-async fn tcp(endpoint: &Endpoint) -> Result<TcpStream, Failure> {
-    let (host, port) = (endpoint.host.as_str(), endpoint.port);
-    let reason = |error: &io::Error| {
-        let text = error.to_string();
-        let text = text.split(" (os error").next().unwrap_or_default();
-        let text = text.rsplit("address information: ").next();
-        text.unwrap_or_default().to_lowercase()
-    };
-    let no_address =
-        |error| Failure::Connect(format!("no address for {host} ({})", reason(&error)));
-    let addresses = lookup_host((host, port)).await.map_err(no_address)?;
-    let mut failed = Vec::new();
-    for address in addresses {
-        let connected = TcpStream::connect(address).await;
-        match connected.and_then(|tcp| tcp.set_nodelay(true).map(|()| tcp)) {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => failed.push(format!("{address} ({})", reason(&error))),
-        }
-    }
-    let failed = failed.join(", ");
-    Err(Failure::Connect(format!("no connection to {failed}")))
-}
-
 /// Whether TLS's handshake ended with an alert that says that the node has none of the protocols that are offered.
 fn is_no_http2(error: &io::Error) -> bool {
     let alert = rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol);
@@ -270,7 +248,7 @@ mod tests {
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_io().enable_time().build().unwrap();
-        match runtime.block_on(connect(&kind, connector)) {
+        match runtime.block_on(connect(&kind, connector, Duration::from_secs(20))) {
             Err(failure @ Failure::Connect(_)) => failure.to_string(),
             other => panic!("{:?}", other.map(drop)),
         }

@@ -293,8 +293,8 @@ fn a_node_that_is_not_there_is_an_error_of_every_request() {
     plan.links[0].endpoint = Endpoint::read(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
-    let why = format!("no connection to {} (connection refused)", free);
-    assert_eq!((summary.failures[&why], summary.refused), (1, 3));
+    let named = format!("no connection to {free} (connection refused)");
+    assert_eq!((summary.failures[&named], summary.refused), (1, 3));
     assert!(
         clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
         "it is not asked at once again"
@@ -402,8 +402,11 @@ fn an_absurd_retry_after_ends_the_run_and_is_told() {
         let server =
             Server::start(move |_, _| Reply::Raw(http("429 Too Many Requests", &headers, "")));
         let plan = plan(&server, 5, 1, None);
-        let measured = Engine::new(&plan, None).unwrap().run(&plan).unwrap();
-        let stopped_by = measured.stopped_by.unwrap();
+        let measured = Engine::new(&plan, None)
+            .unwrap()
+            .run(&plan, &|_, _| ())
+            .unwrap();
+        let stopped_by = measured.state.stopped_by.unwrap();
         assert!(
             stopped_by.starts_with("a node that wants no requests for "),
             "{stopped_by}"
@@ -439,7 +442,10 @@ fn no_compression_is_asked_for() {
             .collect::<Vec<_>>()
     });
     let plan = plan_of(Endpoint::read(&url).unwrap(), 1, 1, None);
-    Engine::new(&plan, None).unwrap().run(&plan).unwrap();
+    Engine::new(&plan, None)
+        .unwrap()
+        .run(&plan, &|_, _| ())
+        .unwrap();
     let lines = node.join().unwrap();
     let codings: Vec<&String> = lines
         .iter()
