@@ -18,6 +18,7 @@ pub use ingest::VARIABLE as INGEST_VARIABLE;
 pub(crate) use load::rpc_url;
 pub use load::{load, parse};
 
+use faultline_agave::PublicKey;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -104,7 +105,7 @@ pub struct Target {
     /// How it is found.
     pub find: Find,
     /// Its identity, for validators that cannot be asked (no RPC port, no right on the admin socket).
-    pub identity: Option<String>,
+    pub identity: Option<PublicKey>,
     /// Entries of the program cache, for builds whose capacity differs from their version's.
     pub program_cache_entries: Option<u64>,
 }

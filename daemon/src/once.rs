@@ -62,12 +62,11 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     };
     let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) =
         tokio::join!(questions, others);
-    let identity = told.or_else(|| {
-        seen.target
-            .as_ref()
-            .and_then(|_| config.target.identity.clone())
-    });
-    let mut checks = vec![seen.process.with("identity", identity)];
+    let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity));
+    let mut checks = vec![
+        seen.process
+            .with("identity", identity.map(|key| key.to_string())),
+    ];
     checks.extend(seen.rights);
     checks.extend(disks);
     checks.extend([

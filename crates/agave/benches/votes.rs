@@ -60,10 +60,18 @@ fn answer() -> String {
                 )
             })
             .collect();
+        let key = |kind: u8| {
+            let mut key = [kind; 32];
+            key.iter_mut()
+                .zip(number.to_le_bytes())
+                .for_each(|(at, byte)| *at = byte);
+            bs58::encode(key).into_string()
+        };
+        let (node, vote) = (key(1), key(2));
         // Writing to a String cannot fail.
         let _ = write!(
             out,
-            r#"{comma}{{"activatedStake":{},"commission":5,"epochCredits":[{}],"epochVoteAccount":true,"lastVote":304500123,"nodePubkey":"DemoNode{number:1>36}","rootSlot":304500092,"votePubkey":"DemoVote{number:1>36}"}}"#,
+            r#"{comma}{{"activatedStake":{},"commission":5,"epochCredits":[{}],"epochVoteAccount":true,"lastVote":304500123,"nodePubkey":"{node}","rootSlot":304500092,"votePubkey":"{vote}"}}"#,
             200_000_000_000_000 + number,
             credits.join(",")
         );

@@ -5,13 +5,17 @@
 //!
 //! No framing: write the request, read until a newline.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
+use serde_json::json;
+use serde_json::value::RawValue;
+use std::fmt;
 
 use crate::json::{self, Response};
-use crate::{Error, Excerpt};
+use crate::{Error, PublicKey};
 
 /// Everything this crate can ask on the socket.
 pub const READ_ONLY_METHODS: [&str; 5] = [
@@ -64,15 +68,15 @@ impl Method {
     /// [`Error::Garbage`], [`Error::Unanswered`] (another id), [`Error::NotOffered`], [`Error::Rpc`], [`Error::Shape`].
     pub fn read(self, id: u64, body: &[u8]) -> Result<Answer, Error> {
         let method = self.name();
-        let response: Response = json::read(body)?;
-        if !response.answers(id) {
+        let response: Response<'_> = json::read(body)?;
+        if response.id != Some(id) {
             return Err(Error::Unanswered { method });
         }
         let result = response
             .outcome()?
             .map_err(|error| error.into_error(method))?;
         match self {
-            Self::StartProgress => StartProgress::from_json(&result).map(Answer::StartProgress),
+            Self::StartProgress => json::shape(method, result).map(Answer::StartProgress),
             Self::StartTime => json::shape(method, result)
                 .map(|time: SinceEpoch| Answer::StartTime(time.into_duration())),
             Self::RpcAddress => json::shape(method, result).map(Answer::RpcAddress),
@@ -89,8 +93,8 @@ pub enum Answer {
     StartProgress(StartProgress),
     /// To [`Method::StartTime`]: since the Unix epoch, by the validator's wall clock.
     StartTime(Duration),
-    /// To [`Method::RpcAddress`]: `ip:port`; `None` if the validator has no JSON-RPC.
-    RpcAddress(Option<String>),
+    /// To [`Method::RpcAddress`]; `None` if the validator has no JSON-RPC.
+    RpcAddress(Option<SocketAddr>),
     /// To [`Method::Pid`].
     Pid(u32),
     /// To [`Method::ContactInfo`].
@@ -113,14 +117,11 @@ impl SinceEpoch {
 /// `contactInfo`, the part worth having; the addresses differ between versions and are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ContactInfo {
-    /// The identity's public key, base58.
-    pub id: String,
+    /// The validator's identity.
+    pub id: PublicKey,
     /// `None` if the version does not tell.
     #[serde(default)]
     pub shred_version: Option<u16>,
-    /// `None` where the struct has no such field, which is every stock version known (2.0 to 4.4).
-    #[serde(default)]
-    pub version: Option<String>,
 }
 
 /// How far the start has come. The states are not strictly ordered in time: `LoadingLedger` may appear twice.
@@ -134,8 +135,8 @@ pub enum StartProgress {
     DownloadingSnapshot {
         /// The snapshot's slot.
         slot: Option<u64>,
-        /// Whom from: `ip:port`.
-        rpc_addr: Option<String>,
+        /// Where from.
+        rpc_addr: Option<SocketAddr>,
     },
     /// Shred-version clean-up of the blockstore.
     CleaningBlockStore,
@@ -163,7 +164,7 @@ pub enum StartProgress {
     },
     /// Services are up. Catching up with the network comes after this.
     Running,
-    /// A state this crate does not know, by its name.
+    /// A state this crate does not know, by the letters and digits of its name.
     Other(String),
 }
 
@@ -186,45 +187,74 @@ impl StartProgress {
         }
     }
 
-    /// A string, or an object with the name as its only key. A state whose data cannot be read keeps its name.
-    fn from_json(result: &Value) -> Result<Self, Error> {
-        let wrong = || Error::Shape {
-            method: Method::StartProgress.name(),
-            why: "neither a string nor an object with one key".into(),
-            text: Excerpt::of(result.to_string().as_bytes()),
-        };
-        let (name, data) = match result {
-            Value::String(name) => (name, &Value::Null),
-            Value::Object(map) if map.len() == 1 => map.iter().next().ok_or_else(wrong)?,
-            _ => return Err(wrong()),
-        };
-        let number = |key| data.get(key).and_then(Value::as_u64);
-        Ok(match name.as_str() {
+    /// A state whose data cannot be read keeps its name.
+    fn new(name: &str, data: Option<&RawValue>) -> Self {
+        let data = data.and_then(|data| serde_json::from_str(data.get()).ok());
+        let StateData {
+            slot,
+            max_slot,
+            rpc_addr,
+            gossip_stake_percent,
+        } = data.unwrap_or_default();
+        match name {
             "Initializing" => Self::Initializing,
             "SearchingForRpcService" => Self::SearchingForRpcService,
-            "DownloadingSnapshot" => Self::DownloadingSnapshot {
-                slot: number("slot"),
-                rpc_addr: data
-                    .get("rpc_addr")
-                    .and_then(Value::as_str)
-                    .map(str::to_owned),
-            },
+            "DownloadingSnapshot" => Self::DownloadingSnapshot { slot, rpc_addr },
             "CleaningBlockStore" => Self::CleaningBlockStore,
             "CleaningAccounts" => Self::CleaningAccounts,
             "LoadingLedger" => Self::LoadingLedger,
-            "ProcessingLedger" => Self::ProcessingLedger {
-                slot: number("slot"),
-                max_slot: number("max_slot"),
-            },
+            "ProcessingLedger" => Self::ProcessingLedger { slot, max_slot },
             "StartingServices" => Self::StartingServices,
             "Halted" => Self::Halted,
             "WaitingForSupermajority" => Self::WaitingForSupermajority {
-                slot: number("slot"),
-                gossip_stake_percent: number("gossip_stake_percent"),
+                slot,
+                gossip_stake_percent,
             },
             "Running" => Self::Running,
-            other => Self::Other(other.chars().filter(|c| !c.is_control()).take(80).collect()),
-        })
+            other => {
+                let name = other.chars().filter(char::is_ascii_alphanumeric);
+                Self::Other(name.take(80).collect())
+            }
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct StateData {
+    slot: Option<u64>,
+    max_slot: Option<u64>,
+    rpc_addr: Option<SocketAddr>,
+    gossip_stake_percent: Option<u64>,
+}
+
+impl<'de> Deserialize<'de> for StartProgress {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct State;
+
+        impl<'de> Visitor<'de> for State {
+            type Value = StartProgress;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or an object with one key")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<StartProgress, E> {
+                Ok(StartProgress::new(name, None))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<StartProgress, A::Error> {
+                let (name, data): (String, &RawValue) = map
+                    .next_entry()?
+                    .ok_or_else(|| A::Error::invalid_length(0, &self))?;
+                match map.next_key::<String>()? {
+                    None => Ok(StartProgress::new(&name, Some(data))),
+                    Some(_) => Err(A::Error::invalid_length(2, &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_any(State)
     }
 }
 

@@ -221,13 +221,6 @@ fn option(args: &[&str], names: &[&str]) -> Option<String> {
     None
 }
 
-/// Whether a text is a public key: base58 of 32 bytes.
-pub fn is_public_key(text: &str) -> bool {
-    let mut key = [0; 32];
-    // 32 bytes take 32 to 44 characters; longer texts are not worth decoding.
-    (32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(32)
-}
-
 /// The `host_id` a validator pushes under until it knows its identity (solana-test-validator 2.1.14: always): base58 of
 /// the SHA-256 of the host name.
 pub fn startup_host_id(hostname: &str) -> String {

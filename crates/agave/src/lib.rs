@@ -45,8 +45,10 @@ mod json;
 pub mod line;
 pub mod log;
 pub mod points;
+mod public_key;
 pub mod rpc;
 pub mod threads;
 pub mod version;
 
 pub use error::{BadLine, Error, Excerpt, Reason};
+pub use public_key::{InvalidPublicKey, PublicKey};

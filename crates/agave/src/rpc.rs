@@ -10,17 +10,19 @@ mod votes;
 pub use single::{PROBES, answered, question, result};
 pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
 pub use votes::{
-    BlockProduction, ClusterNode, InContext, LAMPORTS_PER_SOL, LeaderSlots, SlotRange, VoteAccount,
-    VoteAccounts,
+    BlockProduction, ClusterNode, ClusterNodes, InContext, LAMPORTS_PER_SOL, LeaderSchedule,
+    LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
-use crate::identify::is_public_key;
 use crate::json::{self, ErrorObject, Response};
 use crate::version::is_version;
-use crate::{Error, Excerpt};
+use crate::{Error, Excerpt, PublicKey};
+
+/// A batch has fewer calls.
+const MAX_ANSWERS: usize = 64;
 
 /// How settled the bank asked about is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -88,7 +90,7 @@ impl Call {
             .collect()
     }
 
-    fn answer(self, response: Response) -> Result<Answer, Error> {
+    fn answer(self, response: Response<'_>) -> Result<Answer, Error> {
         let method = self.method();
         let result = match response.outcome()? {
             Ok(result) => result,
@@ -101,13 +103,14 @@ impl Call {
             Self::EpochInfo => json::shape(method, result).map(Answer::EpochInfo),
             Self::Slot(_) => json::shape(method, result).map(Answer::Slot),
             Self::Version => version(json::shape(method, result)?).map(Answer::Version),
-            Self::Identity => identity(json::shape(method, result)?).map(Answer::Identity),
+            Self::Identity => json::shape(method, result)
+                .map(|IdentityResult { identity }| Answer::Identity(identity)),
             Self::MaxShredInsertSlot => json::shape(method, result).map(Answer::MaxShredInsertSlot),
-            Self::Health if result == "ok" => Ok(Answer::Health(Health::Ok)),
+            Self::Health if result.get() == "\"ok\"" => Ok(Answer::Health(Health::Ok)),
             Self::Health => Err(Error::Shape {
                 method,
                 why: "expected `ok`".into(),
-                text: Excerpt::of(result.to_string().as_bytes()),
+                text: Excerpt::of(result.get().as_bytes()),
             }),
         }
     }
@@ -124,8 +127,8 @@ pub enum Answer {
     Health(Health),
     /// To [`Call::Version`].
     Version(NodeVersion),
-    /// To [`Call::Identity`]: a base58 public key.
-    Identity(String),
+    /// To [`Call::Identity`].
+    Identity(PublicKey),
     /// To [`Call::MaxShredInsertSlot`]: the highest slot with stored shreds; 0 on a node that has received none.
     MaxShredInsertSlot(u64),
 }
@@ -164,15 +167,20 @@ pub enum Health {
 impl Health {
     const NODE_UNHEALTHY: i64 = -32005;
 
-    fn refused(error: ErrorObject) -> Result<Self, Error> {
+    fn refused(error: ErrorObject<'_>) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Distance {
+            num_slots_behind: Option<u64>,
+        }
+
         if error.code != Self::NODE_UNHEALTHY {
             return Err(error.into_error(Call::Health.method()));
         }
-        let slots_behind = error
+        let distance = error
             .data
-            .as_ref()
-            .and_then(|data| data.get("numSlotsBehind"))
-            .and_then(Value::as_u64);
+            .and_then(|data| serde_json::from_str::<Distance>(data.get()).ok());
+        let slots_behind = distance.and_then(|distance| distance.num_slots_behind);
         Ok(Self::Unhealthy { slots_behind })
     }
 }
@@ -190,20 +198,7 @@ pub struct NodeVersion {
 
 #[derive(Deserialize)]
 struct IdentityResult {
-    identity: String,
-}
-
-/// What becomes a label is what it is called, not whatever a server sends.
-fn identity(IdentityResult { identity }: IdentityResult) -> Result<String, Error> {
-    let method = Call::Identity.method();
-    match is_public_key(&identity) {
-        true => Ok(identity),
-        false => Err(Error::Shape {
-            method,
-            why: "expected a public key in base58".into(),
-            text: Excerpt::of(identity.as_bytes()),
-        }),
-    }
+    identity: PublicKey,
 }
 
 fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
@@ -229,6 +224,12 @@ struct Request {
 struct Parameter {
     commitment: &'static str,
 }
+
+#[derive(Deserialize)]
+struct Responses<'a>(
+    #[serde(borrow, deserialize_with = "json::list::<_, _, MAX_ANSWERS>")]
+    Vec<Response<'a, &'a RawValue>>,
+);
 
 /// Several calls in one body. Ids are the calls' positions, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,9 +269,9 @@ impl Batch {
     /// # Errors
     /// [`Error::Garbage`] if it is no JSON-RPC, [`Error::Rpc`] if the whole batch was refused with one error object.
     pub fn read(&self, body: &[u8]) -> Result<Vec<Result<Answer, Error>>, Error> {
-        let mut responses: Vec<Response> = if body.trim_ascii_start().starts_with(b"{") {
-            let response: Response = json::read(body)?;
-            if response.id.as_ref().is_none_or(Value::is_null) {
+        let mut responses = if body.trim_ascii_start().starts_with(b"{") {
+            let response: Response<'_> = json::read(body)?;
+            if response.id.is_none() {
                 return match response.outcome()? {
                     Err(error) => Err(error.into_error("batch")),
                     Ok(_) => Err(Error::Garbage {
@@ -281,10 +282,13 @@ impl Batch {
             }
             vec![response]
         } else {
-            json::read(body)?
+            let Responses(responses) = json::read(body)?;
+            responses
         };
         let mut take = |(id, call): (u64, &Call)| {
-            let at = responses.iter().position(|response| response.answers(id));
+            let at = responses
+                .iter()
+                .position(|response| response.id == Some(id));
             let at = at.ok_or(Error::Unanswered {
                 method: call.method(),
             })?;

@@ -155,7 +155,7 @@ proptest! {
         let _ = line.point().map(|point| point.map(|point| point.check()));
         drop(version::Version::parse(&text).map(|version| (version.agave(), version.to_string())));
         let _ = config::MetricsConfig::parse(&text).is_ok();
-        let _ = (identify::is_public_key(&text), identify::identify("agave-validator", &[&*text, &*text]));
+        let _ = (text.parse::<faultline_agave::PublicKey>(), identify::identify("agave-validator", &[&*text, &*text]));
         prop_assert!(!threads::pool(&bytes).is_empty());
         prop_assert!(!threads::pool(&bytes).chars().any(char::is_control));
         for method in admin::Method::ALL {

@@ -1,5 +1,6 @@
 //! What is asked of the validator and looked at on its host, and how often.
 
+use faultline_agave::PublicKey;
 use std::time::Duration;
 
 /// JSON-RPC.
@@ -57,7 +58,7 @@ pub struct Validator {
     /// Whether it is asked.
     pub enabled: bool,
     /// The vote account; `None`: the one of the identity.
-    pub vote_account: Option<String>,
+    pub vote_account: Option<PublicKey>,
     /// Whether all stake accounts are looked through for stake that begins or ends to count.
     pub activating_stake: bool,
     /// From round to round, a second at least.

@@ -4,8 +4,8 @@ mod datapoints;
 
 use super::values::{address, label, user_id};
 use super::{Config, Credentials, Find, Forward, Log, MIN_INTERVAL};
+use faultline_agave::PublicKey;
 use faultline_agave::config::MetricsConfig;
-use faultline_agave::identify::is_public_key;
 use faultline_agave::rpc::PROBES;
 use faultline_settings::{Mistake, Mistakes, Table, distinct, flag, text, time, whole};
 use std::path::{Path, PathBuf};
@@ -156,13 +156,12 @@ fn validator(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     });
 }
 
-fn public_key(text: String) -> Result<String, String> {
-    if is_public_key(&text) {
-        return Ok(text);
-    }
-    Err(format!(
-        "{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
-    ))
+fn public_key(text: String) -> Result<PublicKey, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "{text:?} is not a public key: 32 bytes in base58 are wanted, as `solana-keygen pubkey` prints them"
+        )
+    })
 }
 
 fn target(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {

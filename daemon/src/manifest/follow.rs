@@ -181,7 +181,7 @@ impl Follower {
         put(
             &mut out,
             "identity",
-            identity_of(process, rpc.as_deref(), admin.as_deref()),
+            identity_of(process, rpc.as_deref(), admin.as_deref()).map(|key| key.to_string()),
         );
         out
     }
@@ -223,6 +223,9 @@ mod tests {
     use faultline_testkit::eventually::eventually_seeing;
 
     const PATIENCE: Duration = Duration::from_secs(60);
+    const FIRST: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
+    const SECOND: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+    const THIRD: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
 
     fn told(process: ProcessId, identity: &str) -> AdminFacts {
         AdminFacts {
@@ -230,7 +233,7 @@ mod tests {
             at: Stamp::default(),
             took: Duration::ZERO,
             progress: None,
-            identity: Some(identity.to_owned()),
+            identity: identity.parse().ok(),
             rpc_address: None,
             problems: Vec::new(),
             up: true,
@@ -257,7 +260,7 @@ mod tests {
                 start_ticks: 1,
                 ..process
             },
-            "somebody else",
+            THIRD,
         ))));
         let (follower, stop) = (describer.follower(facts.clone()), Stop::new());
         std::thread::scope(|scope| {
@@ -276,13 +279,13 @@ mod tests {
                 (digest.target.process, &digest.manifest["validator"]),
                 (process, &Value::Null)
             );
-            facts.admin.set(Some(Arc::new(told(process, "first"))));
+            facts.admin.set(Some(Arc::new(told(process, FIRST))));
             more("its identity", |manifest| {
-                manifest["validator"]["identity"] == "first"
+                manifest["validator"]["identity"] == FIRST
             });
-            facts.admin.set(Some(Arc::new(told(process, "second"))));
+            facts.admin.set(Some(Arc::new(told(process, SECOND))));
             let last = more("its other identity", |manifest| {
-                manifest["validator"]["identity"] == "second"
+                manifest["validator"]["identity"] == SECOND
             });
             assert_eq!(last.manifest["binary"], digest.manifest["binary"]);
             stop.set();

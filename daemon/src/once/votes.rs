@@ -98,7 +98,7 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
         ),
     };
     check
-        .with("account", Some(account.as_str()))
+        .with("account", Some(account.to_string()))
         .with("last_vote", behind)
         .with(
             "stake",

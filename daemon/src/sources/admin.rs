@@ -9,9 +9,11 @@ mod socket;
 
 pub use poller::Poller;
 
+use faultline_agave::PublicKey;
 use faultline_agave::admin::StartProgress;
 use faultline_catalog::{Problem, Stamp};
 use faultline_kernel::ProcessId;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -41,12 +43,11 @@ pub struct AdminFacts {
     /// How far the start has come. `None` before the first answer, and once the last one is older than three polls and
     /// 10 s.
     pub progress: Option<StartProgress>,
-    /// The identity's public key, base58; asked once the start is over. `None` as `progress`, and always with
-    /// solana-test-validator.
-    pub identity: Option<String>,
-    /// Where JSON-RPC listens, `ip:port` as the validator was told, which may be an unspecified address; asked once in
-    /// a process's life. `None` before that, and if the validator has no JSON-RPC.
-    pub rpc_address: Option<String>,
+    /// The identity, asked once the start is over. `None` as `progress`, and always with solana-test-validator.
+    pub identity: Option<PublicKey>,
+    /// Where JSON-RPC listens as the validator was told, which may be an unspecified address; asked once in a process's
+    /// life. `None` before that, and if the validator has no JSON-RPC.
+    pub rpc_address: Option<SocketAddr>,
     /// What the last poll could not learn.
     pub problems: Vec<Problem>,
     /// Whether the last poll was told the progress.

@@ -143,9 +143,13 @@ impl Conclusions {
             // It pushes under its start-up name for all its life.
             self.told.intake.answers_to(&id, look.now);
         }
-        match (asked, &self.config.target.identity) {
-            (Some(identity), _) => self.told.intake.carries(&identity, look.now),
-            (None, Some(identity)) => self.told.intake.is_configured(identity, look.now),
+        match (asked, self.config.target.identity) {
+            (Some(identity), _) => self.told.intake.carries(&identity.to_string(), look.now),
+            (None, Some(identity)) => {
+                self.told
+                    .intake
+                    .is_configured(&identity.to_string(), look.now);
+            }
             (None, None) => {}
         }
         let has_rpc = self.config.rpc.url.is_some()
@@ -235,11 +239,8 @@ impl Conclusions {
     ) -> Reading {
         let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
-        let identity = known.datapoints.identity.as_deref().or(self
-            .config
-            .target
-            .identity
-            .as_deref());
+        let configured = self.config.target.identity.map(|key| key.to_string());
+        let identity = known.datapoints.identity.clone().or(configured);
         let cluster = self.told.votes.cluster(target.process);
         let exe = target.exe.as_ref().map(|exe| exe.display().to_string());
         Reading::whole(
@@ -250,7 +251,7 @@ impl Conclusions {
                 text(version.map(short).as_deref()),
                 text(client(target, version).as_deref()),
                 text(labels.cluster.as_deref().or(cluster.as_deref())),
-                text(identity),
+                text(identity.as_deref()),
                 look.condition
                     .cgroup
                     .get()

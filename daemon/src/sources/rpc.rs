@@ -19,6 +19,7 @@ pub use transactions::TransactionCounter;
 
 use super::admin::AdminFacts;
 use crate::hub::Latest;
+use faultline_agave::PublicKey;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
 use faultline_catalog::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
 use faultline_catalog::{Problem, Reading, Stamp};
@@ -55,8 +56,8 @@ pub struct RpcFacts {
     pub slot_at: Option<Stamp>,
     /// The same of `slots_behind`.
     pub distance_at: Option<Stamp>,
-    /// The identity's public key, base58; asked with every fifth poll.
-    pub identity: Option<String>,
+    /// The identity; asked with every fifth poll.
+    pub identity: Option<PublicKey>,
     /// The software's version; asked with every fifth poll.
     pub version: Option<NodeVersion>,
     /// What the last poll could not learn.
@@ -132,14 +133,12 @@ pub fn identity_of(
     process: ProcessId,
     rpc: Option<&RpcFacts>,
     admin: Option<&AdminFacts>,
-) -> Option<String> {
-    let admin = admin
-        .filter(|facts| facts.process == process)
-        .and_then(|facts| facts.identity.clone());
-    admin.or_else(|| {
-        rpc.filter(|facts| facts.process == process)
-            .and_then(|facts| facts.identity.clone())
-    })
+) -> Option<PublicKey> {
+    let admin = admin.filter(|facts| facts.process == process);
+    let rpc = rpc.filter(|facts| facts.process == process);
+    admin
+        .and_then(|facts| facts.identity)
+        .or_else(|| rpc.and_then(|facts| facts.identity))
 }
 
 #[cfg(test)]

@@ -1,11 +1,17 @@
 //! An HTTP server that answers as a test tells it to.
 
+use faultline_agave::PublicKey;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
+
+/// A valid address. The name has no letter that base58 lacks.
+pub(super) fn key(name: &str) -> PublicKey {
+    format!("Demo{name:1>40}").parse().unwrap()
+}
 
 /// What is sent back.
 #[derive(Clone)]

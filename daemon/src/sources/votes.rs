@@ -13,6 +13,7 @@ pub use poller::Poller;
 use super::rpc;
 use crate::hub::Latest;
 use crate::tick::{Finding, Look, Poll};
+use faultline_agave::PublicKey;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
 use known::{Known, Own};
@@ -38,7 +39,7 @@ impl Handle {
         Some(Standing {
             is_whole: known.whole,
             is_known: known.standing.at().is_some(),
-            account: known.vote_account.as_deref().map(str::to_owned),
+            account: known.vote_account,
             is_standby: own.iter().flatten().any(|own| known.is_standby(own)),
             own,
             problems: known.problems.clone(),
@@ -54,7 +55,7 @@ pub(crate) struct Standing {
     /// Whether the node has told all vote accounts.
     pub(crate) is_known: bool,
     /// The vote account: as configured, or of the identity; `None` if the identity has none.
-    pub(crate) account: Option<String>,
+    pub(crate) account: Option<PublicKey>,
     /// What it is like: `Some(None)` if the node does not know it, `None` if it did not answer.
     pub(crate) own: Option<Option<Own>>,
     /// Whether another node votes with it.

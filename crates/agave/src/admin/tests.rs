@@ -51,7 +51,7 @@ fn states_with_data_are_objects() {
         progress(r#"{"DownloadingSnapshot":{"slot":7,"rpc_addr":"1.2.3.4:8899"}}"#),
         StartProgress::DownloadingSnapshot {
             slot: Some(7),
-            rpc_addr: Some("1.2.3.4:8899".into())
+            rpc_addr: Some(([1, 2, 3, 4], 8899).into())
         }
     );
     assert_eq!(
@@ -78,7 +78,11 @@ fn a_state_of_the_future_is_kept_by_name() {
     );
     assert_eq!(progress(r#"{"Levitating":{"cm":3}}"#).name(), "Levitating");
     assert_eq!(
-        progress(r#"{"ProcessingLedger":[1,2]}"#),
+        progress("\"Lev\\u202eitat\\u001b[31ming\"").name(),
+        "Levitat31ming"
+    );
+    assert_eq!(
+        progress(r#"{"ProcessingLedger":[[],2]}"#),
         StartProgress::ProcessingLedger {
             slot: None,
             max_slot: None
@@ -96,7 +100,7 @@ fn the_other_answers_of_a_real_validator_are_read() {
     let address = br#"{"jsonrpc":"2.0","result":"127.0.0.1:19899","id":1}"#;
     assert_eq!(
         Method::RpcAddress.read(1, address),
-        Ok(Answer::RpcAddress(Some("127.0.0.1:19899".into())))
+        Ok(Answer::RpcAddress(Some(([127, 0, 0, 1], 19899).into())))
     );
     let none = br#"{"jsonrpc":"2.0","result":null,"id":1}"#;
     assert_eq!(
@@ -118,11 +122,12 @@ fn the_other_answers_of_a_real_validator_are_read() {
 
 #[test]
 fn contact_info_ignores_the_addresses() {
-    let body = br#"{"id":1,"result":{"id":"Abc","gossip":"1.2.3.4:8001","tvu":"x","last_updated_timestamp":1,"shred_version":11923}}"#;
+    let body = br#"{"id":1,"result":{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","tvu":"x","last_updated_timestamp":1,"shred_version":11923}}"#;
     let info = ContactInfo {
-        id: "Abc".into(),
+        id: "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr"
+            .parse()
+            .unwrap(),
         shred_version: Some(11_923),
-        version: None,
     };
     assert_eq!(
         Method::ContactInfo.read(1, body),

@@ -140,25 +140,6 @@ fn the_test_validators_log_takes_no_value() {
 }
 
 #[test]
-fn public_keys_are_base58_of_32_bytes() {
-    for good in [
-        "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr",
-        "11111111111111111111111111111111",
-    ] {
-        assert!(is_public_key(good), "{good}");
-    }
-    for bad in [
-        "",
-        "0Mz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr",
-        "111111111111111111111111111111111",
-        "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
-        "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s\n",
-    ] {
-        assert!(!is_public_key(bad), "{bad}");
-    }
-}
-
-#[test]
 fn the_start_up_host_id_is_the_one_a_test_validator_pushed_on_a_host_called_vm() {
     let pushed = include_str!("../../tests/fixtures/leader.lp")
         .lines()

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::json::{self, Response};
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::{Deserialize, IgnoredAny};
 use serde_json::{Value, json};
 
 /// What a probe may ask: methods without parameters, which every validator with RPC offers and answers from memory.
@@ -29,13 +29,17 @@ pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error>
     result::<IgnoredAny>(method, id, body).map(drop)
 }
 
-/// The result in this body, which answers the question with that id. It is read as it comes: a large one is never held twice.
+/// The result in this body, which answers the question with that id.
 ///
 /// # Errors
 /// Those of [`answered`]; [`Error::Garbage`] also if the result is another than the method promises.
-pub fn result<T: DeserializeOwned>(method: &'static str, id: u64, body: &[u8]) -> Result<T, Error> {
-    let response: Response<T> = json::read(body)?;
-    if !response.answers(id) {
+pub fn result<'a, T: Deserialize<'a>>(
+    method: &'static str,
+    id: u64,
+    body: &'a [u8],
+) -> Result<T, Error> {
+    let response: Response<'a, T> = json::read(body)?;
+    if response.id != Some(id) {
         return Err(Error::Unanswered { method });
     }
     response

@@ -4,7 +4,10 @@
 //! all accounts of the node unless that has `--account-index program-id`.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
 use serde_json::{Value, json};
+
+use crate::{PublicKey, json};
 
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
 const ACCOUNT_BYTES: u64 = 200;
@@ -12,18 +15,21 @@ const VOTER_AT: u64 = 124;
 /// Stake, the epoch in which it was delegated, the epoch in which it was taken back: eight bytes each.
 const DELEGATION_AT: u64 = 156;
 const DELEGATION_BYTES: usize = 24;
+/// More than an answer of 16 MiB has.
+const MAX_ACCOUNTS: usize = 1 << 18;
 
 /// The parameters of `getProgramAccounts` for all stake accounts of that vote account.
-pub fn of_vote_account(account: &str) -> Value {
-    let filters =
-        json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account}}]);
+pub fn of_vote_account(account: PublicKey) -> Value {
+    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_AT, "bytes": account.to_string()}}]);
     let slice = json!({"offset": DELEGATION_AT, "length": DELEGATION_BYTES});
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
 /// Its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-pub struct StakeAccounts(Vec<Keyed>);
+pub struct StakeAccounts(
+    #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<Keyed>,
+);
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Keyed {
@@ -32,8 +38,14 @@ struct Keyed {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Account {
-    /// The bytes, and how they are written.
-    data: (String, String),
+    data: Delegation,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Delegation {
+    stake: u64,
+    activated: u64,
+    deactivated: u64,
 }
 
 /// Lamports that change their state at the end of an epoch.
@@ -47,11 +59,15 @@ pub struct MovingStake {
 
 impl StakeAccounts {
     /// What changes at the end of that epoch. More than a quarter (from 1.18 on 9 %) of a whole cluster's stake would take
-    /// longer. `None` if an account is not what was asked for.
-    pub fn moving(&self, epoch: u64) -> Option<MovingStake> {
+    /// longer.
+    pub fn moving(&self, epoch: u64) -> MovingStake {
         let mut sum = MovingStake::default();
-        for keyed in &self.0 {
-            let [stake, activated, deactivated] = delegation(&keyed.account.data)?;
+        for Keyed { account } in &self.0 {
+            let Delegation {
+                stake,
+                activated,
+                deactivated,
+            } = account.data;
             match (activated == epoch, deactivated == epoch) {
                 (true, false) => sum.activating = sum.activating.saturating_add(stake),
                 (false, true) => sum.deactivating = sum.deactivating.saturating_add(stake),
@@ -59,18 +75,34 @@ impl StakeAccounts {
                 _ => {}
             }
         }
-        Some(sum)
+        sum
     }
 }
 
-fn delegation((data, encoding): &(String, String)) -> Option<[u64; 3]> {
-    let mut bytes = [0; DELEGATION_BYTES];
-    let length = (encoding == "base58").then(|| bs58::decode(data).onto(&mut bytes).ok())??;
-    let mut fields = bytes
-        .chunks_exact(8)
-        .map(|field| field.try_into().map(u64::from_le_bytes));
-    let mut next = || fields.next()?.ok();
-    (length == DELEGATION_BYTES).then(|| Some([next()?, next()?, next()?]))?
+impl Delegation {
+    fn parse(data: &str, encoding: &str) -> Option<Self> {
+        let mut bytes = [0; DELEGATION_BYTES];
+        let length = (encoding == "base58").then(|| bs58::decode(data).onto(&mut bytes).ok())??;
+        let mut fields = bytes
+            .chunks_exact(8)
+            .map(|field| field.try_into().map(u64::from_le_bytes));
+        let mut next = || fields.next()?.ok();
+        (length == DELEGATION_BYTES).then(|| {
+            Some(Self {
+                stake: next()?,
+                activated: next()?,
+                deactivated: next()?,
+            })
+        })?
+    }
+}
+
+impl<'de> Deserialize<'de> for Delegation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (data, encoding) = <(String, String)>::deserialize(deserializer)?;
+        Self::parse(&data, &encoding)
+            .ok_or_else(|| D::Error::custom("expected 24 bytes of a stake account in base58"))
+    }
 }
 
 #[cfg(test)]
@@ -102,32 +134,31 @@ mod tests {
         ]);
         assert_eq!(
             accounts.moving(5),
-            Some(MovingStake {
+            MovingStake {
                 activating: 4,
                 deactivating: 48
-            })
+            }
         );
-        assert_eq!(accounts.moving(9), Some(MovingStake::default()));
+        assert_eq!(accounts.moving(9), MovingStake::default());
         assert_eq!(
             answer(&[[u64::MAX, 5, never], [1, 5, never]])
                 .moving(5)
-                .unwrap()
                 .activating,
             u64::MAX
         );
     }
 
     #[test]
-    fn what_is_no_delegation_tells_nothing() {
+    fn what_is_no_delegation_is_refused() {
         for data in [
             json!(["", "base58"]),
             json!(["AAAA", "base64"]),
             json!(["0OIl", "base58"]),
             json!(["1".repeat(25), "base58"]),
         ] {
-            let accounts: StakeAccounts =
-                serde_json::from_value(json!([{"account": {"data": data}}])).unwrap();
-            assert_eq!(accounts.moving(5), None);
+            let accounts = json!([{"account": {"data": data}}]);
+            let error = serde_json::from_value::<StakeAccounts>(accounts).unwrap_err();
+            assert!(error.to_string().contains("24 bytes"), "{error}");
         }
     }
 }

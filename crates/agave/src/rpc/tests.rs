@@ -1,5 +1,5 @@
 use super::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ALL: [Call; 6] = [
     Call::EpochInfo,
@@ -56,7 +56,11 @@ fn answers_of_a_real_validator_are_read() {
     );
     assert_eq!(
         answers[4],
-        Answer::Identity("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".into())
+        Answer::Identity(
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr"
+                .parse()
+                .unwrap()
+        )
     );
     assert_eq!(answers[5], Answer::MaxShredInsertSlot(0));
 }
@@ -195,14 +199,14 @@ fn an_identity_or_a_version_that_is_none_becomes_no_label() {
     let key = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
     assert_eq!(
         one(Call::Identity, &body("identity", key)),
-        Ok(Answer::Identity(key.into()))
+        Ok(Answer::Identity(key.parse().unwrap()))
     );
     for bad in [
         "",
         "me",
         "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s0",
         "\u{1b}[2J",
-        &"1".repeat(1_000_000),
+        &"1".repeat(50_000),
     ] {
         let error = one(Call::Identity, &body("identity", bad)).unwrap_err();
         assert!(

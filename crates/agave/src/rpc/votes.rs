@@ -4,10 +4,19 @@
 //! `--full-rpc-api`. Read in the sources of 2.0 to 4.4.
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use std::collections::HashMap;
+use std::fmt;
+
+use crate::PublicKey;
+use crate::json::{self, MAX_ENTRIES};
+use crate::version::Version;
 
 /// Lamports are what JSON-RPC counts in.
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
+
+/// An epoch of mainnet-beta has 432,000 slots. On a test cluster one validator leads them all.
+const MAX_LEADER_SLOTS: usize = 1 << 19;
 
 /// A result that comes with the slot that it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -20,8 +29,10 @@ pub struct InContext<T> {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct VoteAccounts {
     /// Those that have voted lately.
+    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
     /// Those whose last vote is too old (128 slots): they earn nothing.
+    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
 
@@ -30,9 +41,9 @@ pub struct VoteAccounts {
 #[serde(rename_all = "camelCase")]
 pub struct VoteAccount {
     /// The vote account.
-    pub vote_pubkey: String,
+    pub vote_pubkey: PublicKey,
     /// The identity of the validator that votes with it.
-    pub node_pubkey: String,
+    pub node_pubkey: PublicKey,
     /// Lamports that are staked to it and active in this epoch.
     pub activated_stake: u64,
     /// Percent of rewards that the validator keeps.
@@ -42,8 +53,7 @@ pub struct VoteAccount {
     /// Its root: older slots are final for it.
     #[serde(default)]
     pub root_slot: u64,
-    /// The newest epochs in which it voted: epoch, credits at its end or until now, credits at its beginning.
-    pub epoch_credits: Vec<(u64, u64, u64)>,
+    epoch_credits: EpochCredits,
 }
 
 impl VoteAccounts {
@@ -56,7 +66,7 @@ impl VoteAccounts {
     }
 
     /// The account that this identity votes with: of several the one with the largest stake.
-    pub fn of_identity(&self, identity: &str) -> Option<&VoteAccount> {
+    pub fn of_identity(&self, identity: PublicKey) -> Option<&VoteAccount> {
         let own = self
             .all()
             .map(|(account, _)| account)
@@ -66,10 +76,80 @@ impl VoteAccounts {
 }
 
 impl VoteAccount {
-    /// Credits earned in that epoch; `None` if it did not vote then, or long ago.
+    /// Credits earned in that epoch; `None` if it did not vote then, or before the two newest epochs in which it voted.
     pub fn credits(&self, epoch: u64) -> Option<u64> {
-        let (_, end, begin) = self.epoch_credits.iter().find(|(of, ..)| *of == epoch)?;
-        Some(end.saturating_sub(*begin))
+        let EpochCredits(newest) = self.epoch_credits;
+        let (_, earned) = newest.into_iter().flatten().find(|(of, _)| *of == epoch)?;
+        Some(earned)
+    }
+}
+
+/// Credits earned in the two newest epochs in which an account voted. A node lists them in order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct EpochCredits([Option<(u64, u64)>; 2]);
+
+impl<'de> Deserialize<'de> for EpochCredits {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Credits;
+
+        impl<'de> Visitor<'de> for Credits {
+            type Value = EpochCredits;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of epochs, each with credits at its end and at its beginning")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut epochs: A) -> Result<EpochCredits, A::Error> {
+                let EpochCredits([mut before, mut newest]) = EpochCredits::default();
+                while let Some((epoch, end, begin)) = epochs.next_element::<(u64, u64, u64)>()? {
+                    before = newest.replace((epoch, end.saturating_sub(begin)));
+                }
+                Ok(EpochCredits([before, newest]))
+            }
+        }
+
+        deserializer.deserialize_seq(Credits)
+    }
+}
+
+/// `getLeaderSchedule` of one identity.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Slots(#[serde(deserialize_with = "json::list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
+
+impl LeaderSchedule {
+    /// Its leader slots, counted from the epoch's first slot on.
+    pub fn of(&self, identity: PublicKey) -> &[u32] {
+        match &self.0 {
+            Some((leader, Slots(slots))) if *leader == identity => slots,
+            _ => &[],
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for LeaderSchedule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Schedule;
+
+        impl<'de> Visitor<'de> for Schedule {
+            type Value = LeaderSchedule;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the leader slots of one validator")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LeaderSchedule, A::Error> {
+                let schedule = LeaderSchedule(map.next_entry()?);
+                match map.next_key::<PublicKey>()? {
+                    None => Ok(schedule),
+                    Some(_) => Err(A::Error::invalid_length(2, &self)),
+                }
+            }
+        }
+
+        deserializer.deserialize_map(Schedule)
     }
 }
 
@@ -78,7 +158,8 @@ impl VoteAccount {
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// By identity: leader slots that have passed, and blocks in them.
-    pub by_identity: HashMap<String, (u64, u64)>,
+    #[serde(deserialize_with = "json::map")]
+    by_identity: HashMap<PublicKey, (u64, u64)>,
     /// The slots that were counted.
     pub range: SlotRange,
 }
@@ -102,9 +183,9 @@ pub struct LeaderSlots {
 
 impl BlockProduction {
     /// Of one identity. One that is not named had none.
-    pub fn of(&self, identity: &str) -> LeaderSlots {
+    pub fn of(&self, identity: PublicKey) -> LeaderSlots {
         self.by_identity
-            .get(identity)
+            .get(&identity)
             .copied()
             .map_or(LeaderSlots::default(), slots)
     }
@@ -129,84 +210,142 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
     }
 }
 
-/// One of `getClusterNodes`: what a node says of itself in gossip.
+/// `getClusterNodes`: what nodes say of themselves in gossip.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct ClusterNodes(
+    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
+);
+
+/// One of them.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterNode {
     /// Its identity.
-    pub pubkey: String,
-    /// Its version; `None` if nothing is known of it.
-    #[serde(default)]
-    pub version: Option<String>,
+    pub pubkey: PublicKey,
+    /// Major, minor, patch; `None` if it names no version.
+    #[serde(default, deserialize_with = "version_number")]
+    pub version: Option<(u32, u32, u32)>,
     /// Its feature set.
     #[serde(default)]
     pub feature_set: Option<u32>,
 }
 
+fn version_number<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<(u32, u32, u32)>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| Some(Version::parse(&text).ok()?.number)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
     use crate::rpc::result;
+    use serde_json::{Value, json};
 
-    const VOTES: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"current":[
-        {"activatedStake":3,"commission":7,"epochCredits":[[4,90,60],[5,130,90]],"epochVoteAccount":true,"lastVote":210,"nodePubkey":"a","rootSlot":178,"votePubkey":"va"},
-        {"activatedStake":5,"commission":0,"epochCredits":[],"epochVoteAccount":true,"lastVote":209,"nodePubkey":"a","rootSlot":0,"votePubkey":"vb"}],
-        "delinquent":[{"activatedStake":9,"commission":100,"epochCredits":[[5,1,0]],"epochVoteAccount":false,"lastVote":0,"nodePubkey":"c","rootSlot":0,"votePubkey":"vc","later":{}}]}}"#;
+    fn key(name: &str) -> PublicKey {
+        let mut key = [7; 32];
+        key.iter_mut()
+            .zip(name.bytes())
+            .for_each(|(at, byte)| *at = byte);
+        bs58::encode(key).into_string().parse().unwrap()
+    }
+
+    fn account(name: &str, node: &str, stake: u64, epoch_credits: Value) -> Value {
+        json!({
+            "votePubkey": key(name).to_string(), "nodePubkey": key(node).to_string(),
+            "activatedStake": stake, "commission": 7, "lastVote": 210, "rootSlot": 178,
+            "epochCredits": epoch_credits, "epochVoteAccount": true, "later": {}
+        })
+    }
+
+    fn read<T: for<'a> Deserialize<'a>>(of: &Value) -> Result<T, Error> {
+        result(
+            "test",
+            1,
+            json!({"id": 1, "result": of}).to_string().as_bytes(),
+        )
+    }
 
     #[test]
     fn vote_accounts_are_found_by_identity_and_their_credits_by_epoch() {
-        let votes: VoteAccounts = result("getVoteAccounts", 1, VOTES.as_bytes()).unwrap();
-        assert_eq!(
-            votes
-                .all()
-                .map(|(_, delinquent)| delinquent)
-                .collect::<Vec<_>>(),
-            [false, false, true]
-        );
-        assert_eq!(
-            votes.of_identity("a").unwrap().vote_pubkey,
-            "vb",
-            "the larger stake"
-        );
-        assert_eq!(votes.of_identity("x"), None);
+        let votes = json!({
+            "current": [
+                account("va", "a", 3, json!([[3, 60, 0], [4, 90, 60], [5, 130, 90]])),
+                account("vb", "a", 5, json!([]))
+            ],
+            "delinquent": [account("vc", "c", 9, json!([[5, 1, 0]]))]
+        });
+        let votes: VoteAccounts = read(&votes).unwrap();
+        let delinquent: Vec<bool> = votes.all().map(|(_, delinquent)| delinquent).collect();
+        assert_eq!(delinquent, [false, false, true]);
+        let own = votes.of_identity(key("a")).unwrap();
+        assert_eq!(own.vote_pubkey, key("vb"), "the larger stake");
+        assert_eq!(votes.of_identity(key("x")), None);
         let first = &votes.current[0];
         assert_eq!(
-            [first.credits(5), first.credits(4), first.credits(3)],
-            [Some(40), Some(30), None]
+            [5, 4, 3].map(|epoch| first.credits(epoch)),
+            [Some(40), Some(30), None],
+            "only the two newest are kept"
         );
+    }
+
+    #[test]
+    fn an_address_that_is_none_is_refused_in_every_answer() {
+        let mut votes = json!({"current": [account("va", "a", 3, json!([]))], "delinquent": []});
+        votes["current"][0]["votePubkey"] = "\u{1b}[31mowned\u{202e}".into();
+        let error = read::<VoteAccounts>(&votes).unwrap_err();
+        let words = error.to_string();
+        assert!(
+            words.contains("not a public key") && !words.contains(['\u{1b}', '\u{202e}']),
+            "{words}"
+        );
+        let production = json!({"byIdentity": {"a": [1, 1]}, "range": {"firstSlot": 0}});
+        assert!(read::<BlockProduction>(&production).is_err());
+        assert!(read::<LeaderSchedule>(&json!({"a": [1]})).is_err());
+        assert!(read::<ClusterNodes>(&json!([{"pubkey": "a"}])).is_err());
     }
 
     #[test]
     fn leader_slots_without_a_block_were_skipped() {
-        let body = r#"{"id":1,"result":{"context":{"slot":9},"value":{"byIdentity":{"a":[8,7],"b":[4,4]},"range":{"firstSlot":0,"lastSlot":9}}}}"#;
-        let told: InContext<BlockProduction> =
-            result("getBlockProduction", 1, body.as_bytes()).unwrap();
-        assert_eq!(
-            told.value.of("a"),
-            LeaderSlots {
-                passed: 8,
-                skipped: 1
-            }
-        );
-        assert_eq!(told.value.of("none"), LeaderSlots::default());
-        assert_eq!(
-            told.value.of_all(),
-            LeaderSlots {
-                passed: 12,
-                skipped: 1
-            }
-        );
-        assert_eq!(told.value.range.first_slot, 0);
+        let produced = json!({"context": {"slot": 9}, "value": {
+            "byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): [4, 4]},
+            "range": {"firstSlot": 0, "lastSlot": 9}
+        }});
+        let InContext { value } = read::<InContext<BlockProduction>>(&produced).unwrap();
+        let of = |passed, skipped| LeaderSlots { passed, skipped };
+        assert_eq!(value.of(key("a")), of(8, 1));
+        assert_eq!(value.of(key("none")), of(0, 0));
+        assert_eq!(value.of_all(), of(12, 1));
+        assert_eq!(value.range.first_slot, 0);
+    }
+
+    #[test]
+    fn a_leader_schedule_is_of_one_validator() {
+        let [a, b] = ["a", "b"].map(|name| key(name).to_string());
+        let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
+        assert_eq!(schedule.of(key("a")), [3, 4]);
+        assert!(schedule.of(key("b")).is_empty());
+        let none = read::<LeaderSchedule>(&json!({})).unwrap();
+        assert!(none.of(key("a")).is_empty());
+        assert!(read::<LeaderSchedule>(&json!({a: [3], b: [4]})).is_err());
     }
 
     #[test]
     fn a_node_of_which_nothing_is_known_has_no_version() {
-        let body = r#"{"id":1,"result":[{"pubkey":"a","version":null,"featureSet":null,"rpc":null},{"pubkey":"b","version":"2.1.14","featureSet":3}]}"#;
-        let nodes: Vec<ClusterNode> = result("getClusterNodes", 1, body.as_bytes()).unwrap();
-        assert_eq!((&nodes[0].version, nodes[1].feature_set), (&None, Some(3)));
+        let nodes = json!([
+            {"pubkey": key("a").to_string(), "version": null, "featureSet": null, "rpc": null},
+            {"pubkey": key("b").to_string(), "version": "2.1.14", "featureSet": 3},
+            {"pubkey": key("c").to_string(), "version": "\u{1b}"}
+        ]);
+        let ClusterNodes(nodes) = read(&nodes).unwrap();
+        let versions: Vec<_> = nodes.iter().map(|node| node.version).collect();
+        assert_eq!(versions, [None, Some((2, 1, 14)), None]);
+        assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
-            result::<Vec<ClusterNode>>("getClusterNodes", 1, b"{\"id\":1,\"result\":7}"),
-            Err(crate::Error::Garbage { .. })
+            read::<ClusterNodes>(&json!(7)),
+            Err(Error::Garbage { .. })
         ));
     }
 }

@@ -396,8 +396,8 @@ fn what_the_validator_earns_is_asked_once_a_minute_unless_set_otherwise() {
     .unwrap()
     .validator;
     assert_eq!(
-        (set.vote_account.as_deref(), set.interval),
-        (Some(key), Duration::from_secs(300))
+        (set.vote_account, set.interval),
+        (key.parse().ok(), Duration::from_secs(300))
     );
     let wrong = mistakes("[validator]\nvote_account = \"me\"\ninterval = \"900ms\"\n").join("; ");
     assert!(

@@ -7,11 +7,11 @@ use crate::config;
 use crate::hub::Latest;
 use crate::sources::asking::{Aged, PollTimer, ProblemLog, life};
 use crate::supervisor::Stop;
-use faultline_agave::Error;
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
-use faultline_agave::identify::is_public_key;
+use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -183,9 +183,9 @@ struct Question {
 struct Heard {
     connected: bool,
     progress: Option<StartProgress>,
-    identity: Option<String>,
+    identity: Option<PublicKey>,
     /// `Some(None)`: there is no JSON-RPC.
-    rpc_address: Option<Option<String>>,
+    rpc_address: Option<Option<SocketAddr>>,
     problems: Vec<Problem>,
 }
 
@@ -215,9 +215,7 @@ impl Question {
             return Ok(());
         }
         match socket.ask(Method::ContactInfo).await {
-            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
-                heard.identity = Some(id).filter(|id| is_public_key(id))
-            }
+            Ok(Answer::ContactInfo(ContactInfo { id, .. })) => heard.identity = Some(id),
             Err(Failure::Answer(Error::Rpc {
                 code: NOT_TOLD,
                 message,
@@ -255,8 +253,8 @@ struct Memory {
     seen: bool,
     running: bool,
     progress: Aged<StartProgress>,
-    identity: Aged<String>,
-    rpc_address: Option<Option<String>>,
+    identity: Aged<PublicKey>,
+    rpc_address: Option<Option<SocketAddr>>,
     problems: Vec<Problem>,
     up: bool,
 }
@@ -295,7 +293,7 @@ impl Memory {
         if let Some(identity) = heard.identity {
             self.identity.set(identity, at);
         }
-        self.rpc_address = self.rpc_address.take().or(heard.rpc_address);
+        self.rpc_address = self.rpc_address.or(heard.rpc_address);
         self.problems = heard.problems;
     }
 
@@ -311,7 +309,7 @@ impl Memory {
             took: self.took,
             progress: self.progress.fresh(now, life),
             identity: self.identity.fresh(now, life),
-            rpc_address: self.rpc_address.clone().flatten(),
+            rpc_address: self.rpc_address.flatten(),
             problems: self.problems.clone(),
             up: self.up,
         }

@@ -160,8 +160,8 @@ async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
         })
     );
     assert_eq!(
-        (facts.identity.as_deref(), facts.rpc_address.as_deref()),
-        (None, Some("127.0.0.1:8899"))
+        (facts.identity, facts.rpc_address),
+        (None, Some(([127, 0, 0, 1], 8899).into()))
     );
     assert_eq!(facts.problems, []);
     *progress.lock().unwrap() = "\"Running\"";
@@ -169,10 +169,10 @@ async fn a_start_is_followed_until_the_validator_runs_and_tells_its_identity() {
         .facts("the end of the start", |facts| facts.identity.is_some())
         .await;
     assert_eq!(
-        (facts.progress.clone(), facts.identity.as_deref()),
+        (facts.progress.clone(), facts.identity),
         (
             Some(StartProgress::Running),
-            Some("DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr")
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".parse().ok()
         )
     );
     let asked = |method: &str| {
@@ -238,10 +238,7 @@ async fn a_validator_that_keeps_its_identity_or_lacks_a_method_tells_the_rest() 
     });
     let running = Running::asking(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
-    assert_eq!(
-        (facts.identity.as_deref(), facts.rpc_address.as_deref()),
-        (None, None)
-    );
+    assert_eq!((facts.identity, facts.rpc_address), (None, None));
     assert_eq!(
         facts
             .problems

@@ -5,8 +5,8 @@ use faultline_agave::rpc::{Answer, Batch};
 use faultline_agave::{Error, Excerpt};
 use faultline_catalog::{Problem, Status};
 use faultline_net::{ConnectError, unrequested_coding};
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Bytes, Incoming};
 use hyper::header::CONTENT_TYPE;
 use hyper::{Request, StatusCode, Uri};
 use hyper_util::client::legacy;
@@ -146,12 +146,12 @@ impl Client {
         url: &Uri,
         question: String,
         timeout: Duration,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Vec<u8>, Failure> {
         let answer = tokio::time::timeout(timeout, self.exchange(url, question)).await;
         answer.unwrap_or(Err(Failure::Late(timeout)))
     }
 
-    async fn exchange(&self, url: &Uri, question: String) -> Result<Bytes, Failure> {
+    async fn exchange(&self, url: &Uri, question: String) -> Result<Vec<u8>, Failure> {
         let request = Request::post(url.clone()).header(CONTENT_TYPE, "application/json");
         let request = request
             .body(Full::from(question))
@@ -171,19 +171,28 @@ impl Client {
         } else {
             EXCERPT_BYTES
         };
-        let body = Limited::new(response.into_body(), limit).collect().await;
-        match body {
-            Ok(body) if status.is_success() => Ok(body.to_bytes()),
-            Err(error) if status.is_success() && error.is::<LengthLimitError>() => {
-                Err(Failure::TooLong(self.limit))
-            }
-            Err(error) if status.is_success() => Err(transport(&*error)),
-            other => {
-                let text = other.map(|body| body.to_bytes()).unwrap_or_default();
-                Err(Failure::Status(status, Excerpt::of(text.trim_ascii())))
-            }
+        let body = read(response.into_body(), limit).await;
+        if status.is_success() {
+            return body;
         }
+        let text = body.unwrap_or_default();
+        Err(Failure::Status(status, Excerpt::of(text.trim_ascii())))
     }
+}
+
+/// Reads a body into one buffer. The parts of a chunked one may be as small as a byte each.
+async fn read(mut body: Incoming, limit: usize) -> Result<Vec<u8>, Failure> {
+    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::with_capacity(announced.min(limit));
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| transport(&error))?;
+        let part = frame.into_data().unwrap_or_default();
+        if bytes.len().saturating_add(part.len()) > limit {
+            return Err(Failure::TooLong(limit));
+        }
+        bytes.extend_from_slice(&part);
+    }
+    Ok(bytes)
 }
 
 /// An error with what caused it: the outermost text alone says "client error".

@@ -5,6 +5,7 @@ use super::poller::address;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::admin::{AdminFacts, WhomToAsk};
+use faultline_agave::PublicKey;
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 
@@ -46,7 +47,7 @@ impl Endpoint {
     }
 
     /// The identity of the process, if one of the other sources knows it.
-    pub(crate) fn identity(&self, process: ProcessId) -> Option<String> {
+    pub(crate) fn identity(&self, process: ProcessId) -> Option<PublicKey> {
         super::identity_of(
             process,
             self.handle.facts().as_deref(),

@@ -3,8 +3,8 @@
 use super::RpcFacts;
 use super::client::{Failure, Stage};
 use crate::sources::asking::{Aged, life, slot_life};
-use faultline_agave::Error;
 use faultline_agave::rpc::{Answer, Call, Commitment, EpochInfo, Health, NodeVersion};
+use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Memory {
     health: Aged<Health>,
     max_shred: Aged<u64>,
     slots_behind: Aged<u64>,
-    identity: Aged<String>,
+    identity: Aged<PublicKey>,
     version: Aged<NodeVersion>,
     problems: Vec<Problem>,
     up: bool,

@@ -195,8 +195,8 @@ pub(super) fn address(
     }
     let told = admin
         .filter(|facts| facts.process == asked.process)
-        .and_then(|facts| facts.rpc_address.as_deref());
-    let told = told.and_then(|told| told.parse().ok()).map(reachable);
+        .and_then(|facts| facts.rpc_address)
+        .map(reachable);
     let guessed = asked
         .rpc_port
         .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -278,7 +278,7 @@ mod tests {
             took: Duration::ZERO,
             progress: None,
             identity: None,
-            rpc_address: Some(address.to_owned()),
+            rpc_address: Some(address.parse().unwrap()),
             problems: Vec::new(),
             up: true,
         }
@@ -307,13 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn the_address_of_another_process_or_a_garbled_one_is_not_believed() {
-        for admin in [told(2, "192.0.2.7:7000"), told(1, "nonsense")] {
-            assert_eq!(
-                address(None, &asked(Some(5)), Some(&admin)).unwrap(),
-                "http://127.0.0.1:5/"
-            );
-        }
+    fn the_address_of_another_process_is_not_believed() {
+        let admin = told(2, "192.0.2.7:7000");
+        assert_eq!(
+            address(None, &asked(Some(5)), Some(&admin)).unwrap(),
+            "http://127.0.0.1:5/"
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::Asked;
-use crate::sources::scripted::{Reply, Server};
+use crate::sources::scripted::{Reply, Server, key};
 use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
 use faultline_catalog::Status;
@@ -162,7 +162,7 @@ async fn everything_a_validator_tells_becomes_facts_and_readings() {
     assert_eq!((facts.confirmed, facts.finalized), (Some(398), Some(368)));
     assert_eq!((facts.max_shred, facts.slots_behind), (Some(403), Some(3)));
     assert_eq!(facts.health, Some(Health::Ok));
-    assert_eq!(facts.identity.as_deref(), Some(IDENTITY));
+    assert_eq!(facts.identity, IDENTITY.parse().ok());
     assert_eq!(
         facts
             .version
@@ -560,7 +560,7 @@ fn an_answer_that_is_not_renewed_vanishes() {
     ];
     let answers = vec![
         Ok(Answer::Slot(5)),
-        Ok(Answer::Identity(IDENTITY.into())),
+        Ok(Answer::Identity(IDENTITY.parse().unwrap())),
         Ok(Answer::MaxShredInsertSlot(0)),
     ];
     memory.hear(&calls, answers, at(100), Duration::ZERO);
@@ -570,11 +570,8 @@ fn an_answer_that_is_not_renewed_vanishes() {
         (Some(5), None)
     );
     assert_eq!(
-        (
-            facts(160).identity.as_deref(),
-            facts(161).identity.as_deref()
-        ),
-        (Some(IDENTITY), None)
+        (facts(160).identity, facts(161).identity),
+        (IDENTITY.parse().ok(), None)
     );
     assert_eq!(
         (facts(100).confirmed, facts(100).max_shred),
@@ -589,7 +586,7 @@ fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
         memory::Memory::new(process, Stamp::default()).facts(Stamp::default(), Duration::ZERO)
     };
     let rpc = RpcFacts {
-        identity: Some("rpc".into()),
+        identity: Some(key("rpc")),
         ..memory(ME)
     };
     let admin = |process| AdminFacts {
@@ -597,18 +594,18 @@ fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
         at: Stamp::default(),
         took: Duration::ZERO,
         progress: None,
-        identity: Some("admin".into()),
+        identity: Some(key("admin")),
         rpc_address: None,
         problems: Vec::new(),
         up: true,
     };
     assert_eq!(
-        identity_of(ME, Some(&rpc), Some(&admin(ME))).as_deref(),
-        Some("admin")
+        identity_of(ME, Some(&rpc), Some(&admin(ME))),
+        Some(key("admin"))
     );
     assert_eq!(
-        identity_of(ME, Some(&rpc), Some(&admin(NEXT))).as_deref(),
-        Some("rpc")
+        identity_of(ME, Some(&rpc), Some(&admin(NEXT))),
+        Some(key("rpc"))
     );
     assert_eq!(identity_of(NEXT, Some(&rpc), None), None);
     assert_eq!(identity_of(ME, None, None), None);

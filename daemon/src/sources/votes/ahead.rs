@@ -22,10 +22,10 @@ pub(super) struct Window {
 
 impl Schedule {
     /// `indices` count from the epoch's first slot on.
-    pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u64]) -> Self {
+    pub(super) fn new(epoch: u64, first: u64, length: u64, indices: &[u32]) -> Self {
         let mut slots: Vec<u64> = indices
             .iter()
-            .map(|index| first.saturating_add(*index))
+            .map(|index| first.saturating_add((*index).into()))
             .collect();
         slots.sort_unstable();
         Schedule {

@@ -1,5 +1,6 @@
 //! The cluster around the validator: its name, and what the others run.
 
+use faultline_agave::PublicKey;
 use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
 use faultline_agave::version::Version;
 use std::cmp::Ordering;
@@ -41,16 +42,14 @@ pub(super) fn running(
     own: &NodeVersion,
 ) -> Option<Running> {
     let mine = Version::parse(&own.solana_core).ok()?;
-    let nodes: HashMap<&str, &ClusterNode> = nodes
-        .iter()
-        .map(|node| (node.pubkey.as_str(), node))
-        .collect();
+    let nodes: HashMap<PublicKey, &ClusterNode> =
+        nodes.iter().map(|node| (node.pubkey, node)).collect();
     let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
     for (account, _) in votes.all() {
         let stake = account.activated_stake as f64;
-        let node = nodes.get(account.node_pubkey.as_str());
-        let theirs = node.and_then(|node| Version::parse(node.version.as_deref()?).ok());
-        let version = match theirs.map(|theirs| theirs.number.cmp(&mine.number)) {
+        let node = nodes.get(&account.node_pubkey);
+        let theirs = node.and_then(|node| node.version);
+        let version = match theirs.map(|theirs| theirs.cmp(&mine.number)) {
             Some(Ordering::Greater) => 0,
             Some(Ordering::Equal) => 1,
             Some(Ordering::Less) => 2,
@@ -87,6 +86,7 @@ pub(super) fn running(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::scripted::key;
     use serde_json::json;
 
     #[test]
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn what_the_cluster_runs_is_weighed_by_stake() {
-        let vote = |node: &str, stake: u64| json!({"activatedStake": stake, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": node, "rootSlot": 0, "votePubkey": node});
+        let vote = |node: &str, stake: u64| json!({"activatedStake": stake, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key(node).to_string(), "rootSlot": 0, "votePubkey": key(node).to_string()});
         let votes = json!({"current": [vote("a", 40), vote("b", 30), vote("c", 20)], "delinquent": [vote("d", 10)]});
         let nodes = json!([
-            {"pubkey": "a", "version": "2.1.14", "featureSet": 7}, {"pubkey": "b", "version": "2.2.0-jito", "featureSet": 8},
-            {"pubkey": "c", "version": "2.1.13", "featureSet": 7}, {"pubkey": "rpc", "version": "9.9.9", "featureSet": 9}
+            {"pubkey": key("a").to_string(), "version": "2.1.14", "featureSet": 7}, {"pubkey": key("b").to_string(), "version": "2.2.0-jito", "featureSet": 8},
+            {"pubkey": key("c").to_string(), "version": "2.1.13", "featureSet": 7}, {"pubkey": key("rpc").to_string(), "version": "9.9.9", "featureSet": 9}
         ]);
         let (votes, nodes) = (
             serde_json::from_value(votes).unwrap(),

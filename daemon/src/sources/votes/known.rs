@@ -3,6 +3,7 @@
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
 use crate::sources::asking::Aged;
+use faultline_agave::PublicKey;
 use faultline_agave::rpc::{
     EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
 };
@@ -51,7 +52,7 @@ impl Own {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) process: ProcessId,
-    pub(super) identity: Arc<str>,
+    pub(super) identity: PublicKey,
     pub(super) lives: Lives,
     /// When the last round ended.
     pub(super) at: Stamp,
@@ -62,7 +63,7 @@ pub(super) struct Known {
     pub(super) problems: Vec<Problem>,
     /// Rounds that have begun.
     pub(super) rounds: u64,
-    pub(super) vote_account: Option<Arc<str>>,
+    pub(super) vote_account: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) epoch: Aged<EpochInfo>,
@@ -87,14 +88,14 @@ impl Known {
     /// With the vote account that is configured.
     pub(super) fn new(
         process: ProcessId,
-        identity: String,
+        identity: PublicKey,
         lives: Lives,
-        vote_account: Option<Arc<str>>,
+        vote_account: Option<PublicKey>,
         at: Stamp,
     ) -> Known {
         Known {
             process,
-            identity: identity.into(),
+            identity,
             lives,
             at,
             up: false,
@@ -143,16 +144,14 @@ impl Known {
     /// All vote accounts: which one is its own, and its place among them.
     pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
-            self.vote_account = votes
-                .of_identity(&self.identity)
-                .map(|own| Arc::from(own.vote_pubkey.as_str()));
+            self.vote_account = votes.of_identity(self.identity).map(|own| own.vote_pubkey);
         }
         let epoch = self
             .epoch
             .fresh(at, self.lives.often)
             .map(|info| info.epoch);
         let place = epoch
-            .zip(self.vote_account.as_deref())
+            .zip(self.vote_account)
             .and_then(|(epoch, own)| place(votes, own, epoch));
         self.standing.set(place, at);
     }
@@ -284,7 +283,7 @@ impl Known {
 
     /// The account that is configured may be another machine's to vote with, which this one stands by for.
     pub(super) fn is_standby(&self, own: &Own) -> bool {
-        own.account.node_pubkey != *self.identity
+        own.account.node_pubkey != self.identity
     }
 
     fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
@@ -295,9 +294,9 @@ impl Known {
             "voting"
         };
         let labels = [
-            Text::Shared(Arc::clone(&self.identity)),
+            Text::from(self.identity.to_string()),
             role.into(),
-            Text::from(account.vote_pubkey.clone()),
+            Text::from(account.vote_pubkey.to_string()),
         ];
         out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
@@ -345,7 +344,7 @@ pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
 }
 
 /// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.
-fn place(votes: &VoteAccounts, own: &str, epoch: u64) -> Option<(u64, f64)> {
+fn place(votes: &VoteAccounts, own: PublicKey, epoch: u64) -> Option<(u64, f64)> {
     let staked = || votes.all().map(|(account, _)| account);
     let mine = staked()
         .find(|account| account.vote_pubkey == own)?

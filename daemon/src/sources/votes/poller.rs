@@ -9,16 +9,16 @@ use crate::hub::Latest;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
-use faultline_agave::Error;
 use faultline_agave::rpc::{
-    self, BlockProduction, ClusterNode, EpochInfo, InContext, StakeAccounts, VoteAccounts,
+    self, BlockProduction, ClusterNodes, EpochInfo, InContext, LeaderSchedule, StakeAccounts,
+    VoteAccounts,
 };
+use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use hyper::Uri;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ impl Poller {
             let same = self
                 .known
                 .as_ref()
-                .is_some_and(|known| known.process == process && *known.identity == *identity);
+                .is_some_and(|known| known.process == process && known.identity == identity);
             // A look may come a little early.
             let due = asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
             if same && !due {
@@ -191,8 +191,8 @@ impl Poller {
     }
 
     /// What is known of this process, with its next round.
-    fn begin(&mut self, process: ProcessId, identity: String) -> Known {
-        let same = |known: &Known| known.process == process && *known.identity == *identity;
+    fn begin(&mut self, process: ProcessId, identity: PublicKey) -> Known {
+        let same = |known: &Known| known.process == process && known.identity == identity;
         let mut known = self.known.take().filter(same).unwrap_or_else(|| {
             let every = |rounds: u64| {
                 life(
@@ -207,7 +207,7 @@ impl Poller {
                 rarely: every(RARELY),
                 scanned: life(SCAN),
             };
-            let vote_account = self.config.vote_account.as_deref().map(Arc::from);
+            let vote_account = self.config.vote_account;
             Known::new(process, identity, lives, vote_account, self.clock.now())
         });
         known.problems.clear();
@@ -233,10 +233,9 @@ impl Round<'_> {
         let every = |rounds: u64| (self.known.rounds - 1).is_multiple_of(rounds);
         let (seldom, rarely) = (every(SELDOM), every(RARELY));
         if self.known.genesis.is_none() {
-            let genesis: Option<String> = self.question("getGenesisHash", json!([])).await;
-            self.known.genesis = genesis
-                .filter(|hash| faultline_agave::identify::is_public_key(hash))
-                .map(Into::into);
+            // A hash is written as an address is.
+            let genesis: Option<PublicKey> = self.question("getGenesisHash", json!([])).await;
+            self.known.genesis = genesis.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
         let mut all = None;
@@ -255,8 +254,9 @@ impl Round<'_> {
             self.production().await;
         }
         if let (true, Some(all), Some(version)) = (rarely, all, version) {
-            let nodes: Option<Vec<ClusterNode>> = self.question("getClusterNodes", json!([])).await;
-            let running = nodes.and_then(|nodes| cluster::running(&all, &nodes, &version));
+            let nodes: Option<ClusterNodes> = self.question("getClusterNodes", json!([])).await;
+            let running =
+                nodes.and_then(|ClusterNodes(nodes)| cluster::running(&all, &nodes, &version));
             let now = self.clock.now();
             running
                 .into_iter()
@@ -273,28 +273,21 @@ impl Round<'_> {
             .known
             .epoch
             .fresh(self.clock.now(), self.known.lives.often);
-        let Some((account, bank)) = self.known.vote_account.clone().zip(bank) else {
+        let Some((account, bank)) = self.known.vote_account.zip(bank) else {
             return;
         };
         let method = "getProgramAccounts";
         let stakes: Option<StakeAccounts> =
-            self.question(method, rpc::of_vote_account(&account)).await;
+            self.question(method, rpc::of_vote_account(account)).await;
         let pause = if stakes.is_some() {
             SCAN
         } else {
             SCAN_AFTER_FAILURE
         };
         self.known.scan_due = Some(self.clock.now().uptime + pause);
-        let Some(stakes) = stakes else { return };
-        match stakes.moving(bank.epoch) {
-            Some(moving) => self
-                .known
-                .moving
-                .set((bank.epoch, moving), self.clock.now()),
-            None => {
-                let what = format!("{method}: an answer that is not what was asked for");
-                self.known.problems.push(Problem::new(Status::Broken, what));
-            }
+        if let Some(stakes) = stakes {
+            let moving = (bank.epoch, stakes.moving(bank.epoch));
+            self.known.moving.set(moving, self.clock.now());
         }
     }
 
@@ -347,7 +340,7 @@ impl Round<'_> {
     }
 
     async fn own_votes(&mut self) {
-        let Some(account) = self.known.vote_account.clone() else {
+        let Some(account) = self.known.vote_account else {
             self.known.up = self
                 .known
                 .standing
@@ -355,14 +348,14 @@ impl Round<'_> {
                 .is_some();
             return;
         };
-        let params = json!([{"commitment": "processed", "votePubkey": &*account, "keepUnstakedDelinquents": true}]);
+        let params = json!([{"commitment": "processed", "votePubkey": account.to_string(), "keepUnstakedDelinquents": true}]);
         let Some(votes) = self
             .question::<VoteAccounts>("getVoteAccounts", params)
             .await
         else {
             return;
         };
-        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == *account)
+        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == account)
         else {
             let what = format!("getVoteAccounts: the node knows no vote account {account}");
             self.known.problems.push(Problem::new(Status::Broken, what));
@@ -384,24 +377,23 @@ impl Round<'_> {
     }
 
     async fn balances(&mut self) {
-        let identity: Arc<str> = Arc::clone(&self.known.identity);
-        let balance = self.balance(&identity).await;
+        let balance = self.balance(self.known.identity).await;
         let now = self.clock.now();
         balance
             .into_iter()
             .for_each(|lamports| self.known.identity_balance.set(lamports, now));
-        let Some(account) = self.known.vote_account.clone() else {
+        let Some(account) = self.known.vote_account else {
             return;
         };
-        let balance = self.balance(&account).await;
+        let balance = self.balance(account).await;
         let now = self.clock.now();
         balance
             .into_iter()
             .for_each(|lamports| self.known.vote_balance.set(lamports, now));
     }
 
-    async fn balance(&mut self, account: &str) -> Option<u64> {
-        let params = json!([account, {"commitment": "processed"}]);
+    async fn balance(&mut self, account: PublicKey) -> Option<u64> {
+        let params = json!([account.to_string(), {"commitment": "processed"}]);
         self.question::<InContext<u64>>("getBalance", params)
             .await
             .map(|balance| balance.value)
@@ -425,16 +417,13 @@ impl Round<'_> {
             return;
         }
         let first = first_slot(&info);
-        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": &*self.known.identity}]);
-        let schedule: Option<Option<HashMap<String, Vec<u64>>>> =
+        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": self.known.identity.to_string()}]);
+        let schedule: Option<Option<LeaderSchedule>> =
             self.question("getLeaderSchedule", params).await;
         let Some(Some(schedule)) = schedule else {
             return;
         };
-        let own = schedule
-            .get(&*self.known.identity)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
+        let own = schedule.of(self.known.identity);
         self.known.schedule = Some(Arc::new(Schedule::new(
             info.epoch,
             first,
@@ -453,7 +442,7 @@ impl Round<'_> {
         };
         let told = (
             value.range.first_slot,
-            value.of(&self.known.identity),
+            value.of(self.known.identity),
             value.of_all(),
         );
         self.known.production.set(told, self.clock.now());

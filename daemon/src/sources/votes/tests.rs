@@ -5,11 +5,12 @@ use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::rpc::Endpoint;
-use crate::sources::scripted::{Reply, Server};
+use crate::sources::scripted::{Reply, Server, key};
 use crate::supervisor::Stage;
 use faultline_agave::rpc::EpochInfo;
 use faultline_catalog::Reading;
 use serde_json::{Value, json};
+use std::fmt::Display;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -21,10 +22,10 @@ const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const VOTE: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 const GENESIS: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
 
-fn account(vote: &str, node: &str, credits: u64) -> Value {
+fn account(vote: impl Display, node: impl Display, credits: u64) -> Value {
     json!({
         "activatedStake": 2_500_000_000_u64, "commission": 7, "epochCredits": [[4, 1_000, 600], [5, 1_000 + credits, 1_000]],
-        "epochVoteAccount": true, "lastVote": 2_158, "nodePubkey": node, "rootSlot": 2_127, "votePubkey": vote
+        "epochVoteAccount": true, "lastVote": 2_158, "nodePubkey": node.to_string(), "rootSlot": 2_127, "votePubkey": vote.to_string()
     })
 }
 
@@ -47,8 +48,8 @@ fn voting(request: &Value) -> Value {
             json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": []})
         }
         "getVoteAccounts" => json!({
-            "current": [account("v2", "n2", 400), account(VOTE, IDENTITY, 300), account("v3", "n3", 100)],
-            "delinquent": [account("v4", "n4", 0)]
+            "current": [account(key("v2"), key("n2"), 400), account(VOTE, IDENTITY, 300), account(key("v3"), key("n3"), 100)],
+            "delinquent": [account(key("v4"), key("n4"), 0)]
         }),
         "getBalance" if request["params"][0] == VOTE => {
             json!({"context": {"slot": 1}, "value": 27_074_400})
@@ -56,11 +57,11 @@ fn voting(request: &Value) -> Value {
         "getBalance" => json!({"context": {"slot": 1}, "value": 1_500_000_000}),
         "getLeaderSchedule" => json!({IDENTITY: [100, 101, 180, 181, 300]}),
         "getBlockProduction" => json!({"context": {"slot": 1}, "value": {
-            "byIdentity": {IDENTITY: [2, 1], "n2": [158, 150]}, "range": {"firstSlot": 2_000, "lastSlot": 2_160}
+            "byIdentity": {IDENTITY: [2, 1], key("n2").to_string(): [158, 150]}, "range": {"firstSlot": 2_000, "lastSlot": 2_160}
         }}),
         "getClusterNodes" => json!([
-            {"pubkey": IDENTITY, "version": "2.1.14", "featureSet": 1}, {"pubkey": "n2", "version": "2.1.15", "featureSet": 1},
-            {"pubkey": "n3", "version": "2.0.1", "featureSet": 2}
+            {"pubkey": IDENTITY, "version": "2.1.14", "featureSet": 1}, {"pubkey": key("n2").to_string(), "version": "2.1.15", "featureSet": 1},
+            {"pubkey": key("n3").to_string(), "version": "2.0.1", "featureSet": 2}
         ]),
         "getProgramAccounts" => {
             json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}})))
@@ -113,7 +114,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(port: u16, vote_account: Option<&str>) -> Running {
+    fn start(port: u16, vote_account: Option<PublicKey>) -> Running {
         let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
         let rpc = config::Rpc {
             interval,
@@ -123,7 +124,7 @@ impl Running {
         };
         let validator = config::Validator {
             enabled: true,
-            vote_account: vote_account.map(str::to_owned),
+            vote_account,
             activating_stake: true,
             interval,
             timeout,
@@ -324,7 +325,9 @@ fn what_was_asked(server: &Server) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_cluster() {
     let silent = |request: &Value| match request["method"].as_str().unwrap() {
-        "getVoteAccounts" => json!({"current": [account("v2", "n2", 400)], "delinquent": []}),
+        "getVoteAccounts" => {
+            json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
+        }
         "getLeaderSchedule" => json!({}),
         _ => voting(request),
     };
@@ -371,11 +374,13 @@ async fn a_node_that_does_not_vote_and_has_the_minimal_api_tells_epoch_and_clust
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_configured_account_counts_and_a_delinquent_one_is_told() {
     let late = |request: &Value| match request["method"].as_str().unwrap() {
-        "getVoteAccounts" => json!({"current": [], "delinquent": [account("other", "n9", 0)]}),
+        "getVoteAccounts" => {
+            json!({"current": [], "delinquent": [account(key("other"), key("n9"), 0)]})
+        }
         _ => voting(request),
     };
     let server = serve(late, &[]).await;
-    let running = Running::start(server.port(), Some("other"));
+    let running = Running::start(server.port(), Some(key("other")));
     let told = told(&running.known(1).await, None);
     assert_eq!(
         (
@@ -470,7 +475,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
         }
     };
     let server = serve(busy, &[]).await;
-    let running = Running::start(server.port(), Some(VOTE));
+    let running = Running::start(server.port(), VOTE.parse().ok());
     let known = running.known(1).await;
     assert!(
         known.up && of(&told(&known, None), "delinquent") == Some(0.0),
@@ -479,7 +484,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
     );
     running.end().await;
     let server = serve(voting, &[]).await;
-    let running = Running::start(server.port(), Some("mistyped"));
+    let running = Running::start(server.port(), Some(key("mistyped")));
     let known = running.known(1).await;
     let problems = known
         .problems
@@ -487,7 +492,7 @@ async fn the_configured_account_needs_no_answer_of_all_and_one_that_the_node_doe
         .map(ToString::to_string)
         .collect::<String>();
     assert!(
-        !known.up && problems.contains("knows no vote account mistyped"),
+        !known.up && problems.contains("knows no vote account Demo111"),
         "{problems}"
     );
     assert!(

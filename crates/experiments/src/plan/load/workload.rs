@@ -2,7 +2,7 @@
 
 use super::super::{Cluster, Kind, Lane, Workload};
 use super::{Base, Places, empty};
-use faultline_agave::identify::is_public_key;
+use faultline_agave::PublicKey;
 use faultline_isolation::CpuSet;
 use faultline_settings::{Mistakes, Table, choice, distinct, several, text, within};
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ fn host_and_port(text: String) -> Result<String, String> {
 }
 
 fn public_key(text: String) -> Result<String, String> {
-    if is_public_key(&text) {
+    if text.parse::<PublicKey>().is_ok() {
         Ok(text)
     } else {
         Err(format!("{text:?} is no public key of a validator"))

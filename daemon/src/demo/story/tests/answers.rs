@@ -2,9 +2,9 @@
 
 use super::super::*;
 use crate::demo::VERSION;
+use faultline_agave::Error;
 use faultline_agave::admin::{Answer as Told, Method, StartProgress};
 use faultline_agave::rpc::{Answer, Batch, Call, Commitment, Health};
-use faultline_agave::{Error, identify};
 
 const CALLS: [Call; 8] = [
     Call::EpochInfo,
@@ -62,8 +62,7 @@ fn a_batch_is_answered_as_the_daemon_reads_it() {
         panic!("{answers:?}")
     };
     assert_eq!(version.solana_core, VERSION);
-    assert_eq!(answers[7], Answer::Identity(IDENTITY.to_owned()));
-    assert!(identify::is_public_key(IDENTITY));
+    assert_eq!(answers[7], Answer::Identity(IDENTITY.parse().unwrap()));
 }
 
 #[test]
@@ -135,7 +134,10 @@ fn the_admin_socket_names_the_identity_once_services_run() {
     let Told::ContactInfo(info) = ask_admin(Method::ContactInfo, RUNNING).unwrap() else {
         panic!("not it")
     };
-    assert_eq!((info.id.as_str(), info.shred_version), (IDENTITY, Some(1)));
+    assert_eq!(
+        (info.id, info.shred_version),
+        (IDENTITY.parse().unwrap(), Some(1))
+    );
     assert!(matches!(
         ask_admin(Method::Pid, RUNNING),
         Err(Error::NotOffered { .. })

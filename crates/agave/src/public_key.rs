@@ -1,0 +1,97 @@
+//! Addresses: public keys and hashes of 32 bytes, written in base58.
+
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use std::fmt;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// An address. It is checked where it enters, so what comes from a node becomes a label only if it is one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublicKey([u8; 32]);
+
+/// A text that is not an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("not a public key of 32 bytes in base58")]
+pub struct InvalidPublicKey;
+
+impl FromStr for PublicKey {
+    type Err = InvalidPublicKey;
+
+    fn from_str(text: &str) -> Result<Self, InvalidPublicKey> {
+        let mut key = [0; 32];
+        // 32 bytes take 32 to 44 characters; longer texts are not worth decoding.
+        let is_key =
+            (32..=44).contains(&text.len()) && bs58::decode(text).onto(&mut key) == Ok(key.len());
+        is_key.then_some(Self(key)).ok_or(InvalidPublicKey)
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&bs58::encode(self.0).into_string())
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Base58;
+
+        impl Visitor<'_> for Base58 {
+            type Value = PublicKey;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a public key in base58")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<PublicKey, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Base58)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_written_as_it_was_read_and_nothing_else_is_one() {
+        let letters = "7".repeat(16 << 20);
+        for key in [
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr",
+            "11111111111111111111111111111111",
+        ] {
+            assert_eq!(key.parse::<PublicKey>().unwrap().to_string(), key);
+            let quoted = format!("{key:?}");
+            assert_eq!(
+                serde_json::from_str::<PublicKey>(&quoted)
+                    .unwrap()
+                    .to_string(),
+                key
+            );
+        }
+        for text in [
+            "",
+            "Abc",
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8s0",
+            "1111111111111111111111111111111",
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8srr",
+            "zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz",
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwE\u{1b}[31m",
+            "DMz6SsztgBqTVkGc6CTcs4EYSJPU\u{202e}qKKwEzHLC7P8",
+            &letters,
+        ] {
+            assert_eq!(text.parse::<PublicKey>(), Err(InvalidPublicKey));
+            let error = serde_json::from_value::<PublicKey>(text.into()).unwrap_err();
+            assert!(error.to_string().len() < 100, "it does not repeat the text");
+        }
+    }
+}
