@@ -9,6 +9,7 @@ mod documents;
 mod flight;
 mod frozen;
 mod golden;
+mod hostile_answers;
 mod lifecycle;
 mod native_histograms;
 mod once;

@@ -90,6 +90,11 @@ impl LimitedCgroup {
         format!("/{}", self.folder.file_name().unwrap_or_default().display())
     }
 
+    /// The path of one of its files.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
     /// Memory in use, in bytes; 0 if that cannot be read.
     pub(crate) fn usage(&self) -> u64 {
         let file = if self.is_version_1() {
