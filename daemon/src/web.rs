@@ -108,7 +108,7 @@ impl PageInfo {
             Find::Ledger(ledger) => {
                 format!(
                     "as the process that serves the ledger {} (target.ledger)",
-                    ledger.display()
+                    faultline_text::path(ledger)
                 )
             }
             Find::Unit(unit) => format!("in the systemd unit {unit} (target.unit)"),

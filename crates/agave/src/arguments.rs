@@ -1,7 +1,9 @@
 //! What a validator's arguments say besides what it is: its folders and its ports.
 
 use crate::identify::{Program, Validator};
+use std::ffi::OsStr;
 use std::ops::RangeInclusive;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// What a validator keeps in folders, and the options that name them; the log is a file.
@@ -26,14 +28,14 @@ const TEST_VALIDATOR_PORTS: RangeInclusive<u16> = 1024..=65534;
 
 /// The folders of a validator with this ledger, as given, and what each is to it. A folder that has several purposes is
 /// there several times. Snapshots of which nothing is said are in the ledger.
-pub fn folders(
+pub fn folders<S: AsRef<OsStr>>(
     validator: &Validator,
     ledger: Option<&Path>,
-    arguments: &[String],
+    arguments: &[S],
 ) -> Vec<(&'static str, PathBuf)> {
     let ledger = ledger
         .map(Path::to_owned)
-        .or_else(|| validator.ledger_or_default().map(PathBuf::from));
+        .or_else(|| validator.ledger_or_default().map(Path::to_owned));
     let mut folders: Vec<(&str, PathBuf)> = ledger
         .clone()
         .map(|ledger| ("ledger", ledger))
@@ -48,7 +50,7 @@ pub fn folders(
         folders.extend(
             given
                 .into_iter()
-                .filter(|path| path != "-")
+                .filter(|path| *path != "-")
                 .map(|path| (what, PathBuf::from(path))),
         );
     }
@@ -56,7 +58,10 @@ pub fn folders(
 }
 
 /// The ports of its UDP sockets. `None` for Frankendancer, whose ports are in a file.
-pub fn udp_ports(validator: &Validator, arguments: &[String]) -> Option<Vec<RangeInclusive<u16>>> {
+pub fn udp_ports<S: AsRef<OsStr>>(
+    validator: &Validator,
+    arguments: &[S],
+) -> Option<Vec<RangeInclusive<u16>>> {
     let default = match validator.program {
         Program::Fdctl => return None,
         Program::TestValidator => TEST_VALIDATOR_PORTS,
@@ -65,10 +70,10 @@ pub fn udp_ports(validator: &Validator, arguments: &[String]) -> Option<Vec<Rang
     let one = |option| values(arguments, &[option]).into_iter().next();
     // The upper end does not belong to it.
     let range = one("--dynamic-port-range").and_then(|range| {
-        let (first, end) = range.split_once('-')?;
+        let (first, end) = range.to_str()?.split_once('-')?;
         Some(first.parse().ok()?..=end.parse::<u16>().ok()?.checked_sub(1)?)
     });
-    let gossip = one("--gossip-port").and_then(|port| port.parse().ok());
+    let gossip = one("--gossip-port").and_then(|port| port.to_str()?.parse().ok());
     Some(
         [
             Some(range.unwrap_or(default)),
@@ -81,26 +86,25 @@ pub fn udp_ports(validator: &Validator, arguments: &[String]) -> Option<Vec<Rang
 }
 
 /// The values of the options, in all their forms; several in one are separated by commas.
-fn values(arguments: &[String], options: &[&str]) -> Vec<String> {
+fn values<'a, S: AsRef<OsStr>>(arguments: &'a [S], options: &[&str]) -> Vec<&'a OsStr> {
     let mut found = Vec::new();
-    let mut rest = arguments.iter().skip(1);
+    let mut rest = arguments
+        .iter()
+        .skip(1)
+        .map(|word| word.as_ref().as_bytes());
     while let Some(argument) = rest.next() {
         for option in options {
-            let Some(end) = argument.strip_prefix(option) else {
+            let Some(end) = argument.strip_prefix(option.as_bytes()) else {
                 continue;
             };
             let value = if end.is_empty() {
-                rest.next().cloned()
+                rest.next()
             } else {
-                end.strip_prefix('=').map(str::to_owned)
+                end.strip_prefix(b"=")
             };
-            found.extend(
-                value
-                    .iter()
-                    .flat_map(|value| value.split(','))
-                    .filter(|one| !one.is_empty())
-                    .map(str::to_owned),
-            );
+            let all = value.into_iter();
+            let all = all.flat_map(|value| value.split(|byte| *byte == b','));
+            found.extend(all.filter(|one| !one.is_empty()).map(OsStr::from_bytes));
             break;
         }
     }

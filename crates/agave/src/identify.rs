@@ -1,6 +1,9 @@
 //! What a process is, from its name and its arguments.
 
 use sha2::{Digest, Sha256};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// What a process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,13 +83,13 @@ pub struct Validator {
     /// Which program.
     pub program: Program,
     /// `--ledger`, `-l`; `None` if not given, see [`Validator::ledger_or_default`].
-    pub ledger: Option<String>,
+    pub ledger: Option<PathBuf>,
     /// `--identity`, `-i`: the keypair's path.
-    pub identity: Option<String>,
+    pub identity: Option<PathBuf>,
     /// `--rpc-port`; `None` if not given: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
     /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
-    pub log: Option<String>,
+    pub log: Option<PathBuf>,
     /// The CPU that the proof-of-history thread of a block producer is pinned to: `--poh-pinned-cpu-core` (since 4.4,
     /// before with `experimental-` in front), else 0. `None` for Frankendancer and solana-test-validator.
     pub poh_cpu: Option<usize>,
@@ -99,10 +102,10 @@ pub const HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
     /// The ledger folder. `None` for Frankendancer, which names it in a file.
-    pub fn ledger_or_default(&self) -> Option<&str> {
+    pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()
-            .or_else(|| self.program.default_ledger())
+            .or_else(|| self.program.default_ledger().map(Path::new))
     }
 }
 
@@ -139,38 +142,42 @@ const PATH_OPTIONS: [&str; 9] = [
 ];
 
 /// Says what a process is, from `/proc/PID/comm` and `/proc/PID/cmdline` split at its zero bytes.
-pub fn identify<S: AsRef<str>>(comm: &str, args: &[S]) -> Process {
+pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
     let Some(program) = Program::of_comm(comm.trim_end_matches('\n')) else {
         return Process::Other;
     };
-    let args: Vec<&str> = args.iter().map(AsRef::as_ref).collect();
     let Some((_, args)) = args.split_first() else {
         return Process::Other;
     };
-    match other_task(program, args) {
+    let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
+    // No subcommand and no option has other letters.
+    let words: Vec<&str> = args.iter().map(|arg| arg.to_str().unwrap_or("")).collect();
+    let path = |names: &[&str]| option(&args, names).map(PathBuf::from);
+    let text = |names: &[&str]| option(&args, names)?.to_str();
+    match other_task(program, &words) {
         Some(name) => Process::Subcommand {
             program,
             name: name.to_owned(),
         },
         None => Process::Validator(Validator {
             program,
-            ledger: option(args, &["--ledger", "-l"]),
-            identity: option(args, &["--identity", "-i"]),
-            rpc_port: option(args, &["--rpc-port"]).and_then(|port| port.parse().ok()),
-            poh_cpu: poh_cpu(program, args),
-            health_distance: option(args, &["--health-check-slot-distance"])
+            ledger: path(&["--ledger", "-l"]),
+            identity: path(&["--identity", "-i"]),
+            rpc_port: text(&["--rpc-port"]).and_then(|port| port.parse().ok()),
+            poh_cpu: poh_cpu(program, &args),
+            health_distance: text(&["--health-check-slot-distance"])
                 .and_then(|slots| slots.parse().ok())
                 .unwrap_or(HEALTH_DISTANCE),
             log: if program == Program::TestValidator {
                 None
             } else {
-                option(args, &["--log", "-o"])
+                path(&["--log", "-o"])
             },
         }),
     }
 }
 
-fn poh_cpu(program: Program, args: &[&str]) -> Option<usize> {
+fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<usize> {
     if matches!(program, Program::Fdctl | Program::TestValidator) {
         return None;
     }
@@ -181,7 +188,7 @@ fn poh_cpu(program: Program, args: &[&str]) -> Option<usize> {
             "--experimental-poh-pinned-cpu-core",
         ],
     );
-    given.map_or(Some(0), |core| core.parse().ok())
+    given.map_or(Some(0), |core| core.to_str()?.parse().ok())
 }
 
 /// What else than validating the program does with these arguments.
@@ -200,21 +207,21 @@ fn other_task<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
 }
 
 /// The value of the first of these options, as `--x v`, `--x=v`, `-x v` or `-xv`.
-fn option(args: &[&str], names: &[&str]) -> Option<String> {
+fn option<'a>(args: &[&'a OsStr], names: &[&str]) -> Option<&'a OsStr> {
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         for name in names {
-            let Some(rest) = arg.strip_prefix(name) else {
+            let Some(rest) = arg.as_bytes().strip_prefix(name.as_bytes()) else {
                 continue;
             };
             if rest.is_empty() {
-                return args.next().map(|value| (*value).to_owned());
+                return args.next().copied();
             }
-            if let Some(value) = rest.strip_prefix('=') {
-                return Some(value.to_owned());
+            if let Some(value) = rest.strip_prefix(b"=") {
+                return Some(OsStr::from_bytes(value));
             }
             if !name.starts_with("--") {
-                return Some(rest.to_owned());
+                return Some(OsStr::from_bytes(rest));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Text that may come from anywhere.
 
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A number has up to ten times the bytes of its letter: a text of such letters must not grow so.
 const MAX_NUMBERED: usize = 256;
@@ -23,6 +25,17 @@ pub fn clean(text: &str) -> String {
         }
     }
     clean
+}
+
+/// A path, as [`clean`] makes text. Bytes that are not UTF-8 are shown by number, `\xff`.
+pub fn path(path: &Path) -> String {
+    let chunks = path.as_os_str().as_bytes().utf8_chunks();
+    let shown = chunks.map(|chunk| {
+        let bytes = chunk.invalid().iter();
+        let bytes: String = bytes.map(|byte| format!("\\x{byte:02x}")).collect();
+        clean(chunk.valid()) + &bytes
+    });
+    shown.collect()
 }
 
 /// Whether a letter is invalid in XML, invisible, moves a terminal's cursor, or turns the direction of what follows.
@@ -52,6 +65,7 @@ pub fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
 
     #[test]
     fn what_turns_or_hides_text_is_shown_by_number() {
@@ -70,6 +84,16 @@ mod tests {
         let text = "\0".repeat(100_000);
         assert!(clean(&text).len() < text.len() + 10 * MAX_NUMBERED);
         assert!(clean(&text).ends_with("??"));
+    }
+
+    #[test]
+    fn a_path_that_is_not_utf_8_is_shown_by_number() {
+        let shown = |bytes| path(Path::new(OsStr::from_bytes(bytes)));
+        assert_eq!(shown(b"/mnt/l\xffdger/\xc3"), "/mnt/l\\xffdger/\\xc3");
+        assert_eq!(
+            shown("/mnt/l\u{e4}\u{202e}".as_bytes()),
+            "/mnt/l\u{e4}[U+202E]"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod foreign;
 mod parse;
 mod time;
 
-pub use foreign::{clean, escaped, is_unfit};
+pub use foreign::{clean, escaped, is_unfit, path};
 pub use parse::{parse_size, parse_time};
 pub use time::{moment, stamp, time};
 

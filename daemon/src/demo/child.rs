@@ -94,7 +94,7 @@ pub(super) fn run() -> anyhow::Result<()> {
     let Process::Validator(validator) = identify(NAME, &args) else {
         anyhow::bail!("{MARK} is set by hand")
     };
-    let ledger = PathBuf::from(validator.ledger.context("no --ledger")?);
+    let ledger = validator.ledger.context("no --ledger")?;
     let config = std::env::var(METRICS_CONFIG)
         .ok()
         .context("no SOLANA_METRICS_CONFIG")?;

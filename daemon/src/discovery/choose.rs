@@ -77,7 +77,7 @@ fn candidate(around: &Around<'_>, seen: LiveProcess) -> Candidate {
 pub(super) fn ambiguous(found: &[Target]) -> Problem {
     let named = |target: &Target| {
         let ledger = match (&target.ledger, &target.validator) {
-            (Some(ledger), _) => format!(" (ledger {})", ledger.display()),
+            (Some(ledger), _) => format!(" (ledger {})", faultline_text::path(ledger)),
             (None, Some(_)) => " (ledger not known)".to_owned(),
             (None, None) => String::new(),
         };

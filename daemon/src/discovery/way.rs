@@ -38,7 +38,10 @@ impl Way {
             Find::Scan => "the only validator of this host".to_owned(),
             Find::Pid(pid) => format!("process {pid}"),
             Find::ProcessTree(pid) => format!("the validator below process {pid}"),
-            Find::Ledger(folder) => format!("the validator of the ledger {}", folder.display()),
+            Find::Ledger(folder) => format!(
+                "the validator of the ledger {}",
+                faultline_text::path(folder)
+            ),
             Find::Unit(name) => format!("the validator of the unit {name}"),
             Find::ProcessName(name) => format!("the process called {name}"),
         }

@@ -114,7 +114,7 @@ fn describe(target: &Target, owner: Option<u32>, root: &HostRoot) -> Check {
             target.comm
         ),
     };
-    let shown = |path: &Path| path.display().to_string();
+    let shown = faultline_text::path;
     let cgroup = locate(root, target.process.pid)
         .ok()
         .and_then(|found| found.memory.or(found.unified).ok());

@@ -242,7 +242,7 @@ impl Conclusions {
         let configured = self.config.target.identity.map(|key| key.to_string());
         let identity = known.datapoints.identity.clone().or(configured);
         let cluster = self.told.votes.cluster(target.process);
-        let exe = target.exe.as_ref().map(|exe| exe.display().to_string());
+        let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         Reading::whole(
             &p::TARGET_INFO,
             [

@@ -1,4 +1,6 @@
 use super::*;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
 
 fn of(comm: &str, line: &str) -> Process {
     identify(comm, &line.split(' ').collect::<Vec<_>>())
@@ -20,11 +22,15 @@ fn a_validators_settings_are_read_in_every_spelling() {
         "agave-validator -l/l -i/i.json --rpc-port=8899 -o/x.log run",
     ] {
         let found = validator("agave-validator", line);
-        assert_eq!(found.ledger.as_deref(), Some("/l"), "{line}");
-        assert_eq!(found.identity.as_deref(), Some("/i.json"), "{line}");
+        assert_eq!(found.ledger.as_deref(), Some(Path::new("/l")), "{line}");
+        assert_eq!(
+            found.identity.as_deref(),
+            Some(Path::new("/i.json")),
+            "{line}"
+        );
         assert_eq!(
             (found.rpc_port, found.log.as_deref()),
-            (Some(8899), Some("/x.log")),
+            (Some(8899), Some(Path::new("/x.log"))),
             "{line}"
         );
     }
@@ -37,7 +43,7 @@ fn an_option_with_a_longer_name_is_another_option() {
         "agave-validator --ledger-x /a --rpc-port-range 1 --limit-ledger-size 50",
     );
     assert_eq!((found.ledger.as_deref(), found.rpc_port), (None, None));
-    assert_eq!(found.ledger_or_default(), Some("ledger"));
+    assert_eq!(found.ledger_or_default(), Some(Path::new("ledger")));
 }
 
 #[test]
@@ -75,7 +81,7 @@ fn every_program_is_known_by_its_cut_name() {
         let found = validator(comm, "x --rpc-port 1");
         assert_eq!(
             (found.program, found.ledger_or_default()),
-            (program, ledger),
+            (program, ledger.map(Path::new)),
             "{comm}"
         );
     }
@@ -120,7 +126,7 @@ fn a_folder_called_like_a_subcommand_does_not_make_one() {
         validator("agave-validator", "agave-validator --ledger monitor")
             .ledger
             .as_deref(),
-        Some("monitor")
+        Some(Path::new("monitor"))
     );
 }
 
@@ -137,6 +143,22 @@ fn the_test_validators_log_takes_no_value() {
         validator("solana-test-val", "solana-test-validator --log --ledger /l").log,
         None
     );
+}
+
+#[test]
+fn a_ledger_that_is_not_utf_8_is_kept_as_it_is() {
+    let ledger = OsString::from_vec(b"/mnt/l\xffdger".to_vec());
+    let words = ["agave-validator".into(), "--ledger".into(), ledger.clone()];
+    let Process::Validator(validator) = identify("agave-validator", &words) else {
+        panic!("{words:?}")
+    };
+    assert_eq!(validator.ledger, Some(PathBuf::from(&ledger)));
+    let words = [b"agave-validator".to_vec(), b"-l/mnt/l\xff".to_vec()].map(OsString::from_vec);
+    let Process::Validator(validator) = identify("agave-validator", &words) else {
+        panic!("{words:?}")
+    };
+    let ledger = OsString::from_vec(b"/mnt/l\xff".to_vec());
+    assert_eq!(validator.ledger, Some(PathBuf::from(ledger)));
 }
 
 #[test]

@@ -36,10 +36,6 @@ impl Places {
         };
         let pid = target.process.pid;
         let words = ProcessFiles::open(root, pid)?.cmdline()?;
-        let words: Vec<String> = words
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect();
         let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
         let working = link("cwd");
         let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
