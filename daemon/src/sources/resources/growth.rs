@@ -5,8 +5,10 @@ use std::time::Duration;
 
 /// Six hours at a poll every 15 s: longer than a validator takes from one full snapshot to the next.
 const MOST_POLLS: usize = 1_440;
-/// Five minutes: fewer polls say nothing about a rate.
+/// Fewer polls say nothing about a rate.
 const FEWEST_POLLS: usize = 20;
+/// From the first decrease to the last: one file that was written is no rate.
+const GROWS_FOR: Duration = Duration::from_secs(10 * 60);
 /// Nothing that is further away can be concluded from six hours.
 const FURTHEST: Duration = Duration::from_secs(365 * 86_400);
 
@@ -35,6 +37,9 @@ impl Growth {
     /// while it does not fill, and beyond a year.
     pub(super) fn until_full(&self) -> Option<f64> {
         let (_, now) = self.0.back().filter(|_| self.0.len() >= FEWEST_POLLS)?;
+        if self.grown_for()? < GROWS_FOR {
+            return None;
+        }
         let (first, most) = self.0.front()?;
         let points = self.0.iter().map(|(at, avail)| {
             let seconds = at.saturating_sub(*first).as_secs_f64();
@@ -54,6 +59,15 @@ impl Growth {
         let falls = -products / squares;
         let until = *now as f64 / falls;
         (falls > 0.0 && until <= FURTHEST.as_secs_f64()).then_some(until)
+    }
+
+    /// Time from the poll before the first decrease to that after the last one.
+    fn grown_for(&self) -> Option<Duration> {
+        let polls = self.0.iter().zip(self.0.iter().skip(1));
+        let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
+        let ((begin, _), first) = decreases.next()?;
+        let (end, _) = decreases.next_back().map_or(first, |(_, last)| last);
+        Some(end.saturating_sub(*begin))
     }
 }
 
@@ -85,8 +99,8 @@ mod tests {
 
     #[test]
     fn a_rate_is_not_known_from_few_looks_nor_from_a_file_system_that_does_not_fill() {
-        assert_eq!(after((0..19).map(|poll| (1_000 - poll) * GB)), None);
-        assert!(after((0..20).map(|poll| (1_000 - poll) * GB)).is_some());
+        assert_eq!(after((0..40).map(|poll| (1_000 - poll) * GB)), None);
+        assert!(after((0..=40).map(|poll| (1_000 - poll) * GB)).is_some());
         assert_eq!(after([500 * GB; 100]), None);
         assert_eq!(
             after((0..100).map(|poll| (500 + poll) * GB)),
@@ -101,10 +115,24 @@ mod tests {
     }
 
     #[test]
+    fn one_file_that_was_written_is_no_rate() {
+        for polls in [20, 40, 1_000] {
+            let jump = (0..polls).map(|poll| if poll < 19 { 1_000 * GB } else { 50 * GB });
+            assert_eq!(after(jump), None, "{polls} polls");
+        }
+        let minutes = (0..20_u64).map(|poll| 1_000 * GB - poll / 10);
+        let mut growth = Growth::default();
+        for (second, avail) in (0..).zip(minutes) {
+            growth.saw(Duration::from_secs(second), avail, 2_000 * GB);
+        }
+        assert_eq!(growth.until_full(), None, "polled every second");
+    }
+
+    #[test]
     fn a_deletion_is_no_negative_rate_and_does_not_hide_the_one_behind_it() {
         let filling = |from: u64, polls: u64| (0..polls).map(move |poll| (from - poll) * GB);
         assert_eq!(
-            after(filling(400, 100).chain(filling(1_000, 10))),
+            after(filling(400, 100).chain(filling(1_000, 40))),
             None,
             "not known yet"
         );
