@@ -56,6 +56,14 @@ pub struct Room {
     pub inodes: Option<(u64, u64)>,
 }
 
+impl Room {
+    /// Whether the file system reports size 0, as pseudo file systems do, and those in memory without a limit.
+    #[must_use]
+    pub fn is_unlimited(&self) -> bool {
+        self.size == 0
+    }
+}
+
 /// A file system and its room.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystem {

@@ -82,6 +82,10 @@ const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answe
 fn of_file_system(held: &Held, room: Room) -> Check {
     let mount = &held.system.mount;
     let place = clean(&mount.mount_point.to_string_lossy());
+    if room.is_unlimited() {
+        let fs_type = clean(&mount.fs_type);
+        return Check::off(NAME, format!("{place}: {fs_type} has no size: not judged"));
+    }
     let inodes = room.inodes.filter(|(all, _)| *all > 0);
     let of_inodes = inodes
         .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
@@ -128,17 +132,12 @@ fn of_file_system(held: &Held, room: Room) -> Check {
         )
 }
 
-/// As a file system that says it has no size at all does not run out of it.
 fn is_nearly_used(left: u64, all: u64) -> bool {
     (left as f64) < NEARLY_FULL * all as f64
 }
 
 fn share(part: u64, all: u64) -> String {
-    let percent = if all == 0 {
-        0.0
-    } else {
-        100.0 * part as f64 / all as f64
-    };
+    let percent = 100.0 * part as f64 / all as f64;
     format!("{percent:.*} %", usize::from(percent < 10.0))
 }
 
@@ -146,7 +145,7 @@ fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {
     let found = format!(
         "{} {}: {}",
         lacking.folder.what,
-        lacking.folder.path.display(),
+        faultline_text::path(&lacking.folder.path),
         lacking.why
     );
     match (lacking.status, lacking.remedy) {
@@ -217,7 +216,11 @@ mod tests {
             avail: 0,
             inodes: None,
         };
-        assert_eq!(of("rw", true, none).state, State::Ok);
+        let check = of("rw", true, none);
+        assert_eq!(
+            (check.state, check.found.as_str()),
+            (State::Off, "/mnt/ledger: ext4 has no size: not judged")
+        );
     }
 
     #[test]
