@@ -62,7 +62,7 @@ async fn check(config: &Config) -> anyhow::Result<Report> {
     };
     let ((admin, rpc, votes, told), (ingest, push, metrics, log, disks)) =
         tokio::join!(questions, others);
-    let identity = told.or_else(|| seen.target.as_ref().and_then(|_| config.target.identity));
+    let identity = told.or(seen.target.as_ref().and(config.target.identity));
     let mut checks = vec![
         seen.process
             .with("identity", identity.map(|key| key.to_string())),

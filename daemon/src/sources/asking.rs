@@ -104,34 +104,30 @@ impl PollTimer {
 pub(crate) struct ProblemLog(Vec<(bool, Status)>);
 
 impl ProblemLog {
-    /// Logs if being up, or the kinds of problems, are others than the last time.
+    /// Logs if being up, or the kinds of these problems, are others than the last time.
     pub(crate) fn say(&mut self, source: Source, up: bool, problems: &[Problem]) {
-        let now = problems
-            .iter()
-            .map(|problem| (up, problem.status))
-            .collect();
-        if std::mem::replace(&mut self.0, now) == self.0 {
+        let Some(words) = self.news(up, problems) else {
             return;
-        }
-        let missing = problems
+        };
+        let gone = problems
             .iter()
-            .filter(|problem| matches!(problem.status, Status::Absent | Status::Gone));
-        let words = missing
-            .map(Problem::to_string)
-            .collect::<Vec<_>>()
-            .join("; ");
-        let (source, gone) = (
-            source.name(),
-            problems
-                .iter()
-                .any(|problem| problem.status == Status::Gone),
-        );
+            .any(|problem| problem.status == Status::Gone);
+        let source = source.name();
         match up {
-            _ if words.is_empty() => {}
             true => tracing::info!(source, problems = words, "answers in part"),
             false if gone => tracing::warn!(source, problems = words, "does not answer"),
             false => tracing::info!(source, problems = words, "does not answer"),
         }
+    }
+
+    fn news(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
+        let is_missing =
+            |problem: &&Problem| matches!(problem.status, Status::Absent | Status::Gone);
+        let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
+        let now = missing.iter().map(|problem| (up, problem.status)).collect();
+        let is_new = std::mem::replace(&mut self.0, now) != self.0;
+        let words: Vec<String> = missing.iter().map(ToString::to_string).collect();
+        (is_new && !words.is_empty()).then(|| words.join("; "))
     }
 }
 
@@ -161,6 +157,19 @@ mod tests {
         answer.set(7, at(100));
         assert_eq!(answer.fresh(at(110), Duration::from_secs(10)), Some(7));
         assert_eq!(answer.fresh(at(111), Duration::from_secs(10)), None);
+    }
+
+    #[test]
+    fn what_is_missing_is_logged_once_whatever_else_breaks() {
+        let missing = Problem::new(Status::Absent, "getBlockProduction is not offered");
+        let broken = Problem::new(Status::Broken, "no answer");
+        let mut log = ProblemLog::default();
+        let both = [missing.clone(), broken];
+        assert!(log.news(true, &both).is_some());
+        assert_eq!(log.news(true, &both[..1]), None);
+        assert_eq!(log.news(true, &both), None);
+        assert_eq!(log.news(true, &[]), None);
+        assert!(log.news(true, &[missing]).is_some(), "it is missing again");
     }
 
     #[tokio::test]

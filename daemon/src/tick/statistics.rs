@@ -93,8 +93,13 @@ impl Statistics {
         if batch.up {
             account.last_success = Some(news.heard);
         }
-        for problem in &batch.problems {
-            let new = !account.current.contains(problem);
+        for (index, problem) in batch.problems.iter().enumerate() {
+            // Two questions may have the same problem.
+            let mut before = account
+                .current
+                .iter()
+                .chain(batch.problems.iter().take(index));
+            let new = !before.any(|known| known == problem);
             if new {
                 account.note(batch.source, problem, batch.at);
             }
@@ -233,6 +238,18 @@ mod tests {
         book.looked(&batch(&[]), NEW);
         book.looked(&batch(&[(Status::Absent, "memory.high")]), NEW);
         assert_eq!(count(&book, Status::Absent), 2);
+    }
+
+    #[test]
+    fn a_problem_of_two_questions_is_logged_once() {
+        let mut book = Statistics::default();
+        for _ in 0..2 {
+            book.looked(
+                &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
+                NEW,
+            );
+        }
+        assert_eq!(book.accounts[&Source::Cgroup].logged.1, 1);
     }
 
     #[test]

@@ -50,12 +50,14 @@ pub struct Poller {
     standing: ProblemLog,
 }
 
+/// HTTP matches an answer with its question. An id that changes would change the words of a problem, too.
+const ID: u64 = 1;
+
 /// One node, one question at a time.
 struct Exchange {
     client: Client,
     url: Uri,
     timeout: Duration,
-    id: u64,
 }
 
 impl Exchange {
@@ -64,16 +66,11 @@ impl Exchange {
         method: &'static str,
         params: Value,
     ) -> Result<T, Failure> {
-        self.id += 1;
         let body = self
             .client
-            .send(
-                &self.url,
-                rpc::question(method, &params, self.id),
-                self.timeout,
-            )
+            .send(&self.url, rpc::question(method, &params, ID), self.timeout)
             .await?;
-        rpc::result(method, self.id, &body).map_err(Failure::Answer)
+        rpc::result(method, ID, &body).map_err(Failure::Answer)
     }
 }
 
@@ -130,7 +127,6 @@ impl Poller {
                 client: client.clone(),
                 url: url.clone(),
                 timeout: self.config.timeout,
-                id: 0,
             };
             let mut known = self.begin(process, identity);
             let (missing, early) = (&mut self.missing, &self.told);
@@ -157,7 +153,6 @@ impl Poller {
                     client: client.clone(),
                     url,
                     timeout: SCAN_TIMEOUT,
-                    id: 0,
                 };
                 let (missing, early) = (&mut self.missing, &self.told);
                 let round = Round {
@@ -308,10 +303,11 @@ impl Round<'_> {
             }
             Err(failure) => {
                 let problem = failure.problem(&server(&self.exchange.url), Stage::Answered);
-                self.known.problems.push(Problem::new(
-                    problem.status,
-                    format!("{method}: {}", problem.what),
-                ));
+                let what = format!("{method}: {}", problem.what);
+                let problem = Problem::new(problem.status, what);
+                if !self.known.problems.contains(&problem) {
+                    self.known.problems.push(problem);
+                }
                 None
             }
         }
