@@ -234,7 +234,7 @@ impl App {
             sources.task("ingest", |stop| ingest.run(stop));
         }
         match self.log {
-            Some(LogTail::File(file)) => sources.thread("log", move |stop| file.run(stop))?,
+            Some(LogTail::File(file)) => sources.path_thread("log", move |stop| file.run(stop))?,
             Some(LogTail::Journal(journal)) => sources.task("journal", |stop| journal.run(stop)),
             None => {}
         }

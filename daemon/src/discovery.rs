@@ -22,7 +22,7 @@ mod way;
 
 use crate::clock::Clock;
 use crate::config;
-use crate::supervisor::Stop;
+use crate::supervisor::{PathThread, Stop};
 use descendants::{Descendants, Inspections};
 use faultline_agave::identify::Validator;
 use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
@@ -228,6 +228,8 @@ struct Around<'a> {
     /// Whether there will be another look.
     patient: bool,
     stop: &'a Stop,
+    /// For what touches a path of a validator.
+    paths: &'a PathThread,
 }
 
 /// The target, or why there is none.
@@ -246,6 +248,7 @@ pub struct Finder {
     searching_since: Option<Stamp>,
     /// What was logged last while waiting.
     said: String,
+    paths: PathThread,
 }
 
 impl Finder {
@@ -264,6 +267,7 @@ impl Finder {
             ended: None,
             searching_since: None,
             said: String::new(),
+            paths: PathThread::new("target-path"),
         }
     }
 
@@ -303,6 +307,7 @@ impl Finder {
             own_procfs: self.own_procfs,
             patient,
             stop,
+            paths: &self.paths,
         };
         let found = self.way.find(&around);
         let (found, mut problems) = match found {
@@ -442,6 +447,7 @@ impl Finder {
             own_procfs: self.own_procfs,
             patient: true,
             stop,
+            paths: &self.paths,
         };
         if descendants.validator(&around).is_some() {
             return true;
@@ -462,7 +468,7 @@ impl Finder {
         let ledger = target
             .ledger
             .as_ref()
-            .map(|ledger| ledger.display().to_string());
+            .map(|ledger| faultline_text::path(ledger));
         tracing::info!(pid, comm, by, ledger, "following");
         if let Some(shared) = poh::shared(&target) {
             tracing::warn!(pid, "{shared}");

@@ -48,7 +48,7 @@ fn daemon(root: &HostRoot, config: &Config) -> Value {
         Find::Scan => ("scan", None),
         Find::Pid(pid) => ("pid", Some(pid.to_string())),
         Find::ProcessTree(pid) => ("process_tree", Some(pid.to_string())),
-        Find::Ledger(ledger) => ("ledger", Some(ledger.display().to_string())),
+        Find::Ledger(ledger) => ("ledger", Some(shown(ledger))),
         Find::Unit(unit) => ("unit", Some(unit.clone())),
         Find::ProcessName(name) => ("process_name", Some(name.clone())),
     };
@@ -93,8 +93,18 @@ fn put_problems(to: &mut Map<String, Value>, problems: &[impl ToString]) {
     }
 }
 
+fn add_problem(to: &mut Map<String, Value>, problem: &str) {
+    if let Some(problems) = to
+        .entry("problems")
+        .or_insert_with(|| json!([]))
+        .as_array_mut()
+    {
+        problems.push(problem.into());
+    }
+}
+
 fn shown(path: &Path) -> String {
-    path.display().to_string()
+    faultline_text::path(path)
 }
 
 #[cfg(test)]

@@ -8,12 +8,14 @@ pub use inherited::{InheritError, Inherited};
 pub use owner::OwnerError;
 pub(crate) use owner::owner;
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio_util::either::Either;
@@ -52,6 +54,16 @@ impl fmt::Display for ListenAddress {
             ListenAddress::Unix(path) => write!(f, "{}", path.display()),
         }
     }
+}
+
+/// Connects to a socket in the file system. Never waits for a listener that has stopped accepting, but for a file system
+/// that does not answer.
+pub(crate) fn connect(path: &Path) -> Result<UnixStream, Errno> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
 }
 
 /// Several places, in words.

@@ -5,6 +5,10 @@
     reason = "this module is where threads, tasks and programs are started"
 )]
 
+mod path_thread;
+
+pub use path_thread::{ANSWERS_WITHIN, PathThread, UNANSWERED, Unanswered};
+
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::future::Future;
@@ -16,6 +20,9 @@ use tokio::sync::watch;
 
 /// Longest time until the signal is noticed by who waits for a descriptor as well, if it has none of its own.
 const WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(200);
+
+/// How long a thread that may hang is waited for at the end.
+const PATH_THREAD_GRACE: Duration = Duration::from_secs(1);
 
 /// Enough for a thread that reads and writes files.
 const THREAD_STACK: usize = 512 * 1024;
@@ -120,6 +127,8 @@ pub struct Stage {
     stop: Stop,
     runtime: tokio::runtime::Handle,
     threads: Vec<(&'static str, JoinHandle<()>)>,
+    /// Threads that may hang for ever.
+    path_threads: Vec<(&'static str, JoinHandle<()>)>,
     tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
 }
 
@@ -131,6 +140,7 @@ impl Stage {
             stop: Stop::new(),
             runtime: runtime.clone(),
             threads: Vec::new(),
+            path_threads: Vec::new(),
             tasks: Vec::new(),
         }
     }
@@ -154,7 +164,24 @@ impl Stage {
         name: &'static str,
         body: impl FnOnce(Stop) + Send + 'static,
     ) -> std::io::Result<()> {
-        self.spawn(name, THREAD_STACK, body)
+        let thread = self.spawn(name, THREAD_STACK, body)?;
+        self.threads.push((name, thread));
+        Ok(())
+    }
+
+    /// Starts a thread that follows a path of the validator, whose file system may not answer. Then the thread is left
+    /// at the end.
+    ///
+    /// # Errors
+    /// The system starts no thread.
+    pub fn path_thread(
+        &mut self,
+        name: &'static str,
+        body: impl FnOnce(Stop) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let thread = self.spawn(name, THREAD_STACK, body)?;
+        self.path_threads.push((name, thread));
+        Ok(())
     }
 
     /// Starts a task on a thread of its own. One that wakes every second there wakes no other thread, whereas a worker of
@@ -175,29 +202,29 @@ impl Stage {
             .enable_all()
             .max_blocking_threads(calls)
             .build()?;
-        self.spawn(name, TASK_STACK, move |stop| {
+        let thread = self.spawn(name, TASK_STACK, move |stop| {
             // What is blocked on is woken through a descriptor, also by its own thread; a task is not.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");
             // A password may still be checked; nobody waits for the answer.
             runtime.shutdown_background();
-        })
+        })?;
+        self.threads.push((name, thread));
+        Ok(())
     }
 
     fn spawn(
-        &mut self,
+        &self,
         name: &'static str,
         stack: usize,
         body: impl FnOnce(Stop) + Send + 'static,
-    ) -> std::io::Result<()> {
+    ) -> std::io::Result<JoinHandle<()>> {
         let stop = self.stop.clone();
-        let handle = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name(name.to_owned())
             .stack_size(stack)
-            .spawn(move || body(stop))?;
-        self.threads.push((name, handle));
-        Ok(())
+            .spawn(move || body(stop))
     }
 
     /// Starts a task on the runtime.
@@ -214,6 +241,7 @@ impl Stage {
         let thread = self
             .threads
             .iter()
+            .chain(&self.path_threads)
             .find(|(_, handle)| handle.is_finished())
             .map(|(name, _)| *name);
         thread.or_else(|| {
@@ -227,11 +255,16 @@ impl Stage {
     /// Stops the members and waits for them until `grace` is over; the names of those that did not end.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
-        let deadline = tokio::time::sleep(grace);
-        tokio::pin!(deadline);
+        let (deadline, leave) = (
+            tokio::time::sleep(grace),
+            tokio::time::sleep(grace.min(PATH_THREAD_GRACE)),
+        );
+        tokio::pin!(deadline, leave);
         let mut poll = tokio::time::interval(Duration::from_millis(5));
         loop {
             self.threads.retain(|(_, handle)| !handle.is_finished());
+            self.path_threads
+                .retain(|(_, handle)| !handle.is_finished());
             self.tasks.retain(|(_, handle)| !handle.is_finished());
             let busy: Vec<&'static str> = self
                 .threads
@@ -239,11 +272,17 @@ impl Stage {
                 .map(|(n, _)| *n)
                 .chain(self.tasks.iter().map(|(n, _)| *n))
                 .collect();
-            if busy.is_empty() {
+            if busy.is_empty() && self.path_threads.is_empty() {
                 return busy;
             }
             tokio::select! {
                 _ = poll.tick() => {}
+                () = &mut leave, if busy.is_empty() => {
+                    for (thread, _) in &self.path_threads {
+                        tracing::warn!(stage = self.name, thread, "left: a file system does not answer");
+                    }
+                    return busy;
+                }
                 () = &mut deadline => {
                     tracing::error!(stage = self.name, busy = busy.join(", "), "did not stop in time");
                     self.tasks.iter().for_each(|(_, handle)| handle.abort());
@@ -315,6 +354,16 @@ mod tests {
         );
         assert!(stop.is_set());
         setter.join().unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_thread_that_hangs_on_a_path_is_left() {
+        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let (_release, hangs) = std::sync::mpsc::channel::<()>();
+        stage
+            .path_thread("hung", move |_| while hangs.recv().is_ok() {})
+            .unwrap();
+        assert!(stage.end(Duration::from_millis(20)).await.is_empty());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

@@ -27,7 +27,8 @@ use std::collections::VecDeque;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// From look to look.
@@ -56,7 +57,7 @@ pub const MOST_FILES: usize = 16;
 /// The follower of a file. It reads files whenever it [looks](Follower::look), so that it is for a thread.
 #[derive(Debug)]
 pub struct Follower {
-    path: PathBuf,
+    path: Arc<Path>,
     records: Records,
     /// When the follower was made.
     began: Stamp,
@@ -83,16 +84,19 @@ pub enum Left {
 }
 
 impl Follower {
-    /// A follower of `path`, at its end as of `now`. A file that cannot be read yet is a problem in the view.
+    /// A follower of `path`, at its end as of `now`. A file that cannot be read yet is a problem in the view. Like every
+    /// look it takes as long as the file system does.
     pub fn open(path: &Path, records: Records, now: Stamp) -> Self {
+        let path: Arc<Path> = path.into();
+        records.view().begin(&path, now);
         let mut tail = Follower {
-            path: path.to_owned(),
+            path: Arc::clone(&path),
             records,
             began: now,
             held: Vec::new(),
             named: None,
             marks: VecDeque::new(),
-            first: fs::metadata(path)
+            first: fs::metadata(&path)
                 .ok()
                 .map(|metadata| FileId::of(&metadata)),
             nameless: None,
@@ -115,6 +119,7 @@ impl Follower {
 
     /// Looks who has the name, reads what was written (not more than a bounded share of it), lets go of what is done with.
     pub fn look(&mut self, now: Stamp) -> Left {
+        self.records.view().begin(&self.path, now);
         let mut problem = self.find(now, false);
         let mut left = Left::Nothing;
         let mut lost = Vec::new();

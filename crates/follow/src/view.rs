@@ -1,9 +1,14 @@
 //! What others see of the follower.
 
 use faultline_agave::log::Progress;
-use faultline_catalog::{Problem, Stamp};
+use faultline_catalog::{Problem, Stamp, Status};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A look takes milliseconds.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A step of the validator's start, as its log told it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,6 +51,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     looked: bool,
+    /// Which path is looked at, and since when.
+    looking: Option<(Arc<Path>, Stamp)>,
     problem: Option<Problem>,
     last_line: Option<Stamp>,
     progress: Option<Arc<StartStep>>,
@@ -77,11 +84,29 @@ impl View {
         self.lock().progress.clone()
     }
 
+    /// A look at the file begins: its file system may never answer.
+    pub fn begin(&self, path: &Arc<Path>, now: Stamp) {
+        self.lock().looking = Some((Arc::clone(path), now));
+    }
+
+    /// The problem of a look that takes too long.
+    pub fn unanswered(&self, now: Stamp) -> Option<Problem> {
+        let state = self.lock();
+        let (path, since) = state.looking.as_ref()?;
+        let words = || {
+            format!(
+                "{}: its file system does not answer; is its mount dead?",
+                path.display()
+            )
+        };
+        (now.since(*since) > ANSWERS_WITHIN).then(|| Problem::new(Status::Broken, words()))
+    }
+
     /// The outcome of a look. Tells the log of the program that follows, but only of changes.
     pub fn settle(&self, problem: Option<Problem>) {
         let mut state = self.lock();
         let changed = !state.looked || state.problem != problem;
-        state.looked = true;
+        (state.looked, state.looking) = (true, None);
         state.problem.clone_from(&problem);
         drop(state);
         match problem {

@@ -1,6 +1,8 @@
 //! Files, folders and addresses of the configuration, as far as they can be judged before the daemon starts.
 
 use crate::config::{Config, Find, Log};
+use crate::supervisor::{ANSWERS_WITHIN, PathThread, Unanswered};
+use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -26,18 +28,19 @@ fn collide(one: SocketAddr, other: SocketAddr) -> bool {
 
 /// What is there and cannot be what the configuration takes it for.
 pub(super) fn mistakes(config: &Config) -> Vec<String> {
-    let log = log_file(config).filter(|file| file.is_dir());
+    let log = log_file(config).filter(|file| status(file).is_ok_and(|status| status.is_dir()));
     let log = log.map(|file| {
         format!(
             "log.file: {} is a folder; name the file in it",
-            file.display()
+            faultline_text::path(file)
         )
     });
-    let ledger = ledger(config).filter(|ledger| ledger.exists() && !ledger.is_dir());
+    let ledger =
+        ledger(config).filter(|ledger| status(ledger).is_ok_and(|status| !status.is_dir()));
     let ledger = ledger.map(|ledger| {
         format!(
             "target.ledger: {} is no folder; name the ledger's",
-            ledger.display()
+            faultline_text::path(ledger)
         )
     });
     log.into_iter().chain(ledger).collect()
@@ -49,7 +52,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         format!(
             "{key}{} is a relative path: the daemon looks for it in its working directory, which is / under systemd; \
              write the whole path",
-            path.display()
+            faultline_text::path(path)
         )
     });
     let missing = [
@@ -77,8 +80,9 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     ];
     let missing = missing.into_iter().filter_map(|(key, path, effect)| {
         let path = path.filter(|path| path.is_absolute())?;
-        let shown = path.display();
-        match std::fs::metadata(path).err()?.kind() {
+        let shown = faultline_text::path(path);
+        match status(path).err()?.kind() {
+            ErrorKind::TimedOut => Some(format!("{key}: {shown}: {Unanswered}")),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => {
                 Some(format!("{key}: {shown} cannot be looked at with the rights of this user; check as the daemon's"))
@@ -87,15 +91,27 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         }
     });
     let unreadable = log_file(config)
-        .filter(|file| file.is_absolute() && file.is_file())
+        .filter(|file| file.is_absolute() && status(file).is_ok_and(|status| status.is_file()))
         .and_then(|file| {
-            let error = std::fs::File::open(file).err()?;
+            let path = file.to_owned();
+            let open = move || std::fs::File::open(path).err();
+            let error = PathThread::new("config-path")
+                .call(ANSWERS_WITHIN, open)
+                .ok()??;
             Some(format!(
                 "log.file: {} cannot be read by this user: {error}; check as the daemon's user",
-                file.display()
+                faultline_text::path(file)
             ))
         });
     relative.chain(missing).chain(unreadable).collect()
+}
+
+/// What a path leads to; [`ErrorKind::TimedOut`] if its file system does not answer.
+fn status(path: &Path) -> std::io::Result<Metadata> {
+    let path = path.to_owned();
+    PathThread::new("config-path")
+        .call(ANSWERS_WITHIN, move || std::fs::metadata(path))
+        .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
 }
 
 fn log_file(config: &Config) -> Option<&Path> {

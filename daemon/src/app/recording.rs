@@ -6,7 +6,7 @@ use crate::config::{Config, Mistake};
 use crate::discovery::{Finder, Target};
 use crate::manifest::{Describer, Follower, ProcessFacts};
 use crate::recorder::{Account, Handle, Recorder, RecordingFile, disks};
-use crate::supervisor::Stage;
+use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stage};
 use crate::validator::coverage::{LastPush, Moment};
 use crate::{flight, manifest};
 use anyhow::{Context, anyhow};
@@ -51,8 +51,13 @@ pub(super) fn prepare(config: &Config, clock: Clock) -> Option<Prepared> {
     }
     let describer = Describer::new(root.clone());
     let (describing, files) = (describer.clone(), files(config));
+    let warning = PathThread::new("disk-warnings");
     let describe = move |target: &Target| {
-        files.iter().for_each(|file| warn(&root, file, target));
+        let (root, files, of) = (root.clone(), files.clone(), target.clone());
+        let warn_of_all = move || files.iter().for_each(|file| warn(&root, file, &of));
+        if let Err(unanswered) = warning.start(warn_of_all) {
+            tracing::warn!("a folder of the validator: {unanswered}");
+        }
         describing.describe(target)
     };
     let (handle, recorder) = Recorder::new(clock, used, describe);
@@ -266,8 +271,12 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     if folders.is_empty() {
         folders = disks::configured(&config.target.find);
     }
-    files
-        .iter()
-        .flat_map(|file| disks::warnings(&root, file, &folders))
-        .collect()
+    let warnings = move || {
+        let of_file = |file: &PathBuf| disks::warnings(&root, file, &folders);
+        files.iter().flat_map(of_file).collect()
+    };
+    // The check of the configuration names paths that do not answer.
+    PathThread::new("disk-warnings")
+        .call(ANSWERS_WITHIN, warnings)
+        .unwrap_or_default()
 }

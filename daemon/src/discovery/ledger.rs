@@ -7,12 +7,12 @@ use super::choose::{Choice, ambiguous, candidates, choose};
 use super::owner::{Predecessor, without_pretenders};
 use super::scan::named_like_a_validator;
 use super::{Around, Found, Target, process};
+use crate::socket;
+use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::locks;
 use faultline_kernel::{ErrorKind, HostRoot};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// The folder, absolute.
@@ -43,7 +43,7 @@ impl ByLedger {
             }
             Choice::Several(found) => problems.push(ambiguous(&found)),
             Choice::None => {
-                let folder = self.folder.display();
+                let folder = faultline_text::path(&self.folder);
                 let words = format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
@@ -60,9 +60,17 @@ impl ByLedger {
             return None;
         }
         let socket = self.folder.join("admin.rpc");
-        let refused =
-            |status, why: &str| Problem::new(status, format!("{}: {why}", socket.display()));
-        match listener(&socket) {
+        let refused = |status, why: &str| {
+            Problem::new(status, format!("{}: {why}", faultline_text::path(&socket)))
+        };
+        let path = socket.clone();
+        let listening = around.paths.call(ANSWERS_WITHIN, move || listener(&path));
+        let Ok(listening) = listening.map_err(|unanswered| {
+            problems.push(refused(Status::Broken, &unanswered.to_string()));
+        }) else {
+            return None;
+        };
+        match listening {
             Ok(Some(pid)) => match process::look(around.root, pid, "admin.rpc") {
                 // Without arguments it is being torn down.
                 Ok(seen) if seen.subcommand.is_none() && seen.program.is_some() => {
@@ -89,7 +97,17 @@ impl ByLedger {
     }
 
     fn by_lock(&mut self, around: &Around<'_>, problems: &mut Vec<Problem>) -> Option<Target> {
-        let holders = lock_holders(around.root, &self.folder.join("ledger.lock"), problems);
+        let lock = self.folder.join("ledger.lock");
+        let (root, file) = (around.root.clone(), lock.clone());
+        let locked = around.paths.call(ANSWERS_WITHIN, move || {
+            let mut problems = Vec::new();
+            (lock_holders(&root, &file, &mut problems), problems)
+        });
+        let (holders, found) = locked.unwrap_or_else(|unanswered| {
+            let words = format!("{}: {unanswered}", faultline_text::path(&lock));
+            (Vec::new(), vec![Problem::new(Status::Broken, words)])
+        });
+        problems.extend(found);
         let found = candidates(around, &holders, "ledger.lock", problems);
         match choose(self.found.of_the_same_user(around, found, problems)) {
             Choice::Running(target) | Choice::Lone(target) => Some(target),
@@ -102,9 +120,9 @@ impl ByLedger {
             Ok(named) => {
                 problems.extend(named.problem());
                 let mut found = candidates(around, &named.pids, "scan", problems);
-                found.retain(|one| process::has_ledger(around.root, &one.target, &self.folder));
+                found.retain(|one| process::has_ledger(around, &one.target, &self.folder));
                 let found = self.found.of_the_same_user(around, found, problems);
-                choose(without_pretenders(around.root, found))
+                choose(without_pretenders(around, found))
             }
             Err(error) => {
                 problems.push(process::problem(&error));
@@ -114,13 +132,9 @@ impl ByLedger {
     }
 }
 
-/// Who listens on a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace. Never waits, not even
-/// for a listener that has stopped accepting.
+/// Who listens on a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
 pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &address)?;
+    let socket = socket::connect(path)?;
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     // rustix's own reader of these credentials has no room for the 0 of a process outside of the namespace; tokio's has,
     // but wants a runtime around.
@@ -130,8 +144,7 @@ pub(super) fn listener(path: &Path) -> Result<Option<u32>, Errno> {
         .map_err(errno)?;
     let credentials = {
         let _entered = runtime.enter();
-        tokio::net::UnixStream::from_std(UnixStream::from(socket))
-            .and_then(|stream| stream.peer_cred())
+        tokio::net::UnixStream::from_std(socket).and_then(|stream| stream.peer_cred())
     };
     // Dropping it would not be allowed to a caller who is on a runtime himself.
     runtime.shutdown_background();
@@ -154,7 +167,10 @@ pub(super) fn lock_holders(root: &HostRoot, file: &Path, problems: &mut Vec<Prob
             } else {
                 Status::Broken
             };
-            problems.push(Problem::new(status, format!("{}: {errno}", file.display())));
+            problems.push(Problem::new(
+                status,
+                format!("{}: {errno}", faultline_text::path(file)),
+            ));
             return Vec::new();
         }
     };

@@ -2,6 +2,7 @@
 
 use super::choose::Candidate;
 use super::{Around, Target};
+use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
@@ -68,25 +69,25 @@ impl Predecessor {
 }
 
 /// Whether it says that a ledger is its own which is another user's. False where that cannot be seen.
-fn pretends(root: &HostRoot, target: &Target) -> bool {
-    let owner = target
-        .ledger
-        .as_ref()
-        .and_then(|ledger| std::fs::metadata(ledger).ok())
-        .map(|folder| folder.uid());
-    match (user(root, target.process), owner) {
+fn pretends(around: &Around<'_>, target: &Target) -> bool {
+    let owner = target.ledger.clone().and_then(|ledger| {
+        let owner = move || std::fs::metadata(ledger).ok().map(|folder| folder.uid());
+        around.paths.call(ANSWERS_WITHIN, owner).ok()?
+    });
+    match (user(around.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,
         _ => false,
     }
 }
 
 /// Several of which one at most can be meant: without those that only pretend, if others are left.
-pub(super) fn without_pretenders(root: &HostRoot, all: Vec<Candidate>) -> Vec<Candidate> {
+pub(super) fn without_pretenders(around: &Around<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
     if all.len() < 2 {
         return all;
     }
-    let (pretenders, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|one| pretends(root, &one.target));
+    let (pretenders, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|one| pretends(around, &one.target));
     if others.is_empty() {
         pretenders
     } else {

@@ -1,6 +1,7 @@
 //! One process, looked at: what it is, and whether it still lives.
 
-use super::Target;
+use super::{Around, Target};
+use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat::{self, PidStat, State};
@@ -49,14 +50,14 @@ pub(super) fn look(
 ) -> Result<LiveProcess, ReadError> {
     let files = ProcessFiles::open(root, pid)?;
     let stat = living(root, files.id())?;
-    let arguments: Vec<String> = files
-        .cmdline()?
-        .into_iter()
-        .map(|argument| argument.to_string_lossy().into_owned())
+    let words = files.cmdline()?;
+    let arguments: Vec<String> = words
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let comm = stat.comm.to_string();
     let script = script(&comm, &arguments).cloned();
-    let (validator, subcommand) = match identify::identify(&comm, &arguments) {
+    let (validator, subcommand) = match identify::identify(&comm, &words) {
         _ if script.is_some() => (None, None),
         identify::Process::Validator(validator) => (Some(validator), None),
         identify::Process::Subcommand { name, .. } => (None, Some(name)),
@@ -196,7 +197,7 @@ pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
 
 /// Whether `folder` is the ledger of the process: by its name, or by being the same folder, also when the process sees it
 /// under another path.
-pub(super) fn has_ledger(root: &HostRoot, target: &Target, folder: &Path) -> bool {
+pub(super) fn has_ledger(around: &Around<'_>, target: &Target, folder: &Path) -> bool {
     let Some(ledger) = &target.ledger else {
         return false;
     };
@@ -206,14 +207,21 @@ pub(super) fn has_ledger(root: &HostRoot, target: &Target, folder: &Path) -> boo
     let Ok(relative) = ledger.strip_prefix("/") else {
         return false;
     };
-    let inside = root
+    let inside = around
+        .root
         .procfs
         .join(format!("{}/root", target.process.pid))
         .join(relative);
-    match (rustix::fs::stat(folder), rustix::fs::stat(&inside)) {
-        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
-        _ => false,
-    }
+    let folder = folder.to_owned();
+    let is_same = move || {
+        let (one, other) = (
+            rustix::fs::stat(&folder).ok()?,
+            rustix::fs::stat(&inside).ok()?,
+        );
+        Some((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+    };
+    let found = around.paths.call(ANSWERS_WITHIN, is_same);
+    found.ok().flatten() == Some(true)
 }
 
 /// A refusal in words, with its status.
@@ -230,7 +238,7 @@ pub(super) fn problem(error: &ReadError) -> Problem {
 /// The ledger folder from the root of the process's own file system. `None` for a relative one when the working
 /// directory may not be read.
 fn ledger(root: &HostRoot, pid: u32, validator: &Validator) -> Option<PathBuf> {
-    let given = Path::new(validator.ledger_or_default()?);
+    let given = validator.ledger_or_default()?;
     let whole = if given.is_absolute() {
         given.to_owned()
     } else {

@@ -30,7 +30,7 @@ impl Scan {
         };
         let possible = successors(around.before, all, &mut problems);
         let possible = self.found.of_the_same_user(around, possible, &mut problems);
-        match choose(without_pretenders(around.root, possible)) {
+        match choose(without_pretenders(around, possible)) {
             Choice::Running(target) => return Ok(self.found.remember(around, target)),
             Choice::Lone(target) if self.is_believed(&target, around) => {
                 return Ok(self.found.remember(around, target));
@@ -89,8 +89,8 @@ fn successors(
         let words = format!(
             "process {pid} is another validator: its ledger is {}, not {}; --ledger, --pid or a restart of the daemon \
              makes it the one to follow",
-            its.display(),
-            ledger.display()
+            faultline_text::path(&its),
+            faultline_text::path(ledger)
         );
         problems.push(Problem::new(Status::Absent, words));
     }

@@ -9,6 +9,7 @@ mod scan;
 mod unit;
 
 use super::*;
+use crate::supervisor::PathThread;
 use faultline_testkit::host::PretendHost;
 
 /// A host with its first process.
@@ -113,6 +114,7 @@ struct Bench {
     root: HostRoot,
     clock: Clock,
     stop: Stop,
+    paths: PathThread,
 }
 
 impl Bench {
@@ -121,6 +123,7 @@ impl Bench {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
             stop: Stop::new(),
+            paths: PathThread::new("test"),
         }
     }
 
@@ -135,6 +138,7 @@ impl Bench {
             own_procfs: false,
             patient: true,
             stop,
+            paths: &self.paths,
         }
     }
 

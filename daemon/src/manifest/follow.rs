@@ -1,13 +1,13 @@
 //! What becomes known of a process after it was first seen: its binary's digest, which takes a while to read, and its
 //! version and identity, which it tells once it runs.
 
-use super::{Binary, hash, process, put};
+use super::{Binary, add_problem, hash, process, put};
 use crate::discovery::Target;
 use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
 use crate::sources::conclusions::client;
 use crate::sources::rpc::{self, identity_of};
-use crate::supervisor::Stop;
+use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use serde_json::{Map, Value, json};
@@ -51,6 +51,7 @@ pub struct ProcessFacts {
 pub struct Describer {
     root: HostRoot,
     first: Arc<Mutex<Option<Arc<First>>>>,
+    paths: Arc<PathThread>,
     more: Latest<Described>,
 }
 
@@ -67,6 +68,7 @@ impl Describer {
         Describer {
             root,
             first: Arc::default(),
+            paths: Arc::new(PathThread::new("manifest-path")),
             more: Latest::default(),
         }
     }
@@ -81,14 +83,28 @@ impl Describer {
 
     /// What can be told of a process at once. Reads some dozen small files; never fails.
     pub fn describe(&self, target: &Target) -> Value {
-        let disks = Hardware::read(&self.root).disks;
-        let manifest = Value::from(process::describe(&self.root, target, &disks));
+        let mut manifest = process::describe(&self.root, target);
+        self.folders(target, &mut manifest);
+        let manifest = Value::from(manifest);
         let first = First {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(first));
         manifest
+    }
+
+    fn folders(&self, target: &Target, manifest: &mut Map<String, Value>) {
+        let (root, of) = (self.root.clone(), target.clone());
+        let folders = self.paths.call(ANSWERS_WITHIN, move || {
+            process::folders(&root, &of, &Hardware::read(&root).disks)
+        });
+        match folders {
+            Ok(folders) => put(manifest, "folders", folders.ok()),
+            Err(unanswered) => {
+                add_problem(manifest, &format!("a folder of the process: {unanswered}"))
+            }
+        }
     }
 
     /// Where the newest manifest with more than was told at once is to be found; it may be of a process before.
@@ -107,10 +123,9 @@ impl Describer {
 impl Follower {
     /// Looks until told to stop.
     pub fn run(self, stop: Stop) {
-        // Refused or not, the work is the same.
-        let _ = rustix::process::setpriority_process(None, LEAST);
         let mut followed: Option<Arc<First>> = None;
         let (mut binary, mut told, mut published) = (None, Map::new(), None);
+        let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(LOOK_EVERY) {
             let Some(first) = self.describer.first() else {
                 continue;
@@ -119,10 +134,21 @@ impl Follower {
                 .as_ref()
                 .is_some_and(|before| Arc::ptr_eq(before, &first))
             {
-                binary = self.binary(&first.target, &stop);
+                (binary, hashing) = (None, None);
                 told.clear();
                 published = Some(first.manifest.clone());
                 followed = Some(Arc::clone(&first));
+            }
+            if hashing.is_none() {
+                let (root, target, stop) = (
+                    self.describer.root.clone(),
+                    Arc::clone(&first.target),
+                    stop.clone(),
+                );
+                hashing = paths.start(move || digest(&root, &target, &stop)).ok();
+            }
+            if let Some(hashed) = hashing.as_ref().and_then(|hashing| hashing.try_recv().ok()) {
+                binary = hashed;
             }
             // What is not told any more, as at its end, stays known.
             told.extend(self.told(&first.target));
@@ -136,26 +162,6 @@ impl Follower {
                 published = Some(manifest);
             }
         }
-    }
-
-    /// `None` if the process is gone, or executes another program by now, which then is described anew.
-    fn binary(&self, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
-        let id = target.process;
-        let files = ProcessFiles::open(&self.describer.root, id.pid)
-            .ok()
-            .filter(|files| files.id() == id)?;
-        let file = files.open_exe();
-        // Asked after the file was opened: this is the program that it belongs to.
-        if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
-            return None;
-        }
-        let hashed = file.map_err(|error| error.to_string()).and_then(|file| {
-            hash(&file, stop).map_err(|error| format!("the program's file: {error}"))
-        });
-        if let Err(error) = &hashed {
-            tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
-        }
-        Some(hashed)
     }
 
     fn told(&self, target: &Target) -> Map<String, Value> {
@@ -185,6 +191,28 @@ impl Follower {
         );
         out
     }
+}
+
+/// `None` if the process is gone, or executes another program by now, which then is described anew.
+fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary, String>> {
+    // Refused or not, the work is the same.
+    let _ = rustix::process::setpriority_process(None, LEAST);
+    let id = target.process;
+    let files = ProcessFiles::open(root, id.pid)
+        .ok()
+        .filter(|files| files.id() == id)?;
+    let file = files.open_exe();
+    // Asked after the file was opened: this is the program that it belongs to.
+    if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
+        return None;
+    }
+    let hashed = file
+        .map_err(|error| error.to_string())
+        .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
+    if let Err(error) = &hashed {
+        tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
+    }
+    Some(hashed)
 }
 
 /// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs

@@ -12,6 +12,7 @@ use faultline_kernel::{
     locate,
 };
 use serde_json::{Map, Value, json};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Variables whose values are kept: they change what is measured, and hold no secrets.
@@ -39,7 +40,7 @@ const MOST_ARGUMENTS: usize = 512;
 const LONGEST_ARGUMENT: usize = 4096;
 
 /// Everything that can be told at once; what is unknown is left out.
-pub(super) fn describe(root: &HostRoot, target: &Target, disks: &[Disk]) -> Map<String, Value> {
+pub(super) fn describe(root: &HostRoot, target: &Target) -> Map<String, Value> {
     let mut out = Map::new();
     put(&mut out, "pid", Some(target.process.pid));
     put(&mut out, "start_ticks", Some(target.process.start_ticks));
@@ -57,7 +58,7 @@ pub(super) fn describe(root: &HostRoot, target: &Target, disks: &[Disk]) -> Map<
     let mut problems = Vec::new();
     match ProcessFiles::open(root, target.process.pid) {
         Ok(files) if files.id() == target.process => {
-            look(root, target, &files, disks, &mut out, &mut problems)
+            look(root, target, &files, &mut out, &mut problems)
         }
         Ok(files) => put_problems(
             &mut out,
@@ -73,18 +74,10 @@ fn look(
     root: &HostRoot,
     target: &Target,
     files: &ProcessFiles,
-    disks: &[Disk],
     out: &mut Map<String, Value>,
     problems: &mut Vec<ReadError>,
 ) {
-    let arguments: Vec<String> = take(files.cmdline(), problems)
-        .map(|all| {
-            all.iter()
-                .take(MOST_ARGUMENTS)
-                .map(|one| cut(&one.to_string_lossy()))
-                .collect()
-        })
-        .unwrap_or_default();
+    let arguments = take(arguments(files), problems).unwrap_or_default();
     put(
         out,
         "arguments",
@@ -121,19 +114,34 @@ fn look(
             Some(levels.iter().map(level).collect::<Vec<_>>()),
         );
     }
-    if let Some(process) = take(files.mounts(), problems) {
-        let mounts = Mounts {
-            process,
-            own: Mounts::read(root, None).unwrap_or_default().own,
-        };
-        let folders = Folders {
-            root,
-            pid: target.process.pid,
-            mounts,
-            disks,
-        };
-        put(out, "folders", Some(folders.describe(target, &arguments)));
-    }
+}
+
+/// Where the process keeps what it keeps. Looks its folders up, whose file systems may never answer.
+pub(super) fn folders(
+    root: &HostRoot,
+    target: &Target,
+    disks: &[Disk],
+) -> Result<Vec<Value>, ReadError> {
+    let pid = target.process.pid;
+    let files = ProcessFiles::open(root, pid)?;
+    let mounts = Mounts {
+        process: files.mounts()?,
+        own: Mounts::read(root, None).unwrap_or_default().own,
+    };
+    let arguments = files.cmdline()?;
+    let folders = Folders {
+        root,
+        pid,
+        mounts,
+        disks,
+    };
+    Ok(folders.describe(target, &arguments))
+}
+
+fn arguments(files: &ProcessFiles) -> Result<Vec<String>, ReadError> {
+    let words = files.cmdline()?;
+    let words = words.iter().take(MOST_ARGUMENTS);
+    Ok(words.map(|word| cut(&word.to_string_lossy())).collect())
 }
 
 /// A right that is missing is no news for the problems of a manifest but for people: all of it is told.
@@ -196,7 +204,7 @@ struct Folders<'a> {
 }
 
 impl Folders<'_> {
-    fn describe(&self, target: &Target, arguments: &[String]) -> Vec<Value> {
+    fn describe(&self, target: &Target, arguments: &[OsString]) -> Vec<Value> {
         let process = self.root.procfs.join(self.pid.to_string());
         let working = std::fs::read_link(process.join("cwd")).ok();
         let mut folders: Vec<(&str, PathBuf)> = Vec::new();

@@ -288,7 +288,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     let mut stage = Stage::new("once", &Handle::current());
     let started = match tail {
         LogTail::File(file) => stage
-            .thread("log", move |stop| file.run(stop))
+            .path_thread("log", move |stop| file.run(stop))
             .map_err(|error| error.to_string()),
         LogTail::Journal(journal) => {
             stage.task("journal", |stop| journal.run(stop));

@@ -118,11 +118,12 @@ impl Poll for Log {
         Source::Log
     }
 
-    fn look(&mut self, _: &Look<'_>) -> Finding {
+    fn look(&mut self, look: &Look<'_>) -> Finding {
         let status = self.0.status();
+        let unanswered = self.0.unanswered(look.now);
         Finding {
-            up: status.up,
-            problems: status.problem.into_iter().collect(),
+            up: status.up && unanswered.is_none(),
+            problems: unanswered.or(status.problem).into_iter().collect(),
             repeated: true,
             ..Finding::default()
         }

@@ -2,36 +2,50 @@
 
 use super::{Parts, inlet};
 use crate::clock::Clock;
-use crate::supervisor::Stop;
+use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_follow::{Follower, Left, POLL, View};
 use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 
-/// The follower of a file. [`run`](FileTail::run) is for a thread: it reads files.
+/// The follower of a file. [`run`](FileTail::run) is for a thread that may hang: it reads files of the validator.
 #[derive(Debug)]
 pub struct FileTail {
-    follower: Follower,
+    /// `None` while its file system has not answered.
+    follower: Option<Follower>,
+    opening: Receiver<Follower>,
+    view: View,
     clock: Clock,
 }
 
 impl FileTail {
     /// A follower of `path`, at its end as of now.
     pub fn open(path: &Path, parts: Parts) -> Self {
-        let now = parts.clock.now();
+        let (now, records) = (parts.clock.now(), inlet::records(parts.intake));
+        let (view, path) = (records.view().clone(), path.to_owned());
+        view.begin(&path.as_path().into(), now);
+        let opening = PathThread::new("log-open")
+            .start(move || Follower::open(&path, records, now))
+            .unwrap_or_else(|_| channel().1);
         FileTail {
-            follower: Follower::open(path, inlet::records(parts.intake), now),
+            follower: opening.recv_timeout(ANSWERS_WITHIN).ok(),
+            opening,
+            view,
             clock: parts.clock,
         }
     }
 
     /// How it fares.
     pub fn view(&self) -> View {
-        self.follower.view()
+        self.view.clone()
     }
 
     /// Follows until the signal. A line that is incomplete then is not counted.
-    pub fn run(mut self, stop: Stop) {
+    pub fn run(self, stop: Stop) {
+        let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
+            return;
+        };
         while !stop.is_set() {
-            match self.follower.look(self.clock.now()) {
+            match follower.look(self.clock.now()) {
                 Left::More => std::thread::yield_now(),
                 Left::Nothing => {
                     stop.sleep(POLL);

@@ -19,7 +19,7 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -72,10 +72,7 @@ fn it_is_taken_for_a_validator_that_starts_and_then_runs() {
     let sink = Sink::start().unwrap();
     let demo = start(&sink);
     let found = validator(demo.pid());
-    assert_eq!(
-        found.ledger.map(PathBuf::from).as_deref(),
-        Some(demo.ledger())
-    );
+    assert_eq!(found.ledger.as_deref(), Some(demo.ledger()));
     for name in [
         "solReplayStage",
         "solScHandler00",

@@ -5,10 +5,6 @@
     clippy::panic,
     reason = "a test that cannot prepare its scene fails"
 )]
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a test starts programs and threads itself"
-)]
 
 use crate::support::limited::LimitedCgroup;
 use faultline_testkit::daemon::Daemon;
@@ -386,7 +382,7 @@ struct Outcome {
 }
 
 /// One daemon next to a validator that gives the answer of that number, until that was read, or to an honest one.
-fn beside(number: Option<usize>) -> Outcome {
+fn measure(number: Option<usize>) -> Outcome {
     let cgroup = LimitedCgroup::new(LIMIT).expect("a cgroup");
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
@@ -435,15 +431,12 @@ fn beside(number: Option<usize>) -> Outcome {
     outcome
 }
 
-fn validator(folder: &Path) -> Running {
+/// A stand-in in that folder, hostile as its file `hostile` says.
+pub(crate) fn validator(folder: &Path) -> Running {
     let program = folder.join("agave-validator");
-    symlink(std::env::current_exe().expect("this program"), &program).expect("a link");
+    symlink(std::env::current_exe().expect("this program"), program).expect("a link");
     let script = folder.join("start");
-    let text = format!(
-        "#!/bin/sh\ncd {} && exec {} hostile_answers::hostile_validator --exact --ignored\n",
-        folder.display(),
-        program.display()
-    );
+    let text = "#!/bin/sh\ncd \"${0%/*}\" && exec ./agave-validator hostile_answers::hostile_validator --exact --ignored\n";
     std::fs::write(&script, text).expect("a file");
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("a program");
     Running::start(&Program {
@@ -469,7 +462,7 @@ fn no_answer_of_a_validator_takes_more_than_48_mib() {
         eprintln!("SKIPPED: no cgroup with a limit of memory can be made here");
         return;
     }
-    let idle = beside(None);
+    let idle = measure(None);
     assert_eq!((idle.ends, idle.kills), (Some(0), 0));
     let next = AtomicUsize::new(0);
     let wrong = std::thread::scope(|scope| {
@@ -477,7 +470,7 @@ fn no_answer_of_a_validator_takes_more_than_48_mib() {
             let numbers = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::SeqCst)));
             let mut wrong = Vec::new();
             for number in numbers.take_while(|number| *number < ANSWERS.len()) {
-                let outcome = beside(Some(number));
+                let outcome = measure(Some(number));
                 let grown = outcome.peak.saturating_sub(idle.peak);
                 let words = format!(
                     "{} {:?} {}: {} KiB more than {}, a page of {} bytes, ended with {:?}, {} kills",

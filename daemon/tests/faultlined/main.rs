@@ -10,6 +10,7 @@ mod flight;
 mod frozen;
 mod golden;
 mod hostile_answers;
+mod ledger_paths;
 mod lifecycle;
 mod native_histograms;
 mod once;

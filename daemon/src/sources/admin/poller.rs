@@ -6,13 +6,14 @@ use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::asking::{Aged, PollTimer, ProblemLog, life};
-use crate::supervisor::Stop;
+use crate::supervisor::{PathThread, Stop};
 use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
 use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
@@ -42,6 +43,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     memory: Option<Memory>,
     standing: ProblemLog,
+    paths: Arc<PathThread>,
 }
 
 impl Poller {
@@ -56,6 +58,7 @@ impl Poller {
             facts,
             memory: None,
             standing,
+            paths: Arc::new(PathThread::new("admin-path")),
         }
     }
 
@@ -133,6 +136,7 @@ impl Poller {
             return None;
         };
         Some(Question {
+            paths: Arc::clone(&self.paths),
             path: ledger.join("admin.rpc"),
             process,
             timeout: self.timeout,
@@ -170,6 +174,7 @@ impl Poller {
 
 /// One poll before it begins.
 struct Question {
+    paths: Arc<PathThread>,
     path: PathBuf,
     process: ProcessId,
     timeout: Duration,
@@ -200,7 +205,8 @@ impl Question {
     }
 
     async fn ask_all(&self, heard: &mut Heard) -> Result<(), Failure> {
-        let mut socket = Socket::open(&self.path, self.process.pid, self.timeout).await?;
+        let mut socket =
+            Socket::open(&self.paths, &self.path, self.process.pid, self.timeout).await?;
         heard.connected = true;
         if let Answer::StartProgress(progress) = socket.ask(Method::StartProgress).await? {
             heard.progress = Some(progress);

@@ -1,5 +1,7 @@
 //! One connection to the admin socket.
 
+use crate::socket::connect;
+use crate::supervisor::{PathThread, Unanswered};
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, Method};
 use faultline_catalog::{Problem, Status};
@@ -18,6 +20,8 @@ const CHUNK: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) enum Failure {
     Connect(io::Error),
+    /// The path to the socket cannot be looked up in time.
+    Unanswered(Unanswered),
     /// Another process listens.
     Foreign(i32),
     Late(Duration),
@@ -30,9 +34,10 @@ pub(super) enum Failure {
 impl Failure {
     /// In words for the operator. `seen`: the socket was there before in this process's life.
     pub(super) fn problem(&self, path: &Path, seen: bool) -> Problem {
-        let path = path.display();
+        let path = faultline_text::path(path);
         let (status, what) = match self {
             Failure::Connect(error) => return refused(error, &path.to_string(), seen),
+            Failure::Unanswered(unanswered) => (Status::Broken, format!("{path}: {unanswered}")),
             Failure::Foreign(pid) => (
                 Status::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
@@ -91,10 +96,20 @@ pub(super) struct Socket {
 impl Socket {
     /// Connects. Whether `pid` listens is not known, and believed, if the other end is not visible in this daemon's pid
     /// namespace.
-    pub(super) async fn open(path: &Path, pid: u32, timeout: Duration) -> Result<Self, Failure> {
-        let connect = tokio::time::timeout(timeout, UnixStream::connect(path)).await;
-        let stream = connect
-            .map_err(|_| Failure::Late(timeout))?
+    pub(super) async fn open(
+        paths: &PathThread,
+        path: &Path,
+        pid: u32,
+        timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let connect = {
+            let path = path.to_owned();
+            paths.call_from_task(timeout, move || connect(&path))
+        };
+        let stream = connect.await.map_err(Failure::Unanswered)?;
+        let stream = stream
+            .map_err(io::Error::from)
+            .and_then(UnixStream::from_std)
             .map_err(Failure::Connect)?;
         let peer = stream.peer_cred().map_err(Failure::Lost)?.pid();
         match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {

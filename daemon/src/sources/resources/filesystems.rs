@@ -5,6 +5,7 @@ use super::growth::Growth;
 use crate::clock::Clock;
 use crate::discovery::Target;
 use crate::sources::asking::life;
+use crate::supervisor::UNANSWERED;
 use faultline_catalog::metrics::resources as m;
 use faultline_catalog::{Problem, Reading, Stamp, Status, Text};
 use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
@@ -151,14 +152,8 @@ impl FileSystems {
         for held in held {
             let mount = &held.system.mount;
             let growth = self.growth.entry(mount.device).or_default();
-            let place: Arc<str> = mount.mount_point.to_string_lossy().into();
-            let holds: Arc<str> = held
-                .holds
-                .iter()
-                .copied()
-                .collect::<Vec<_>>()
-                .join(",")
-                .into();
+            let place: Arc<str> = faultline_text::path(&mount.mount_point).into();
+            let holds: Arc<str> = Vec::from_iter(held.holds.iter().copied()).join(",").into();
             let labels = || {
                 [
                     Text::Shared(Arc::clone(&place)),
@@ -181,7 +176,11 @@ impl FileSystems {
                 labels(),
                 age.as_secs_f64(),
             ));
-            let Some(room) = held.system.room.filter(|_| age <= life(interval)) else {
+            let Some(room) = held
+                .system
+                .room
+                .filter(|room| !room.is_unlimited() && age <= life(interval))
+            else {
                 continue;
             };
             if age < interval {
@@ -231,7 +230,11 @@ impl FileSystems {
                 .unwrap_or_default();
             Problem::new(
                 status,
-                format!("{} {}: {why}{remedy}", folder.what, folder.path.display()),
+                format!(
+                    "{} {}: {why}{remedy}",
+                    folder.what,
+                    faultline_text::path(&folder.path)
+                ),
             )
         })
     }
@@ -240,11 +243,7 @@ impl FileSystems {
     pub(super) fn lacking(&self) -> impl Iterator<Item = Lacking> {
         self.asked.iter().filter_map(|asked| {
             let (status, why, remedy) = match (&asked.running, &asked.answer) {
-                (Some(_), _) => (
-                    Status::Broken,
-                    "its file system does not answer; is its mount dead?",
-                    None,
-                ),
+                (Some(_), _) => (Status::Broken, UNANSWERED, None),
                 (None, Err(Unknown::Absent)) => (
                     Status::Absent,
                     "on no file system that the daemon can see",

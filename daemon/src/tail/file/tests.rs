@@ -17,7 +17,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
     let (intake, clock) = (Intake::new(&Datapoints::default()), Clock::start());
-    let mut tail = FileTail::open(
+    let tail = FileTail::open(
         &path,
         Parts {
             intake: intake.clone(),
@@ -26,8 +26,9 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     );
     let text = "[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=1i misses=5i\n";
     append(&path).write_all(text.as_bytes()).unwrap();
-    tail.follower.look(clock.now());
-    tail.follower.look(clock.now());
+    let mut follower = tail.follower.unwrap();
+    follower.look(clock.now());
+    follower.look(clock.now());
     let mut readings = Vec::new();
     intake.readings(clock.now(), &mut readings);
     let used = readings.iter().find(|reading| {
@@ -105,8 +106,11 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
         Stop::new(),
         Clock::start(),
     );
+    let follower = Follower::open(&path, probe.records(), clock.now());
     let tail = FileTail {
-        follower: Follower::open(&path, probe.records(), clock.now()),
+        view: follower.view(),
+        follower: Some(follower),
+        opening: channel().1,
         clock,
     };
     std::thread::scope(|scope| {

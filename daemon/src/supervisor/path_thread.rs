@@ -1,0 +1,138 @@
+//! Calls about paths of the validator: a file system that does not answer keeps their thread for ever.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// Longest wait for an answer where nobody configures it.
+pub const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+
+/// [`Unanswered`] in words.
+pub const UNANSWERED: &str = "its file system does not answer; is its mount dead?";
+
+/// A path did not answer in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{UNANSWERED}")]
+pub struct Unanswered;
+
+/// Makes one call at a time, on a thread that nothing else uses and nobody waits for at the end. While a call has not
+/// returned there is no other, so at most one thread hangs.
+#[derive(Debug)]
+pub struct PathThread {
+    name: &'static str,
+    is_busy: Arc<AtomicBool>,
+}
+
+/// Until the call returns or panics.
+struct Busy(Arc<AtomicBool>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+impl PathThread {
+    /// No thread yet. The kernel cuts its name to 15 bytes.
+    pub fn new(name: &'static str) -> Self {
+        PathThread {
+            name,
+            is_busy: Arc::default(),
+        }
+    }
+
+    /// Starts a call and passes on its result.
+    ///
+    /// # Errors
+    /// The call before has not returned, or the system starts no thread.
+    pub fn start<T: Send + 'static>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Receiver<T>, Unanswered> {
+        let (sender, receiver) = channel();
+        // Nobody may wait for the result any more.
+        self.spawn(call, move |result| drop(sender.send(result)))?;
+        Ok(receiver)
+    }
+
+    /// Makes a call and blocks until it returns, for `timeout` at most.
+    ///
+    /// # Errors
+    /// It, or the call before, has not returned.
+    pub fn call<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let receiver = self.start(call)?;
+        receiver.recv_timeout(timeout).map_err(|_| Unanswered)
+    }
+
+    /// As [`PathThread::call`], for a task.
+    ///
+    /// # Errors
+    /// It, or the call before, has not returned.
+    pub async fn call_from_task<T: Send + 'static>(
+        &self,
+        timeout: Duration,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unanswered> {
+        let (sender, receiver) = oneshot::channel();
+        self.spawn(call, move |result| drop(sender.send(result)))?;
+        let received = tokio::time::timeout(timeout, receiver).await;
+        received.ok().and_then(Result::ok).ok_or(Unanswered)
+    }
+
+    fn spawn<T>(
+        &self,
+        call: impl FnOnce() -> T + Send + 'static,
+        send: impl FnOnce(T) + Send + 'static,
+    ) -> Result<(), Unanswered> {
+        if self.is_busy.swap(true, Ordering::Acquire) {
+            return Err(Unanswered);
+        }
+        let busy = Busy(Arc::clone(&self.is_busy));
+        let body = move || {
+            let result = call();
+            // Who gets the result may make the next call.
+            drop(busy);
+            send(result);
+        };
+        let thread = std::thread::Builder::new()
+            .name(self.name.to_owned())
+            .stack_size(super::THREAD_STACK);
+        thread.spawn(body).map(drop).map_err(|_| Unanswered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn a_call_that_hangs_is_given_up_and_the_next_one_waits_for_its_thread() {
+        let paths = PathThread::new("test");
+        let (release, hangs) = channel::<()>();
+        let hung = paths.start(move || hangs.recv()).unwrap();
+        assert_eq!(paths.call(PATIENCE, || 8), Err(Unanswered));
+        drop(release);
+        assert!(hung.recv().unwrap().is_err(), "it returns late");
+        assert_eq!(paths.call(PATIENCE, || 9), Ok(9));
+        assert_eq!(paths.call(PATIENCE, || 10), Ok(10), "at once");
+    }
+
+    #[tokio::test]
+    async fn a_task_gives_up_in_time() {
+        let paths = PathThread::new("test");
+        let (_release, hangs) = channel::<()>();
+        let short = Duration::from_millis(1);
+        let answer = paths.call_from_task(short, move || hangs.recv()).await;
+        assert_eq!(answer.map(drop), Err(Unanswered));
+        assert_eq!(paths.call_from_task(PATIENCE, || ()).await, Err(Unanswered));
+    }
+}
