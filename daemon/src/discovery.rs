@@ -6,6 +6,7 @@
 
 mod choose;
 mod descendants;
+mod following;
 mod kills;
 mod ledger;
 mod names;
@@ -25,15 +26,15 @@ use crate::config;
 use crate::supervisor::{PathThread, Stop};
 use descendants::{Descendants, Inspections};
 use faultline_agave::identify::Validator;
-use faultline_catalog::{Problem, Reading, Stamp, Status, metrics};
+use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{HostRoot, ProcessId};
+pub use following::{Following, Reason, Report};
 use kills::Kills;
 pub(crate) use owner::user;
 use process::Fingerprint;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch as channel;
 use watch::{Waited, Watch};
 use way::Way;
 
@@ -66,152 +67,6 @@ impl Target {
     /// Whether `before` was followed only until this validator, its descendant, was found.
     pub fn succeeds_wrapper(&self, before: &Target) -> bool {
         self.found_by == descendants::DESCENDANT && before.validator.is_none()
-    }
-}
-
-/// Why a process that was followed is no longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// The kernel told of its end.
-    Exit,
-    /// The same, or it was found gone, within a minute after the kernel had OOM-killed in its cgroup or
-    /// on its host.
-    OomKill,
-    /// It was found gone, or turned into another program.
-    Unknown,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Reason; 3] = [Reason::Exit, Reason::OomKill, Reason::Unknown];
-
-    /// The label value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::Exit => "exit",
-            Reason::OomKill => "oom_kill",
-            Reason::Unknown => "unknown",
-        }
-    }
-}
-
-/// How the search stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// What is looked for, in words.
-    pub looking_for: String,
-    /// While none is followed: why not, at least one. While one is followed: what is wrong with it.
-    pub problems: Vec<Problem>,
-    /// How often the followed process was replaced by another one, by the reason of the earlier one's end.
-    pub restarts: [(Reason, u64); 3],
-    /// Ends of the followed process by reason.
-    pub ends: [(Reason, u64); 3],
-    /// The process whose end was seen last, and why it ended.
-    pub ended: Option<(ProcessId, Reason)>,
-    /// When it was looked last; `None` before the first look.
-    pub looked_at: Option<Stamp>,
-    /// How long that look took.
-    pub took: Duration,
-}
-
-/// The target, for everybody who needs it. Cheap to clone; nobody holds the lock longer than a copy takes.
-#[derive(Debug, Clone)]
-pub struct Following(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// Notified when a search is over.
-    searched: Condvar,
-}
-
-#[derive(Debug)]
-struct State {
-    current: Option<Arc<Target>>,
-    /// The process of `current`, for who waits for a change.
-    process: channel::Sender<Option<ProcessId>>,
-    /// What a tick has seen last.
-    host_oom_kills: Option<u64>,
-    report: Report,
-}
-
-impl Following {
-    fn new(looking_for: String) -> Self {
-        let none = Reason::ALL.map(|reason| (reason, 0));
-        let (looked_at, took, ended) = (None, Duration::ZERO, None);
-        let (restarts, ends) = (none, none);
-        let report = Report {
-            looking_for,
-            problems: Vec::new(),
-            restarts,
-            ends,
-            ended,
-            looked_at,
-            took,
-        };
-        let process = channel::Sender::new(None);
-        let state = State {
-            current: None,
-            process,
-            host_oom_kills: None,
-            report,
-        };
-        Following(Arc::new(Shared {
-            state: Mutex::new(state),
-            searched: Condvar::new(),
-        }))
-    }
-
-    /// Blocks until the first search is over, whatever it found, for `timeout` at most.
-    pub fn wait_for_first_search(&self, timeout: Duration) {
-        let unknown =
-            |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
-        drop(
-            self.0
-                .searched
-                .wait_timeout_while(self.state(), timeout, unknown),
-        );
-    }
-
-    /// Who is followed now.
-    pub fn current(&self) -> Option<Arc<Target>> {
-        self.state().current.clone()
-    }
-
-    /// Which process is followed now, and each one that is followed later.
-    pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
-        self.state().process.subscribe()
-    }
-
-    /// Takes the host's count of OOM kills, which a tick reads anyway.
-    pub fn saw_host_oom_kills(&self, count: Option<u64>) {
-        self.state().host_oom_kills = count;
-    }
-
-    /// How the search stands.
-    pub fn report(&self) -> Report {
-        self.state().report.clone()
-    }
-
-    /// Restarts and ends, with all three reasons from the beginning.
-    pub fn readings(&self, out: &mut Vec<Reading>) {
-        let (restarts, ends) = {
-            let report = &self.state().report;
-            (report.restarts, report.ends)
-        };
-        for (metric, counts) in [
-            (&metrics::process::RESTARTS, restarts),
-            (&metrics::process::ENDS, ends),
-        ] {
-            out.extend(
-                counts
-                    .map(|(reason, count)| Reading::counter(metric, [reason.name().into()], count)),
-            );
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -331,7 +186,7 @@ impl Finder {
             state.report.looked_at,
             state.report.took,
         ) = (problems, Some(now), took);
-        self.following.0.searched.notify_all();
+        self.following.search_is_over();
         found
     }
 
@@ -486,7 +341,7 @@ impl Finder {
         state.report.problems = self.way.doubts(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
-        self.following.0.searched.notify_all();
+        self.following.search_is_over();
         target
     }
 

@@ -76,6 +76,35 @@ fn wait_in(daemon: &Daemon, phase: Phase, seconds: f64) {
     });
 }
 
+/// The last page of the daemon with the report of its recording.
+fn compare(page: &Page, run: &Run) {
+    let measured = measure(run);
+    let kept_up = &measured.course.kept_up;
+    println!("the report: {:?}, {}", kept_up.answer, kept_up.why);
+    assert_eq!(page.get("agave_kept_up", &[]), Some(0.0), "the daemon");
+    assert_eq!(kept_up.answer, Some(false), "{}", kept_up.why);
+    for phase in Phase::ALL {
+        let (live, report) = (seconds_in(page, phase), seconds_of(run, &measured, phase));
+        println!(
+            "{}: the daemon {live:.1} s, the report {report:.1} s",
+            phase.name()
+        );
+        // After the scrape the daemon lived on for a tick or two, and some time was open.
+        assert!(
+            (live - report).abs() <= 3.0,
+            "{phase:?}: {live} s, {report} s"
+        );
+    }
+    let behind = seconds_in(page, Phase::Behind);
+    assert!(behind >= 60.0, "{behind} s of pause and catch-up");
+    assert_eq!(
+        measured.course.stalls.len(),
+        1,
+        "{:?}",
+        measured.course.stalls
+    );
+}
+
 #[test]
 #[ignore = "takes three minutes: .ci/run --long, or cargo test --workspace --test real_frozen -- --ignored"]
 fn what_the_daemon_last_says_of_a_follower_that_was_stopped_is_what_the_report_says() -> Result<()>
@@ -120,30 +149,6 @@ fn what_the_daemon_last_says_of_a_follower_that_was_stopped_is_what_the_report_s
     assert_eq!(daemon.stop()?, Some(0));
     drop(cluster);
     let run = load(&folder.join("run.fltl")).expect("a recording");
-    let measured = measure(&run);
-    let kept_up = &measured.course.kept_up;
-    println!("the report: {:?}, {}", kept_up.answer, kept_up.why);
-    assert_eq!(page.get("agave_kept_up", &[]), Some(0.0), "the daemon");
-    assert_eq!(kept_up.answer, Some(false), "{}", kept_up.why);
-    for phase in Phase::ALL {
-        let (live, report) = (seconds_in(&page, phase), seconds_of(&run, &measured, phase));
-        println!(
-            "{}: the daemon {live:.1} s, the report {report:.1} s",
-            phase.name()
-        );
-        // After the scrape the daemon lived on for a tick or two, and some time was open.
-        assert!(
-            (live - report).abs() <= 3.0,
-            "{phase:?}: {live} s, {report} s"
-        );
-    }
-    let behind = seconds_in(&page, Phase::Behind);
-    assert!(behind >= 60.0, "{behind} s of pause and catch-up");
-    assert_eq!(
-        measured.course.stalls.len(),
-        1,
-        "{:?}",
-        measured.course.stalls
-    );
+    compare(&page, &run);
     Ok(())
 }
