@@ -110,7 +110,7 @@ impl App {
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
         let (user_of, target) = (root.clone(), following.clone());
-        intake.validator_user(move || discovery::user(&user_of, target.current()?.process));
+        intake.set_user_lookup(move || discovery::user(&user_of, target.current()?.process));
         let log = config.log.as_ref().map(|log| {
             LogTail::build(
                 log,

@@ -142,7 +142,10 @@ impl Finder {
         while !stop.is_set() {
             let followed = match self.look(true, &stop) {
                 Some(target) => self.follow(target, &stop),
-                None => false,
+                None => {
+                    self.end_left_wrapper();
+                    false
+                }
             };
             // A successor may be there already, but is not looked for at once if there was none to follow.
             if !followed {
@@ -359,6 +362,13 @@ impl Finder {
             count(&mut state.report.ends, reason);
         }
         self.ended = Some((target, reason));
+    }
+
+    /// A wrapper that was left for a validator below it, and had none when it was searched again, has ended with it.
+    fn end_left_wrapper(&mut self) {
+        if let Some(wrapper) = self.following.current() {
+            self.end(wrapper, Reason::Unknown);
+        }
     }
 
     /// What is to be logged of a search without a result: a change, once the search has lasted for [`LOG_AFTER`]. A program that

@@ -7,7 +7,7 @@
 
 mod path_thread;
 
-pub use path_thread::{ANSWERS_WITHIN, PathThread, UNANSWERED, Unanswered};
+pub use path_thread::{ANSWERS_WITHIN, PathError, PathThread, UNANSWERED};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;

@@ -32,8 +32,8 @@ pub struct Written {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg` into a folder, which is made if it is not
-/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced, all or none; of a symbolic link
-/// the link is, and never the file that it leads to. Nothing else is ever deleted.
+/// there. A path that ends in `.html` gets the page alone. With `force` files are replaced, all or none: a symbolic
+/// link itself, and never the file that it leads to. Nothing else is ever deleted.
 ///
 /// # Errors
 /// A file that is there already, unless `force`; an id that is no file name (`[a-z0-9-]+`), appears twice, or a row with

@@ -258,7 +258,7 @@ pub(crate) fn shown_word(decision: Decision) -> &'static str {
 }
 
 /// Why nothing is shown although the interval leaves 0 out, to be put behind a sentence.
-pub(crate) fn since(decisions: impl IntoIterator<Item = Decision>) -> String {
+pub(crate) fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", unreliable(why))),
         Decision::Shown(_) | Decision::Inconclusive => None,
@@ -301,7 +301,7 @@ fn crossover(reference: &str, arm: &str, found: &Crossover) -> String {
             let why = if found.blocks < FEWEST_BLOCKS {
                 ": too few independent rounds".to_owned()
             } else {
-                since([found.smallest, found.largest])
+                unreliable_suffix([found.smallest, found.largest])
             };
             format!(
                 "{arm} may be faster from {} bytes on, which is not shown{why}",

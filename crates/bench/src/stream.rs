@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// A connection is given up so long before the request that needs it, so that its failure names the addresses.
-const MARGIN: Duration = Duration::from_millis(10);
+const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 /// What is spoken over TLS, as both sides name it.
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
@@ -158,7 +158,7 @@ pub(crate) async fn connect(
 ) -> Result<Connected, Failure> {
     let (endpoint, shape) = (&kind.endpoint, kind.shape);
     let begun = clock::uptime();
-    let limit = within.saturating_sub(MARGIN);
+    let limit = within.saturating_sub(CONNECT_MARGIN);
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;

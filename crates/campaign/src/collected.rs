@@ -24,7 +24,7 @@ use std::path::Path;
 /// Bytes at the end of a program's output in which its last line is searched.
 const OUTPUT_TAIL: u64 = 4096;
 /// Characters of that line that are shown.
-const LAST_LINE: usize = 300;
+const MAX_LAST_LINE_CHARS: usize = 300;
 
 /// A round whose experiments are finished.
 pub(crate) struct Round<'r> {
@@ -152,7 +152,9 @@ fn last_line(path: &Path) -> Option<String> {
     file.take(OUTPUT_TAIL).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(clean(&line.chars().take(LAST_LINE).collect::<String>()))
+    Some(clean(
+        &line.chars().take(MAX_LAST_LINE_CHARS).collect::<String>(),
+    ))
 }
 
 /// Writes the report of a part of a round; its runs.

@@ -147,13 +147,13 @@ fn verify(args: &VerifyArgs) -> anyhow::Result<u8> {
 }
 
 fn lock(campaign: &Campaign) -> anyhow::Result<Lock> {
-    let held = |who| {
+    let is_running = |who| {
         format!(
             "{}: this campaign is being run already{who}",
             campaign.folder.display()
         )
     };
-    Lock::take_or(&campaign.folder.join(LOCK), held)
+    Lock::take_or(&campaign.folder.join(LOCK), is_running)
 }
 
 fn remove(folder: &Path, version: &str) -> anyhow::Result<u8> {

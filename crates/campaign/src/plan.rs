@@ -63,7 +63,7 @@ fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
         some => some.join(", "),
     };
     Ok(format!(
-        "{}: against {}; without a result: {waiting}\n",
+        "{}: against {}; still to run: {waiting}\n",
         campaign.name, campaign.baseline.version
     ))
 }

@@ -12,8 +12,8 @@ use std::f64::consts::{SQRT_2, TAU};
 /// Share of releases in which a change has to be marked to be called detectable.
 pub(crate) const POWER: f64 = 0.8;
 /// Larger changes are not searched: a release that takes twice as much.
-const LARGEST: f64 = 1.0;
-const RELEASES: u32 = 1000;
+const LARGEST_CHANGE: f64 = 1.0;
+const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;
 
 /// What a mark depends on besides the runs.
@@ -33,7 +33,7 @@ impl Rule {
     /// the smallest one. The same arguments give the same share.
     pub(crate) fn power(&self, change: f64, noise: f64) -> f64 {
         let mut random = Rng::with_seed(1);
-        let marked = (0..RELEASES).filter(|_| {
+        let marked = (0..SIMULATED_RELEASES).filter(|_| {
             let mut rounds = Rounds::default();
             for round in [1, 2] {
                 for _ in 0..self.pairs {
@@ -43,7 +43,7 @@ impl Rule {
             }
             self.marks(&rounds)
         });
-        marked.count() as f64 / f64::from(RELEASES)
+        marked.count() as f64 / f64::from(SIMULATED_RELEASES)
     }
 
     fn marks(&self, rounds: &Rounds) -> bool {
@@ -53,13 +53,13 @@ impl Rule {
         found.is_worse()
     }
 
-    /// The smallest change that is marked in [`POWER`] of releases, as a fraction; `None` above [`LARGEST`].
+    /// The smallest change that is marked in [`POWER`] of releases, as a fraction; `None` above [`LARGEST_CHANGE`].
     pub(crate) fn detectable(&self, noise: f64) -> Option<f64> {
         let is_enough = |change| self.power(change, noise) >= POWER;
-        if !is_enough(LARGEST) {
+        if !is_enough(LARGEST_CHANGE) {
             return None;
         }
-        let (mut low, mut high) = (self.margin, LARGEST);
+        let (mut low, mut high) = (self.margin, LARGEST_CHANGE);
         for _ in 0..BISECTIONS {
             let middle = f64::midpoint(low, high);
             if is_enough(middle) {
@@ -144,7 +144,7 @@ mod tests {
         );
     }
 
-    /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign -- --ignored --nocapture power`.
+    /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
     #[test]
     #[ignore = "prints the table of docs/CAMPAIGN.md"]
     fn power_of_a_releases_mark() {

@@ -192,8 +192,8 @@ impl Rpc {
                 Tried::Answer(answer) => return Ok(answer),
                 Tried::Never(trouble) => return Err(trouble),
                 Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(tries)),
-                Tried::Again(trouble, asked) => {
-                    match pause(asked, self.backoff(tries - 1 - left)) {
+                Tried::Again(trouble, retry_after) => {
+                    match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
                             let took = clock::uptime().saturating_sub(begun);
                             self.give_notice_of_pause(&trouble, pause, left, took);
@@ -201,10 +201,10 @@ impl Rpc {
                                 return Err(trouble);
                             }
                         }
-                        Err(asked) => {
-                            let asked = faultline_text::time(asked);
+                        Err(retry_after) => {
+                            let delay = faultline_text::time(retry_after);
                             return Err(Trouble::Failed(format!(
-                                "{trouble}, and wants no request for {asked}"
+                                "{trouble}, and wants no request for {delay}"
                             )));
                         }
                     }
@@ -354,10 +354,10 @@ fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
 ///
 /// # Errors
 /// What it asks for, if that is too long to wait.
-fn pause(asked: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
-    match asked {
-        Some(asked) if asked > LONGEST_WAIT => Err(asked),
-        asked => Ok(asked.unwrap_or_default().max(own)),
+fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Duration> {
+    match retry_after {
+        Some(delay) if delay > LONGEST_WAIT => Err(delay),
+        delay => Ok(delay.unwrap_or_default().max(own)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-use faultline_kernel::{Depth, HostRoot, ProcessFiles, Threads};
+use faultline_kernel::{HostRoot, ProcessFiles, ReadDepth, Threads};
 
 const THREADS: usize = 1000;
 const PROCESS_BUDGET: f64 = 2.0;
@@ -27,8 +27,8 @@ fn main() {
     let workers: Vec<_> = (0..THREADS).map(|n| parked(&park, n)).collect();
     let tids = tids();
     process(&format!("{} threads", tids.len()));
-    threads(&tids, Depth::Ran);
-    threads(&tids, Depth::Switches);
+    threads(&tids, ReadDepth::Ran);
+    threads(&tids, ReadDepth::Switches);
     *park
         .0
         .lock()
@@ -98,8 +98,8 @@ fn process(size: &str) {
     );
 }
 
-fn threads(tids: &[u32], depth: Depth) {
-    let names: &[&str] = if depth == Depth::Switches {
+fn threads(tids: &[u32], depth: ReadDepth) {
+    let names: &[&str] = if depth == ReadDepth::Switches {
         &["stat", "schedstat", "status"]
     } else {
         &["stat", "schedstat"]

@@ -36,4 +36,4 @@ pub use parse::ignored_signals::IgnoredSignals;
 pub use place::{Place, place};
 pub use process::{ProcessFiles, ProcessId, ProcessSample};
 pub use text::Comm;
-pub use threads::{Depth, ThreadSample, Threads};
+pub use threads::{ReadDepth, ThreadSample, Threads};

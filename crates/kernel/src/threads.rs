@@ -48,7 +48,7 @@ pub struct ThreadSample {
 
 /// Which files a sample reads besides the `schedstat` of every thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
+pub enum ReadDepth {
     /// `stat` of the threads that ran for a [`BUSY`] since their last one. The others keep its values.
     Busy,
     /// `stat` of all threads that ran since their last one.
@@ -57,7 +57,7 @@ pub enum Depth {
     Switches,
 }
 
-/// The growth in CPU time after which [`Depth::Busy`] reads `stat`.
+/// The growth in CPU time after which [`ReadDepth::Busy`] reads `stat`.
 const BUSY: Duration = Duration::from_millis(1);
 
 /// The threads of one process.
@@ -66,7 +66,7 @@ const BUSY: Duration = Duration::from_millis(1);
 /// the kernel counts as many as were all found alive, they are the same ones.
 ///
 /// Of a thread whose files are open, `schedstat` is read first: the values of the others grow only while the thread runs.
-/// [`Depth`] says which threads have run enough to be read again. Most threads of a validator are idle most of the time.
+/// [`ReadDepth`] says which threads have run enough to be read again. Most threads of a validator are idle most of the time.
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
@@ -107,11 +107,11 @@ struct Last {
 
 impl Last {
     /// The last `stat`, with the `schedstat` of then, unless `depth` wants a newer one.
-    fn stat(&self, now: Option<Schedstat>, depth: Depth) -> Option<(Schedstat, ThreadSample)> {
+    fn stat(&self, now: Option<Schedstat>, depth: ReadDepth) -> Option<(Schedstat, ThreadSample)> {
         let (now, before) = (now?, self.stat.0);
         let recent = match depth {
-            Depth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
-            Depth::Ran | Depth::Switches => now == before,
+            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
+            ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
         (recent && counts(&before)).then_some(self.stat)
     }
@@ -177,7 +177,7 @@ impl Threads {
     /// # Errors
     /// `Gone` after the process has ended; `Broken` when a thread's text is not what the kernel promises, `Forbidden`
     /// when it may not be read, since both then hold for all threads.
-    pub fn sample(&mut self, depth: Depth) -> Result<&[ThreadSample], ReadError> {
+    pub fn sample(&mut self, depth: ReadDepth) -> Result<&[ThreadSample], ReadError> {
         let listed = !self.still_the_same().map_err(|errno| self.error(errno))?;
         if listed {
             self.relist().map_err(|errno| self.error(errno))?;
@@ -192,7 +192,7 @@ impl Threads {
     }
 
     /// Takes a sample of each known thread and forgets those that have ended; whether there were none of these.
-    fn read_known(&mut self, depth: Depth) -> Result<bool, ReadError> {
+    fn read_known(&mut self, depth: ReadDepth) -> Result<bool, ReadError> {
         self.samples.clear();
         let before = self.known.len();
         let mut failure = None;
@@ -269,7 +269,7 @@ impl Known {
     fn read(
         &mut self,
         folder: &OwnedFd,
-        depth: Depth,
+        depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         let tid = self.tid;
@@ -309,7 +309,7 @@ impl Held {
         folder: &OwnedFd,
         tid: u32,
         last: &mut Option<Last>,
-        depth: Depth,
+        depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         // Before the others: what they say is then at least as new.
@@ -324,7 +324,7 @@ impl Held {
             run_queue_delay: schedstat.map(|now| now.run_queue_delay),
             ..stat
         };
-        if depth == Depth::Switches {
+        if depth == ReadDepth::Switches {
             let known = last.and_then(|last| last.switches(schedstat));
             let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
             [sample.voluntary_switches, sample.involuntary_switches] = now;

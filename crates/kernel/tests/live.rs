@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use faultline_kernel::{
-    CgroupFiles, Depth, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles,
+    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadDepth,
     ReadError, Threads, locate,
 };
 
@@ -66,7 +66,7 @@ impl Waiting {
 }
 
 fn waiting_tids(threads: &mut Threads) -> BTreeSet<u32> {
-    let sample = threads.sample(Depth::Ran).unwrap();
+    let sample = threads.sample(ReadDepth::Ran).unwrap();
     sample
         .iter()
         .filter(|thread| thread.comm.as_bytes() == b"waiting) (x")
@@ -155,14 +155,14 @@ fn a_killed_process_is_gone_in_every_file() {
     let mut threads = Threads::open(&root, pid, HELD).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(&mut buffer).stat.is_ok());
-    assert_eq!(threads.sample(Depth::Ran).unwrap().len(), 1);
+    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().len(), 1);
     end(child);
     let sample = files.sample(&mut buffer);
     let gone = |error: Option<ReadError>| error.map(|error| error.kind()) == Some(ErrorKind::Gone);
     assert!(gone(sample.stat.err()) && gone(sample.status.err()) && gone(sample.io.err()));
     assert!(gone(sample.oom_score.err()) && gone(sample.oom_score_adj.err()));
     assert!(gone(sample.open_fds.err()) && gone(sample.max_fds.err()));
-    assert!(gone(threads.sample(Depth::Ran).err()));
+    assert!(gone(threads.sample(ReadDepth::Ran).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));
     assert!(gone(locate(&root, pid).err()));
@@ -194,7 +194,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
     let sum: u64 = threads
-        .sample(Depth::Ran)
+        .sample(ReadDepth::Ran)
         .unwrap()
         .iter()
         .map(|thread| thread.minflt)
@@ -242,7 +242,7 @@ fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_r
         // It may still be on its way to sleep; then it counts a switch between the two readings.
         let agreed = (0..100_000).any(|_| {
             let sample = threads
-                .sample(Depth::Switches)
+                .sample(ReadDepth::Switches)
                 .unwrap()
                 .iter()
                 .find(|thread| thread.comm.as_bytes() == b"faulting");
@@ -261,9 +261,9 @@ fn a_thread_that_ran_between_two_samples_is_read_anew_and_an_idle_one_is_still_r
 fn context_switches_are_read_on_request_only() {
     let root = HostRoot::default();
     let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
-    for depth in [Depth::Ran, Depth::Switches, Depth::Ran] {
+    for depth in [ReadDepth::Ran, ReadDepth::Switches, ReadDepth::Ran] {
         for thread in threads.sample(depth).unwrap() {
-            let wanted = depth == Depth::Switches;
+            let wanted = depth == ReadDepth::Switches;
             assert_eq!(thread.voluntary_switches.is_some(), wanted);
             assert_eq!(thread.involuntary_switches.is_some(), wanted);
         }

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, DATE, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
-/// The longest delay that is told apart: 136 years. Callers refuse far shorter ones.
+/// The longest delay that is represented: 136 years. Callers refuse far shorter ones.
 const MAX_DELAY: u64 = u32::MAX as u64;
 /// A coding is cut to so many characters.
 const MAX_CODING: usize = 32;

@@ -1,8 +1,8 @@
-//! One slot over time: the validator's own, or the tip that it knows.
+//! The reports of one slot over time: the validator's own, or the tip that it knows.
 
 use std::time::Duration;
 
-/// A slot that advances keeps pace, measured over this long at most.
+/// Longest time over which the rate of a slot is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Fewer slots show no pace: a starved validator replays one or two at a time.
@@ -26,13 +26,13 @@ fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Position {
+pub(crate) struct SlotTrack {
     pub(crate) slot: u64,
     /// When it was last reported, or known to stand still.
-    pub(crate) seen_at: Duration,
+    pub(crate) known_at: Duration,
     pub(crate) advanced_at: Duration,
     /// When it was last seen to keep pace with a cluster.
-    pub(crate) paced_at: Duration,
+    pub(crate) kept_pace_at: Duration,
     /// It came on faster than a cluster between its two newest reports.
     pub(crate) is_fast: bool,
     /// Pace is measured from here.
@@ -42,13 +42,13 @@ pub(crate) struct Position {
     cadence: Option<Duration>,
 }
 
-impl Position {
+impl SlotTrack {
     pub(crate) fn new(slot: u64, at: Duration) -> Self {
-        Position {
+        SlotTrack {
             slot,
-            seen_at: at,
+            known_at: at,
             advanced_at: at,
-            paced_at: at,
+            kept_pace_at: at,
             is_fast: false,
             anchor: (slot, at),
             reported_at: at,
@@ -60,7 +60,7 @@ impl Position {
     /// hide the next ones.
     pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Duration) {
         // Two seconds more, for skipped slots and late answers.
-        let since = at.saturating_sub(self.seen_at) + Duration::from_secs(2);
+        let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
         self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);
         if slot > self.slot {
             self.advanced_at = at;
@@ -69,7 +69,7 @@ impl Position {
         let needed = slots(passed, slot_time, SLOWEST).max(MIN_PACE);
         let keeps_pace = slot.saturating_sub(self.anchor.0) >= needed;
         if keeps_pace {
-            self.paced_at = at;
+            self.kept_pace_at = at;
             // One report back, so that the next report alone can show pace again.
             self.anchor = (self.slot, self.reported_at);
         } else if passed >= PACE_WINDOW || slot < self.anchor.0 {
@@ -79,11 +79,11 @@ impl Position {
         if !cadence.is_zero() && cadence <= MAX_CADENCE {
             self.cadence = Some(cadence);
         }
-        (self.slot, self.seen_at, self.reported_at) = (slot, at, at);
+        (self.slot, self.known_at, self.reported_at) = (slot, at, at);
     }
 
     /// How long the next report may take.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn max_silence(&self) -> Duration {
         self.cadence.map_or(MAX_CADENCE, |cadence| {
             (cadence * 5 / 2).clamp(PACE_WINDOW, MAX_CADENCE)
         })

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// The time of a slot that clusters aim at.
 pub const SLOT_TIME: Duration = Duration::from_millis(400);
 
-/// Two ticks of a daemon that runs are not further apart; with long intervals, three of them.
-const ASLEEP: Duration = Duration::from_secs(5);
+/// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
+const MIN_GAP: Duration = Duration::from_secs(5);
 
 /// Thresholds of the phases, and what a cluster and the daemon do in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Rules {
 impl Rules {
     /// Whether nothing is known of the time between two ticks: the daemon itself did not run.
     pub fn is_gap(&self, between: Duration) -> bool {
-        between > ASLEEP.max(self.interval.saturating_mul(3))
+        between > MIN_GAP.max(self.interval.saturating_mul(3))
     }
 }
 

@@ -3,12 +3,12 @@
 //! Time stays open until later evidence shows the phase it belongs to. So a counter of seconds is never taken back.
 
 use crate::evidence::{Evidence, Phase, Process, Stage};
-use crate::position::{Position, max_slots};
+use crate::position::{SlotTrack, max_slots};
 use crate::rules::Rules;
 use crate::tip_time::TipTime;
 use std::time::Duration;
 
-/// A slot that is seen not to advance for this long while the tip advances is not kept up with.
+/// The validator has fallen behind if its slot does not advance for this long while the tip does.
 pub const STALL: Duration = Duration::from_secs(15);
 
 /// The tip may advance by so many slots although the cluster halts: their shreds arrive before their banks are frozen.
@@ -57,31 +57,31 @@ pub struct Tracker {
     /// Not yet returned.
     decided: Vec<Interval>,
     seconds: [Duration; Phase::ALL.len()],
-    of_process: OfProcess,
+    of_process: ProcessState,
 }
 
 /// What is forgotten when the process ends.
 #[derive(Debug, Clone, Default)]
-struct OfProcess {
+struct ProcessState {
     /// A source has reported something.
     has_reported: bool,
-    own: Option<Position>,
-    tip: Option<Position>,
+    own: Option<SlotTrack>,
+    tip: Option<SlotTrack>,
     /// Slots behind, when the tip was reported last.
     behind: Option<u64>,
     /// The tip when the own slot advanced last.
-    tip_then: u64,
+    tip_at_last_advance: u64,
     /// One that ended after [`STALL`], while it is open whether the tip advanced meanwhile.
     standstill: Option<Standstill>,
     /// It was at the tip, and its slot has not advanced since.
-    hangs: bool,
+    is_stalled_at_tip: bool,
     /// The newest evidence, and the tick that took it.
     evidence_at: Option<Duration>,
     renewed_at: Duration,
-    near_since: Option<Duration>,
-    far_since: Option<Duration>,
+    near_tip_since: Option<Duration>,
+    far_behind_since: Option<Duration>,
     /// Since when there is evidence again, while the phase is not known.
-    back_since: Option<Duration>,
+    evidence_resumed_at: Option<Duration>,
     /// When a pause ended last.
     resumed_at: Option<Duration>,
     tip_time: Option<TipTime>,
@@ -98,7 +98,7 @@ impl Tracker {
             decided_until: Duration::ZERO,
             decided: Vec::new(),
             seconds: [Duration::ZERO; Phase::ALL.len()],
-            of_process: OfProcess::default(),
+            of_process: ProcessState::default(),
         }
     }
 
@@ -116,8 +116,8 @@ impl Tracker {
     /// tip when it advanced last.
     pub fn stalled(&self) -> Option<bool> {
         let own = self.of_process.own?;
-        let for_long = self.now?.saturating_sub(own.advanced_at) >= STALL.max(self.patience());
-        (self.phase == Phase::AtTip || self.of_process.hangs).then_some(for_long)
+        let for_long = self.now?.saturating_sub(own.advanced_at) >= STALL.max(self.max_silence());
+        (self.phase == Phase::AtTip || self.of_process.is_stalled_at_tip).then_some(for_long)
     }
 
     /// Whether it was at the tip for 99 % of the time since this process was first there; `None` before, and while open time
@@ -165,7 +165,7 @@ impl Tracker {
             }
         } else {
             self.report(now, evidence);
-            self.conclude(now, evidence, slept);
+            self.update_phase(now, evidence, slept);
         }
         std::mem::take(&mut self.decided)
     }
@@ -177,7 +177,7 @@ impl Tracker {
     }
 
     fn forget(&mut self) {
-        self.of_process = OfProcess::default();
+        self.of_process = ProcessState::default();
         self.is_known = true;
     }
 
@@ -186,24 +186,24 @@ impl Tracker {
         let (of, slot_time) = (&mut self.of_process, self.rules.slot_time);
         of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
-            let tip = of.tip.get_or_insert(Position::new(slot, now));
+            let tip = of.tip.get_or_insert(SlotTrack::new(slot, now));
             tip.report(slot, now, slot_time);
         }
         if let Some(own) = &mut of.own
             && evidence.process == Process::Stopped
         {
-            own.seen_at = now;
+            own.known_at = now;
         }
         if let Some(slot) = evidence.slot {
             let ended = of
                 .standing_still()
                 .filter(|_| of.own.is_some_and(|own| slot > own.slot));
             of.standstill = ended.or(of.standstill);
-            let own = of.own.get_or_insert(Position::new(slot, now));
+            let own = of.own.get_or_insert(SlotTrack::new(slot, now));
             own.report(slot, now, slot_time);
             if own.advanced_at == now {
-                of.tip_then = of.newest_tip();
-                of.hangs = false;
+                of.tip_at_last_advance = of.newest_tip();
+                of.is_stalled_at_tip = false;
             }
         }
         if let (Some(tip), Some(own)) = (evidence.tip, of.own) {
@@ -211,33 +211,33 @@ impl Tracker {
         }
     }
 
-    fn conclude(&mut self, now: Duration, evidence: &Evidence, slept: bool) {
+    fn update_phase(&mut self, now: Duration, evidence: &Evidence, slept: bool) {
         let is_stopped = evidence.process == Process::Stopped;
         let newest = self.newest(now, evidence);
         let is_news = !self.of_process.has_reported || newest > self.of_process.evidence_at;
         self.of_process.evidence_at = newest.max(self.of_process.evidence_at);
-        if let Some(from) = self.was_left_behind(now) {
+        if let Some(from) = self.standstill_behind_tip(now) {
             self.decide(Some(Phase::AtTip), from);
-            self.know(now, Phase::Behind, Some(Phase::Behind));
+            self.set_phase(now, Phase::Behind, Some(Phase::Behind));
             self.of_process.resumed_at = Some(now);
-            self.of_process.hangs = self
+            self.of_process.is_stalled_at_tip = self
                 .of_process
                 .own
                 .is_some_and(|own| own.advanced_at == from);
         } else if slept || is_stopped {
-            self.lose();
+            self.set_unknown();
         } else if is_news {
-            self.renew(now, evidence);
-        } else if now.saturating_sub(self.of_process.renewed_at) >= self.patience() {
-            self.lose();
+            self.take_evidence(now, evidence);
+        } else if now.saturating_sub(self.of_process.renewed_at) >= self.max_silence() {
+            self.set_unknown();
         }
         if self.phase() == Some(Phase::AtTip) {
             self.of_process.tip_time.get_or_insert_default();
         }
     }
 
-    /// When the newest evidence of the phase was. Once the validator has reported its slot: when that kept pace and the tip with
-    /// it, or when either advanced while it is clearly not at the tip. Before: now, if a source reports the phase.
+    /// The time of the newest evidence. With a slot: the last time at which slot and tip both kept pace or, if it is clearly
+    /// behind, at which either advanced. Without a slot: now, if a source reports the phase.
     fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
         let of = &self.of_process;
         let own = match (of.own, evidence.stage) {
@@ -252,24 +252,24 @@ impl Tracker {
         };
         Some(match of.tip {
             Some(tip) if of.behind > Some(far) => own.advanced_at.max(tip.advanced_at),
-            Some(tip) => own.paced_at.min(tip.paced_at),
-            None => own.paced_at,
+            Some(tip) => own.kept_pace_at.min(tip.kept_pace_at),
+            None => own.kept_pace_at,
         })
     }
 
     /// How long the phase is known without new evidence.
-    fn patience(&self) -> Duration {
+    fn max_silence(&self) -> Duration {
         let of = &self.of_process;
         let positions = [of.own, of.tip].into_iter().flatten();
         positions
-            .map(|position| position.patience())
+            .map(|position| position.max_silence())
             .max()
             .unwrap_or_default()
     }
 
-    /// Since when the tip has advanced without it, if it was at the tip. Whatever a cluster can have made since the end of the
-    /// standstill does not count: a halt of the cluster is nobody's fault.
-    fn was_left_behind(&self, now: Duration) -> Option<Duration> {
+    /// The start of a standstill during which the tip advanced; `None` if it was not at the tip. Slots that the cluster can have
+    /// made after the standstill do not count, so that a halt of the cluster does not either.
+    fn standstill_behind_tip(&self, now: Duration) -> Option<Duration> {
         let of = &self.of_process;
         let standstills = [of.standstill, of.standing_still()].into_iter().flatten();
         let is_left = |still: &Standstill| {
@@ -285,56 +285,64 @@ impl Tracker {
     }
 
     /// The evidence is too old.
-    fn lose(&mut self) {
+    fn set_unknown(&mut self) {
         self.is_known = false;
         let of = &mut self.of_process;
-        (of.near_since, of.far_since, of.back_since) = (None, None, None);
+        (
+            of.near_tip_since,
+            of.far_behind_since,
+            of.evidence_resumed_at,
+        ) = (None, None, None);
     }
 
-    fn renew(&mut self, now: Duration, evidence: &Evidence) {
+    fn take_evidence(&mut self, now: Duration, evidence: &Evidence) {
         self.of_process.renewed_at = now;
         let next = self.next(now, evidence);
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
         if self.is_known {
             // Time near the tip counts as at the tip if it lasts long enough.
-            let near_since = self
+            let near_tip_since = self
                 .of_process
-                .near_since
+                .near_tip_since
                 .filter(|_| self.phase == Phase::Behind && !is_reported);
-            self.decide(Some(self.phase), near_since.unwrap_or(now));
-            self.know(now, next, Some(next));
+            self.decide(Some(self.phase), near_tip_since.unwrap_or(now));
+            self.set_phase(now, next, Some(next));
             return;
         }
-        let back_since = *self.of_process.back_since.get_or_insert(now);
-        self.of_process.resumed_at = Some(back_since);
+        let evidence_resumed_at = *self.of_process.evidence_resumed_at.get_or_insert(now);
+        self.of_process.resumed_at = Some(evidence_resumed_at);
         let is_sure = is_reported && self.of_process.standstill.is_none();
         if self.phase != Phase::AtTip || !next.runs() || is_sure {
-            return self.know(now, next, Some(next).filter(|next| *next == self.phase));
+            return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
         }
         let lasts = |since: Option<Duration>, long| {
             since.is_some_and(|since| now.saturating_sub(since) >= long)
         };
         let behind = self.of_process.behind;
         if behind > Some(self.rules.behind_slots)
-            || (behind > Some(self.rules.at_tip_slots) && lasts(Some(back_since), UNDECIDED))
+            || (behind > Some(self.rules.at_tip_slots)
+                && lasts(Some(evidence_resumed_at), UNDECIDED))
         {
-            self.know(now, Phase::Behind, None);
-        } else if let Some(near_since) = self
+            self.set_phase(now, Phase::Behind, None);
+        } else if let Some(near_tip_since) = self
             .of_process
-            .near_since
+            .near_tip_since
             .filter(|since| lasts(Some(*since), SETTLE))
         {
-            if near_since != back_since {
-                self.decide(None, near_since);
+            if near_tip_since != evidence_resumed_at {
+                self.decide(None, near_tip_since);
             }
-            self.know(now, Phase::AtTip, Some(Phase::AtTip));
+            self.set_phase(now, Phase::AtTip, Some(Phase::AtTip));
         }
     }
 
     /// The phase is `next` from now on. The open time was in `before`.
-    fn know(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
+    fn set_phase(&mut self, now: Duration, next: Phase, before: Option<Phase>) {
         if !self.is_known {
-            (self.of_process.back_since, self.of_process.standstill) = (None, None);
+            (
+                self.of_process.evidence_resumed_at,
+                self.of_process.standstill,
+            ) = (None, None);
         }
         if !self.is_known || next != self.phase {
             self.decide(before, now);
@@ -362,7 +370,7 @@ impl Tracker {
         let of = &mut self.of_process;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.runs() => {
-                (of.near_since, of.far_since) = (None, None);
+                (of.near_tip_since, of.far_behind_since) = (None, None);
                 phase
             }
             (Some(Stage::Reported(phase)), before) => {
@@ -393,15 +401,16 @@ impl Tracker {
             .resumed_at
             .is_some_and(|at| now.saturating_sub(at) < AFTER_PAUSE);
         let is_fast = is_after_pause && of.own.is_some_and(|own| own.is_fast);
-        let since = of.near_since.filter(|_| !is_fast).unwrap_or(now);
-        of.near_since = (behind <= rules.at_tip_slots).then_some(since);
-        of.far_since = (behind > rules.behind_slots).then(|| of.far_since.unwrap_or(now));
+        let since = of.near_tip_since.filter(|_| !is_fast).unwrap_or(now);
+        of.near_tip_since = (behind <= rules.at_tip_slots).then_some(since);
+        of.far_behind_since =
+            (behind > rules.behind_slots).then(|| of.far_behind_since.unwrap_or(now));
         let lasts = |since: Option<Duration>, long| {
             since.is_some_and(|since| now.saturating_sub(since) >= long)
         };
         match phase {
-            Phase::AtTip if lasts(of.far_since, rules.behind_for) => Phase::Behind,
-            Phase::CatchingUp | Phase::Behind if lasts(of.near_since, rules.at_tip_for) => {
+            Phase::AtTip if lasts(of.far_behind_since, rules.behind_for) => Phase::Behind,
+            Phase::CatchingUp | Phase::Behind if lasts(of.near_tip_since, rules.at_tip_for) => {
                 Phase::AtTip
             }
             phase => phase,
@@ -409,7 +418,7 @@ impl Tracker {
     }
 }
 
-impl OfProcess {
+impl ProcessState {
     /// The highest slot that is known to exist.
     fn newest_tip(&self) -> u64 {
         let slots = [self.own, self.tip].into_iter().flatten();
@@ -422,10 +431,10 @@ impl OfProcess {
     /// The standstill that lasts, if it is long enough.
     fn standing_still(&self) -> Option<Standstill> {
         let own = self.own?;
-        (own.seen_at.saturating_sub(own.advanced_at) >= STALL).then_some(Standstill {
+        (own.known_at.saturating_sub(own.advanced_at) >= STALL).then_some(Standstill {
             from: own.advanced_at,
-            until: own.seen_at,
-            tip: self.tip_then,
+            until: own.known_at,
+            tip: self.tip_at_last_advance,
         })
     }
 }

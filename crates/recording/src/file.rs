@@ -4,7 +4,7 @@ mod guarded;
 mod tables;
 mod whole;
 
-pub use guarded::Gives;
+pub use guarded::ReturnedValues;
 pub(crate) use guarded::{Guarded, LONGEST_VALUE};
 pub(crate) use tables::{Present, declared, is_table, present, shown};
 pub(crate) use whole::{HEADER, cut_off, header, page_size, pages};

@@ -1,7 +1,7 @@
 //! Databases of other kinds that may come from anywhere, read with the guards of recordings.
 
 use crate::error::Error;
-use crate::file::{DatabaseKind, Gives, Guarded, is_table, shown};
+use crate::file::{DatabaseKind, Guarded, ReturnedValues, is_table, shown};
 use crate::reader::open::{self, Copied};
 use rusqlite::{Params, Row};
 use std::path::Path;
@@ -30,14 +30,14 @@ impl ForeignDatabase {
         })
     }
 
-    /// Gives every row that a statement finds to `each`, whose error ends it. The statement must need no sorting.
+    /// ReturnedValues every row that a statement finds to `each`, whose error ends it. The statement must need no sorting.
     ///
     /// # Errors
     ///
     /// [`Error::Refused`] if the statement finds more than the file can hold, or takes too much work for its size.
     pub fn walk<E: From<Error>>(
         &self,
-        gives: Gives,
+        gives: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         each: impl FnMut(&Row<'_>) -> Result<(), E>,
@@ -49,7 +49,7 @@ impl ForeignDatabase {
 fn check_tables(guarded: &Guarded, path: &Path, tables: &[&str]) -> Result<(), Error> {
     let mut found = Vec::new();
     guarded.walk(
-        Gives::Texts,
+        ReturnedValues::Texts,
         "SELECT type, name, rootpage, sql FROM sqlite_schema",
         [],
         |row| {

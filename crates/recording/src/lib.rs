@@ -20,7 +20,7 @@ mod writer;
 
 pub use backup::{backup, backup_with};
 pub use error::Error;
-pub use file::{DatabaseKind, Gives};
+pub use file::{DatabaseKind, ReturnedValues};
 pub use foreign::ForeignDatabase;
 pub use merge::{Merged, merge};
 pub use reader::{

@@ -6,15 +6,15 @@ mod resample;
 
 use crate::distribution::normal_quantile;
 use crate::summary::{present, quantile_sorted, sorted, total};
-pub(crate) use halves::{CLEAR, HalfMeans, Halves, block_length, drifts, ends, sd_of_parts};
+pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drifts, ends, sd_of_parts};
 use resample::{Deviations, Joint};
 use serde::Serialize;
 
 /// What is below this share of the numbers it comes from is the rounding of zero.
 const ROUNDING: f64 = 1e-14;
 
-/// Resamples that a tail needs for its end to be told.
-const IN_A_TAIL: f64 = 20.0;
+/// Resamples that a tail needs for its end to be estimated.
+const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 /// Resamples at most, however many comparisons there are.
 const MOST_RESAMPLES: f64 = 1e6;
 
@@ -43,7 +43,7 @@ impl Plan {
     /// The plan of one of so many comparisons whose intervals all hold together with the level of this one (Bonferroni).
     pub fn for_one_of(self, comparisons: usize) -> Plan {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
-        let of_tail = (IN_A_TAIL * 2.0 / (1.0 - level)).min(MOST_RESAMPLES);
+        let of_tail = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MOST_RESAMPLES);
         let resamples = self.resamples.max(of_tail as usize);
         Plan {
             level,
@@ -209,7 +209,9 @@ pub fn ratio_of_means(
     let wander = (wander_a * bound).hypot(wander_b);
     let drifting = both.iter().any(|series| drifts(series));
     let reliable = match weaker.reliable {
-        _ if drifting && (b.value - a.value * bound).abs() < CLEAR * wander => Reliability::Drifts,
+        _ if drifting && (b.value - a.value * bound).abs() < CLEAR_SD * wander => {
+            Reliability::Drifts
+        }
         Reliability::TooShort { .. } if clear => Reliability::Reliable,
         other => other,
     };

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A number has up to ten times the bytes of its letter: a text of such letters must not grow so.
-const MAX_NUMBERED: usize = 256;
+/// At most this many characters are written as `[U+202E]`, which takes up to ten times the bytes of the character.
+const MAX_ESCAPES: usize = 256;
 
 /// Text that may come from anywhere, safe to show: one line, without characters that are invalid in XML, invisible, move a
-/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`, and after [`MAX_NUMBERED`] of
+/// terminal's cursor, or turn the direction of what follows. Those are shown by number, `[U+202E]`, and after [`MAX_ESCAPES`] of
 /// them as a question mark; white space becomes a space.
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
@@ -16,7 +16,7 @@ pub fn clean(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unfit(letter) && numbered == MAX_NUMBERED => clean.push('?'),
+            letter if is_unfit(letter) && numbered == MAX_ESCAPES => clean.push('?'),
             letter if is_unfit(letter) => {
                 numbered += 1;
                 write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_text_of_unfit_letters_hardly_grows() {
         let text = "\0".repeat(100_000);
-        assert!(clean(&text).len() < text.len() + 10 * MAX_NUMBERED);
+        assert!(clean(&text).len() < text.len() + 10 * MAX_ESCAPES);
         assert!(clean(&text).ends_with("??"));
     }
 

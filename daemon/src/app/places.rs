@@ -1,7 +1,7 @@
 //! Files, folders and addresses of the configuration, as far as they can be judged before the daemon starts.
 
 use crate::config::{Config, Find, Log};
-use crate::supervisor::{ANSWERS_WITHIN, PathThread, Unanswered};
+use crate::supervisor::{ANSWERS_WITHIN, PathError, PathThread};
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -82,7 +82,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         let path = path.filter(|path| path.is_absolute())?;
         let shown = faultline_text::path(path);
         match status(path).err()?.kind() {
-            ErrorKind::TimedOut => Some(format!("{key}: {shown}: {Unanswered}")),
+            ErrorKind::TimedOut => Some(format!("{key}: {shown}: {}", PathError::TimedOut)),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => {
                 Some(format!("{key}: {shown} cannot be looked at with the rights of this user; check as the daemon's"))

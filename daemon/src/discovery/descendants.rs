@@ -13,11 +13,13 @@ use std::time::Duration;
 /// How a validator below the given process was found.
 pub(super) const DESCENDANT: &str = "descendant";
 
-/// For so long the descendants are inspected at every look, later each [`INTERVAL`]: each time reads a file of every process.
-const FIRST: Duration = Duration::from_secs(60);
-const INTERVAL: Duration = Duration::from_secs(10);
+/// For this long the descendants are inspected at every look, later at [`LATER_INTERVAL`]: an inspection reads a file of every
+/// process.
+const EVERY_LOOK_FOR: Duration = Duration::from_secs(60);
+const LATER_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Descendants are named if they have this much more anonymous memory than the process itself.
+/// Descendants are reported if the sum of what each has beyond the process's own anonymous memory exceeds that memory by this
+/// much.
 const MIN_BYTES: u64 = 32 << 20;
 
 /// The inspections of the descendants of one followed process.
@@ -25,7 +27,7 @@ const MIN_BYTES: u64 = 32 << 20;
 pub(super) struct Inspections {
     began: Stamp,
     last: Option<Stamp>,
-    /// Whether it was said that they have the memory.
+    /// Whether it was reported that the descendants hold most of the memory.
     pub(super) reported: bool,
 }
 
@@ -40,8 +42,10 @@ impl Inspections {
 
     /// Whether it is time; counts as an inspection if so.
     pub(super) fn is_due(&mut self, now: Stamp) -> bool {
-        let due = now.since(self.began) < FIRST
-            || self.last.is_none_or(|last| now.since(last) >= INTERVAL);
+        let due = now.since(self.began) < EVERY_LOOK_FOR
+            || self
+                .last
+                .is_none_or(|last| now.since(last) >= LATER_INTERVAL);
         if due {
             self.last = Some(now);
         }
@@ -96,8 +100,8 @@ impl Descendants {
         }
     }
 
-    /// That they have the memory, if they have. A forked process counts with what it has beyond the memory of the given one,
-    /// since it may share that.
+    /// A problem if the descendants hold most of the memory. Of each, only what exceeds the process's own memory counts: a
+    /// forked child may share the rest.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
             let file = root.hold_proc_piece(&format!("{pid}/status")).ok()?;

@@ -36,14 +36,14 @@ impl Intake for intake::Intake {
             PeerUser::Trusted => true,
             PeerUser::User(user) => self.admits(user, now),
             PeerUser::Unknown(error) => {
-                self.refuse(error.to_string(), now);
+                self.record_refusal(error.to_string(), now);
                 false
             }
         }
     }
 
     fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
-        self.begin_of(user.user(), now)
+        self.begin_from_user(user.user(), now)
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {

@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The kernel's cookie for a socket of which only the addresses are known.
 const NO_COOKIE: [u8; 8] = [0xff; 8];
 /// One answer with all attributes that come without being asked for.
-const ANSWER: usize = 2048;
+const MAX_RESPONSE_BYTES: usize = 2048;
 /// What a user namespace shows for a user that it has no number for.
 const UNMAPPED: u32 = 65534;
 
@@ -32,10 +32,10 @@ pub enum OwnerError {
     #[error("the sender has closed its socket, or is in another network namespace")]
     Gone,
     /// The answer is of another socket or cannot be read.
-    #[error("the kernel's answer is about no such socket")]
+    #[error("the kernel's answer does not describe the sender's socket")]
     Malformed,
     /// Several users have one number here.
-    #[error("this user namespace has no number of its own for the user")]
+    #[error("the sender's user is not mapped in this user namespace")]
     Unmapped,
 }
 
@@ -54,7 +54,7 @@ impl From<io::Error> for OwnerError {
     }
 }
 
-/// The user of the process at the other end. For TCP it must not have closed its socket yet: the kernel then says 0.
+/// The user of the process at the other end. For TCP the peer must still have its socket: of a closed one the kernel reports user 0, which is refused.
 ///
 /// # Errors
 /// The kernel does not say.
@@ -119,7 +119,7 @@ fn ask(request: InetRequest) -> Result<NetlinkPayload<SockDiagMessage>, OwnerErr
     )?;
     rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
     rustix::net::send(&socket, &bytes, SendFlags::empty())?;
-    let mut answer = vec![0; ANSWER];
+    let mut answer = vec![0; MAX_RESPONSE_BYTES];
     let (length, _) = rustix::net::recv(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
     let answer = answer.get(..length).unwrap_or_default();
     let answer = NetlinkMessage::<SockDiagMessage>::deserialize(answer)

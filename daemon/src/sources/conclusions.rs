@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// What the validator reported of its start is believed for this long: some parts of a start report nothing for a while.
-const STAGE_LIFE: Duration = Duration::from_secs(60);
+const STAGE_MAX_AGE: Duration = Duration::from_secs(60);
 
 /// What the other sources told last, and what was concluded so far.
 pub struct Conclusions {
@@ -188,7 +188,7 @@ impl Conclusions {
         let start = progress.and_then(of_start);
         // The log tells of a start and not of its end.
         let start = start.or_else(|| self.log_phase().filter(|_| progress.is_none() && !ran));
-        let is_recent = |at: Stamp| look.now.since(at) < STAGE_LIFE;
+        let is_recent = |at: Stamp| look.now.since(at) < STAGE_MAX_AGE;
         let stage = start
             .map(Stage::Reported)
             .or(running.then_some(Stage::Running))

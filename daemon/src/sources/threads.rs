@@ -9,7 +9,7 @@ use crate::tick::{CpuTime, Finding, Look, Poll};
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::{
-    Depth, HostConstants, HostRoot, ProcessFiles, ProcessId, ReadError, Threads as Reader,
+    HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };
 use pools::{Pool, Pools, Totals};
 use std::sync::Arc;
@@ -72,18 +72,18 @@ impl Followed {
         Ok(self.reader.insert(reader))
     }
 
-    fn depth(&self, look: &Look<'_>, switches_interval: Duration) -> Depth {
+    fn depth(&self, look: &Look<'_>, switches_interval: Duration) -> ReadDepth {
         let is_due = |last: Option<Stamp>, interval| {
             last.is_none_or(|last| look.now.since(last) >= interval)
         };
         if is_due(self.switches_at, switches_interval) {
-            Depth::Switches
+            ReadDepth::Switches
         } else if is_due(self.complete_at, COMPLETE_EVERY)
             || look.condition.major_faults.get() != self.major_faults
         {
-            Depth::Ran
+            ReadDepth::Ran
         } else {
-            Depth::Busy
+            ReadDepth::Busy
         }
     }
 
@@ -92,7 +92,7 @@ impl Followed {
         &mut self,
         look: &Look<'_>,
         descriptors: usize,
-        depth: Depth,
+        depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         self.reopen(look.root, descriptors)?;
@@ -102,9 +102,10 @@ impl Followed {
         let samples = reader.sample(depth)?;
         self.pools.add(samples, look.condition.cpu.get(), look.host);
         let stat = self.files.stat(buffer)?;
-        let complete = depth != Depth::Busy;
-        self.pools.settle(stat.minflt, stat.majflt, complete);
-        if depth == Depth::Switches {
+        let complete = depth != ReadDepth::Busy;
+        self.pools
+            .distribute_faults(stat.minflt, stat.majflt, complete);
+        if depth == ReadDepth::Switches {
             self.switches_at = Some(look.now);
         }
         if complete {
@@ -252,7 +253,7 @@ fn block_io_delay(
     let missing = if !delayacct {
         "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
     } else if all == 0 {
-        "block I/O delay: no thread has any, as when kernel.task_delayacct was 0 when the validator started"
+        "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
         finding.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
         for pool in pools.each() {

@@ -10,13 +10,22 @@ use tokio::sync::oneshot;
 /// Longest wait for an answer where nobody configures it.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// [`Unanswered`] in words.
+/// [`PathError::TimedOut`] in words.
 pub const UNANSWERED: &str = "its file system does not answer; is its mount dead?";
 
-/// A path did not answer in time.
+/// Why a call about a path has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("{UNANSWERED}")]
-pub struct Unanswered;
+pub enum PathError {
+    /// It did not return in time.
+    #[error("{UNANSWERED}")]
+    TimedOut,
+    /// It was not made, since the one before has not returned.
+    #[error("its file system does not answer an earlier request yet; is its mount dead?")]
+    Busy,
+    /// It was not made.
+    #[error("the system starts no thread for it; is a limit of tasks or memory reached?")]
+    NoThread,
+}
 
 /// Makes one call at a time, on a thread that nothing else uses and nobody waits for at the end. While a call has not
 /// returned there is no other, so at most one thread hangs.
@@ -51,7 +60,7 @@ impl PathThread {
     pub fn start<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Receiver<T>, Unanswered> {
+    ) -> Result<Receiver<T>, PathError> {
         let (sender, receiver) = channel();
         // Nobody may wait for the result any more.
         self.spawn(call, move |result| drop(sender.send(result)))?;
@@ -66,9 +75,11 @@ impl PathThread {
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<T, PathError> {
         let receiver = self.start(call)?;
-        receiver.recv_timeout(timeout).map_err(|_| Unanswered)
+        receiver
+            .recv_timeout(timeout)
+            .map_err(|_| PathError::TimedOut)
     }
 
     /// As [`PathThread::call`], for a task.
@@ -79,20 +90,23 @@ impl PathThread {
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Unanswered> {
+    ) -> Result<T, PathError> {
         let (sender, receiver) = oneshot::channel();
         self.spawn(call, move |result| drop(sender.send(result)))?;
         let received = tokio::time::timeout(timeout, receiver).await;
-        received.ok().and_then(Result::ok).ok_or(Unanswered)
+        received
+            .ok()
+            .and_then(Result::ok)
+            .ok_or(PathError::TimedOut)
     }
 
     fn spawn<T>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
         send: impl FnOnce(T) + Send + 'static,
-    ) -> Result<(), Unanswered> {
+    ) -> Result<(), PathError> {
         if self.is_busy.swap(true, Ordering::Acquire) {
-            return Err(Unanswered);
+            return Err(PathError::Busy);
         }
         let busy = Busy(Arc::clone(&self.is_busy));
         let body = move || {
@@ -104,7 +118,10 @@ impl PathThread {
         let thread = std::thread::Builder::new()
             .name(self.name.to_owned())
             .stack_size(super::THREAD_STACK);
-        thread.spawn(body).map(drop).map_err(|_| Unanswered)
+        thread
+            .spawn(body)
+            .map(drop)
+            .map_err(|_| PathError::NoThread)
     }
 }
 
@@ -119,7 +136,7 @@ mod tests {
         let paths = PathThread::new("test");
         let (release, hangs) = channel::<()>();
         let hung = paths.start(move || hangs.recv()).unwrap();
-        assert_eq!(paths.call(PATIENCE, || 8), Err(Unanswered));
+        assert_eq!(paths.call(PATIENCE, || 8), Err(PathError::Busy));
         drop(release);
         assert!(hung.recv().unwrap().is_err(), "it returns late");
         assert_eq!(paths.call(PATIENCE, || 9), Ok(9));
@@ -132,7 +149,8 @@ mod tests {
         let (_release, hangs) = channel::<()>();
         let short = Duration::from_millis(1);
         let answer = paths.call_from_task(short, move || hangs.recv()).await;
-        assert_eq!(answer.map(drop), Err(Unanswered));
-        assert_eq!(paths.call_from_task(PATIENCE, || ()).await, Err(Unanswered));
+        assert_eq!(answer.map(drop), Err(PathError::TimedOut));
+        let next = paths.call_from_task(PATIENCE, || ()).await;
+        assert_eq!(next, Err(PathError::Busy));
     }
 }

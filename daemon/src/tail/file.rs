@@ -42,6 +42,10 @@ impl FileTail {
     /// Follows until the signal. A line that is incomplete then is not counted.
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
+            tracing::error!("the log is not read: it could not be opened; restart the daemon");
+            while !stop.is_set() {
+                stop.sleep(POLL);
+            }
             return;
         };
         while !stop.is_set() {

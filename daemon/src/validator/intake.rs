@@ -28,7 +28,7 @@ pub struct Intake {
     state: Arc<Mutex<State>>,
     allow: Latest<AllowList>,
     recorder: Arc<OnceLock<Points>>,
-    users: Arc<OnceLock<users::FindUser>>,
+    users: Arc<OnceLock<users::UserLookup>>,
 }
 
 #[derive(Debug, Default)]
@@ -108,11 +108,11 @@ impl Intake {
 
     /// A body begins to arrive at `now`, of somebody who is trusted.
     pub fn begin(&self, now: Stamp) -> Push {
-        self.begin_of(None, now)
+        self.begin_from_user(None, now)
     }
 
     /// A body of `user` begins to arrive at `now`.
-    pub fn begin_of(&self, user: Option<u32>, now: Stamp) -> Push {
+    pub fn begin_from_user(&self, user: Option<u32>, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow(), user, now)
     }
 
@@ -155,7 +155,7 @@ impl Intake {
     pub fn restart(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
-        state.belongs_to(user);
+        state.set_validator_user(user);
         state.senders.restart(startup_id);
         state.total.forget_levels();
         state.values.forget_levels();

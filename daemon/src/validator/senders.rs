@@ -146,7 +146,7 @@ impl Sender {
 }
 
 /// Whether a sender's user is known not to be the validator's.
-fn is_another(user: Option<u32>, validators: Option<u32>) -> bool {
+fn is_other_user(user: Option<u32>, validators: Option<u32>) -> bool {
     user.is_some_and(|user| validators.is_some_and(|its| its != user))
 }
 
@@ -174,7 +174,7 @@ impl Senders {
         }
         let standing = match id {
             NO_ID => SenderState::Foreign,
-            _ if is_another(user, self.user) => SenderState::Foreign,
+            _ if is_other_user(user, self.user) => SenderState::Foreign,
             id if self.carried.iter().any(|known| known == id) => SenderState::Ours,
             _ if self.is_waiting() => SenderState::Foreign,
             _ => SenderState::Pending,
@@ -207,17 +207,17 @@ impl Senders {
         self.assumed = false;
         self.startup_id = startup_id;
         let user = self.user;
-        let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_another(s.user, user);
+        let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
         for sender in self.all.iter_mut().filter(may_be_ours) {
             sender.standing = SenderState::Pending;
         }
     }
 
     /// The validator that is followed is this user's: whatever others sent is foreign.
-    pub fn belongs_to(&mut self, user: u32) -> Settled {
+    pub fn set_validator_user(&mut self, user: u32) -> Settled {
         let mut settled = Settled::default();
         self.user = Some(user);
-        let others = |sender: &&mut Sender| is_another(sender.user, Some(user));
+        let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
         for sender in self.all.iter_mut().filter(others) {
             sender.become_foreign(&mut settled);
         }
@@ -284,7 +284,7 @@ impl Senders {
 
     /// Whether the points under the start-up name are ours, now that the identity is known.
     fn startup_standing(&self, now: Stamp) -> SenderState {
-        let of_user = |sender: &&Sender| !is_another(sender.user, self.user);
+        let of_user = |sender: &&Sender| !is_other_user(sender.user, self.user);
         let sender = |id: &String| {
             let mut all = self.all.iter().filter(of_user);
             all.find(|sender| sender.id == *id)
@@ -332,7 +332,7 @@ impl Senders {
     fn settle(&mut self, told: Option<(SenderState, Duration)>, now: Stamp) -> Settled {
         let mut settled = Settled::default();
         for sender in &mut self.all {
-            if is_another(sender.user, self.user) {
+            if is_other_user(sender.user, self.user) {
                 continue;
             }
             let standing = if self.carried.contains(&sender.id) {

@@ -43,7 +43,7 @@ impl EncodedPages {
         let shown = self.tick.take().filter(|shown| shown.number == tick.number);
         let shown = shown.unwrap_or_else(|| {
             self.pages.clear();
-            dropped.remove_from(tick, constant)
+            dropped.without_collisions(tick, constant)
         });
         Arc::clone(self.tick.insert(shown))
     }

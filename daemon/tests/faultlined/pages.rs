@@ -70,7 +70,7 @@ impl Case {
 
     fn text(&self, dialect: Dialect) -> String {
         let (tick, constant) = self.tick();
-        let tick = DroppedSeries::default().remove_from(&tick, &constant);
+        let tick = DroppedSeries::default().without_collisions(&tick, &constant);
         String::from_utf8(page(&tick, dialect, &constant).unwrap()).unwrap()
     }
 }
@@ -196,7 +196,7 @@ fn promtool_and_a_real_prometheus_take_the_page_of_every_configuration_that_load
     let colliding = cases.iter().filter(|case| {
         let ((tick, constant), mut dropped) = (case.tick(), Vec::new());
         let counts = DroppedSeries::default();
-        counts.remove_from(&tick, &constant);
+        counts.without_collisions(&tick, &constant);
         counts.readings(&mut dropped);
         !dropped.is_empty()
     });

@@ -173,7 +173,15 @@ fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let rows = recording.columns(table, &names).unwrap();
         let row = rows.ticks.iter().position(|id| *id == tick);
-        for (column, values) in table.columns().iter().zip(&rows.values) {
+        // Evidence of the phase is recorded and not exported.
+        let exported = table
+            .columns()
+            .iter()
+            .zip(&rows.values)
+            .filter(|(column, _)| {
+                column.metric.name != faultline_catalog::metrics::recorded::PHASE_EVIDENCE.name
+            });
+        for (column, values) in exported {
             let labels: Vec<(&str, &str)> = column
                 .metric
                 .labels

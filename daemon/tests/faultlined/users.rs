@@ -146,7 +146,7 @@ fn another_local_user_forges_neither_slots_nor_lost_points_nor_a_version() -> Re
         assert!(push(&daemon, OTHER, &forged).contains(" 403 "));
     }
     sees(&daemon, "2.1.14", (1000.0, 2.0, 5.0));
-    let reason = format!("they are of user {OTHER}, and the validator is of user {VALIDATOR}");
+    let reason = format!("sent by user {OTHER}, but the validator runs as user {VALIDATOR}");
     eventually_seeing(PATIENCE, "the log says why", || {
         let log = daemon.log();
         if log.contains(&reason) {

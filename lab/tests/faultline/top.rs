@@ -187,7 +187,7 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
         80,
         24,
     );
-    terminal.shows("connection refused. Retrying.");
+    terminal.shows("retrying: no connection to 127.0.0.1");
     let Some(daemon) = demo(folder.path(), &["--listen", &address]) else {
         return;
     };
@@ -195,7 +195,7 @@ fn a_daemon_that_goes_and_comes_back_is_told_of_and_the_view_goes_on() {
     terminal.shows("sources up");
     assert!(!terminal.is_coloured());
     daemon.stop().unwrap();
-    let gone = terminal.shows("The values are older.");
+    let gone = terminal.shows("the values are older: no connection");
     assert!(
         gone.contains("NO ANSWER for") && gone.contains("demo: no real numbers"),
         "{gone}"
@@ -256,7 +256,7 @@ fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wro
         (output.status.code(), said.as_str()),
         (
             Some(1),
-            "faultline: http://127.0.0.1:1: connection refused\n"
+            "faultline: http://127.0.0.1:1: no connection to 127.0.0.1:1 (connection refused)\n"
         )
     );
     let (output, said) = once(&["http://me:secret@127.0.0.1:1"]);

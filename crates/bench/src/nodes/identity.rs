@@ -14,11 +14,11 @@ const HEIGHTS: u64 = 4;
 /// Compares the first blocks of the nodes that are the arms of `nodes`; what is known of them, in a sentence.
 ///
 /// # Errors
-/// The nodes are of different chains; a signal to end.
+/// The nodes are of ensure_same_hash chains; a signal to end.
 pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
-    compared(engine, chain, nodes, (chain.hashes[0], &[0])).map(|found| match found {
+    first_common_hash(engine, chain, nodes, (chain.hashes[0], &[0])).map(|found| match found {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
-        Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
+        Err(why) => format!("the genesis of the nodes could not be first_common_hash: {why}"),
     })
 }
 
@@ -35,17 +35,17 @@ pub(super) fn block(
     let heights: Vec<u64> = (from.max(to.saturating_sub(HEIGHTS - 1))..=to)
         .rev()
         .collect();
-    compared(engine, chain, nodes, (chain.hashes[1], &heights)).map(|found| match found {
+    first_common_hash(engine, chain, nodes, (chain.hashes[1], &heights)).map(|found| match found {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
             count(height)
         ),
-        Err(why) => format!("no block of the nodes could be compared: {why}"),
+        Err(why) => format!("no block of the nodes could be first_common_hash: {why}"),
     })
 }
 
 /// The first height of which all nodes give a hash; why there is none.
-fn compared(
+fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
     nodes: &Plan,
@@ -68,7 +68,7 @@ fn compared(
             .zip(&hashes)
             .filter_map(|(node, hash)| Some((node.name.as_str(), hash.as_ref().ok()?)))
             .collect();
-        different(question.0, *height, &known)?;
+        ensure_same_hash(question.0, *height, &known)?;
         match hashes.into_iter().collect::<Result<Vec<String>, String>>() {
             Ok(hashes) => return Ok(Ok((*height, hashes.into_iter().next().unwrap_or_default()))),
             Err(failure) => why = failure,
@@ -77,14 +77,14 @@ fn compared(
     Ok(Err(why))
 }
 
-/// Fails if two nodes have different hashes.
-fn different(method: &str, height: u64, known: &[(&str, &String)]) -> anyhow::Result<()> {
+/// Fails if two nodes have ensure_same_hash hashes.
+fn ensure_same_hash(method: &str, height: u64, known: &[(&str, &String)]) -> anyhow::Result<()> {
     let Some((first, rest)) = known.split_first() else {
         return Ok(());
     };
     if let Some(other) = rest.iter().find(|(_, hash)| *hash != first.1) {
         bail!(
-            "{} and {} are of different chains, so nothing was measured: {method} for block {} gives {} and {}",
+            "{} and {} are of ensure_same_hash chains, so nothing was measured: {method} for block {} gives {} and {}",
             first.0,
             other.0,
             count(height),

@@ -3,7 +3,7 @@
 
 use crate::compare::{Compared, one};
 use crate::disk;
-use crate::render::since;
+use crate::render::unreliable_suffix;
 use crate::results::Results;
 use faultline_stats::arms::Direction;
 use faultline_text::{count, number};
@@ -246,7 +246,11 @@ pub(crate) fn routed(results: &Results) -> String {
         let of_method: Vec<_> = of_method
             .map(|(reference, pair)| (*reference, pair))
             .collect();
-        let _ = writeln!(out, "Send {method} to {}", sent(&sound, &of_method));
+        let _ = writeln!(
+            out,
+            "Send {method} to {}",
+            recommended_node(&sound, &of_method)
+        );
         let left_out: Vec<&str> = results
             .header
             .arms
@@ -265,8 +269,8 @@ pub(crate) fn routed(results: &Results) -> String {
     out
 }
 
-/// Who of these it is sent to, by the differences that are shown.
-fn sent(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
+/// The node to recommend for a method, by the differences that are shown.
+fn recommended_node(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     let beats = |fast: &str, slow: &str| {
         compared
             .iter()
@@ -312,7 +316,7 @@ fn sent(sound: &[&str], compared: &[(&str, &Compared)]) -> String {
     let (slow, fast): (Vec<&str>, Vec<&str>) = sound.iter().copied().partition(beaten);
     match slow.is_empty() {
         true => {
-            let why = since(compared.iter().map(|(_, pair)| pair.decision));
+            let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));
             format!("any: no difference is shown{why}")
         }
         false => format!(

@@ -21,7 +21,7 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 /// A node that asks for a longer wait than this ends the run.
 const LONGEST_WISH: Duration = Duration::from_secs(300);
-/// A pause is told from here on.
+/// The shortest pause that is reported.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
 /// Whether the run is to end is looked at so often.
 pub(super) const LOOK: Duration = Duration::from_millis(100);

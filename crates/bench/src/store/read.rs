@@ -5,7 +5,7 @@ use crate::plan::MOST_REQUESTS;
 use crate::results::{CellHead, Header, PHASES, Results, Sample};
 use anyhow::{Context as _, anyhow, bail, ensure};
 use faultline_command::files;
-use faultline_recording::{DatabaseKind, Error, ForeignDatabase, Gives};
+use faultline_recording::{DatabaseKind, Error, ForeignDatabase, ReturnedValues};
 use rusqlite::Row;
 use serde::Deserialize;
 use std::path::Path;
@@ -45,10 +45,10 @@ struct Preset {
 
 fn opened(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
     let database =
-        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| in_words(path, error))?;
+        ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| describe_error(path, error))?;
     let mut header = None;
     let found = database.walk(
-        Gives::Texts,
+        ReturnedValues::Texts,
         "SELECT header FROM run LIMIT 1",
         [],
         |row| -> anyhow::Result<()> {
@@ -65,7 +65,7 @@ fn opened(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
 }
 
 /// What the reader of recordings says, for results.
-fn in_words(path: &Path, error: Error) -> anyhow::Error {
+fn describe_error(path: &Path, error: Error) -> anyhow::Error {
     let what = match error {
         Error::Missing { .. } => return anyhow!(files::missing(path)),
         Error::NotARecording { found, .. } => format!("these are no results of bench: {found}"),
@@ -95,7 +95,7 @@ fn content(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> 
     let cells = cells(database)?;
     let mut samples = Vec::new();
     database.walk(
-        Gives::Texts,
+        ReturnedValues::Texts,
         "SELECT * FROM sample ORDER BY number",
         [],
         |row| {
@@ -124,21 +124,26 @@ fn content(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> 
 fn cells(database: &ForeignDatabase) -> anyhow::Result<Vec<CellHead>> {
     let mut cells = Vec::new();
     let sql = "SELECT cell, arm, subject, size FROM cell ORDER BY cell";
-    database.walk(Gives::Texts, sql, [], |row| -> anyhow::Result<()> {
-        ensure!(
-            row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS,
-            "its table cell is damaged"
-        );
-        let size: Option<i64> = row.get(3)?;
-        cells.push(CellHead {
-            arm: row.get(1)?,
-            subject: row.get(2)?,
-            size: size
-                .map(|size| u64::try_from(size).context("a size below 0"))
-                .transpose()?,
-        });
-        Ok(())
-    })?;
+    database.walk(
+        ReturnedValues::Texts,
+        sql,
+        [],
+        |row| -> anyhow::Result<()> {
+            ensure!(
+                row.get::<_, i64>(0)? == cells.len() as i64 && cells.len() < MOST_CELLS,
+                "its table cell is damaged"
+            );
+            let size: Option<i64> = row.get(3)?;
+            cells.push(CellHead {
+                arm: row.get(1)?,
+                subject: row.get(2)?,
+                size: size
+                    .map(|size| u64::try_from(size).context("a size below 0"))
+                    .transpose()?,
+            });
+            Ok(())
+        },
+    )?;
     Ok(cells)
 }
 

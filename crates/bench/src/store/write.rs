@@ -24,7 +24,7 @@ type Bucket = (usize, u64, u64, u64);
 pub(crate) struct ResultsFile {
     path: PathBuf,
     sender: Sender<Message>,
-    thread: JoinHandle<Ended>,
+    thread: JoinHandle<WriterOutcome>,
 }
 
 enum Message {
@@ -37,7 +37,7 @@ enum Message {
 }
 
 /// How the file was left.
-struct Ended {
+struct WriterOutcome {
     /// Whether a run began.
     begun: bool,
     last: anyhow::Result<()>,
@@ -60,7 +60,7 @@ impl ResultsFile {
     /// # Errors
     /// There is such a file already, or its folder cannot be written.
     pub(crate) fn create(path: &Path) -> anyhow::Result<ResultsFile> {
-        let writing = Writing::create(path)?;
+        let writing = ResultsWriter::create(path)?;
         let (sender, messages) = channel();
         let thread = Builder::new()
             .name("results".to_owned())
@@ -104,7 +104,7 @@ impl ResultsFile {
         self.ended()?.last
     }
 
-    /// Gives the file up: it is removed unless a run began.
+    /// ReturnedValues the file up: it is removed unless a run began.
     pub(crate) fn abandon(self) {
         let path = self.path.clone();
         if self.ended().is_ok_and(|ended| !ended.begun) {
@@ -118,7 +118,7 @@ impl ResultsFile {
         let _ = self.sender.send(message);
     }
 
-    fn ended(self) -> anyhow::Result<Ended> {
+    fn ended(self) -> anyhow::Result<WriterOutcome> {
         drop(self.sender);
         let ended = self.thread.join();
         ended.map_err(|_| anyhow::anyhow!("the thread of --out failed"))
@@ -169,7 +169,7 @@ fn create(path: &Path) -> anyhow::Result<Connection> {
 }
 
 /// The file as its thread has it.
-struct Writing {
+struct ResultsWriter {
     path: PathBuf,
     database: Connection,
     /// Not written yet.
@@ -180,9 +180,9 @@ struct Writing {
     fails: bool,
 }
 
-impl Writing {
-    fn create(path: &Path) -> anyhow::Result<Writing> {
-        Ok(Writing {
+impl ResultsWriter {
+    fn create(path: &Path) -> anyhow::Result<ResultsWriter> {
+        Ok(ResultsWriter {
             path: path.to_owned(),
             database: create(path)?,
             samples: Vec::new(),
@@ -192,7 +192,7 @@ impl Writing {
         })
     }
 
-    fn until_the_end(mut self, messages: &Receiver<Message>) -> Ended {
+    fn until_the_end(mut self, messages: &Receiver<Message>) -> WriterOutcome {
         let (mut begun, mut last) = (false, Ok(()));
         for message in messages {
             match message {
@@ -215,7 +215,7 @@ impl Writing {
             last = self.write();
             self.report_change(&last);
         }
-        Ended { begun, last }
+        WriterOutcome { begun, last }
     }
 
     fn begin(&mut self, mut header: Box<Header>, cells: &[CellHead]) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 //! was faster; then whether that is shown.
 
 use crate::compare::{Compared, comparisons, interval_words, one};
-use crate::render::since;
+use crate::render::unreliable_suffix;
 use crate::results::Results;
 use faultline_stats::arms::Direction;
 use faultline_text::number;
@@ -82,7 +82,7 @@ fn sentence(reference: &str, compared: &Compared, interval: &str) -> String {
     let Some(direction) = compared.decision.shown() else {
         return format!(
             "no difference between {arm} and {reference} is shown{}: {} ms, {interval} {} to {} ms",
-            since([compared.decision]),
+            unreliable_suffix([compared.decision]),
             ms(mean.value),
             ms(mean.low),
             ms(mean.high)

@@ -28,7 +28,7 @@ section! {
     FORWARD_REQUESTS = Counter, Count, "faultline_forward_requests_total" ["result"] "Pushes passed on to the upstream Influx server, by result.", from "the forwarder";
     FORWARD_QUEUE = Gauge, Bytes, "faultline_forward_queue_bytes" [] "Bytes waiting to be passed on.", from "the forwarder";
     DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" [] "Values of allowed datapoints left out because datapoints.max_series is reached.", from "datapoints.max_series in the configuration";
-    SERIES_DROPPED = Counter, Count, "faultline_series_dropped_total" ["metric"] "Series left out of a page because a scraper would refuse the page for them: a label is there twice, or the series is. Absent until there is one.", from "the check before a page is encoded";
+    SERIES_DROPPED = Counter, Count, "faultline_series_dropped_total" ["metric"] "Series left out of a page because they have a duplicate label or duplicate another series, and a scraper would reject the page. Absent until there is one.", from "the check before a page is encoded";
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" [] "Thread pools folded into the pool other because there are more than 150.", from "the threads source";
     RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"] "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is disabled.", from "the recorder, after each transaction";
     RECORDER_DROPPED = Counter, Count, "faultline_recorder_dropped_total" ["recorder"] "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up.", from "the recorder";

@@ -8,6 +8,6 @@ pub static PHASE_EVIDENCE: Metric = Metric {
     kind: Kind::Gauge,
     unit: Unit::Count,
     labels: &["of"],
-    help: "What showed the phase: the own slot and the tip, each at the ticks before which a source reported it, and whether the process was stopped or frozen.",
+    help: "The inputs of the phase: the own slot and the tip, present only at ticks with a new report, and whether the process was stopped or frozen.",
     origin: "JSON-RPC, pushes, state of /proc/PID/stat, frozen of cgroup.events",
 };

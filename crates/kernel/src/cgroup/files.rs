@@ -41,7 +41,7 @@ pub struct CgroupFiles {
     limits: Option<Limits>,
 }
 
-/// What only an operator changes, and a sample need not read again.
+/// Limits, which change rarely and are cached between samples.
 #[derive(Debug, Clone)]
 struct Limits {
     max: Result<Limit, ReadError>,

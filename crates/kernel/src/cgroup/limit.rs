@@ -52,7 +52,7 @@ struct Level {
     version: CgroupVersion,
     folder: Arc<Path>,
     max: Source,
-    /// What `max` said last. Of the process's own cgroup the sample has it.
+    /// The last value of `max`; unused for the process's own cgroup, whose limit comes from the sample.
     limit: Result<Limit, ReadError>,
     // The rest is opened only once this level is the limiting one. Of the process's own cgroup the sample has them all.
     current: Source,

@@ -30,7 +30,7 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
         let (_folder, root, _) = pretend(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
         let tids: Vec<u32> = threads
-            .sample(Depth::Ran)
+            .sample(ReadDepth::Ran)
             .unwrap()
             .iter()
             .map(|thread| thread.tid)
@@ -53,7 +53,7 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
 fn a_sample_has_what_the_files_say() {
     let (_folder, root, _) = pretend(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
-    let sample = threads.sample(Depth::Ran).unwrap()[0];
+    let sample = threads.sample(ReadDepth::Ran).unwrap()[0];
     assert_eq!(
         (sample.comm.as_bytes(), sample.minflt, sample.start_ticks),
         (&b"solReplayStage"[..], 100, 89736)
@@ -68,12 +68,12 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
     let (_folder, root, task) = pretend(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
-        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
+        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
         (2, 0)
     );
     std::fs::remove_dir_all(task.join("9")).unwrap();
     assert_eq!(
-        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
+        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
         (1, 2)
     );
     std::fs::create_dir(task.join("12")).unwrap();
@@ -81,7 +81,7 @@ fn descriptors_of_ended_threads_serve_the_next_ones() {
         std::fs::copy(task.join("7").join(name), task.join("12").join(name)).unwrap();
     }
     assert_eq!(
-        (threads.sample(Depth::Ran).unwrap().len(), threads.spare),
+        (threads.sample(ReadDepth::Ran).unwrap().len(), threads.spare),
         (2, 0)
     );
 }
@@ -92,7 +92,7 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
     std::fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
-        let sample = threads.sample(Depth::Busy).unwrap()[0];
+        let sample = threads.sample(ReadDepth::Busy).unwrap()[0];
         assert_eq!((sample.run_queue_delay, sample.on_cpu), (None, None));
     }
 }
@@ -102,7 +102,7 @@ fn a_thread_the_kernel_is_letting_go_of_is_not_in_the_sample() {
     let (_folder, root, task) = pretend(&[7, 9]);
     std::fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    assert_eq!(threads.sample(Depth::Ran).unwrap().len(), 1);
+    assert_eq!(threads.sample(ReadDepth::Ran).unwrap().len(), 1);
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn a_thread_that_has_not_run_is_not_read_again() {
         )
         .unwrap();
         let depth = if switches > 0 {
-            Depth::Switches
+            ReadDepth::Switches
         } else {
-            Depth::Ran
+            ReadDepth::Ran
         };
         let sample = threads.sample(depth).unwrap()[0];
         (sample.minflt, sample.voluntary_switches)
@@ -152,16 +152,20 @@ fn a_thread_that_hardly_ran_has_new_times_and_its_last_faults() {
         assert_eq!(times, [Some(Duration::from_nanos(nanos)); 2]);
         sample.minflt
     };
-    assert_eq!(now(5, " 100 ", Depth::Busy), 100, "the first sample");
-    assert_eq!(now(500_005, " 101 ", Depth::Busy), 100, "it hardly ran");
+    assert_eq!(now(5, " 100 ", ReadDepth::Busy), 100, "the first sample");
+    assert_eq!(now(500_005, " 101 ", ReadDepth::Busy), 100, "it hardly ran");
     assert_eq!(
-        now(1_000_005, " 102 ", Depth::Busy),
+        now(1_000_005, " 102 ", ReadDepth::Busy),
         102,
         "a millisecond since the last stat"
     );
-    assert_eq!(now(1_000_006, " 103 ", Depth::Busy), 102, "it hardly ran");
     assert_eq!(
-        now(1_000_006, " 103 ", Depth::Ran),
+        now(1_000_006, " 103 ", ReadDepth::Busy),
+        102,
+        "it hardly ran"
+    );
+    assert_eq!(
+        now(1_000_006, " 103 ", ReadDepth::Ran),
         103,
         "it ran since the last stat"
     );
@@ -173,7 +177,7 @@ fn a_renamed_thread_has_its_new_name_before_it_has_run_for_a_millisecond_more() 
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut name_at = |nanos: u64| {
         std::fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
-        threads.sample(Depth::Busy).unwrap()[0].comm
+        threads.sample(ReadDepth::Busy).unwrap()[0].comm
     };
     assert_eq!(name_at(5).as_bytes(), b"solReplayStage");
     std::fs::write(
@@ -190,7 +194,7 @@ fn a_broken_text_names_the_thread_and_the_file() {
     let (_folder, root, task) = pretend(&[7]);
     std::fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
-    let error = threads.sample(Depth::Ran).unwrap_err();
+    let error = threads.sample(ReadDepth::Ran).unwrap_err();
     assert_eq!(
         (error.kind(), error.path()),
         (ErrorKind::Broken, task.join("7/schedstat").as_path())
@@ -201,13 +205,13 @@ fn a_broken_text_names_the_thread_and_the_file() {
 fn steady_threads_are_read_without_allocation_of_new_room() {
     let (_folder, root, _) = pretend(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
-    threads.sample(Depth::Ran).unwrap();
+    threads.sample(ReadDepth::Ran).unwrap();
     let places = (
         threads.samples.as_ptr(),
         threads.known.as_ptr(),
         threads.buffer.as_ptr(),
     );
-    threads.sample(Depth::Ran).unwrap();
+    threads.sample(ReadDepth::Ran).unwrap();
     assert_eq!(
         places,
         (

@@ -46,7 +46,7 @@ pub(crate) struct Guarded {
 
 /// What a statement gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gives {
+pub enum ReturnedValues {
     /// Numbers: whoever reads them keeps no text.
     Numbers,
     /// Texts as well, which are counted.
@@ -108,7 +108,7 @@ impl Guarded {
     /// The one number that a statement gives; `None` if it gives none, or NULL.
     pub(crate) fn number(&self, sql: &str) -> Result<Option<i64>, Error> {
         let mut number = None;
-        self.walk(Gives::Numbers, sql, [], |row| {
+        self.walk(ReturnedValues::Numbers, sql, [], |row| {
             number = row.get(0).at(&self.path)?;
             Ok::<(), Error>(())
         })?;
@@ -135,7 +135,7 @@ impl Guarded {
         &self.conn
     }
 
-    /// Gives every row that a statement finds to `each`, whose error ends it.
+    /// ReturnedValues every row that a statement finds to `each`, whose error ends it.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Guarded {
     /// meets a value that no recording has.
     pub(crate) fn walk<E: From<Error>>(
         &self,
-        gives: Gives,
+        gives: ReturnedValues,
         sql: &str,
         parameters: impl Params,
         mut each: impl FnMut(&Row<'_>) -> Result<(), E>,
@@ -156,7 +156,7 @@ impl Guarded {
         let mut room = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
             let size = SMALLEST_ROW
-                + if gives == Gives::Texts {
+                + if gives == ReturnedValues::Texts {
                     text(row, columns)
                 } else {
                     0

@@ -1,6 +1,6 @@
 //! Which tables a file has, and that there is nothing in it but tables.
 
-use super::{Gives, Guarded};
+use super::{Guarded, ReturnedValues};
 use crate::error::Error;
 use crate::schema::{Kind, TABLES, TableSpec};
 use std::collections::{HashMap, HashSet};
@@ -27,7 +27,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 pub(crate) fn present(guarded: &Guarded, path: &Path) -> Result<Present, Error> {
     let mut present = Present::new();
     guarded.walk(
-        Gives::Texts,
+        ReturnedValues::Texts,
         "SELECT type, name, rootpage, sql FROM sqlite_schema",
         [],
         |row| {

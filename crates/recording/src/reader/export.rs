@@ -2,7 +2,7 @@
 
 use super::Recording;
 use crate::error::{At, Error};
-use crate::file::{self, Gives};
+use crate::file::{self, ReturnedValues};
 use crate::schema::{TABLES, Table, TableColumn, TableSpec};
 use rusqlite::types::ValueRef;
 
@@ -79,7 +79,7 @@ impl Recording {
         );
         let sql = format!("SELECT {list} FROM {} ORDER BY {}", spec.name, spec.order);
         let mut rows: Vec<Row> = Vec::new();
-        self.conn.walk(Gives::Texts, &sql, [], |row| {
+        self.conn.walk(ReturnedValues::Texts, &sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
             if rows.len() >= chunk.max(1) {
                 each(&rows)?;
@@ -109,10 +109,11 @@ impl Recording {
             spec.name
         );
         let mut rows = Vec::new();
-        self.conn.walk(Gives::Texts, &sql, [first, last], |row| {
-            rows.push(cells(row, spec.columns.len()).at(&self.path)?);
-            Ok::<(), Error>(())
-        })?;
+        self.conn
+            .walk(ReturnedValues::Texts, &sql, [first, last], |row| {
+                rows.push(cells(row, spec.columns.len()).at(&self.path)?);
+                Ok::<(), Error>(())
+            })?;
         Ok(rows)
     }
 }

@@ -3,7 +3,7 @@
 use super::Recording;
 use super::types::TickRow;
 use crate::error::Error;
-use crate::file::{self, Gives};
+use crate::file::{self, ReturnedValues};
 
 /// Slots that are read at once at most.
 const MOST: u32 = 4096;
@@ -59,7 +59,7 @@ impl Recording {
             ))
         };
         let points = if self.has("replay_slot_point") {
-            self.collect(Gives::Numbers, &points, rows)?
+            self.collect(ReturnedValues::Numbers, &points, rows)?
         } else {
             Vec::new()
         };

@@ -5,7 +5,7 @@ use super::types::{
     Columns, DeviceRow, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 use crate::error::{At, Error};
-use crate::file::{self, Gives, Guarded, duration};
+use crate::file::{self, Guarded, ReturnedValues, duration};
 use crate::rows::EventKind;
 use crate::schema::{
     CacheTimesPoint, CostTrackerPoint, DEVICE, POOL, PointTable, ProgramCachePoint,
@@ -142,7 +142,7 @@ impl Recording {
         let wanted = std::iter::once("tick").chain(names.iter().copied());
         let list = file::list(&self.present, table.name(), wanted);
         let sql = format!("SELECT {list} FROM {} ORDER BY tick", table.name());
-        self.each(Gives::Numbers, &sql, |row| {
+        self.each(ReturnedValues::Numbers, &sql, |row| {
             columns.ticks.push(row.get(0)?);
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
@@ -339,7 +339,7 @@ impl Recording {
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
         if self.has(table) {
-            self.collect(Gives::Numbers, sql, of)
+            self.collect(ReturnedValues::Numbers, sql, of)
         } else {
             Ok(Vec::new())
         }
@@ -350,12 +350,12 @@ impl Recording {
         sql: &str,
         of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
-        self.collect(Gives::Texts, sql, of)
+        self.collect(ReturnedValues::Texts, sql, of)
     }
 
     pub(super) fn collect<T>(
         &self,
-        gives: Gives,
+        gives: ReturnedValues,
         sql: &str,
         mut of: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>, Error> {
@@ -369,7 +369,7 @@ impl Recording {
 
     fn each(
         &self,
-        gives: Gives,
+        gives: ReturnedValues,
         sql: &str,
         mut each: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
@@ -414,7 +414,7 @@ fn json(text: String) -> Value {
 pub(crate) fn read_labels(conn: &Guarded, path: &Path) -> Result<Vec<(String, String)>, Error> {
     let mut labels = Vec::new();
     conn.walk(
-        Gives::Texts,
+        ReturnedValues::Texts,
         "SELECT key, value FROM label ORDER BY key",
         [],
         |row| {

@@ -9,13 +9,13 @@ use super::resample::{FEW_BLOCKS, MOST_BLOCKS};
 use super::{Estimate, Method, Plan, Reliability};
 use crate::summary::{mean_and_variance, quantile_sorted};
 
-/// Independent pairs below which intervals cover less than they say: see the README's table.
-const INDEPENDENT: f64 = 20.0;
-/// Blocks that carry what speaks against a mean of 0 below which single ones decide.
-const BUSY_BLOCKS: f64 = 6.0;
-/// Standard deviations from 0 beyond which a mean is so by however few values (those of single values), or however these drift
-/// (those of the means of [`PARTS`] of the run).
-pub(crate) const CLEAR: f64 = 5.0;
+/// With fewer independent rounds intervals cover less than they say: see the README's table.
+const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
+/// With fewer blocks that carry the difference, single blocks decide.
+const MIN_DECIDING_BLOCKS: f64 = 6.0;
+/// A mean this many standard deviations from 0 is shown despite few rounds (deviations of single rounds) or drift (deviations of
+/// the means of [`PARTS`]).
+pub(crate) const CLEAR_SD: f64 = 5.0;
 const PARTS: usize = 8;
 /// Values of a run whose parts are long enough to be told apart.
 const LONG: usize = 100;
@@ -168,16 +168,16 @@ impl HalfMeans {
         let (low, high) = ends(&means, (1.0 - plan.level) / 2.0);
         let n_eff =
             (n as f64 * memory.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
-        let clear = |sd: f64| mean.abs() > CLEAR * sd * unit;
+        let clear = |sd: f64| mean.abs() > CLEAR_SD * sd * unit;
         // Of fewer blocks not even all on one side would be shown.
         let few = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliable = if !varies {
             Reliability::Constant
-        } else if few || (n_eff < INDEPENDENT && !clear(memory.variance.sqrt())) {
+        } else if few || (n_eff < MIN_INDEPENDENT_ROUNDS && !clear(memory.variance.sqrt())) {
             Reliability::TooShort { n_eff }
         } else if drifts && !clear(sd_of_parts(&deviations)) {
             Reliability::Drifts
-        } else if busy(&halves.sums(series)) < BUSY_BLOCKS.min(blocks / 4.0) {
+        } else if deciding_blocks(&halves.sums(series)) < MIN_DECIDING_BLOCKS.min(blocks / 4.0) {
             Reliability::TooRare
         } else {
             Reliability::Reliable
@@ -254,7 +254,7 @@ pub(crate) fn sd_of_parts(series: &[f64]) -> f64 {
 }
 
 /// How many blocks carry what speaks against a mean of 0: the participation ratio.
-fn busy(sums: &[f64]) -> f64 {
+fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)
 }

@@ -70,7 +70,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
             let since = seconds(trouble.since.uptime);
             (
                 format!(
-                    "NO ANSWER for {since}: {}. The values are older.",
+                    "NO ANSWER for {since}, the values are older: {}",
                     trouble.what
                 ),
                 look.bad(),
@@ -79,7 +79,7 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
         (Some(trouble), None) => {
             let since = seconds(trouble.since.uptime);
             (
-                format!("NO ANSWER for {since}: {}. Retrying.", trouble.what),
+                format!("NO ANSWER for {since}, retrying: {}", trouble.what),
                 look.bad(),
             )
         }

@@ -6,7 +6,7 @@ use faultline_settings::{Mistakes, Table, Unique, distinct, text, whole};
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries: on another metric, `promtool` refuses the page.
-const KEPT: [&str; 2] = ["le", "quantile"];
+const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
 
 pub(super) fn read(t: &mut Table<'_>, c: &mut Config, m: &mut Mistakes<'_>) {
     t.set("max_series", &mut c.datapoints.max_series, m, whole);
@@ -76,7 +76,7 @@ fn tag(value: &DeValue<'_>, everywhere: bool) -> Result<Tag, String> {
     let label: String = label_name(&key).collect();
     let owner = if DATAPOINT.labels.contains(&label.as_str()) {
         "every series of a datapoint has"
-    } else if label.starts_with("__") || KEPT.contains(&label.as_str()) {
+    } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
         "Prometheus keeps for itself"
     } else if everywhere && Labels::default().by_name(&label).is_some() {
         "metrics.constant_labels_everywhere sets"

@@ -13,13 +13,13 @@ pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl DroppedSeries {
     /// The tick without series that collide. Of equal ones the first stays.
-    pub fn remove_from(&self, tick: &Arc<Tick>, constant: &ConstantLabels) -> Arc<Tick> {
+    pub fn without_collisions(&self, tick: &Arc<Tick>, constant: &ConstantLabels) -> Arc<Tick> {
         let colliding = colliding(tick, constant);
         if colliding.is_empty() {
             return Arc::clone(tick);
         }
         let mut place = 0;
-        let mut remains = |reading: &Reading| {
+        let mut keep = |reading: &Reading| {
             place += 1;
             let collides = colliding.binary_search(&(place - 1)).is_ok();
             if collides {
@@ -28,7 +28,7 @@ impl DroppedSeries {
             !collides
         };
         let batches = tick.batches.iter().map(|batch| {
-            let readings = batch.readings.iter().filter(|reading| remains(reading));
+            let readings = batch.readings.iter().filter(|reading| keep(reading));
             Arc::new(Batch {
                 readings: readings.cloned().collect(),
                 ..Batch::clone(batch)
@@ -109,7 +109,7 @@ mod tests {
             batches: vec![batch(first), batch(second)],
         });
         let values = |constant: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
-            let shown = dropped.remove_from(&tick, constant);
+            let shown = dropped.without_collisions(&tick, constant);
             let values = shown
                 .readings()
                 .filter_map(|reading| reading.value.number());

@@ -1,7 +1,7 @@
 //! One connection to the admin socket.
 
 use crate::socket::connect;
-use crate::supervisor::{PathThread, Unanswered};
+use crate::supervisor::{PathError, PathThread};
 use faultline_agave::Error;
 use faultline_agave::admin::{Answer, Method};
 use faultline_catalog::{Problem, Status};
@@ -21,7 +21,7 @@ const CHUNK: usize = 16 << 10;
 pub(super) enum Failure {
     Connect(io::Error),
     /// The path to the socket cannot be looked up in time.
-    Unanswered(Unanswered),
+    Unanswered(PathError),
     /// Another process listens.
     Foreign(i32),
     Late(Duration),

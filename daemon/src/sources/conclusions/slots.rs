@@ -13,14 +13,14 @@ use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
 /// Slots of a push are believed for this long: pushes come every 10 s, and later from a busy validator.
-const PUSH_LIFE: Duration = Duration::from_secs(25);
+const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
 /// The tip of a cluster advances about every 0.4 s, skipped slots aside. If the validator has not heard of a newer one for this
 /// long, it is starved or cut off, and does not know how far behind it is.
-const TIP_LIFE: Duration = Duration::from_secs(5);
+const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// What JSON-RPC told within this time is not filled in from pushes once it falls silent.
-const RECENT: Duration = Duration::from_secs(60);
+/// For this long after the last answer of JSON-RPC, pushes do not replace its values.
+const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
 
 /// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,10 +53,10 @@ impl SlotSources {
             rpc.and_then(|facts| facts.distance_at),
         );
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
-            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RECENT))
+            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
         let points = { known.datapoints.slots }
-            .filter(|(at, _)| now.since(*at) < PUSH_LIFE)
+            .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE)
             .map(|(_, slots)| slots)
             .unwrap_or_default();
         let own = rpc
@@ -76,9 +76,9 @@ impl SlotSources {
         ] {
             finding.whole(&v::SLOT, [kind], slot);
         }
-        let tip_lives = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_LIFE);
+        let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let behind = { rpc.and_then(|facts| facts.slots_behind) }
-            .filter(|_| tip_lives)
+            .filter(|_| tip_is_fresh)
             .or(unless_recent(distance_at, points_behind(known, &points)));
         finding.whole(&v::SLOTS_BEHIND, [], behind);
     }

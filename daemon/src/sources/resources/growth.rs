@@ -7,8 +7,8 @@ use std::time::Duration;
 const MOST_POLLS: usize = 1_440;
 /// Fewer polls say nothing about a rate.
 const FEWEST_POLLS: usize = 20;
-/// From the first decrease to the last: one file that was written is no rate.
-const GROWS_FOR: Duration = Duration::from_secs(10 * 60);
+/// The shortest time from the first decrease of free space to the last: one large file gives no rate.
+const MIN_FILLING_TIME: Duration = Duration::from_secs(10 * 60);
 /// Nothing that is further away can be concluded from six hours.
 const FURTHEST: Duration = Duration::from_secs(365 * 86_400);
 
@@ -37,7 +37,7 @@ impl Growth {
     /// while it does not fill, and beyond a year.
     pub(super) fn until_full(&self) -> Option<f64> {
         let (_, now) = self.0.back().filter(|_| self.0.len() >= FEWEST_POLLS)?;
-        if self.grown_for()? < GROWS_FOR {
+        if self.filling_for()? < MIN_FILLING_TIME {
             return None;
         }
         let (first, most) = self.0.front()?;
@@ -62,7 +62,7 @@ impl Growth {
     }
 
     /// Time from the poll before the first decrease to that after the last one.
-    fn grown_for(&self) -> Option<Duration> {
+    fn filling_for(&self) -> Option<Duration> {
         let polls = self.0.iter().zip(self.0.iter().skip(1));
         let mut decreases = polls.filter(|((_, before), (_, after))| after < before);
         let ((begin, _), first) = decreases.next()?;

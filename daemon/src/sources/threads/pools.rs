@@ -184,7 +184,7 @@ impl Pools {
             thread.on_cpu.is_some() || thread.utime_ticks + thread.stime_ticks == 0
         };
         if let Some(process) = process.filter(|_| threads.iter().all(exact)) {
-            self.settle_cpu(process);
+            self.update_exited_cpu(process);
         }
     }
 
@@ -198,7 +198,7 @@ impl Pools {
     }
 
     /// What the process had before the threads were read, and they do not have, is of threads that ended.
-    fn settle_cpu(&mut self, process: CpuTime) {
+    fn update_exited_cpu(&mut self, process: CpuTime) {
         let pools = |part: fn(&CpuTime) -> Duration| -> Duration {
             self.pools.iter().map(|pool| part(&pool.cpu)).sum()
         };
@@ -212,7 +212,7 @@ impl Pools {
 
     /// Takes the process's faults, read after the threads. `complete`: all threads that ran were read, so what the process
     /// has beyond them is of ended ones.
-    pub(super) fn settle(&mut self, minflt: u64, majflt: u64, complete: bool) {
+    pub(super) fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
         for (which, process) in [majflt, minflt].into_iter().enumerate() {
             let exported: u64 = self
                 .pools

@@ -93,7 +93,7 @@ impl Intake {
             && now.since(*at) < FRESH
         {
             let text = format!(
-                "pushes are refused: {reason}. Name the user of a relay in ingest.allow_users, or set db, user and password_file in [ingest]"
+                "pushes are refused: {reason}. If a relay sends them, add its user to ingest.allow_users; or set db, user and password_file in [ingest]"
             );
             problems.push(Problem::new(Status::Forbidden, text));
         }

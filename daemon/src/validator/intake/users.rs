@@ -9,18 +9,18 @@ use std::time::Duration;
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// Reads the user of the process that is followed; `None` while there is none.
-pub(super) struct FindUser(Box<dyn Fn() -> Option<u32> + Send + Sync>);
+pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
 
-impl fmt::Debug for FindUser {
+impl fmt::Debug for UserLookup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FindUser")
+        f.write_str("UserLookup")
     }
 }
 
 impl Intake {
-    /// How the validator's user is found. For the start: later calls change nothing.
-    pub fn validator_user(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
-        let _ = self.users.set(FindUser(Box::new(find)));
+    /// Sets how the validator's user is found. Later calls change nothing.
+    pub fn set_user_lookup(&self, find: impl Fn() -> Option<u32> + Send + Sync + 'static) {
+        let _ = self.users.set(UserLookup(Box::new(find)));
     }
 
     pub(super) fn find_user(&self) -> Option<u32> {
@@ -35,30 +35,30 @@ impl Intake {
             let found = self.find_user();
             let mut state = self.lock();
             state.user_read = Some(now);
-            state.belongs_to(found);
+            state.set_validator_user(found);
         }
-        let validators = self.lock().senders.user();
-        let Some(validators) = validators.filter(|validators| *validators != user) else {
+        let expected = self.lock().senders.user();
+        let Some(expected) = expected.filter(|expected| *expected != user) else {
             return true;
         };
-        self.refuse(
-            format!("they are of user {user}, and the validator is of user {validators}"),
+        self.record_refusal(
+            format!("sent by user {user}, but the validator runs as user {expected}"),
             now,
         );
         false
     }
 
     /// A push was refused because of its sender's user.
-    pub fn refuse(&self, reason: String, now: Stamp) {
+    pub fn record_refusal(&self, reason: String, now: Stamp) {
         self.lock().refused = Some((reason, now));
     }
 }
 
 impl State {
     /// The validator's user, if it could be read.
-    pub(super) fn belongs_to(&mut self, user: Option<u32>) {
+    pub(super) fn set_validator_user(&mut self, user: Option<u32>) {
         if let Some(user) = user {
-            self.lines.foreign += self.senders.belongs_to(user).foreign;
+            self.lines.foreign += self.senders.set_validator_user(user).foreign;
         }
     }
 }

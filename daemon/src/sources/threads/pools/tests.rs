@@ -48,7 +48,7 @@ fn numbered_threads_form_a_pool() {
             thread(3, "solBgAccounts", 7, 0),
         ],
     );
-    pools.settle(0, 12, true);
+    pools.distribute_faults(0, 12, true);
     assert_eq!(
         (
             major(&pools, "solScHandler"),
@@ -63,7 +63,7 @@ fn numbered_threads_form_a_pool() {
 fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 5, 0), thread(2, "b", 5, 0)]);
-    pools.settle(0, 10, true);
+    pools.distribute_faults(0, 10, true);
     // Thread 2 made four more faults and ended; a new thread got its number.
     add(
         &mut pools,
@@ -75,7 +75,7 @@ fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
             },
         ],
     );
-    pools.settle(0, 16, true);
+    pools.distribute_faults(0, 16, true);
     assert_eq!(
         (major(&pools, "a"), major(&pools, "b"), pools.exited().0),
         (6, 6, 4)
@@ -86,13 +86,13 @@ fn what_an_ended_thread_gained_unseen_is_in_exited_and_nothing_is_lost() {
 fn faults_between_the_two_readings_are_counted_once() {
     let mut pools = Pools::default();
     add(&mut pools, &[thread(1, "a", 10, 0)]);
-    pools.settle(0, 13, true);
+    pools.distribute_faults(0, 13, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
     add(&mut pools, &[thread(1, "a", 13, 0)]);
-    pools.settle(0, 13, true);
+    pools.distribute_faults(0, 13, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 3));
     add(&mut pools, &[thread(1, "a", 20, 0)]);
-    pools.settle(0, 20, true);
+    pools.distribute_faults(0, 20, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (17, 3));
 }
 
@@ -100,12 +100,12 @@ fn faults_between_the_two_readings_are_counted_once() {
 fn faults_of_threads_that_were_not_read_wait_for_their_pool() {
     let mut pools = Pools::default();
     pools.add(&[thread(1, "a", 10, 0)], None, &host());
-    pools.settle(0, 10, true);
+    pools.distribute_faults(0, 10, true);
     pools.add(&[thread(1, "a", 10, 0)], None, &host());
-    pools.settle(0, 14, false);
+    pools.distribute_faults(0, 14, false);
     assert_eq!((major(&pools, "a"), pools.exited().0), (10, 0));
     pools.add(&[thread(1, "a", 13, 0)], None, &host());
-    pools.settle(0, 14, true);
+    pools.distribute_faults(0, 14, true);
     assert_eq!((major(&pools, "a"), pools.exited().0), (13, 1));
 }
 
@@ -123,7 +123,7 @@ fn more_pools_than_fit_are_folded_and_counted() {
     };
     let threads: Vec<ThreadSample> = (0..200).map(|n| thread(n, &name(n), 1, 0)).collect();
     add(&mut pools, &threads);
-    pools.settle(0, 200, true);
+    pools.distribute_faults(0, 200, true);
     assert_eq!(pools.each().count(), MOST_POOLS + 1);
     assert_eq!((major(&pools, OTHER), pools.folded()), (50, 50));
 }
@@ -306,7 +306,7 @@ proptest! {
             // Faults between the reading of the threads and that of the process.
             process += race;
             living.get_mut(&0).unwrap().0 += race;
-            pools.settle(0, process, true);
+            pools.distribute_faults(0, process, true);
             let sum: u64 = pools.each().map(|pool| pool.totals.majflt).sum::<u64>() + pools.exited().0;
             prop_assert_eq!(sum, process);
             for Pool { name, totals, .. } in pools.each() {

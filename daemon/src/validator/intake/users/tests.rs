@@ -19,8 +19,9 @@ fn at(seconds: u64) -> Stamp {
 fn intake() -> (Intake, Arc<AtomicU32>) {
     let (intake, user) = (Intake::new(&Datapoints::default()), Arc::default());
     let read = Arc::clone(&user);
-    intake
-        .validator_user(move || Some(AtomicU32::load(&read, Ordering::Relaxed)).filter(|u| *u > 0));
+    intake.set_user_lookup(move || {
+        Some(AtomicU32::load(&read, Ordering::Relaxed)).filter(|u| *u > 0)
+    });
     (intake, user)
 }
 
@@ -28,7 +29,7 @@ fn intake() -> (Intake, Arc<AtomicU32>) {
 fn push(intake: &Intake, user: u32, now: u64, lines: &[&str]) -> bool {
     let admitted = intake.admits(user, at(now));
     if admitted {
-        let mut push = intake.begin_of(Some(user), at(now));
+        let mut push = intake.begin_from_user(Some(user), at(now));
         lines.iter().for_each(|line| push.line(line.as_bytes()));
         intake.commit(push, at(now));
     }
@@ -89,7 +90,7 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
 fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_user() {
     let (intake, user) = intake();
     assert!(intake.admits(OTHER, at(1)));
-    let mut slow = intake.begin_of(Some(OTHER), at(1));
+    let mut slow = intake.begin_from_user(Some(OTHER), at(1));
     slow.line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
@@ -124,7 +125,7 @@ fn pushes_of_another_user_are_refused_and_the_reason_is_told() {
     assert!(
         told(2)
             .unwrap()
-            .contains("of user 1001, and the validator is of user 1000")
+            .contains("by user 1001, but the validator runs as user 1000")
     );
     assert_eq!(told(70), None);
 }
