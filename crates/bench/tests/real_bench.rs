@@ -241,7 +241,8 @@ fn planned(node: &Node, folder: &Path) {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, format!("rounds = 200\n{text}")).expect("a plan");
         let (said, code) = bench(
-            &["run", &file.display().to_string()],
+            // A slot of the drawn range may have been skipped.
+            &["run", &file.display().to_string(), "--max-failures", "5"],
             &format!("run-{name}.txt"),
         )
         .expect("results");
