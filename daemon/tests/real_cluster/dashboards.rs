@@ -190,7 +190,7 @@ pub(crate) fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) 
             "--set",
             &instance,
             "--set",
-            "earlier=1m",
+            "earlier=30s",
         ],
     )?;
     println!("{said}");

@@ -222,3 +222,24 @@ fn a_journal_of_before_there_were_searches_is_read() {
         Searched::default()
     );
 }
+
+#[test]
+fn a_void_result_no_longer_counts_and_its_turn_is_next_again() {
+    let mut lines = whole();
+    let finished = Line::new(100, Entry::Finished);
+    lines.push(finished);
+    let before = JournalState::of(&lines);
+    assert!(before.finished && before.next().is_none());
+    assert_eq!(before.counted().len(), 1);
+    let void = Entry::Void {
+        run: 1,
+        attempt: 2,
+        why: "its recording is damaged".to_owned(),
+    };
+    let text = serde_json::to_string(&Line::new(101, void)).unwrap();
+    lines.push(serde_json::from_str(&text).unwrap());
+    let after = JournalState::of(&lines);
+    assert!(!after.finished && after.counted().is_empty());
+    assert_eq!(after.next().map(|next| next.attempt), Some(3));
+    assert!(after.unended().is_empty(), "nothing runs");
+}
