@@ -30,7 +30,7 @@ impl ForeignDatabase {
         })
     }
 
-    /// ReturnedValues every row that a statement finds to `each`, whose error ends it. The statement must need no sorting.
+    /// Gives every row that a statement finds to `each`, whose error ends it. The statement must need no sorting.
     ///
     /// # Errors
     ///

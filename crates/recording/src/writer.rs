@@ -178,7 +178,7 @@ impl Writer {
         Ok(std::mem::take(&mut self.rows))
     }
 
-    /// ReturnedValues up what was not committed and makes the writer usable again; how many rows were lost.
+    /// Gives up what was not committed and makes the writer usable again; how many rows were lost.
     pub fn rollback(&mut self) -> u64 {
         if !self.conn.is_autocommit() {
             // It needs no room and no reader's consent. Should it fail, the next write says so.

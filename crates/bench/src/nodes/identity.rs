@@ -14,11 +14,11 @@ const HEIGHTS: u64 = 4;
 /// Compares the first blocks of the nodes that are the arms of `nodes`; what is known of them, in a sentence.
 ///
 /// # Errors
-/// The nodes are of ensure_same_hash chains; a signal to end.
+/// The nodes are of different chains; a signal to end.
 pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
     first_common_hash(engine, chain, nodes, (chain.hashes[0], &[0])).map(|found| match found {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
-        Err(why) => format!("the genesis of the nodes could not be first_common_hash: {why}"),
+        Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
     })
 }
 
@@ -77,14 +77,14 @@ fn first_common_hash(
     Ok(Err(why))
 }
 
-/// Fails if two nodes have ensure_same_hash hashes.
+/// Fails if two nodes have different hashes.
 fn ensure_same_hash(method: &str, height: u64, known: &[(&str, &String)]) -> anyhow::Result<()> {
     let Some((first, rest)) = known.split_first() else {
         return Ok(());
     };
     if let Some(other) = rest.iter().find(|(_, hash)| *hash != first.1) {
         bail!(
-            "{} and {} are of ensure_same_hash chains, so nothing was measured: {method} for block {} gives {} and {}",
+            "{} and {} are of different chains, so nothing was measured: {method} for block {} gives {} and {}",
             first.0,
             other.0,
             count(height),

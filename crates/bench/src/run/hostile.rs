@@ -251,7 +251,7 @@ fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     [&[first, 127][..], &length, payload].concat()
 }
 
-/// ReturnedValues the WebSocket that is asked for.
+/// Gives the WebSocket that is asked for.
 fn upgrade(stream: &mut TcpStream) -> std::io::Result<()> {
     let mut read = Vec::new();
     while !read.ends_with(b"\r\n\r\n") {

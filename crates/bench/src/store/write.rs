@@ -104,7 +104,7 @@ impl ResultsFile {
         self.ended()?.last
     }
 
-    /// ReturnedValues the file up: it is removed unless a run began.
+    /// Gives the file up: it is removed unless a run began.
     pub(crate) fn abandon(self) {
         let path = self.path.clone();
         if self.ended().is_ok_and(|ended| !ended.begun) {

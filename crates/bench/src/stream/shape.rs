@@ -168,7 +168,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Shaped<S> {
         Ok(())
     }
 
-    /// ReturnedValues the node what has reached it; ready when nothing is on the way.
+    /// Gives the node what has reached it; ready when nothing is on the way.
     fn poll_give(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));

@@ -114,7 +114,7 @@ impl Talk {
         }
     }
 
-    /// ReturnedValues up all connections: after a failure nothing is known of what is still to come on them.
+    /// Gives up all connections: after a failure nothing is known of what is still to come on them.
     pub(super) fn give_up(&mut self) {
         self.links.clear();
         self.socket = None;

@@ -135,7 +135,7 @@ impl Guarded {
         &self.conn
     }
 
-    /// ReturnedValues every row that a statement finds to `each`, whose error ends it.
+    /// Gives every row that a statement finds to `each`, whose error ends it.
     ///
     /// # Errors
     ///

@@ -69,7 +69,7 @@ impl Pages {
         })
     }
 
-    /// ReturnedValues every row of the table that begins at `root`. Looks at a page once at most.
+    /// Gives every row of the table that begins at `root`. Looks at a page once at most.
     pub(super) fn rows<E>(
         &mut self,
         root: u32,
