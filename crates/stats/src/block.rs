@@ -4,9 +4,10 @@ mod halves;
 mod length;
 mod resample;
 
+use crate::correlation::ranks;
 use crate::distribution::normal_quantile;
 use crate::summary::{present, quantile_sorted, sorted, total};
-pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drifts, ends, sd_of_parts};
+pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
 use resample::{Deviations, Joint};
 use serde::Serialize;
 
@@ -207,9 +208,12 @@ pub fn ratio_of_means(
     let clear = farther[0] > 1.0 + margin || farther[1] < 1.0 - margin;
     let [wander_a, wander_b] = both.each_ref().map(|series| sd_of_parts(series));
     let wander = (wander_a * bound).hypot(wander_b);
-    let drifting = both.iter().any(|series| drifts(series));
+    let drift = both
+        .iter()
+        .filter_map(|series| drift(series))
+        .reduce(f64::max);
     let reliable = match weaker.reliable {
-        _ if drifting && (b.value - a.value * bound).abs() < CLEAR_SD * wander => {
+        _ if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * wander) => {
             Reliability::Drifts
         }
         Reliability::TooShort { .. } if clear => Reliability::Reliable,
@@ -344,11 +348,14 @@ pub(crate) fn difference_of_quantiles(
     let influence = |series: &[f64], below: &Below| -> Vec<f64> {
         series.iter().map(|value| below.influence(*value)).collect()
     };
+    // Few values are beyond a quantile: how long rounds depend on one another is seen better in the ranks of all.
+    let ranks = rank_difference(reference, other);
     let joint = Joint::of(
         [
             &influence(reference, &below[0]),
             &influence(other, &below[1]),
         ],
+        block_length([ranks.as_slice()]),
         plan,
     );
     // As in a resample, whose share at another quantile has that quantile's own error.
@@ -378,12 +385,23 @@ pub(crate) fn difference_of_quantiles(
         let (low, high) = ends(deviations, tail);
         (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
     };
-    if joint.deviations.iter().any(beyond) && estimate.reliable.is_reliable() {
-        estimate.reliable = Reliability::TooShort {
-            n_eff: estimate.n_eff,
-        };
-    }
+    let n_eff = estimate.n_eff;
+    estimate.reliable = match estimate.reliable {
+        Reliability::Reliable if joint.deviations.iter().any(beyond) => {
+            Reliability::TooShort { n_eff }
+        }
+        Reliability::Reliable if drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) => {
+            Reliability::Drifts
+        }
+        other => other,
+    };
     Some(estimate)
+}
+
+/// How much higher each value ranks in the other series than in the reference.
+fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
+    let [a, b] = [reference, other].map(ranks);
+    a.iter().zip(&b).map(|(a, b)| b - a).collect()
 }
 
 /// The part that two series of deviations have in common, and how far it reaches: two standard deviations.

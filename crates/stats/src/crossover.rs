@@ -6,7 +6,7 @@
 //! one size in a round disturbs the others.
 
 use crate::arms::Direction;
-use crate::block::{self, HalfMeans, Halves, Plan, drifts};
+use crate::block::{self, HalfMeans, Halves, Plan, drift};
 use crate::decision::Decision;
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ pub fn crossover(
     }
     let block = block::block_length(rounds.iter().map(Vec::as_slice));
     let halves = Halves::new(count, block, plan);
-    let of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drifts(series), plan);
+    let of_size = |series: &Vec<f64>| HalfMeans::of(series, &halves, drift(series), plan);
     let found: Vec<HalfMeans> = rounds.iter().map(of_size).collect::<Option<_>>()?;
     let means: Vec<f64> = found.iter().map(|of_size| of_size.estimate.value).collect();
     let at = match crossing(sizes, &means) {

@@ -198,7 +198,7 @@ impl Pairs {
         // What both share makes their difference drift, but not its share of both.
         let share = |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let shares: Vec<f64> = self.reference.iter().zip(&self.other).map(share).collect();
-        let found = HalfMeans::of(&differences, &halves, block::drifts(&shares), plan)?;
+        let found = HalfMeans::of(&differences, &halves, block::drift(&shares), plan)?;
         Some(Means {
             difference: found.estimate,
             ratio: self.ratio(&halves, &found, plan),

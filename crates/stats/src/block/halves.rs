@@ -7,7 +7,8 @@
 use super::length::memory;
 use super::resample::{FEW_BLOCKS, MOST_BLOCKS};
 use super::{Estimate, Method, Plan, Reliability};
-use crate::summary::{mean_and_variance, quantile_sorted};
+use crate::correlation::ranks;
+use crate::summary::mean_and_variance;
 
 /// With fewer independent rounds intervals cover less than they say: see the README's table.
 const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
@@ -16,11 +17,14 @@ const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this many standard deviations from 0 is shown despite few rounds (deviations of single rounds) or drift (deviations of
 /// the means of [`PARTS`]).
 pub(crate) const CLEAR_SD: f64 = 5.0;
+/// A mean this many deviations of the means of [`PARTS`] from 0 is shown despite what is perhaps drift.
+const LIKELY_SD: f64 = 2.5;
 const PARTS: usize = 8;
 /// Values of a run whose parts are long enough to be told apart.
 const LONG: usize = 100;
-/// Critical value of 10 %.
-const KPSS: f64 = 0.347;
+/// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
+const DRIFTS: f64 = 1.933;
+const MAY_DRIFT: f64 = 1.248;
 
 /// Random halves of the blocks, the same for each series of a run.
 pub(crate) struct Halves {
@@ -142,7 +146,7 @@ impl HalfMeans {
     pub(crate) fn of(
         series: &[f64],
         halves: &Halves,
-        drifts: bool,
+        drift: Option<f64>,
         plan: &Plan,
     ) -> Option<HalfMeans> {
         let n = series.len();
@@ -168,14 +172,15 @@ impl HalfMeans {
         let (low, high) = ends(&means, (1.0 - plan.level) / 2.0);
         let n_eff =
             (n as f64 * memory.variance / long_run.max(f64::MIN_POSITIVE)).clamp(1.0, n as f64);
-        let clear = |sd: f64| mean.abs() > CLEAR_SD * sd * unit;
+        let beyond = |sd: f64| mean.abs() > sd * unit;
+        let clear = beyond(CLEAR_SD * memory.variance.sqrt());
         // Of fewer blocks not even all on one side would be shown.
         let few = 0.5_f64.powf(blocks - 1.0) > 1.0 - plan.level;
         let reliable = if !varies {
             Reliability::Constant
-        } else if few || (n_eff < MIN_INDEPENDENT_ROUNDS && !clear(memory.variance.sqrt())) {
+        } else if few || (n_eff < MIN_INDEPENDENT_ROUNDS && !clear) {
             Reliability::TooShort { n_eff }
-        } else if drifts && !clear(sd_of_parts(&deviations)) {
+        } else if drift.is_some_and(|sd| !beyond(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.sums(series)) < MIN_DECIDING_BLOCKS.min(blocks / 4.0) {
             Reliability::TooRare
@@ -214,19 +219,13 @@ fn p_of_zero(means: &[f64]) -> f64 {
     (2.0 * (fewer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// Whether a series drifts: how many of its values lie above their median changes more in the course of it than their
-/// dependence explains (KPSS of indicators: de Jong, Amsler and Schmidt 2007), or their dependence has no end.
-pub(crate) fn drifts(series: &[f64]) -> bool {
-    let mut sorted = series.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let Some(median) = quantile_sorted(&sorted, 0.5) else {
-        return false;
-    };
-    let sides: Vec<f64> = series
-        .iter()
-        .map(|value| f64::from(i8::from(*value > median) - i8::from(*value < median)))
-        .collect();
-    let (_, deviations, unit) = deviations(&sides);
+/// How many standard deviations of the means of [`PARTS`] a mean has to be away from 0 so that it is not explained by drift;
+/// `None` of a series that shows no drift.
+///
+/// The ranks of its values must not change more in the course of it than their dependence explains (rank KPSS: Pelagatti and
+/// Sen 2013). Its beginning and end count as much as its middle (weights of Anderson and Darling 1952).
+pub(crate) fn drift(series: &[f64]) -> Option<f64> {
+    let (_, deviations, unit) = deviations(&ranks(series));
     // Of what is left without the means of parts: a drift must not explain itself. Parts of a short run are too short.
     let parts = if deviations.len() < LONG { 1 } else { PARTS };
     let part = deviations.len().div_ceil(parts).max(1);
@@ -235,13 +234,19 @@ pub(crate) fn drifts(series: &[f64]) -> bool {
         part.iter().map(move |value| value - mean)
     });
     let memory = memory(&within.collect::<Vec<f64>>());
-    let (mut sum, mut squares) = (0.0, 0.0);
-    for value in &deviations {
+    let n = deviations.len();
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for (value, place) in deviations.iter().zip(1..n) {
         sum += value;
-        squares += sum * sum;
+        weighted += sum * sum / (place * (n - place)) as f64;
     }
-    let n = series.len() as f64;
-    unit.is_finite() && (memory.beyond || squares / (n * n) > KPSS * memory.long_run)
+    match weighted / memory.long_run {
+        _ if !unit.is_finite() => None,
+        _ if memory.beyond => Some(CLEAR_SD),
+        statistic if statistic > DRIFTS => Some(CLEAR_SD),
+        statistic if statistic > MAY_DRIFT => Some(LIKELY_SD),
+        _ => None,
+    }
 }
 
 /// How far the means of [`PARTS`] of a run are from one another, as a standard deviation.

@@ -37,8 +37,8 @@ pub(super) struct Spread {
     /// Samples in a block.
     pub(super) block: usize,
     pub(super) n: usize,
-    /// How many blocks make up the variance: their participation ratio.
-    pub(super) busy: f64,
+    /// Whether few blocks make up the variance.
+    pub(super) rare: bool,
 }
 
 impl Deviations {
@@ -62,7 +62,7 @@ impl Deviations {
             method: Method::None,
             block,
             n: influence.len(),
-            busy: 0.0,
+            rare: false,
         };
         let mut deviations = Deviations {
             low: 0.0,
@@ -85,7 +85,7 @@ impl Deviations {
         let tail = (1.0 - plan.level) / 2.0;
         let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
         self.moments = [2, 3, 4].map(moment);
-        spread.busy = participation(blocks, self.moments, 0.0);
+        spread.rare = participation(blocks, self.moments, 0.0) < BUSY_BLOCKS;
         spread.long_run = spread.memory.long_run.max(self.moments[0] / block);
         let error = (spread.long_run / spread.n as f64).sqrt();
         let (low, high) = if blocks < FEW_BLOCKS {
@@ -121,7 +121,8 @@ impl Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
         let shift = distance * spread.block as f64;
-        spread.busy = participation(spread.n / spread.block, self.moments, shift);
+        let blocks = spread.n / spread.block;
+        spread.rare = participation(blocks, self.moments, shift) < BUSY_BLOCKS;
         self
     }
 }
@@ -155,7 +156,7 @@ impl Spread {
             Reliability::Drifts
         } else if n_eff < INDEPENDENT {
             Reliability::TooShort { n_eff }
-        } else if self.busy < BUSY_BLOCKS {
+        } else if self.rare {
             Reliability::TooRare
         } else {
             Reliability::Reliable
@@ -185,8 +186,8 @@ pub(super) struct Joint {
 }
 
 impl Joint {
-    /// Of series that sum to 0.
-    pub(super) fn of(series: [&[f64]; 2], plan: &Plan) -> Joint {
+    /// Of series that sum to 0, in blocks of at least so many samples.
+    pub(super) fn of(series: [&[f64]; 2], least_block: usize, plan: &Plan) -> Joint {
         // What both share cancels in their difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()
@@ -194,7 +195,9 @@ impl Joint {
             .map(|(b, a)| b - a)
             .collect();
         let (n, memory) = (difference.len(), memory(&difference));
-        let block = block_length(&memory, n);
+        let block = block_length(&memory, n)
+            .max(least_block)
+            .min((n / 2).max(1));
         let blocks = n / block;
         let sums = block_sums(&difference, block);
         let moment = |power| sums.iter().map(|s| s.powi(power)).sum::<f64>() / sums.len() as f64;
@@ -221,14 +224,15 @@ impl Joint {
         } else {
             Method::None
         };
-        let busy = participation(blocks, moments, 0.0);
+        // That there are few blocks is in the error already.
+        let rare = participation(blocks, moments, 0.0) < BUSY_BLOCKS.min(blocks as f64 / 4.0);
         let spread = Spread {
             memory,
             long_run,
             method,
             block,
             n,
-            busy,
+            rare,
         };
         Joint { deviations, spread }
     }

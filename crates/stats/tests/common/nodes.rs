@@ -19,12 +19,28 @@ pub(crate) enum Latency {
     Autocorrelated(f64),
     /// [`Latency::Stalls`] times a load that both nodes share, which doubles during the run.
     SharedDrift,
-    /// [`Latency::Stalls`], and a random walk of each node on its own.
-    OwnDrift(f64),
+    /// [`Latency::Stalls`], and a drift of each node on its own.
+    OwnDrift(Drift),
+}
+
+/// How the level of a node changes by itself, by so many milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Drift {
+    /// A random walk, with a step of this standard deviation in each round.
+    Walk(f64),
+    /// Half of a wave of this amplitude, which begins anywhere.
+    Wave(f64),
+    /// A step up or down at any time.
+    Step(f64),
+    /// A straight line up or down; this is the standard deviation of where it ends.
+    Trend(f64),
+    /// At most so much at the beginning, which fades away.
+    WarmUp(f64),
 }
 
 impl Latency {
-    pub(crate) const ALL: [Latency; 10] = [
+    /// Latencies that do not drift, or that drift alike.
+    pub(crate) const STEADY: [Latency; 8] = [
         Latency::Normal,
         Latency::Stalls,
         Latency::LongStalls,
@@ -33,8 +49,21 @@ impl Latency {
         Latency::Autocorrelated(0.5),
         Latency::Autocorrelated(0.9),
         Latency::SharedDrift,
-        Latency::OwnDrift(0.05),
-        Latency::OwnDrift(0.02),
+    ];
+    pub(crate) const DRIFTING: [Latency; 8] = [
+        Latency::OwnDrift(Drift::Walk(0.05)),
+        Latency::OwnDrift(Drift::Walk(0.02)),
+        Latency::Autocorrelated(0.99),
+        Latency::OwnDrift(Drift::Wave(1.0)),
+        Latency::OwnDrift(Drift::Wave(0.3)),
+        Latency::OwnDrift(Drift::Step(1.0)),
+        Latency::OwnDrift(Drift::Trend(1.0)),
+        Latency::OwnDrift(Drift::WarmUp(1.0)),
+    ];
+    /// Drifts about as large as the error of a mean.
+    pub(crate) const BARELY_DRIFTING: [Latency; 2] = [
+        Latency::OwnDrift(Drift::Step(0.3)),
+        Latency::OwnDrift(Drift::Trend(0.3)),
     ];
 
     pub(crate) fn name(self) -> String {
@@ -45,19 +74,27 @@ impl Latency {
             Latency::Pareto(exponent) => format!("Pareto, exponent {exponent}"),
             Latency::Autocorrelated(rho) => format!("AR(1), rho {rho}"),
             Latency::SharedDrift => "stalls, load doubles".to_owned(),
-            Latency::OwnDrift(step) => format!("stalls, own walk {step}"),
+            Latency::OwnDrift(Drift::Walk(step)) => format!("stalls, own walk {step}"),
+            Latency::OwnDrift(Drift::Wave(size)) => format!("stalls, own wave {size}"),
+            Latency::OwnDrift(Drift::Step(size)) => format!("stalls, own step {size}"),
+            Latency::OwnDrift(Drift::Trend(size)) => format!("stalls, own trend {size}"),
+            Latency::OwnDrift(Drift::WarmUp(size)) => format!("stalls, own warm-up {size}"),
         }
     }
 
     pub(crate) fn series(self, rounds: usize, random: &mut Random) -> Vec<f64> {
-        let mut level = match self {
-            Latency::OwnDrift(_) => 0.0,
-            _ => random.normal(),
-        };
+        if let Latency::OwnDrift(drift) = self {
+            let levels = drift.levels(rounds, random);
+            let latencies = Latency::Stalls.series(rounds, random).into_iter();
+            return latencies.zip(levels).map(|(a, b)| a + b).collect();
+        }
+        let mut level = random.normal();
         let mut stalled = false;
         let one = |round: usize| match self {
             Latency::Normal => 10.0 + random.normal(),
-            Latency::Stalls => 10.0 + random.normal() + stall(random.uniform() < 0.005),
+            Latency::Stalls | Latency::OwnDrift(_) => {
+                10.0 + random.normal() + stall(random.uniform() < 0.005)
+            }
             Latency::LongStalls => {
                 stalled = random.uniform() < if stalled { 0.75 } else { 0.00126 };
                 10.0 + random.normal() + stall(stalled)
@@ -70,10 +107,6 @@ impl Latency {
             Latency::SharedDrift => {
                 let load = 1.0 + round as f64 / rounds as f64;
                 load * (10.0 + random.normal() + stall(random.uniform() < 0.005))
-            }
-            Latency::OwnDrift(step) => {
-                level += step * random.normal();
-                10.0 + level + random.normal() + stall(random.uniform() < 0.005)
             }
         };
         (0..rounds).map(one).collect()
@@ -88,6 +121,30 @@ impl Latency {
         let reference = self.series(rounds, random);
         let other = self.series(rounds, random);
         join(numbered(reference, 1.0), numbered(other, factor))
+    }
+}
+
+impl Drift {
+    fn levels(self, rounds: usize, random: &mut Random) -> Vec<f64> {
+        let (start, size) = (random.uniform(), random.normal());
+        let mut walked = 0.0;
+        let one = |round: usize| {
+            let passed = round as f64 / rounds as f64;
+            match self {
+                Drift::Walk(step) => {
+                    walked += step * random.normal();
+                    walked
+                }
+                Drift::Wave(amplitude) => {
+                    amplitude * (std::f64::consts::TAU * (start + 0.5 * passed)).sin()
+                }
+                Drift::Step(step) if passed >= start => step.copysign(size),
+                Drift::Step(_) => 0.0,
+                Drift::Trend(end) => end * size * passed,
+                Drift::WarmUp(most) => most * start * (-5.0 * passed).exp(),
+            }
+        };
+        (0..rounds).map(one).collect()
     }
 }
 
@@ -124,6 +181,10 @@ pub(crate) struct Shares {
     pub(crate) plain: Share,
     /// A difference is shown.
     pub(crate) shown: Share,
+    /// The interval calls itself reliable.
+    pub(crate) reliable: Share,
+    /// An interval that does so covers the true difference.
+    pub(crate) reliable_covers: Share,
 }
 
 /// How often a simulation is repeated, and how often a plain bootstrap resamples each; 0 leaves that out.
@@ -143,7 +204,12 @@ pub(crate) fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) 
         let Some(found) = pairs.quantile_difference(0.95, &plan(seed)) else {
             continue;
         };
-        shares.covers.add(found.low <= truth && truth <= found.high);
+        let covers = found.low <= truth && truth <= found.high;
+        shares.covers.add(covers);
+        shares.reliable.add(found.reliable.is_reliable());
+        if found.reliable.is_reliable() {
+            shares.reliable_covers.add(covers);
+        }
         shares.excludes.add(found.low > 0.0 || found.high < 0.0);
         shares
             .shown
