@@ -2,12 +2,14 @@
 
 mod halves;
 mod length;
+mod reliability;
 mod resample;
 
 use crate::correlation::ranks;
 use crate::distribution::normal_quantile;
 use crate::summary::{present, quantile_sorted, sorted, total};
 pub(crate) use halves::{CLEAR_SD, HalfMeans, Halves, block_length, drift, ends, sd_of_parts};
+pub use reliability::Reliability;
 use resample::{Deviations, Joint};
 use serde::Serialize;
 
@@ -100,32 +102,6 @@ pub enum Method {
     None,
 }
 
-/// Whether an interval keeps its promise, and if not, why.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reliability {
-    /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
-    Reliable,
-    /// The run is short beside how long its samples remember: it covers less than it says.
-    TooShort {
-        /// Independent values that the run is worth.
-        n_eff: f64,
-    },
-    /// What is counted happened in too few stretches of the run.
-    TooRare,
-    /// The series drifts, or remembers longer than can be told: there may be no mean to estimate.
-    Drifts,
-    /// Every value is the same, so that nothing shows how far off it may be.
-    Constant,
-}
-
-impl Reliability {
-    /// Whether the interval keeps its promise.
-    pub fn is_reliable(&self) -> bool {
-        *self == Reliability::Reliable
-    }
-}
-
 /// The [`mean`] of amounts, none of which can be negative (counts, times, bytes): neither can their interval.
 /// Where [`mean`] would reach below zero, the ends are those of [`Method::Score`]. `None` as there.
 pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
@@ -203,21 +179,16 @@ pub fn ratio_of_means(
     let ends = |of: &Estimate| [of.value, of.low, of.high];
     let [value, low, high] = ratio_of_intervals(ends(&a), ends(&b), 1)?;
     let weaker = if a.reliable.is_reliable() { b } else { a };
-    // Short runs cover less than they say, but more than half of what is as far from the ratio as twice the interval.
-    let farther = [low, high].map(|end| end * end / value);
-    let clear = farther[0] > 1.0 + margin || farther[1] < 1.0 - margin;
     let [wander_a, wander_b] = both.each_ref().map(|series| sd_of_parts(series));
     let wander = (wander_a * bound).hypot(wander_b);
     let drift = both
         .iter()
         .filter_map(|series| drift(series))
         .reduce(f64::max);
-    let reliable = match weaker.reliable {
-        _ if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * wander) => {
-            Reliability::Drifts
-        }
-        Reliability::TooShort { .. } if clear => Reliability::Reliable,
-        other => other,
+    let reliable = if drift.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * wander) {
+        Reliability::Drifts
+    } else {
+        Reliability::of_ratio(a.reliable, b.reliable, [value, low, high], margin)
     };
     let (n, n_eff) = (first.min(second), a.n_eff.min(b.n_eff));
     Some(Estimate {

@@ -18,6 +18,26 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Decides whether what is between both ends lies outside of the range of what is no difference.
+    pub fn of(
+        (low, high): (f64, f64),
+        no_difference: RangeInclusive<f64>,
+        reliable: Reliability,
+    ) -> Decision {
+        let direction = if low > *no_difference.end() {
+            Direction::Higher
+        } else if high < *no_difference.start() {
+            Direction::Lower
+        } else {
+            return Decision::Inconclusive;
+        };
+        if reliable.is_reliable() {
+            Decision::Shown(direction)
+        } else {
+            Decision::Unreliable(reliable)
+        }
+    }
+
     /// `None` if nothing is shown.
     pub fn shown(self) -> Option<Direction> {
         match self {
@@ -30,17 +50,6 @@ impl Decision {
 impl Estimate {
     /// Decides whether the value lies outside of the range of what is no difference.
     pub fn decision(&self, no_difference: RangeInclusive<f64>) -> Decision {
-        let direction = if self.low > *no_difference.end() {
-            Direction::Higher
-        } else if self.high < *no_difference.start() {
-            Direction::Lower
-        } else {
-            return Decision::Inconclusive;
-        };
-        if self.reliable.is_reliable() {
-            Decision::Shown(direction)
-        } else {
-            Decision::Unreliable(self.reliable)
-        }
+        Decision::of((self.low, self.high), no_difference, self.reliable)
     }
 }

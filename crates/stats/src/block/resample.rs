@@ -10,6 +10,8 @@ pub(super) const MOST_BLOCKS: usize = 256;
 const PLACES: usize = 1024;
 /// Independent values below which intervals cover less than they say: see the README's table.
 const INDEPENDENT: f64 = 100.0;
+/// Values below which their dependence cannot be told: independent ones would often seem to drift.
+const FEW_VALUES: usize = 25;
 /// Blocks below which resamples are too much alike.
 pub(super) const FEW_BLOCKS: usize = 12;
 /// Blocks that make up the variance below which an interval hangs on single ones.
@@ -152,7 +154,7 @@ impl Spread {
     fn reliability(&self, n_eff: f64) -> Reliability {
         if self.method == Method::None {
             Reliability::Constant
-        } else if self.memory.beyond {
+        } else if self.memory.beyond && self.n >= FEW_VALUES {
             Reliability::Drifts
         } else if n_eff < INDEPENDENT {
             Reliability::TooShort { n_eff }
@@ -208,7 +210,8 @@ impl Joint {
         let tail = (1.0 - plan.level) / 2.0;
         let uncertain = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
-        let error = uncertain * (long_run / n as f64).sqrt();
+        let long_run = uncertain * uncertain * long_run;
+        let error = (long_run / n as f64).sqrt();
         let scale = if varies {
             error / (moments[0] / blocks as f64).sqrt()
         } else {
@@ -224,8 +227,7 @@ impl Joint {
         } else {
             Method::None
         };
-        // That there are few blocks is in the error already.
-        let rare = participation(blocks, moments, 0.0) < BUSY_BLOCKS.min(blocks as f64 / 4.0);
+        let rare = participation(blocks, moments, 0.0) < BUSY_BLOCKS;
         let spread = Spread {
             memory,
             long_run,
