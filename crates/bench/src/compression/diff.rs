@@ -5,7 +5,10 @@
 use super::{ClassRow, Interval, Outcome};
 use crate::compare::interval_words;
 use anyhow::ensure;
-use faultline_stats::block::ratio_of_intervals;
+use faultline_stats::arms::Direction;
+use faultline_stats::block::{Reliability, ratio_of_intervals};
+use faultline_stats::caveat::unreliable;
+use faultline_stats::decision::Decision;
 use faultline_text::{count, number, table};
 use std::fmt::Write as _;
 
@@ -116,17 +119,24 @@ fn line(
     let ends = |of: Interval| [of.value, of.low, of.high];
     let ratio = ratio_of_intervals(ends(a), ends(b), comparisons);
     let change = ratio.map(|ratio| ratio.map(|end| 100.0 * (end - 1.0)));
-    let more = change.is_some_and(|[_, low, _]| low > margin);
-    let less = change.is_some_and(|[.., high]| high < -margin);
-    // An interval that may be too narrow shows no change.
-    let reliable = a.reliable && b.reliable;
-    let worse = reliable && if more_is_better { less } else { more };
-    let verdict = match (more || less, reliable, worse) {
-        _ if change.is_none() => "not comparable",
-        (false, ..) => "no change shown",
-        (_, false, _) => "not shown (too few)",
-        (.., true) => "WORSE",
-        _ => "better",
+    let decision = ratio.map(|ratio| {
+        let margin = margin / 100.0;
+        let reliable = Reliability::of_ratio(a.reliable, b.reliable, ratio, margin);
+        let [_, low, high] = ratio;
+        Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliable)
+    });
+    let worse_direction = if more_is_better {
+        Direction::Lower
+    } else {
+        Direction::Higher
+    };
+    let worse = decision == Some(Decision::Shown(worse_direction));
+    let verdict = match decision {
+        None => "not comparable".to_owned(),
+        Some(Decision::Inconclusive) => "no change shown".to_owned(),
+        Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable(why)),
+        Some(Decision::Shown(_)) if worse => "WORSE".to_owned(),
+        Some(Decision::Shown(_)) => "better".to_owned(),
     };
     let percents = change.map_or_else(Default::default, |[value, low, high]| {
         let interval = format!("{} to {} %", number(low, 1), number(high, 1));
@@ -140,7 +150,7 @@ fn line(
         number(b.value, 1),
     ];
     cells.extend(percents);
-    cells.push(verdict.to_owned());
+    cells.push(verdict);
     (cells, worse)
 }
 
@@ -200,8 +210,9 @@ fn libraries(before: &Outcome, after: &Outcome) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::Overhead;
+    use super::super::outcome::{Overhead, plan};
     use super::*;
+    use faultline_stats::block;
 
     fn outcome(saved: f64, speed: f64) -> Outcome {
         let about = |value: f64| {
@@ -209,7 +220,7 @@ mod tests {
                 value,
                 low: value - 1.0,
                 high: value + 1.0,
-                reliable: true,
+                reliable: Reliability::Reliable,
             })
         };
         let row = |range: &str| ClassRow {
@@ -288,23 +299,69 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_one_run_lacks_is_named_and_one_of_too_few_shows_nothing() {
-        let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 80.0));
+    fn an_interval_that_one_run_lacks_is_named_and_one_of_too_rare_values_shows_nothing() {
+        let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 50.0));
         for interval in other
             .classes
             .iter_mut()
             .filter_map(|row| row.compress.as_mut())
         {
-            interval.reliable = false;
+            interval.reliable = Reliability::TooRare;
         }
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(!worse && out.contains("not shown (too few)"), "{out}");
+        assert!(!worse && out.contains("not shown: it happened"), "{out}");
         other.classes[0].compress = None;
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
             worse && out.contains("zlib-6 at 0-250b: compress, MB/s has no interval in after"),
             "{out}"
         );
+    }
+
+    #[test]
+    fn twelve_passes_show_a_clear_change_of_speed_and_no_slight_one() {
+        // As a run measures it.
+        let passes = |base: f64| -> Vec<Option<f64>> {
+            let noise = [3, 9, 1, 7, 5, 11, 2, 8, 6, 12, 4, 10];
+            noise
+                .map(|part| Some(base * (0.97 + 0.005 * f64::from(part))))
+                .to_vec()
+        };
+        let of = |base: f64| {
+            let mut outcome = outcome(30.0, 100.0);
+            for row in &mut outcome.classes {
+                let estimate = block::amount(&passes(base), &plan()).unwrap();
+                assert!(!estimate.reliable.is_reliable(), "{estimate:?}");
+                row.compress = Some(Interval::of(&estimate, |speed| speed));
+            }
+            outcome
+        };
+        let (out, worse) = changes(&of(100.0), &of(60.0), 5.0).unwrap();
+        assert!(worse && out.contains("WORSE"), "{out}");
+        let (out, worse) = changes(&of(60.0), &of(100.0), 5.0).unwrap();
+        assert!(!worse && out.contains("better"), "{out}");
+        let (out, worse) = changes(&of(100.0), &of(92.5), 5.0).unwrap();
+        assert!(!worse, "{out}");
+    }
+
+    #[test]
+    fn intervals_are_kept_with_the_reason_and_older_ones_are_read() {
+        let of = |reliable: &str| {
+            format!(r#"{{"value": 1.0, "low": 0.5, "high": 2.0, "reliable": {reliable}}}"#)
+        };
+        for (text, reliable) in [
+            ("true", Reliability::Reliable),
+            ("false", Reliability::TooRare),
+            (
+                r#"{"too_short": {"n_eff": 12.0}}"#,
+                Reliability::TooShort { n_eff: 12.0 },
+            ),
+        ] {
+            let read: Interval = serde_json::from_str(&of(text)).unwrap();
+            assert_eq!(read.reliable, reliable);
+            let kept = serde_json::to_string(&read).unwrap();
+            assert_eq!(serde_json::from_str::<Interval>(&kept).unwrap(), read);
+        }
     }
 
     #[test]

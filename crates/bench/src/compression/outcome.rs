@@ -1,7 +1,7 @@
 //! What a run of `bench compression` found, as it is kept and shown.
 
-use faultline_stats::block::{Estimate, Plan};
-use serde::{Deserialize, Serialize};
+use faultline_stats::block::{Estimate, Plan, Reliability};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A number with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -10,7 +10,24 @@ pub(crate) struct Interval {
     pub(crate) low: f64,
     pub(crate) high: f64,
     /// Whether the interval keeps its promise.
-    pub(crate) reliable: bool,
+    #[serde(deserialize_with = "reliability")]
+    pub(crate) reliable: Reliability,
+}
+
+/// Older results do not say why an interval is not reliable.
+fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Stored {
+        Flag(bool),
+        Reliability(Reliability),
+    }
+    Ok(match Stored::deserialize(from)? {
+        Stored::Flag(true) => Reliability::Reliable,
+        // Of all reasons, one that no size of a change makes up for.
+        Stored::Flag(false) => Reliability::TooRare,
+        Stored::Reliability(reliable) => reliable,
+    })
 }
 
 impl Interval {
@@ -22,7 +39,7 @@ impl Interval {
             value,
             low: one.min(other),
             high: one.max(other),
-            reliable: estimate.reliable.is_reliable(),
+            reliable: estimate.reliable,
         }
     }
 

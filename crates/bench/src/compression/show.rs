@@ -185,7 +185,11 @@ fn interval(interval: Option<&Interval>, decimals: usize) -> String {
     let Some(of) = interval else {
         return "-".to_owned();
     };
-    let caveat = if of.reliable { "" } else { " (too few)" };
+    let caveat = if of.reliable.is_reliable() {
+        ""
+    } else {
+        " (too few)"
+    };
     format!(
         "{} to {}{caveat}",
         number(of.low, decimals),

@@ -120,7 +120,7 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
         ));
     }
     if !good.is_empty() && nodes.len() > 1 {
-        said.extend(faster(&totals));
+        said.extend(apart(&totals));
         let first = |round: &usize| {
             let times = nodes
                 .iter()
@@ -150,8 +150,8 @@ fn load(results: &Results, title: &str, methods: &[&str]) -> Load {
     }
 }
 
-/// By how much the fastest is faster than the slowest.
-fn faster(totals: &[(String, u64, f64)]) -> Option<String> {
+/// How far apart the averages are: whether a node is faster is for the comparison to say.
+fn apart(totals: &[(String, u64, f64)]) -> Option<String> {
     let by_time = |a: &&(String, u64, f64), b: &&(String, u64, f64)| a.2.total_cmp(&b.2);
     let (fast, slow) = (
         totals.iter().min_by(by_time)?,
@@ -159,10 +159,10 @@ fn faster(totals: &[(String, u64, f64)]) -> Option<String> {
     );
     let percent = (slow.2 / fast.2 - 1.0) * 100.0;
     Some(format!(
-        "{} is {} % faster than {} by these averages",
-        fast.0,
+        "The average of {} is {} % above that of {}",
+        slow.0,
         number(percent, 1),
-        slow.0
+        fast.0
     ))
 }
 
@@ -368,7 +368,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("two is 83.3 % faster than one by these averages"),
+            out.contains("The average of one is 83.3 % above that of two"),
             "{out}"
         );
         assert!(

@@ -138,7 +138,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     let few = outcome
         .classes
         .iter()
-        .filter(|row| row.interval.is_none_or(|of| !of.reliable))
+        .filter(|row| row.interval.is_none_or(|of| !of.reliable.is_reliable()))
         .count();
     if few > 0 {
         let what = format!(
@@ -246,7 +246,12 @@ fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
 
 fn bar(of: Option<&Interval>) -> Option<Bar> {
     // An interval of too few may be of any length, and would decide the axis.
-    of.map(|of| (of.value, of.reliable.then_some((of.low, of.high))))
+    of.map(|of| {
+        (
+            of.value,
+            of.reliable.is_reliable().then_some((of.low, of.high)),
+        )
+    })
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
