@@ -9,8 +9,10 @@ use super::model::{Block, Cell, Table, VerdictKind};
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
-use faultline_stats::arms::{Conclusion, Interval, RUNS_FOR_A_TEST, Settings};
-use faultline_stats::block::Estimate;
+use faultline_stats::arms::{Conclusion, Direction, Interval, RUNS_FOR_A_TEST, Settings};
+use faultline_stats::block::{Estimate, Reliability};
+use faultline_stats::caveat::unreliable;
+use faultline_stats::decision::Decision;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
 use faultline_text::number as grouped;
 
@@ -30,11 +32,18 @@ struct Row {
     ratio: Option<Ends>,
     /// With an interval of 90 %; of the A/A pair.
     ratio_90: Option<Ends>,
+    /// Why the interval of a turn does not keep its promise, if that of the difference is made from it.
+    unreliable: Option<Reliability>,
 }
 
 impl Row {
     fn twins(&self) -> bool {
         self.reference == self.other
+    }
+
+    fn is_about(&self, scalar: &Scalar) -> bool {
+        let mut metrics = self.quantity.metrics.iter();
+        metrics.any(|metric| scalar.id.starts_with(metric))
     }
 }
 
@@ -89,15 +98,30 @@ impl Floor {
     }
 
     /// Whether all of the interval lies beyond the floor; `None` without a floor.
-    fn beyond(&self, row: &Row) -> Option<bool> {
+    fn decision(&self, row: &Row) -> Option<Decision> {
         let floor = self.floor(row.place)?;
-        Some(row.difference.1 > floor || row.difference.2 < -floor)
+        let twins = self.rows.iter().filter(|other| other.twins());
+        let mut both = twins.filter(|twins| twins.place == row.place).chain([row]);
+        let direction = match row.difference {
+            (_, low, _) if low > floor => Direction::Higher,
+            (.., high) if high < -floor => Direction::Lower,
+            _ => return Some(Decision::Inconclusive),
+        };
+        Some(match both.find_map(|row| row.unreliable) {
+            Some(why) => Decision::Unreliable(why),
+            None => Decision::Shown(direction),
+        })
+    }
+
+    fn beyond(&self, row: &Row) -> Option<bool> {
+        Some(self.decision(row)?.shown().is_some())
     }
 
     /// Whether the A/A pair is shown to be the same within the margin.
     fn equivalent(&self, row: &Row) -> bool {
         let within = |(_, low, high): Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
-        row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0)
+        let same = row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0);
+        same && row.unreliable.is_none()
     }
 
     /// What is called a difference, but does not exceed what the A/A pair shows of the same quantity or metric, is not shown.
@@ -128,26 +152,14 @@ impl Floor {
     }
 
     fn row_of(&self, scalar: &Scalar, (reference, other): &(String, String)) -> Option<&Row> {
-        let about = |row: &&Row| {
-            row.quantity
-                .metrics
-                .iter()
-                .any(|metric| scalar.id.starts_with(metric))
-        };
-        self.rows
-            .iter()
-            .filter(about)
-            .find(|row| &row.reference == reference && &row.other == other)
+        let of_both = |row: &&Row| &row.reference == reference && &row.other == other;
+        let mut rows = self.rows.iter().filter(of_both);
+        rows.find(|row| row.is_about(scalar))
     }
 
     /// The answer by the quantity that the primary metric is about, and how sure it is. `None` if arms have no slots in common.
     pub(crate) fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| {
-            row.quantity
-                .metrics
-                .iter()
-                .any(|metric| primary.id.starts_with(metric))
-        };
+        let about = |row: &&Row| row.is_about(primary);
         let arms = || self.rows.iter().filter(|row| !row.twins());
         let place = arms().find(about).or_else(|| arms().next())?.place;
         let quantity = QUANTITIES.get(place)?;
@@ -183,12 +195,7 @@ impl Floor {
 
     /// The answer where there is nothing but one arm, twice. `None` without an A/A pair.
     pub(crate) fn alone(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let about = |row: &&Row| {
-            row.quantity
-                .metrics
-                .iter()
-                .any(|metric| primary.id.starts_with(metric))
-        };
+        let about = |row: &&Row| row.is_about(primary);
         let twins = || self.rows.iter().filter(|row| row.twins());
         let row = twins().find(about).or_else(|| twins().next())?;
         let headline = format!(
@@ -300,14 +307,19 @@ impl Floor {
                 ),
             };
         }
-        match (self.beyond(row), row.turns >= RUNS_FOR_A_TEST) {
-            (Some(true), true) => "beyond the bias floor".to_owned(),
-            (Some(true), false) => {
+        match (self.decision(row), row.turns >= RUNS_FOR_A_TEST) {
+            (Some(Decision::Shown(_)), true) => "beyond the bias floor".to_owned(),
+            (Some(Decision::Shown(_)), false) => {
                 format!(
                     "beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns"
                 )
             }
-            (Some(false), _) => "not beyond the bias floor, so not called real".to_owned(),
+            (Some(Decision::Inconclusive), _) => {
+                "not beyond the bias floor, so not called real".to_owned()
+            }
+            (Some(Decision::Unreliable(why)), _) => {
+                format!("not called real, since {}", unreliable(why))
+            }
             (None, _) => {
                 "without a bias floor, since the A/A pair has no such slots in common".to_owned()
             }
@@ -405,7 +417,16 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
         difference: together(&differences, 0.95, over_pairs)?,
         ratio: ratios.and_then(|ratios| together(&ratios, 0.95, over_pairs_of_amounts)),
         ratio_90: ratios_90.and_then(|ratios| together(&ratios, 0.90, over_pairs_of_amounts)),
+        unreliable: why_unreliable(&differences),
     })
+}
+
+/// From [`RUNS_FOR_A_TEST`] turns on, the interval is not made from theirs. No difference in any slot is one to rely on.
+fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
+    let none = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
+    let unreliable = |turn: &&Estimate| !turn.reliable.is_reliable() && !none(turn);
+    let first = turns.iter().find(unreliable)?;
+    (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliable)
 }
 
 /// Of one turn its own interval, of two what holds both, of more that of the turns.

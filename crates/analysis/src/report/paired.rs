@@ -222,7 +222,8 @@ fn empty() -> Paired {
             ("Only other", ""),
         ]
     };
-    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap. Both \
+    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
+                left out where they would not keep that promise. Both \
                 replayed the same transactions in these slots, so the network's load cancels out. A pair is one replicate: how much \
                 runs differ by themselves is not in these intervals. At least 100 slots in common (30 of runs of one turn), \
                 of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
@@ -314,6 +315,10 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
+        // An interval that covers less than it says would show what is not shown.
+        Some(Estimate {
+            value, reliable, ..
+        }) if !reliable.is_reliable() => Cell::Number { value, decimals },
         Some(Estimate {
             value, low, high, ..
         }) => Cell::Estimate {

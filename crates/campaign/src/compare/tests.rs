@@ -217,3 +217,36 @@ fn versions_are_in_their_order() {
         ]
     );
 }
+
+#[test]
+fn a_ratio_s_interval_comes_from_ratios_however_wide_the_baseline_s_is() {
+    let mut all = runs("1.1.0", 0.2, 1);
+    // One baseline of three took twenty times as long: the interval of the difference over its mean would reach below -100 %.
+    for (_, value) in all
+        .iter_mut()
+        .filter(|run| run.of_baseline && run.replicate == 2)
+        .flat_map(|run| &mut run.values)
+    {
+        *value *= 20.0;
+    }
+    let groups = groups(&all, 0.05);
+    let one = groups[0].releases[0].judged[place("replay-p95")]
+        .as_ref()
+        .unwrap();
+    let mut pairs: Vec<f64> = Vec::new();
+    let value = |of_baseline: bool, replicate: u32| {
+        let mut found = all.iter();
+        let found = found.find(|run| run.of_baseline == of_baseline && run.replicate == replicate);
+        found.unwrap().values[0].1
+    };
+    pairs.extend((1..=3).map(|replicate| value(false, replicate) - value(true, replicate)));
+    let difference = faultline_stats::paired::over_pairs(&pairs, 0.95).unwrap();
+    assert!(difference.low / one.means[0] < -1.0, "{difference:?}");
+    let ratio = one.test.ratio;
+    assert!(
+        0.0 < ratio.low && ratio.low < ratio.value && ratio.value < ratio.high,
+        "{ratio:?}"
+    );
+    let row = &rows(&groups)[0];
+    assert!(row.ratio.iter().all(|end| *end > 0.0), "{row:?}");
+}

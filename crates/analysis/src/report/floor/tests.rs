@@ -100,6 +100,13 @@ fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
         .unwrap_or_else(|| panic!("there is no table {id}"))
 }
 
+/// Runs that have only so many slots.
+fn shortened(mut runs: Vec<Run>, slots: usize) -> Vec<Run> {
+    runs.iter_mut()
+        .for_each(|run| run.points.replay.truncate(slots));
+    runs
+}
+
 fn words(cell: &Cell) -> &str {
     if let Cell::Text(words) = cell {
         words
@@ -290,4 +297,62 @@ fn one_arm_twice_and_no_other_is_a_pair_that_says_how_good_the_host_is() {
         );
         assert_eq!(table(&report, "bias-floor").rows.len(), 2);
     }
+}
+
+#[test]
+fn slots_that_are_too_few_for_an_interval_show_neither_a_difference_nor_equivalence() {
+    let report = report(&shortened(turns(1, -10.0, 0.0), 60));
+    let said = format!("{:?}", report.verdict);
+    assert!(
+        said.contains("no difference beyond it is shown between 1024 and 512"),
+        "{said}"
+    );
+    assert!(
+        said.contains("not called real, since the run is worth only"),
+        "{said}"
+    );
+    assert!(
+        said.contains("not shown to be equivalent") && !said.contains(": equivalent"),
+        "{said}"
+    );
+    let paired = table(&report, "paired");
+    let difference = |row: &Vec<Cell>| matches!(row[2], Cell::Number { .. });
+    assert!(paired.rows.iter().all(difference), "{paired:#?}");
+}
+
+#[test]
+fn turns_that_are_enough_for_a_test_need_no_more_slots_each() {
+    let report = report(&shortened(turns(3, -10.0, 0.0), 60));
+    assert_eq!(report.verdict.standing, VerdictKind::Differs);
+}
+
+#[test]
+fn a_ratio_s_interval_comes_from_ratios_however_wide_the_reference_s_is() {
+    // One of three turns took the reference twenty times as long: the difference's interval over its mean would reach below -100 %.
+    let mut runs = turns(3, -18.0, 0.0);
+    for run in runs.iter_mut().filter(|run| run.file.starts_with("512-2-")) {
+        for point in &mut run.points.replay {
+            point.program_cache_us = point.program_cache_us.map(|us| 20 * us);
+        }
+    }
+    let report = report(&runs);
+    let floor = table(&report, "bias-floor");
+    let arms = floor
+        .rows
+        .iter()
+        .find(|row| words(&row[0]) == "Program cache time" && words(&row[1]) == "1024 against 512")
+        .unwrap();
+    let ends = |cell: &Cell| match cell {
+        Cell::Estimate {
+            value, low, high, ..
+        } => (*value, *low, *high),
+        other => panic!("{other:?}"),
+    };
+    let (difference, ratio) = (ends(&arms[4]), ends(&arms[5]));
+    let reference = difference.0 / (ratio.0 - 1.0);
+    assert!(1.0 + difference.1 / reference < 0.0, "{arms:?}");
+    assert!(
+        0.0 < ratio.1 && ratio.1 < ratio.0 && ratio.0 < ratio.2,
+        "{arms:?}"
+    );
 }
