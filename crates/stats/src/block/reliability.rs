@@ -34,12 +34,28 @@ impl Reliability {
         [value, low, high]: [f64; 3],
         margin: f64,
     ) -> Reliability {
-        let weaker = if before.is_reliable() { after } else { before };
         // Short runs cover less than they say, but more than half of what is as far from the ratio as twice the interval.
         let clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
-        match weaker {
-            Reliability::TooShort { .. } if clear => Reliability::Reliable,
-            other => other,
-        }
+        let short = |one: &Reliability| matches!(one, Reliability::TooShort { .. });
+        let mut unreliable = [before, after]
+            .into_iter()
+            .filter(|one| !one.is_reliable() && !(clear && short(one)));
+        unreliable.next().unwrap_or(Reliability::Reliable)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reliability::{self, Reliable, TooRare, TooShort};
+
+    #[test]
+    fn a_clear_change_makes_up_for_short_runs_and_for_nothing_else() {
+        let short = TooShort { n_eff: 12.0 };
+        let (clear, slight) = ([2.0, 1.8, 2.2], [1.2, 1.1, 1.3]);
+        let of = |before, after, ratio| Reliability::of_ratio(before, after, ratio, 0.05);
+        assert_eq!(of(short, short, clear), Reliable);
+        assert_eq!(of(Reliable, short, slight), short);
+        assert_eq!(of(short, TooRare, clear), TooRare);
+        assert_eq!(of(TooRare, short, clear), TooRare);
     }
 }
