@@ -28,7 +28,7 @@ use descendants::{Descendants, Inspections};
 use faultline_agave::identify::Validator;
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{HostRoot, ProcessId};
-pub use following::{Following, Reason, Report};
+pub use following::{Following, FoundCgroup, Reason, Report};
 use kills::Kills;
 pub(crate) use owner::user;
 use process::Fingerprint;
@@ -201,7 +201,7 @@ impl Finder {
             self.following.state().report.problems = vec![Problem::new(Status::Gone, words)];
             return false;
         };
-        let mut kills = Kills::begin(&self.root, id.pid, self.clock.now());
+        let mut kills = Kills::begin(&self.root, id, self.clock.now());
         let mut print = Fingerprint::of(&self.root, id);
         let mut current = self.publish(found);
         let mut looked = self.clock.now();
@@ -221,8 +221,8 @@ impl Finder {
                 Waited::Lives if now.since(looked) < interval => {}
                 Waited::Lives => {
                     looked = now;
-                    let on_host = self.following.state().host_oom_kills;
-                    kills.look(&self.root, on_host, now);
+                    let ticks = self.following.state().oom_kills.clone();
+                    kills.look(&ticks, now);
                     let Ok(target) = self.look_again(&current, &mut print, now) else {
                         break Reason::Unknown;
                     };
@@ -237,7 +237,9 @@ impl Finder {
         };
         let now = self.clock.now();
         // The newest tick may be older than the kill.
-        kills.look(&self.root, kills::on_host(&self.root), now);
+        let mut ticks = self.following.state().oom_kills.clone();
+        ticks.host = kills::on_host(&self.root);
+        kills.look(&ticks, now);
         self.end(
             current,
             if kills.recent(now) {

@@ -42,7 +42,10 @@ pub fn polled(config: &Config, root: &HostRoot, following: &Following) -> Vec<Bo
         )));
     }
     let memory = host::Memory::default();
-    sources.push(Box::new(cgroup::Cgroup::new(memory.clone())));
+    sources.push(Box::new(cgroup::Cgroup::new(
+        memory.clone(),
+        following.clone(),
+    )));
     sources.push(Box::new(host::Host::new(root, memory, following.clone())));
     sources
 }

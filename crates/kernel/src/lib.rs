@@ -25,7 +25,7 @@ mod threads;
 
 pub use cgroup::files::{CgroupFiles, CgroupSample};
 pub use cgroup::limit::{EffectiveLimit, LimitingCgroup};
-pub use cgroup::locate::{CgroupFolder, CgroupVersion, ProcessCgroups, locate};
+pub use cgroup::locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate};
 pub use cgroup::settings::{CgroupLevel, Setting};
 pub use error::{ErrorKind, ParseError, ReadError};
 pub use file::HeldFile;

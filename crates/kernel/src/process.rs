@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::file::{Owner, Records, Slot};
+use crate::parse::pid_stat::State;
 use crate::parse::{
     mountinfo, number, pid_cmdline, pid_environ, pid_io, pid_limits, pid_stat, pid_status,
 };
@@ -30,7 +31,11 @@ const NO_FD_COUNT: &str = "not counted before Linux 6.2, nor for a kernel thread
 /// Opens `{procfs}/PID`. Everything below it that is opened through this descriptor belongs to this process, and not to
 /// a later one with the same number.
 pub(crate) fn open_folder(root: &HostRoot, pid: u32) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
-    let path = root.procfs.join(pid.to_string());
+    open_task(root, &pid.to_string())
+}
+
+fn open_task(root: &HostRoot, task: &str) -> Result<(Arc<OwnedFd>, PathBuf), ReadError> {
+    let path = root.procfs.join(task);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     match rustix::fs::openat(CWD, &path, flags, Mode::empty()) {
         Ok(folder) => Ok((Arc::new(folder), path)),
@@ -38,12 +43,43 @@ pub(crate) fn open_folder(root: &HostRoot, pid: u32) -> Result<(Arc<OwnedFd>, Pa
     }
 }
 
-/// Holds the files of one process; nine descriptors at most.
+/// The most threads that are searched for a living one: a process that is killed has hundreds, all of them exiting.
+const MAX_SEARCHED_THREADS: usize = 32;
+
+/// The folders of the first threads of a process, such as `PID/task/TID`.
+pub(crate) fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> {
+    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task"))).ok();
+    let threads = threads.into_iter().flatten().flatten();
+    threads
+        .take(MAX_SEARCHED_THREADS)
+        .filter_map(move |thread| Some(format!("{pid}/task/{}", thread.file_name().to_str()?)))
+}
+
+/// Whether a process or thread, such as `PID/task/TID`, has begun to exit, or cannot be read.
+pub(crate) fn is_exiting(root: &HostRoot, task: &str) -> bool {
+    !root
+        .read_proc(&format!("{task}/stat"), pid_stat::parse)
+        .is_ok_and(|stat| !stat.exiting)
+}
+
+fn only_main_thread_ended(stat: &pid_stat::PidStat) -> bool {
+    stat.state == State::Zombie && !stat.has_ended()
+}
+
+fn open_living_thread(root: &HostRoot, pid: u32) -> Option<(Arc<OwnedFd>, PathBuf)> {
+    let living = first_threads(root, pid).find(|thread| !is_exiting(root, thread))?;
+    open_task(root, &living).ok()
+}
+
+/// Holds the files of one process; ten descriptors at most.
 #[derive(Debug)]
 pub struct ProcessFiles {
+    root: HostRoot,
     id: ProcessId,
     folder: Arc<OwnedFd>,
-    path: PathBuf,
+    /// Where the files about its memory are, with arguments, program and mounts: a main thread that has ended has none of
+    /// them, while others run.
+    described: (Arc<OwnedFd>, PathBuf),
     fd_path: Arc<Path>,
     stat: Slot,
     status: Slot,
@@ -84,19 +120,23 @@ impl ProcessFiles {
     /// `Gone` when there is no such process (or `hidepid` hides it); any error of `stat`.
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self, ReadError> {
         let (folder, path) = open_folder(root, pid)?;
-        let slot = |name: &str| {
-            Slot::new(
-                Owner::Process(Arc::clone(&folder)),
-                path.join(name),
-                Records::One,
-            )
-        };
+        let slot = |name: &str| slot(&folder, &path, name, Records::One);
         let mut stat = slot("stat");
-        let start_ticks = stat.parse(&mut Vec::new(), pid_stat::parse)?.start_ticks;
+        let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
+        let described = if only_main_thread_ended(&first) {
+            open_living_thread(root, pid)
+        } else {
+            None
+        };
+        let described = described.unwrap_or_else(|| (Arc::clone(&folder), path.clone()));
         Ok(Self {
-            id: ProcessId { pid, start_ticks },
+            root: root.clone(),
+            id: ProcessId {
+                pid,
+                start_ticks: first.start_ticks,
+            },
             stat,
-            status: slot("status"),
+            status: self::slot(&described.0, &described.1, "status", Records::One),
             io: slot("io"),
             oom_score: slot("oom_score"),
             oom_score_adj: slot("oom_score_adj"),
@@ -104,7 +144,7 @@ impl ProcessFiles {
             max_fds: None,
             fd_path: Arc::from(path.join("fd")),
             folder,
-            path,
+            described,
         })
     }
 
@@ -126,6 +166,17 @@ impl ProcessFiles {
         if stat.is_err() {
             self.max_fds = None;
         }
+        let mut status = self.status(buffer);
+        if stat.as_ref().is_ok_and(only_main_thread_ended)
+            && status
+                .as_ref()
+                .map_or(true, |status| status.vm_size.is_none())
+            && let Some((folder, path)) = open_living_thread(&self.root, self.id.pid)
+        {
+            self.status = slot(&folder, &path, "status", Records::One);
+            self.described = (folder, path);
+            status = self.status(buffer);
+        }
         let max_fds = match self.max_fds.take() {
             Some(known) => known,
             None => self.max_fds(buffer),
@@ -134,7 +185,7 @@ impl ProcessFiles {
         ProcessSample {
             state: stat.as_ref().ok().map(|stat| stat.state),
             stat: stat.and_then(|stat| self.living(stat)),
-            status: self.status(buffer),
+            status,
             io: self.io.parse(buffer, pid_io::parse),
             oom_score: self.oom_score.parse(buffer, number::parse),
             oom_score_adj: self.oom_score_adj.parse(buffer, number::parse_signed),
@@ -184,9 +235,22 @@ impl ProcessFiles {
     /// # Errors
     /// As any file of the process; `Forbidden` to other users, `Absent` for kernel threads.
     pub fn exe(&self) -> Result<PathBuf, ReadError> {
-        match rustix::fs::readlinkat(&*self.folder, "exe", Vec::new()) {
+        self.link("exe")
+    }
+
+    /// The working directory.
+    ///
+    /// # Errors
+    /// As [`exe`](Self::exe).
+    pub fn cwd(&self) -> Result<PathBuf, ReadError> {
+        self.link("cwd")
+    }
+
+    fn link(&self, name: &str) -> Result<PathBuf, ReadError> {
+        let (folder, path) = &self.described;
+        match rustix::fs::readlinkat(&**folder, name, Vec::new()) {
             Ok(target) => Ok(PathBuf::from(OsString::from_vec(target.into_bytes()))),
-            Err(errno) => Err(self.error(errno, &Arc::from(self.path.join("exe")))),
+            Err(errno) => Err(self.error(errno, &Arc::from(path.join(name)))),
         }
     }
 
@@ -195,14 +259,11 @@ impl ProcessFiles {
     /// # Errors
     /// As [`exe`](Self::exe).
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
-        match rustix::fs::openat(
-            &*self.folder,
-            "exe",
-            OFlags::RDONLY | OFlags::CLOEXEC,
-            Mode::empty(),
-        ) {
+        let (folder, path) = &self.described;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(&**folder, "exe", flags, Mode::empty()) {
             Ok(file) => Ok(file.into()),
-            Err(errno) => Err(self.error(errno, &Arc::from(self.path.join("exe")))),
+            Err(errno) => Err(self.error(errno, &Arc::from(path.join("exe")))),
         }
     }
 
@@ -238,17 +299,13 @@ impl ProcessFiles {
 
     /// A file that is not worth keeping open.
     fn once(&self, name: &str) -> Slot {
-        Slot::new(
-            Owner::Process(Arc::clone(&self.folder)),
-            self.path.join(name),
-            Records::Many,
-        )
+        slot(&self.described.0, &self.described.1, name, Records::Many)
     }
 
     /// While it lets go of a process, in state `X`, the kernel writes zeros for the totals of its threads.
     fn living(&self, stat: pid_stat::PidStat) -> Result<pid_stat::PidStat, ReadError> {
         match stat.state {
-            pid_stat::State::Dead => Err(ReadError::Gone {
+            State::Dead => Err(ReadError::Gone {
                 path: Arc::clone(self.stat.path()),
             }),
             _ => Ok(stat),
@@ -272,6 +329,10 @@ impl ProcessFiles {
             Owner::Process(Arc::clone(&self.folder)).is_there()
         })
     }
+}
+
+fn slot(folder: &Arc<OwnedFd>, path: &Path, name: &str, records: Records) -> Slot {
+    Slot::new(Owner::Process(Arc::clone(folder)), path.join(name), records)
 }
 
 #[cfg(test)]

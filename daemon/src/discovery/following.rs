@@ -2,7 +2,7 @@
 
 use super::Target;
 use faultline_catalog::{Problem, Reading, Stamp, metrics};
-use faultline_kernel::ProcessId;
+use faultline_kernel::{CgroupFolder, ProcessId};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch as channel;
@@ -52,6 +52,25 @@ pub struct Report {
     pub took: Duration,
 }
 
+/// What ticks have found of OOM kills.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OomKills {
+    /// Those of the host, at the newest tick.
+    pub(super) host: Option<u64>,
+    pub(super) cgroup: Option<FoundCgroup>,
+}
+
+/// A cgroup when a process was first found in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundCgroup {
+    /// The process.
+    pub process: ProcessId,
+    /// The cgroup whose memory is counted.
+    pub memory: CgroupFolder,
+    /// Its OOM kills at that time.
+    pub oom_kills: Option<u64>,
+}
+
 /// The target, for everybody who needs it. Cheap to clone; nobody holds the lock longer than a copy takes.
 #[derive(Debug, Clone)]
 pub struct Following(Arc<Shared>);
@@ -68,8 +87,7 @@ pub(super) struct State {
     pub(super) current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
     pub(super) process: channel::Sender<Option<ProcessId>>,
-    /// Of the newest tick.
-    pub(super) host_oom_kills: Option<u64>,
+    pub(super) oom_kills: OomKills,
     pub(super) report: Report,
 }
 
@@ -91,7 +109,7 @@ impl Following {
         let state = State {
             current: None,
             process,
-            host_oom_kills: None,
+            oom_kills: OomKills::default(),
             report,
         };
         Following(Arc::new(Shared {
@@ -128,7 +146,12 @@ impl Following {
 
     /// Takes the host's count of OOM kills, which a tick reads anyway.
     pub fn saw_host_oom_kills(&self, count: Option<u64>) {
-        self.state().host_oom_kills = count;
+        self.state().oom_kills.host = count;
+    }
+
+    /// Takes the cgroup in which a tick has found the process, when it is another than before.
+    pub fn saw_cgroup(&self, cgroup: FoundCgroup) {
+        self.state().oom_kills.cgroup = Some(cgroup);
     }
 
     /// How the search stands.

@@ -1,8 +1,9 @@
 //! Whether the kernel has just OOM-killed.
 
+use super::following::OomKills;
 use faultline_catalog::Stamp;
 use faultline_kernel::parse::{cgroup_events, vmstat};
-use faultline_kernel::{CgroupVersion, HostRoot, locate};
+use faultline_kernel::{CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -11,8 +12,6 @@ use std::time::Duration;
 /// The kernel counts a kill when it sends the signal. Giving back hundreds of GB, up to the end of the process, takes it
 /// many seconds more.
 const DYING: Duration = Duration::from_secs(60);
-/// Processes may be moved to another cgroup: where it is is asked again after this time.
-const LOCATE_EVERY: Duration = Duration::from_secs(30);
 /// The kernel writes seven lines at most, of a short word and a number.
 const LONGEST_EVENTS: usize = 1024;
 
@@ -20,13 +19,12 @@ const LONGEST_EVENTS: usize = 1024;
 /// it, too.
 #[derive(Debug)]
 pub(super) struct Kills {
-    pid: u32,
+    process: ProcessId,
     events: Option<PathBuf>,
     /// `events`, held open: a look is then one read.
     held: Option<File>,
     cgroup: Count,
     host: Count,
-    located: Option<Stamp>,
     rose: Option<Stamp>,
 }
 
@@ -46,32 +44,36 @@ impl Count {
 
 impl Kills {
     /// Counts from now on.
-    pub(super) fn begin(root: &HostRoot, pid: u32, now: Stamp) -> Self {
+    pub(super) fn begin(root: &HostRoot, process: ProcessId, now: Stamp) -> Self {
         let (cgroup, host) = Default::default();
+        let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = Kills {
-            pid,
-            events: None,
+            process,
+            events: memory.ok().as_ref().map(events),
             held: None,
             cgroup,
             host,
-            located: None,
             rose: None,
         };
-        kills.look(root, on_host(root), now);
+        kills.look(&OomKills::on_host(root), now);
         kills
     }
 
-    /// Reads the cgroup's count; `on_host` is the host's.
-    pub(super) fn look(&mut self, root: &HostRoot, on_host: Option<u64>, now: Stamp) {
-        if self.located.is_none_or(|at| now.since(at) >= LOCATE_EVERY) {
-            self.find_place(root);
-            self.located = Some(now);
+    /// Reads the cgroup's count. A cgroup that ticks have found the process in since is counted from then on.
+    pub(super) fn look(&mut self, ticks: &OomKills, now: Stamp) {
+        let found = ticks.cgroup.as_ref();
+        if let Some(found) = found.filter(|found| found.process == self.process) {
+            let events = events(&found.memory);
+            if self.events.as_ref() != Some(&events) {
+                (self.cgroup, self.held) = (Count(found.oom_kills), None);
+                self.events = Some(events);
+            }
         }
         let in_cgroup = self.in_cgroup();
         // Both counts are taken: a rise seen now must not be seen again. A cgroup that went with its process tells nothing.
         let (here, somewhere) = (
             self.cgroup.rose(in_cgroup),
-            self.host.rose(on_host.max(self.host.0)),
+            self.host.rose(ticks.host.max(self.host.0)),
         );
         if here || (somewhere && in_cgroup.is_none()) {
             self.rose = Some(now);
@@ -103,18 +105,22 @@ impl Kills {
         };
         cgroup_events::parse(text.get(..length)?).ok()?.oom_kill
     }
+}
 
-    fn find_place(&mut self, root: &HostRoot) {
-        let Ok(Ok(memory)) = locate(root, self.pid).map(|cgroups| cgroups.memory) else {
-            return;
-        };
-        let events = memory.folder.join(match memory.version {
-            CgroupVersion::V2 => "memory.events",
-            CgroupVersion::V1 => "memory.oom_control",
-        });
-        if self.events.as_ref() != Some(&events) {
-            (self.cgroup, self.held) = Default::default();
-            self.events = Some(events);
+/// The file in which a cgroup counts them.
+fn events(memory: &CgroupFolder) -> PathBuf {
+    memory.folder.join(match memory.version {
+        CgroupVersion::V2 => "memory.events",
+        CgroupVersion::V1 => "memory.oom_control",
+    })
+}
+
+impl OomKills {
+    /// Without ticks: those of the host.
+    pub(super) fn on_host(root: &HostRoot) -> Self {
+        OomKills {
+            host: on_host(root),
+            cgroup: None,
         }
     }
 }

@@ -1,28 +1,34 @@
 //! The cgroup the followed process lives in, version 2 or 1, every tick, and the limit that holds there, every 15 s.
 
+mod counters;
+
 use super::host::{Memory, minor_faults, pressure};
+use crate::discovery::{Following, FoundCgroup};
 use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
+use counters::Counters;
 use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{
-    CgroupFiles, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit, ProcessCgroups,
-    ProcessId, ReadError, locate,
+    CgroupFiles, CgroupLocator, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit,
+    ProcessCgroups, ProcessId, ReadError,
 };
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A process may be moved to another cgroup: it is looked up again this often.
+/// Mounts may change: without a move, the process's cgroup is looked up again this often.
 const LOOK_UP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Holds the files of the followed process's cgroup.
 #[derive(Debug)]
 pub struct Cgroup {
+    following: Following,
     process: Option<ProcessId>,
+    locator: Option<CgroupLocator>,
     /// When the process was looked up, where it was, and the files there.
     followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
     /// On a hybrid host the process may be in the topmost cgroup of version 2, whose pressure is the whole machine's.
@@ -32,13 +38,18 @@ pub struct Cgroup {
     limits: Throttle,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
+    counters: Counters,
+    /// The cgroups that the counters are of.
+    counted: Option<ProcessCgroups>,
 }
 
 impl Cgroup {
     /// Holds nothing yet.
-    pub fn new(memory: Memory) -> Self {
+    pub fn new(memory: Memory, following: Following) -> Self {
         Cgroup {
+            following,
             process: None,
+            locator: None,
             followed: None,
             own_pressure: false,
             path: None,
@@ -46,25 +57,28 @@ impl Cgroup {
             limits: Throttle::every(LIMITS_EVERY),
             devices: HashMap::default(),
             buffer: Vec::new(),
+            counters: Counters::default(),
+            counted: None,
         }
     }
 
-    fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) {
-        if self
-            .followed
-            .as_ref()
-            .is_some_and(|(at, ..)| look.now.since(*at) < LOOK_UP_AGAIN)
-        {
-            return;
+    /// Whether its files are others than at the last tick.
+    fn find(&mut self, look: &Look<'_>, process: ProcessId, finding: &mut Finding) -> bool {
+        let locator = self
+            .locator
+            .get_or_insert_with(|| CgroupLocator::new(look.root, process.pid));
+        let is_recent = |(at, ..): &(Stamp, _, _)| look.now.since(*at) < LOOK_UP_AGAIN;
+        if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
+            return false;
         }
-        let Some(cgroups) = finding.take(locate(look.root, process.pid)) else {
+        let Some(cgroups) = finding.take(locator.locate()) else {
             self.followed = None;
-            return;
+            return false;
         };
         if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
             // It is exiting, and its memory stays where it was until it is released.
             *at = look.now;
-            return;
+            return false;
         }
         self.path = cgroups.path().map(Arc::from);
         if let Some(top) = not_mounted(&cgroups) {
@@ -74,17 +88,21 @@ impl Cgroup {
             );
             finding.problems.push(Problem::new(Status::Absent, what));
             self.followed = None;
-            return;
+            return false;
         }
         self.own_pressure = cgroups
             .unified
             .as_ref()
             .is_ok_and(|unified| unified.folder != unified.top);
         match &mut self.followed {
-            Some((at, before, _)) if *before == cgroups => *at = look.now,
+            Some((at, before, _)) if *before == cgroups => {
+                *at = look.now;
+                false
+            }
             followed => {
                 let files = CgroupFiles::new(&cgroups);
                 *followed = Some((look.now, cgroups, files));
+                true
             }
         }
     }
@@ -148,18 +166,20 @@ impl Poll for Cgroup {
         if self.process != process {
             *self = Cgroup {
                 process,
-                ..Cgroup::new(self.memory.clone())
+                counters: std::mem::take(&mut self.counters),
+                counted: self.counted.take(),
+                ..Cgroup::new(self.memory.clone(), self.following.clone())
             };
         }
         let Some(process) = process else {
             return finding;
         };
-        self.find(look, process, &mut finding);
+        let found = self.find(look, process, &mut finding);
         if let Some(path) = &self.path {
             // Set once: this source looks once at each tick.
             drop(look.condition.cgroup.set(Arc::clone(path)));
         }
-        let Some((.., files)) = &mut self.followed else {
+        let Some((_, cgroups, files)) = &mut self.followed else {
             return finding;
         };
         let sample = if self.limits.is_due(look.now) {
@@ -169,6 +189,18 @@ impl Poll for Cgroup {
         };
         let effective = files.effective_limit(&sample, &mut self.buffer);
         finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
+        let moved = found && self.counted.as_ref() != Some(cgroups);
+        if moved {
+            self.counted = Some(cgroups.clone());
+        }
+        if found && let Ok(memory) = &cgroups.memory {
+            let events = sample.memory_events.as_ref().ok();
+            self.following.saw_cgroup(FoundCgroup {
+                process,
+                memory: memory.clone(),
+                oom_kills: events.and_then(|events| events.oom_kill),
+            });
+        }
         let frozen = finding.take(sample.frozen.clone()).flatten();
         look.condition.frozen.set(frozen);
         finding
@@ -189,6 +221,10 @@ impl Poll for Cgroup {
         let io = sample.io.clone();
         read(sample, &mut finding);
         self.io(io, look, &mut finding);
+        if moved {
+            self.counters.moved(&finding.readings);
+        }
+        self.counters.resume(&mut finding.readings);
         if let Some(effective) = finding.take(effective) {
             self.effective_limit(effective, look, &mut finding);
         }

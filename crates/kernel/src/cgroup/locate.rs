@@ -6,14 +6,11 @@ use std::sync::Arc;
 use crate::file::{HeldFile, Owner, Records};
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::pid_cgroup::{self, Membership};
-use crate::parse::pid_stat;
+use crate::process::{first_threads, is_exiting};
 use crate::{HostRoot, ReadError};
 
 /// Where hosts mount their cgroups; a mount point below it is looked for below [`HostRoot::cgroup`].
 const USUAL_FOLDER: &str = "/sys/fs/cgroup";
-
-/// So many threads are asked where an exiting process is: a process that is killed has hundreds, all of them exiting.
-const MOST_THREADS: usize = 32;
 
 /// Which interface a hierarchy has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,64 +96,110 @@ impl ProcessCgroups {
 /// # Errors
 /// When `{procfs}/PID/cgroup` cannot be read; `Gone` when there is no such process.
 pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups, ReadError> {
-    let process = root.procfs.join(pid.to_string());
-    let list: Arc<Path> = Arc::from(process.join("cgroup"));
-    let file = HeldFile::open(
-        Owner::Folder(Arc::from(process)),
-        Arc::clone(&list),
-        Records::Many,
-    )?;
-    let own = file.parse(&mut Vec::new(), pid_cgroup::parse)?;
-    let living = if is_hidden(root, &pid.to_string(), &own) {
-        of_a_living_thread(root, pid)
-    } else {
-        Some(own.clone())
-    };
-    // What this reader can open is what is mounted for this reader. Without the list the usual places are tried.
-    let mounts = root
-        .read_proc("self/mountinfo", mountinfo::parse)
-        .unwrap_or_default();
-    let exiting = living.is_none();
-    let search = Search {
-        root,
-        list,
-        memberships: living.unwrap_or(own),
-        exiting,
-        mounts,
-    };
-    Ok(ProcessCgroups {
-        memory: search.controller("memory"),
-        cpu: search.controller("cpu"),
-        io: search.controller("blkio"),
-        unified: search.unified(),
-        freezer: search.controller("freezer"),
-    })
+    CgroupLocator::new(root, pid).locate()
 }
 
-/// Whether version 1 keeps back where a task is. The kernel shows a task in `/` of every hierarchy of version 1 from the
-/// beginning of its exit, also in a cgroup namespace, and long before its memory is released; in version 2 it stays where
-/// it was. The flags are read after the list: a task that is not exiting now was not exiting then.
-fn is_hidden(root: &HostRoot, task: &str, list: &[Membership]) -> bool {
-    let mut v1 = list.iter().filter(|entry| !entry.unified).peekable();
-    v1.peek().is_some()
-        && v1.all(|entry| entry.path == "/")
-        && !root
-            .read_proc(&format!("{task}/stat"), pid_stat::parse)
-            .is_ok_and(|stat| !stat.exiting)
+/// Finds the cgroups of one process again and again: it may be moved.
+#[derive(Debug)]
+pub struct CgroupLocator {
+    root: HostRoot,
+    pid: u32,
+    /// The list of the thread that the last answer is about, held open, and its text then.
+    list: Option<(HeldFile, Vec<u8>)>,
+    buffer: Vec<u8>,
 }
 
-/// Where the first threads say that they are, one of which is not exiting. `None` if all of them are.
-fn of_a_living_thread(root: &HostRoot, pid: u32) -> Option<Vec<Membership>> {
-    let threads = std::fs::read_dir(root.procfs.join(format!("{pid}/task")))
-        .ok()?
-        .flatten();
-    threads.take(MOST_THREADS).find_map(|thread| {
-        let task = format!("{pid}/task/{}", thread.file_name().to_str()?);
-        let list = root
-            .read_proc(&format!("{task}/cgroup"), pid_cgroup::parse)
-            .ok()?;
-        (!is_hidden(root, &task, &list)).then_some(list)
-    })
+impl CgroupLocator {
+    /// Nothing is read yet.
+    #[must_use]
+    pub fn new(root: &HostRoot, pid: u32) -> Self {
+        Self {
+            root: root.clone(),
+            pid,
+            list: None,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Whether [`locate`](Self::locate) may have another answer than the last one. Reads one open file.
+    pub fn has_moved(&mut self) -> bool {
+        let Some((file, last)) = &self.list else {
+            return true;
+        };
+        file.read(&mut self.buffer).map_or(true, |now| now != last)
+    }
+
+    /// Finds them now.
+    ///
+    /// # Errors
+    /// As [`locate`].
+    pub fn locate(&mut self) -> Result<ProcessCgroups, ReadError> {
+        self.list = None;
+        let main = List::read(&self.root, self.pid.to_string())?;
+        let path = Arc::from(main.file.path());
+        let (list, exiting) = if main.is_stale(&self.root) {
+            let living = first_threads(&self.root, self.pid)
+                .filter_map(|thread| List::read(&self.root, thread).ok())
+                .find(|list| !list.is_stale(&self.root));
+            let exiting = living.is_none();
+            (living.unwrap_or(main), exiting)
+        } else {
+            (main, false)
+        };
+        // What this reader can open is what is mounted for this reader. Without the list the usual places are tried.
+        let mounts = self
+            .root
+            .read_proc("self/mountinfo", mountinfo::parse)
+            .unwrap_or_default();
+        let search = Search {
+            root: &self.root,
+            list: path,
+            memberships: list.memberships,
+            exiting,
+            mounts,
+        };
+        let cgroups = ProcessCgroups {
+            memory: search.controller("memory"),
+            cpu: search.controller("cpu"),
+            io: search.controller("blkio"),
+            unified: search.unified(),
+            freezer: search.controller("freezer"),
+        };
+        self.list = Some((list.file, list.text));
+        Ok(cgroups)
+    }
+}
+
+/// The cgroups that the kernel lists for a process or thread.
+struct List {
+    task: String,
+    file: HeldFile,
+    text: Vec<u8>,
+    memberships: Vec<Membership>,
+}
+
+impl List {
+    fn read(root: &HostRoot, task: String) -> Result<Self, ReadError> {
+        let folder = root.procfs.join(&task);
+        let path = Arc::from(folder.join("cgroup"));
+        let file = HeldFile::open(Owner::Folder(Arc::from(folder)), path, Records::One)?;
+        let mut text = Vec::new();
+        let memberships = file.parse(&mut text, pid_cgroup::parse)?;
+        Ok(Self {
+            task,
+            file,
+            text,
+            memberships,
+        })
+    }
+
+    /// Whether it is that of an exiting thread. The kernel shows such a thread in `/` of every hierarchy of version 1, also in a
+    /// cgroup namespace, and long before its memory is released. In version 2 it stays where it was, also when the others are
+    /// moved. The flags are read after the list: a thread that is not exiting now was not exiting then.
+    fn is_stale(&self, root: &HostRoot) -> bool {
+        let mut v1 = self.memberships.iter().filter(|entry| !entry.unified);
+        v1.all(|entry| entry.path == "/") && is_exiting(root, &self.task)
+    }
 }
 
 struct Search<'a> {
@@ -223,7 +266,8 @@ impl Search<'_> {
         let found = if mounts.peek().is_none() {
             below(&entry.path, Path::new("/")).map(|relative| (usual, relative))
         } else {
-            mounts.find_map(|mount| {
+            let mut visible = mounts.filter(|mount| self.is_visible(mount));
+            visible.find_map(|mount| {
                 Some((
                     self.reachable(&mount.mount_point)?,
                     below(&entry.path, &mount.root)?,
@@ -247,6 +291,14 @@ impl Search<'_> {
             top: Arc::from(top),
             path: entry.path.clone(),
         })
+    }
+
+    /// Whether no later mount lies over it. Of a list without a topmost mount only the mounts at the same point are known.
+    fn is_visible(&self, mount: &Mount) -> bool {
+        let at_same_point = |other: &&Mount| other.mount_point == mount.mount_point;
+        let seen = mountinfo::holding(&self.mounts, &mount.mount_point)
+            .or_else(|| self.mounts.iter().rfind(at_same_point));
+        seen.is_none_or(|seen| seen.id == mount.id)
     }
 
     /// A mount point as seen through the injected folder.

@@ -41,6 +41,17 @@ pub struct PidStat {
     pub delayacct_blkio_ticks: u64,
 }
 
+impl PidStat {
+    /// Whether all threads of the process have ended. A main thread that has ended is a zombie while others run.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match self.state {
+            State::Zombie => self.num_threads <= 1,
+            state => state == State::Dead,
+        }
+    }
+}
+
 /// What a thread is doing at the moment of the read, by the kernel's letter (proc_pid_stat(5)).
 ///
 /// A thread that the freezer of its cgroup holds is `S` in cgroup version 2 and `D` in version 1.

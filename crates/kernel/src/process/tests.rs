@@ -96,3 +96,36 @@ fn a_process_that_is_not_there_is_gone() {
         ErrorKind::Gone
     );
 }
+
+#[test]
+fn a_process_whose_main_thread_has_ended_is_described_by_a_living_thread() {
+    let ended = STAT.replace(" R ", " Z ");
+    let fields: Vec<&str> = ended.split(' ').collect();
+    let with_threads = |flags: &str, threads: &str| {
+        let mut fields = fields.clone();
+        (fields[8], fields[19]) = (flags, threads);
+        fields.join(" ")
+    };
+    let (_folder, root, process) = pretend(&with_threads("4", "2"));
+    std::fs::write(process.join("status"), "Name:\tx\nThreads:\t2\n").unwrap();
+    std::fs::write(process.join("cmdline"), "").unwrap();
+    for (thread, flags) in [("8", "4"), ("9", "0")] {
+        let folder = process.join("task").join(thread);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("stat"), with_threads(flags, "2")).unwrap();
+        let status = "Name:\tx\nVmSize:\t8 kB\nRssAnon:\t4 kB\nThreads:\t2\n";
+        std::fs::write(folder.join("status"), status).unwrap();
+        std::fs::write(folder.join("cmdline"), format!("program\0{thread}\0")).unwrap();
+    }
+    let mut files = ProcessFiles::open(&root, 7).unwrap();
+    assert_eq!(files.cmdline().unwrap(), ["program", "9"]);
+    let sample = files.sample(&mut Vec::new());
+    assert_eq!(sample.state, Some(State::Zombie));
+    assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
+    // The same for one that is open when its main thread ends, and when that thread ends.
+    std::fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();
+    std::fs::write(process.join("task/8/stat"), with_threads("0", "2")).unwrap();
+    let sample = files.sample(&mut Vec::new());
+    assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
+    assert_eq!(files.cmdline().unwrap(), ["program", "8"]);
+}

@@ -121,6 +121,54 @@ fn a_mount_that_reaches_above_the_namespace_reaches_a_sibling() {
 }
 
 #[test]
+fn of_two_mounts_at_one_point_the_upper_one_is_seen() {
+    let lower = mount("/", "/sys/fs/cgroup", "cgroup2", "nsdelegate");
+    let upper = "50 31 0:28 /validator.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    for topmost in ["", "23 1 0:2 / / rw - ext4 a rw\n"] {
+        let mounts = format!("{topmost}{lower}{upper}");
+        let (found, root, _folder) = locate_in("0::/validator.slice/sol.service\n", Some(&mounts));
+        let memory = found.memory.unwrap();
+        assert_eq!(&*memory.folder, root.cgroup.join("sol.service"));
+        assert_eq!(&*memory.top, root.cgroup);
+        let (found, ..) = locate_in("0::/other\n", Some(&mounts));
+        assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Absent);
+    }
+    let other = "50 31 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+    let (found, root, _folder) = locate_in("0::/v\n", Some(&format!("{lower}{other}")));
+    assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("v"));
+}
+
+#[test]
+fn a_move_is_noticed_and_so_is_that_of_a_living_thread_when_the_main_thread_has_ended() {
+    let (_, root, _folder) = locate_in("0::/a\n", None);
+    let mut locator = CgroupLocator::new(&root, 7);
+    assert!(locator.has_moved(), "nothing is known yet");
+    let path = |locator: &mut CgroupLocator| {
+        let found = locator.locate().unwrap();
+        found.path().map(str::to_owned)
+    };
+    assert_eq!(path(&mut locator).as_deref(), Some("/a"));
+    assert!(!locator.has_moved());
+    let write = |list: &str, text: &str| std::fs::write(root.procfs.join(list), text).unwrap();
+    write("7/cgroup", "0::/b\n");
+    assert!(locator.has_moved());
+    assert_eq!(path(&mut locator).as_deref(), Some("/b"));
+
+    std::fs::create_dir_all(root.procfs.join("7/task/9")).unwrap();
+    write("7/stat", &stat(0x4));
+    write("7/task/9/stat", &stat(0));
+    write("7/task/9/cgroup", "0::/c\n");
+    assert_eq!(path(&mut locator).as_deref(), Some("/c"));
+    write("7/task/9/cgroup", "0::/d\n");
+    assert!(locator.has_moved());
+    assert_eq!(path(&mut locator).as_deref(), Some("/d"));
+    assert!(!locator.has_moved());
+    std::fs::remove_dir_all(root.procfs.join("7")).unwrap();
+    assert_eq!(locator.locate().unwrap_err().kind(), ErrorKind::Gone);
+    assert!(locator.has_moved());
+}
+
+#[test]
 fn without_a_list_of_mounts_the_usual_places_are_taken() {
     let (found, root, _folder) = locate_in("4:memory:/v\n0::/u\n", None);
     assert_eq!(&*found.memory.unwrap().folder, root.cgroup.join("memory/v"));

@@ -1,0 +1,71 @@
+//! Counters that continue when the process moves to another cgroup.
+
+use faultline_catalog::{Kind, Reading, Value};
+
+/// What a cgroup counted before the process came is no growth, and its smaller numbers are no reset.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// As they were last reported.
+    reported: Vec<Reading>,
+    offsets: Vec<Offset>,
+}
+
+/// One counter of a cgroup that the process has moved to.
+#[derive(Debug)]
+struct Offset {
+    /// As the counter of the earlier cgroup was reported last.
+    before: Reading,
+    /// What the new cgroup had counted when the process was found in it.
+    first: Value,
+}
+
+impl Counters {
+    /// Takes the first readings of another cgroup.
+    pub(super) fn moved(&mut self, readings: &[Reading]) {
+        let offset = |before: Reading| {
+            let first = readings.iter().find(|reading| is_same(reading, &before))?;
+            let first = first.value.clone();
+            Some(Offset { before, first })
+        };
+        self.offsets = self.reported.drain(..).filter_map(offset).collect();
+    }
+
+    /// Makes them continue from those of the earlier cgroup.
+    pub(super) fn resume(&mut self, readings: &mut [Reading]) {
+        self.reported.clear();
+        for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
+            let of_it = |offset: &&Offset| is_same(reading, &offset.before);
+            if let Some(offset) = self.offsets.iter().find(of_it) {
+                match sum(&offset.before.value, &offset.first, &reading.value) {
+                    Some(value) => reading.value = value,
+                    // A cgroup that was made anew under its path counts from zero.
+                    None => self
+                        .offsets
+                        .retain(|offset| !is_same(reading, &offset.before)),
+                }
+            }
+            self.reported.push(reading.clone());
+        }
+    }
+}
+
+fn is_counter(reading: &Reading) -> bool {
+    reading.metric.kind == Kind::Counter
+}
+
+fn is_same(one: &Reading, other: &Reading) -> bool {
+    one.metric.name == other.metric.name && *one.labels == *other.labels
+}
+
+/// `before` and the growth from `first` to `now`; `None` if it fell.
+fn sum(before: &Value, first: &Value, now: &Value) -> Option<Value> {
+    match (before, first, now) {
+        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => Some(Value::Whole(
+            before.saturating_add(now.checked_sub(*first)?),
+        )),
+        _ => {
+            let growth = now.number()? - first.number()?;
+            (growth >= 0.0).then_some(Value::Real(before.number()? + growth))
+        }
+    }
+}
