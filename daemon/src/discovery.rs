@@ -32,6 +32,7 @@ pub use following::{Following, FoundCgroup, Reason, Report};
 use kills::Kills;
 pub(crate) use owner::user;
 use process::Fingerprint;
+pub(crate) use process::same_program;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;

@@ -149,7 +149,7 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
         let name = stat.comm.to_str_lossy().into_owned();
-        if stat.state == pid_stat::State::Zombie || !is_sought(&name) {
+        if stat.has_ended() || !is_sought(&name) {
             return None;
         }
         let arguments = root

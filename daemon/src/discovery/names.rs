@@ -22,10 +22,24 @@ pub(super) struct Named {
 impl Named {
     /// That processes are hidden, if they are.
     pub(super) fn problem(&self) -> Option<Problem> {
-        let words = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a member of \
-                     the group that /proc was mounted with (gid=)";
-        self.hidden.then(|| Problem::new(Status::Forbidden, words))
+        self.hidden
+            .then(|| Problem::new(Status::Forbidden, HIDDEN_WORDS))
     }
+}
+
+const HIDDEN_WORDS: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
+     member of the group that /proc was mounted with (gid=)";
+
+/// That `procfs` hides the process with this number, or may hide it.
+pub(super) fn hidden(root: &HostRoot, pid: u32) -> Option<Problem> {
+    let forbidden = std::fs::read(root.procfs.join(format!("{pid}/stat")))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    // The first process of a host, and of a pid namespace, is always there.
+    let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
+    (forbidden || first_is_hidden()).then(|| {
+        let words = format!("process {pid} cannot be seen: {HIDDEN_WORDS}");
+        Problem::new(Status::Forbidden, words)
+    })
 }
 
 /// The processes whose name is wanted, by number.

@@ -2,9 +2,10 @@
 
 use super::descendants::{DESCENDANT, Descendants};
 use super::process::{self, LiveProcess};
-use super::{Around, Found, Target};
+use super::{Around, Found, Target, names};
 use faultline_catalog::{Problem, Status};
-use faultline_kernel::{ErrorKind, ProcessId};
+use faultline_kernel::parse::pid_stat;
+use faultline_kernel::{ErrorKind, ProcessId, ReadError};
 
 /// Whatever has the number at the first look is followed, with descendants the validator below it: a wrapper or a start
 /// script stays its parent. Numbers are used again: later on it must be a validator, or the same program as before.
@@ -31,11 +32,7 @@ impl ByPid {
         let first = !std::mem::replace(&mut self.looked, true);
         let seen = match process::look(around.root, self.pid, "pid") {
             Ok(seen) => seen,
-            Err(error) if error.kind() == ErrorKind::Gone => {
-                let words = format!("there is no process {}", self.pid);
-                return Err(vec![Problem::new(Status::Gone, words)]);
-            }
-            Err(error) => return Err(vec![process::problem(&error)]),
+            Err(error) => return Err(vec![self.why_not(around, &error)]),
         };
         if first {
             self.given = Some(seen.target.process);
@@ -66,10 +63,31 @@ impl ByPid {
         let words = format!("the number {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(Status::Gone, words)])
     }
+
+    fn why_not(&self, around: &Around<'_>, error: &ReadError) -> Problem {
+        let pid = self.pid;
+        if let Some(hidden) = names::hidden(around.root, pid) {
+            return hidden;
+        }
+        if error.kind() != ErrorKind::Gone {
+            return process::problem(error);
+        }
+        let stat = around
+            .root
+            .read_proc(&format!("{pid}/stat"), pid_stat::parse);
+        let words = if stat.is_ok_and(|stat| stat.has_ended()) {
+            format!("process {pid} has ended; it is a zombie until its parent waits for it")
+        } else {
+            format!("there is no process {pid}")
+        };
+        Problem::new(Status::Gone, words)
+    }
 }
 
 fn is_same(before: &Target, seen: &LiveProcess) -> bool {
     let now = &seen.target;
     before.process == now.process
-        || (before.validator.is_none() && before.comm == now.comm && before.exe == now.exe)
+        || (before.validator.is_none()
+            && before.comm == now.comm
+            && process::same_program(before.exe.as_deref(), now.exe.as_deref()))
 }

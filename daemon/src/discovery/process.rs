@@ -4,8 +4,10 @@ use super::{Around, Target};
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
-use faultline_kernel::parse::pid_stat::{self, PidStat, State};
+use faultline_kernel::parse::pid_stat::{self, PidStat};
 use faultline_kernel::{Comm, ErrorKind, HeldFile, HostRoot, ProcessFiles, ProcessId, ReadError};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,8 +43,8 @@ impl LiveProcess {
 /// Looks at a process.
 ///
 /// # Errors
-/// `Gone` when there is no such process, when it is a zombie, and when it was replaced while it was looked at; any error
-/// of `stat` and `cmdline`.
+/// `Gone` when there is no such process, when all its threads have ended, and when it was replaced while it was looked at;
+/// any error of `stat` and `cmdline`.
 pub(super) fn look(
     root: &HostRoot,
     pid: u32,
@@ -65,7 +67,7 @@ pub(super) fn look(
     };
     let ledger = validator
         .as_ref()
-        .and_then(|validator| ledger(root, pid, validator));
+        .and_then(|validator| ledger(&files, validator));
     let target = Target {
         process: files.id(),
         comm,
@@ -99,44 +101,23 @@ fn script<'a>(comm: &str, arguments: &'a [String]) -> Option<&'a String> {
     }
 }
 
-/// `stat` of a process whose main thread has not exited, and which is not another one with its number.
+/// `stat` of a process that has a living thread, and which is not another one with its number.
 pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadError> {
-    stat_of(root, id, format!("{}/stat", id.pid), is_living)
-}
-
-/// Whether the process has certainly ended: a file that may not be read proves nothing, nor does a main thread that has
-/// exited while others run.
-pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
-    let lives = |stat: &PidStat| match stat.state {
-        State::Zombie => stat.num_threads > 1,
-        state => state != State::Dead,
-    };
-    stat_of(root, id, format!("{}/stat", id.pid), lives)
-        .is_err_and(|error| error.kind() == ErrorKind::Gone)
-}
-
-fn is_living(stat: &PidStat) -> bool {
-    !matches!(stat.state, State::Zombie | State::Dead)
-}
-
-/// `Gone` unless it is this process and lives.
-fn stat_of(
-    root: &HostRoot,
-    id: ProcessId,
-    relative: String,
-    lives: impl FnOnce(&PidStat) -> bool,
-) -> Result<PidStat, ReadError> {
+    let relative = format!("{}/stat", id.pid);
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
     };
-    match root
-        .hold_proc_piece(&relative)
-        .and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse))
-    {
-        Ok(stat) if stat.start_ticks != id.start_ticks || !lives(&stat) => Err(gone()),
+    let file = root.hold_proc_piece(&relative);
+    match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
+        Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
         other => other,
     }
+}
+
+/// Whether the process has certainly ended: a file that may not be read proves nothing.
+pub(super) fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
+    living(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
 /// What changes when a process executes another program. `exe` tells a script from the program of the same name that it
@@ -178,7 +159,7 @@ impl Fingerprint {
         let file = self.stat.take().or_else(open)?;
         let stat = file.parse(&mut self.buffer, pid_stat::parse).ok()?;
         self.stat = Some(file);
-        (stat.start_ticks == self.id.start_ticks && is_living(&stat)).then_some(stat.comm)
+        (stat.start_ticks == self.id.start_ticks && !stat.has_ended()).then_some(stat.comm)
     }
 }
 
@@ -193,6 +174,19 @@ pub(super) fn has_validators_thread(root: &HostRoot, pid: u32) -> bool {
             .iter()
             .any(|name| name.as_bytes() == comm.trim_ascii_end())
     })
+}
+
+/// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs
+/// from nothing.
+pub(crate) fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
+    one.zip(other)
+        .is_none_or(|(one, other)| one == other || program_file(one) == program_file(other))
+}
+
+/// The path of a program's file, without the kernel's mark of one that was replaced or removed.
+pub(crate) fn program_file(link: &Path) -> &Path {
+    let unmarked = link.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+    unmarked.map_or(link, |path| Path::new(OsStr::from_bytes(path)))
 }
 
 /// Whether `folder` is the ledger of the process: by its name, or by being the same folder, also when the process sees it
@@ -237,14 +231,12 @@ pub(super) fn problem(error: &ReadError) -> Problem {
 
 /// The ledger folder from the root of the process's own file system. `None` for a relative one when the working
 /// directory may not be read.
-fn ledger(root: &HostRoot, pid: u32, validator: &Validator) -> Option<PathBuf> {
+fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let whole = if given.is_absolute() {
         given.to_owned()
     } else {
-        std::fs::read_link(root.procfs.join(format!("{pid}/cwd")))
-            .ok()?
-            .join(given)
+        files.cwd().ok()?.join(given)
     };
     // Without the points and double slashes that operators write.
     Some(whole.components().collect())

@@ -71,15 +71,11 @@ impl ByName {
     }
 
     fn is_whole_name(&self, seen: &LiveProcess) -> bool {
-        let is_name = |path: &Path| {
-            path.file_name()
-                .is_some_and(|name| name.to_str() == Some(self.name.as_str()))
-        };
-        self.name.len() <= self.comm().as_bytes().len()
-            || seen
-                .program
-                .as_ref()
-                .is_some_and(|program| is_name(Path::new(program)))
-            || seen.target.exe.as_ref().is_some_and(|exe| is_name(exe))
+        let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
+        let program = seen.program.as_deref().map(Path::new);
+        let exe = seen.target.exe.as_deref();
+        // A name may end like the kernel's mark of a replaced file.
+        let paths = [program, exe, exe.map(process::program_file)];
+        self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
     }
 }

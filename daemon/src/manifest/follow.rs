@@ -2,7 +2,7 @@
 //! version and identity, which it tells once it runs.
 
 use super::{Binary, add_problem, hash, process, put};
-use crate::discovery::Target;
+use crate::discovery::{Target, same_program};
 use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
 use crate::sources::conclusions::client;
@@ -11,7 +11,6 @@ use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
 use serde_json::{Map, Value, json};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -213,18 +212,6 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
         tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
     }
     Some(hashed)
-}
-
-/// Whether two links to a program's file lead to the same one, were it replaced on disk or not. What is not known differs
-/// from nothing.
-fn same_program(one: Option<&Path>, other: Option<&Path>) -> bool {
-    let name = |path: &Path| {
-        path.to_string_lossy()
-            .trim_end_matches(" (deleted)")
-            .to_owned()
-    };
-    one.zip(other)
-        .is_none_or(|(one, other)| name(one) == name(other))
 }
 
 /// The first manifest with all that is known by now.

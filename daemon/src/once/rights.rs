@@ -82,13 +82,15 @@ impl ProcessLook {
 }
 
 fn missing(config: &Config, following: &Following) -> Check {
-    let problems: Vec<String> = following
-        .report()
-        .problems
-        .into_iter()
-        .map(|problem| problem.what)
-        .collect();
+    let problems = following.report().problems;
+    let is_hidden = problems
+        .iter()
+        .any(|problem| problem.status == Status::Forbidden);
+    let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let remedy = match &config.target.find {
+        Find::Pid(_) | Find::ProcessTree(_) if is_hidden => {
+            "start the daemon with rights on this process, and check again with the same rights".to_owned()
+        }
         Find::Scan => {
             "if the validator does not run, start it; else say which process it is: target.unit, target.ledger or target.pid (--unit, --ledger, \
              --pid)"

@@ -33,14 +33,14 @@ pub fn followed(root: &HostRoot, target: &Target) -> Vec<Folder> {
         return Vec::new();
     };
     let pid = target.process.pid;
-    let arguments = ProcessFiles::open(root, pid)
-        .and_then(|files| files.cmdline())
-        .unwrap_or_default();
+    let files = ProcessFiles::open(root, pid).ok();
+    let arguments = files.as_ref().and_then(|files| files.cmdline().ok());
+    let arguments = arguments.unwrap_or_default();
     let arguments: Vec<String> = arguments
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    let current = std::fs::read_link(root.procfs.join(format!("{pid}/cwd"))).ok();
+    let current = files.and_then(|files| files.cwd().ok());
     // A relative one is told only with the folder it begins in.
     let whole = |path: String| {
         current

@@ -208,3 +208,62 @@ fn forked_processes_that_share_the_memory_of_a_given_one_are_not_named() {
     let descendants = eventually(Duration::from_secs(60), "four children", children);
     assert_eq!(descendants.memory_problem(&HostRoot::default()), None);
 }
+
+/// A thread is named like a validator's, and the main thread ends by the system call that ends one thread.
+const MAIN_THREAD_ENDS: &str = "
+import ctypes, sys, threading, time
+libc = ctypes.CDLL(None)
+def run():
+    libc.prctl(15, b'solReplayStage')
+    while True: time.sleep(1)
+threading.Thread(target=run).start()
+time.sleep(0.5)
+libc.syscall({'x86_64': 60, 'aarch64': 93}[__import__('platform').machine()], 0)
+";
+
+#[test]
+fn a_validator_whose_main_thread_has_ended_is_found_and_followed_to_its_end() {
+    let folder = Folder::new();
+    let Some(python) = ["/usr/bin/python3", "/usr/local/bin/python3"]
+        .iter()
+        .find(|path| Path::new(path).exists())
+    else {
+        eprintln!("SKIPPED: no python3 here");
+        return;
+    };
+    let program = folder.path("agave-validator");
+    std::os::unix::fs::symlink(python, &program).unwrap();
+    let ledger = folder.text("ledger");
+    let running = folder.run(&program, &["-c", MAIN_THREAD_ENDS, "--ledger", &ledger]);
+    let pid = running.pid();
+    let root = HostRoot::default();
+    eventually(
+        Duration::from_secs(60),
+        "the end of the main thread",
+        || {
+            let stat = root.read_proc(
+                &format!("{pid}/stat"),
+                faultline_kernel::parse::pid_stat::parse,
+            );
+            let state = stat.ok().map(|stat| (stat.state.name(), stat.has_ended()));
+            (state == Some((Some("zombie"), false))).then_some(())
+        },
+    );
+    for find in [
+        config::Find::Pid(pid),
+        config::Find::Ledger(folder.path("ledger")),
+    ] {
+        let found = finder(find.clone(), root.clone()).find_once();
+        let target = found.unwrap_or_else(|| panic!("not found: {find:?}"));
+        assert_eq!(target.process.pid, pid);
+        assert_eq!(target.ledger, Some(folder.path("ledger")), "{find:?}");
+        assert_eq!(target.exe, std::fs::canonicalize(python).ok());
+    }
+    let mut files = faultline_kernel::ProcessFiles::open(&root, pid).unwrap();
+    let status = files.sample(&mut Vec::new()).status.unwrap();
+    assert!(status.rss_anon > Some(0), "{status:?}");
+    let work = AtWork::start(finder(config::Find::Pid(pid), HostRoot::default()));
+    work.wait_for("the validator", |target| target.validator.is_some());
+    drop(running);
+    work.wait_for_words("exited");
+}

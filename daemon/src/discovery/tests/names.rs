@@ -72,3 +72,82 @@ fn a_number_that_comes_late_must_be_a_validators() {
     Pretend::validator(70).on(&host);
     assert_eq!(pid_of(&by_pid.find(&bench.around())), Some(70));
 }
+
+#[test]
+fn a_given_process_that_has_ended_is_not_said_to_be_missing() {
+    let host = host();
+    Pretend::new(70, "redis").state('Z').on(&host);
+    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    assert_eq!(
+        words(&by_pid.find(&bench.around())),
+        "gone: process 70 has ended; it is a zombie until its parent waits for it"
+    );
+}
+
+#[test]
+fn a_given_process_that_procfs_may_hide_is_not_said_to_be_missing() {
+    let host = PretendHost::empty().unwrap();
+    Pretend::new(8, "faultlined").on(&host);
+    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let found = words(&by_pid.find(&bench.around()));
+    assert!(
+        found.starts_with(
+            "forbidden: process 70 cannot be seen: processes of other users are hidden (hidepid)"
+        ),
+        "{found}"
+    );
+    if PretendHost::forbidden_works().unwrap() {
+        let host = self::host();
+        Pretend::new(70, "redis").on(&host);
+        host.forbid("proc/70/stat").unwrap();
+        let bench = Bench::new(&host);
+        let found = words(&by_pid.find(&bench.around()));
+        assert!(found.contains("(hidepid)"), "{found}");
+    }
+}
+
+#[test]
+fn a_long_name_is_found_after_its_program_file_was_replaced() {
+    let host = host();
+    let exe = |pid: u32, path: &str| {
+        Pretend::new(pid, "validator-with-")
+            .line("title: serving")
+            .on(&host);
+        let link = host.path(&format!("proc/{pid}/exe"));
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(path, link).unwrap();
+    };
+    let bench = Bench::new(&host);
+    let find = |name: &str| ByName::new(name).find(&bench.around());
+    exe(70, "/opt/validator-with-long-name (deleted)");
+    exe(71, "/opt/validator-with-other-name");
+    assert_eq!(pid_of(&find("validator-with-long-name")), Some(70));
+    assert_eq!(
+        pid_of(&find("validator-with-long-name (deleted)")),
+        Some(70),
+        "a name may end like the mark"
+    );
+    assert_eq!(pid_of(&find("validator-with-long")), None);
+}
+
+#[test]
+fn a_number_is_the_same_program_after_its_file_was_replaced() {
+    let host = host();
+    let exe = |path: &str, start: u64| {
+        Pretend::new(70, "redis").start(start).on(&host);
+        let link = host.path("proc/70/exe");
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(path, link).unwrap();
+    };
+    exe("/opt/redis (deleted)", 100);
+    let (bench, mut by_pid) = (Bench::new(&host), ByPid::new(70, false));
+    let before = by_pid.find(&bench.around()).unwrap();
+    let around = Around {
+        before: Some(&before),
+        ..bench.around()
+    };
+    exe("/opt/redis", 200);
+    assert_eq!(by_pid.find(&around).unwrap().process.start_ticks, 200);
+    exe("/opt/other", 300);
+    assert_eq!(pid_of(&by_pid.find(&around)), None);
+}

@@ -56,6 +56,14 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
 }
 
 #[test]
+fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
+    let host = host();
+    Pretend::validator(77).state('Z').living(3).on(&host);
+    let found = Scan::default().find(&Bench::new(&host).around());
+    assert_eq!(pid_of(&found), Some(77));
+}
+
+#[test]
 fn two_running_validators_are_ambiguous_and_both_are_named_with_their_ledgers() {
     let host = host();
     Pretend::validator(77).on(&host);

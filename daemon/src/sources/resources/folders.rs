@@ -35,9 +35,10 @@ impl Places {
             return Ok(Places::default());
         };
         let pid = target.process.pid;
-        let words = ProcessFiles::open(root, pid)?.cmdline()?;
+        let files = ProcessFiles::open(root, pid)?;
+        let words = files.cmdline()?;
         let link = |name: &str| std::fs::read_link(root.procfs.join(format!("{pid}/{name}"))).ok();
-        let working = link("cwd");
+        let working = files.cwd().ok();
         let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
         if !found.iter().any(|(what, _)| *what == "snapshots") {
             found.extend(target.ledger.clone().map(|ledger| ("snapshots", ledger)));
