@@ -13,7 +13,7 @@ use crate::discovery::{Following, Target};
 use crate::hub::Hub;
 use crate::supervisor::Stop;
 use faultline_catalog::{Batch, Source, Stamp, Tick};
-use faultline_kernel::{HostConstants, HostRoot, ProcessId};
+use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +39,8 @@ pub struct Ticker {
     book: Statistics,
     hub: Hub,
     followed: Option<ProcessId>,
+    /// As the kernel reported it last. Its file takes long to write on a machine of many processors.
+    boot_time: Option<Result<u64, ReadError>>,
 }
 
 /// What a ticker is made of.
@@ -78,6 +80,7 @@ impl Ticker {
             book: Statistics::default(),
             hub,
             followed: None,
+            boot_time: None,
         }
     }
 
@@ -110,7 +113,12 @@ impl Ticker {
     /// One tick that begins at `at` and looks at `target`. Only how long the sources take is by the clock.
     pub fn tick_at(&mut self, at: Stamp, due: Due, target: Option<&Target>) -> Arc<Tick> {
         self.book.tick(due);
-        self.book.clock(at, Clock::suspended());
+        let clock_was_set = self.book.clock(at, Clock::suspended());
+        let boot_time = self
+            .boot_time
+            .take()
+            .filter(|known| known.is_ok() && !clock_was_set);
+        let boot_time = boot_time.unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
         // Another process, or none: every source looks at once, so that no series outlives its process.
         let changed = std::mem::replace(&mut self.followed, followed) != followed;
@@ -125,6 +133,7 @@ impl Ticker {
                     target,
                     root,
                     host,
+                    boot_time: &boot_time,
                     condition: &condition,
                 };
                 let news = entry.ask(&look, &self.clock);
@@ -133,6 +142,7 @@ impl Ticker {
             Arc::clone(&entry.last)
         });
         let mut batches: Vec<Arc<Batch>> = batches.collect();
+        self.boot_time = Some(boot_time);
         batches.push(Arc::new(self.book.batch(at)));
         let tick = Arc::new(Tick {
             number: due.number,

@@ -18,6 +18,7 @@ use crate::error::{At, Error};
 use crate::file::{self, nanos};
 use crate::rows::{Event, NewProcess, Opening};
 use crate::schema::{Point, PointTable};
+use faultline_catalog::metrics::process::START_TIME;
 use faultline_catalog::{Problem, Source, Stamp, Tick};
 use long::Fresh;
 use rusqlite::{Connection, params};
@@ -41,6 +42,8 @@ struct Following {
     process: NewProcess,
     /// Of its row; `None` while that is not written.
     id: Option<i64>,
+    /// The row may have another start.
+    start_doubted: bool,
 }
 
 /// What a source could not read, as a reader of the file would take it.
@@ -108,6 +111,7 @@ impl Writer {
         self.following = Some(Following {
             process: process.clone(),
             id: None,
+            start_doubted: false,
         });
         self.write(|_| Ok(()))
     }
@@ -186,10 +190,11 @@ impl Writer {
         }
         self.failed = false;
         self.now = self.committed.clone();
-        if let Some(following) = &mut self.following
-            && following.id != self.committed.process
-        {
-            following.id = None;
+        if let Some(following) = &mut self.following {
+            following.start_doubted = true;
+            if following.id != self.committed.process {
+                following.id = None;
+            }
         }
         self.samples.doubt();
         self.told.iter_mut().for_each(|told| told.doubted = true);
@@ -273,6 +278,7 @@ impl Writer {
         let Some(Following {
             process,
             id: id @ None,
+            ..
         }) = &mut self.following
         else {
             return Ok(());
@@ -306,7 +312,25 @@ impl Writer {
         self.rows += rows;
     }
 
+    /// The start of a process is by the wall clock, which may have been set since its row was written.
+    fn correct_start(&mut self, tick: &Tick) -> rusqlite::Result<()> {
+        let started = tick.number_of(&START_TIME, &[]);
+        let started = started.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let (Some(following), Some(_)) = (&mut self.following, started) else {
+            return Ok(());
+        };
+        let known = &mut following.process.started_unix;
+        if std::mem::replace(known, started) != started || following.start_doubted {
+            let sql = "UPDATE process SET started_unix_ns = ?2 WHERE id = ?1";
+            let values = params![following.id, started.map(nanos)];
+            self.conn.execute(sql, values)?;
+            following.start_doubted = false;
+        }
+        Ok(())
+    }
+
     fn write_tick(&mut self, tick: &Tick) -> rusqlite::Result<()> {
+        self.correct_start(tick)?;
         let id = self.now.next_tick;
         let sql = "INSERT INTO tick(id, session, number, unix_ns, uptime_ns, process, phase) VALUES(?,?,?,?,?,?,?)";
         let (unix, uptime) = (nanos(tick.at.unix), nanos(tick.at.uptime));

@@ -11,7 +11,6 @@ use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 pub struct Process {
     files: Option<ProcessFiles>,
     limits: Throttle,
-    boot_time: Option<u64>,
     buffer: Vec<u8>,
 }
 
@@ -20,7 +19,6 @@ impl Default for Process {
         Process {
             files: None,
             limits: Throttle::every(LIMITS_EVERY),
-            boot_time: None,
             buffer: Vec::new(),
         }
     }
@@ -43,8 +41,6 @@ impl Process {
             self.files = finding
                 .take(ProcessFiles::open(look.root, wanted.pid))
                 .filter(|files| files.id() == wanted);
-            // The wall clock may have been set since: btime moves with it.
-            self.boot_time = finding.take(look.root.boot_time_seconds());
         }
         self.files.as_mut()
     }
@@ -72,10 +68,10 @@ impl Poll for Process {
         });
         self.buffer = buffer;
         if let Some(sample) = sample {
-            let start = self.boot_time.map(|boot| {
-                boot as f64
-                    + target.process.start_ticks as f64 / look.host.clock_ticks_per_second as f64
-            });
+            if let Err(error) = look.boot_time {
+                finding.problem(error);
+            }
+            let start = look.start_time(target.process);
             finding
                 .readings
                 .extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));

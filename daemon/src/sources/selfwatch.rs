@@ -14,7 +14,6 @@ const EVERY: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Selfwatch {
     files: Result<ProcessFiles, ReadError>,
-    boot_time: Option<u64>,
     demo: bool,
     pages: Option<(AuthFailures, DroppedSeries)>,
     buffer: Vec<u8>,
@@ -26,7 +25,6 @@ impl Selfwatch {
         let files = ProcessFiles::open(root, std::process::id());
         Selfwatch {
             files,
-            boot_time: root.boot_time_seconds().ok(),
             demo,
             pages: None,
             buffer: Vec::new(),
@@ -74,12 +72,10 @@ impl Poll for Selfwatch {
             }
         };
         let hertz = look.host.clock_ticks_per_second as f64;
-        if let Some(boot) = self.boot_time {
-            let start = boot as f64 + files.id().start_ticks as f64 / hertz;
-            finding
-                .readings
-                .push(Reading::real(&d::SELF_START_TIME, [], start));
-        }
+        let start = look.start_time(files.id());
+        finding
+            .readings
+            .extend(start.map(|start| Reading::real(&d::SELF_START_TIME, [], start)));
         if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
             let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
             finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));

@@ -4,7 +4,7 @@ use super::CpuTime;
 use crate::discovery::Target;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
-use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ReadError};
+use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +20,18 @@ pub struct Look<'a> {
     pub root: &'a HostRoot,
     /// The kernel's units.
     pub host: &'a HostConstants,
+    /// When the machine started, by the wall clock as it is set now, in seconds since 1970.
+    pub boot_time: &'a Result<u64, ReadError>,
     /// What earlier sources of this tick found of the process.
     pub condition: &'a Condition,
+}
+
+impl Look<'_> {
+    /// When a process started, in seconds since 1970. `None` if the boot time is not known.
+    pub fn start_time(&self, process: ProcessId) -> Option<f64> {
+        let boot = *self.boot_time.as_ref().ok()? as f64;
+        Some(boot + process.start_ticks as f64 / self.host.clock_ticks_per_second as f64)
+    }
 }
 
 /// How the process stands at this tick: made anew for each tick, filled in by the sources that read it, for those that

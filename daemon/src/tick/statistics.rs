@@ -62,10 +62,10 @@ impl Statistics {
         self.lateness.observe(due.lateness.as_secs_f64());
     }
 
-    /// What the clocks show at a tick. A step of the wall clock is counted and logged.
-    pub fn clock(&mut self, at: Stamp, suspended: Duration) {
+    /// What the clocks show at a tick. Whether the wall clock was set since the last one, which is counted and logged.
+    pub fn clock(&mut self, at: Stamp, suspended: Duration) -> bool {
         let Some(step) = self.steps.look(at, suspended) else {
-            return;
+            return false;
         };
         self.clock_steps += 1;
         let direction = if step > 0.0 { "forward" } else { "back" };
@@ -75,6 +75,7 @@ impl Statistics {
             direction,
             "the system clock was set; rates and delays use the monotonic clock"
         );
+        true
     }
 
     /// A source looked. What is absent or forbidden is a state and counts when it begins; what vanished or was not

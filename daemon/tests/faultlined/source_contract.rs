@@ -4,7 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
-use faultline_catalog::metrics::cgroup::USAGE;
+use faultline_catalog::metrics::cgroup::{
+    EFFECTIVE_LIMIT, EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE,
+};
 use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
 use faultline_catalog::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_catalog::{Source, Status, Tick, Value};
@@ -463,7 +465,7 @@ fn a_file_that_has_become_nonsense_is_counted_as_broken_each_time_and_read_again
         ("binary", b"\xff\xfe\0\x01\n"),
         ("a huge number", b"99999999999999999999999\n"),
     ] {
-        // The boot time is read once in a process's life.
+        // The boot time is read again after a step of the clock alone.
         each(
             FILES.iter().filter(|file| file.path != "proc/stat"),
             |file| {
@@ -678,6 +680,38 @@ fn a_process_that_has_released_its_memory_has_no_virtual_size_and_not_one_of_0()
     );
 }
 
+#[test]
+fn the_boot_time_is_read_again_after_a_step_of_the_clock_and_only_then() {
+    let mut pretend = Pretend::following(HOST);
+    let started = pretend.tick().number_of(&START_TIME, &[]).unwrap();
+    let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
+    let (before, boot) = stat.split_once("btime ").unwrap();
+    let (boot, after) = boot.split_once('\n').unwrap();
+    let boot: u64 = boot.parse().unwrap();
+    let set = |pretend: &Pretend, boot: u64| {
+        let text = format!("{before}btime {boot}\n{after}");
+        pretend.host.write("proc/stat", text).unwrap();
+    };
+    set(&pretend, boot + 7200);
+    for _ in 0..3 {
+        let tick = pretend.tick_after(LONG);
+        assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+    }
+    pretend.started += Duration::from_secs(7200);
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started + 7200.0));
+    // A process that is found after the step starts by the new clock.
+    set(&pretend, boot);
+    pretend.target = None;
+    pretend.tick();
+    pretend.started -= Duration::from_secs(7200);
+    pretend.tick();
+    set(&pretend, boot + 1);
+    pretend.find();
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&START_TIME, &[]), Some(started));
+}
+
 fn label(tick: &Tick) -> String {
     tick.readings()
         .find(|reading| reading.metric.name == TARGET_INFO.name)
@@ -704,18 +738,78 @@ fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmo
             .host
             .write("proc/4242/cgroup", format!("0::{path}\n"))
             .unwrap();
-        assert_eq!(label(&pretend.tick_after(LONG)), path);
+        assert_eq!(label(&pretend.tick()), path, "at the next tick");
     }
     let mut pretend = Pretend::following(HOST_V1);
     assert!(!of_cgroup(&pretend.tick()).is_empty());
     pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
-    let tick = pretend.tick_after(LONG);
+    let tick = pretend.tick();
     assert_eq!(label(&tick), "/");
     assert_eq!(
         tick.number_of(&USAGE, &[]),
         None,
         "this host's topmost cgroup does not count its memory"
     );
+}
+
+#[test]
+fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counters_that_continue() {
+    let mut pretend = Pretend::following(HOST);
+    let before = pretend.tick();
+    let (old, new) = (
+        "sys/fs/cgroup/validator.slice/sol.service",
+        "sys/fs/cgroup/small.scope",
+    );
+    for entry in fs::read_dir(pretend.host.path(old)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        pretend
+            .host
+            .write(&format!("{new}/{name}"), fs::read(&path).unwrap())
+            .unwrap();
+    }
+    let events = |kills: u64| format!("low 0\nhigh 7000\nmax 1\noom 9\noom_kill {kills}\n");
+    for (name, text) in [
+        ("memory.max", "104857600\n".to_owned()),
+        (
+            "memory.stat",
+            "anon 4096\nshmem 0\npgfault 10\npgmajfault 2\n".to_owned(),
+        ),
+        ("memory.events", events(40)),
+        ("memory.pressure", "some total=5\nfull total=4\n".to_owned()),
+    ] {
+        pretend.host.write(&format!("{new}/{name}"), text).unwrap();
+    }
+    pretend
+        .host
+        .write("proc/4242/cgroup", "0::/small.scope\n")
+        .unwrap();
+    let tick = pretend.tick();
+    assert_eq!(tick.number_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
+    assert_eq!(tick.number_of(&STAT, &["anon"]), Some(4096.0));
+    let of = |tick: &Tick| {
+        [
+            tick.number_of(&EVENTS, &["oom_kill"]),
+            tick.number_of(&EVENTS, &["high"]),
+            tick.number_of(&PAGE_FAULTS, &["major"]),
+            tick.number_of(&PRESSURE, &["memory", "some"]),
+        ]
+        .map(Option::unwrap)
+    };
+    assert_eq!(of(&tick), of(&before), "neither a rise nor a reset");
+    pretend
+        .host
+        .write(&format!("{new}/memory.events"), events(41))
+        .unwrap();
+    let killed = pretend.tick();
+    assert_eq!(of(&killed)[0], of(&before)[0] + 1.0);
+    assert_eq!(of(&killed)[1..], of(&before)[1..]);
+    // A cgroup that is made anew under its path counts from zero.
+    pretend
+        .host
+        .write(&format!("{new}/memory.events"), events(1))
+        .unwrap();
+    assert_eq!(of(&pretend.tick())[0], 1.0);
 }
 
 /// What version 1 says of a thread that has begun to exit, and of one in no cgroup.

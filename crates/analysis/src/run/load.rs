@@ -76,7 +76,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
             seen: seen(row, &run),
             started: row
                 .started
-                .map(|started| run.at(i64::try_from(started.as_nanos()).unwrap_or(i64::MAX))),
+                .map(|started| run.at(clock.settled(nanoseconds(started), None))),
             version: super::manifest::version(&row.manifest),
         })
         .collect();

@@ -151,6 +151,7 @@ fn a_kill_on_the_host_that_only_a_tick_has_seen_is_the_reason() {
         target: None,
         root: &root,
         host: &units,
+        boot_time: &Ok(0),
         condition: &condition,
     });
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();

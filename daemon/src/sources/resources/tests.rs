@@ -311,6 +311,7 @@ fn what_is_of_a_process_ends_with_it_and_what_is_of_the_machine_does_not() {
             target: None,
             root: &root,
             host: &host,
+            boot_time: &Ok(0),
             condition: &condition,
         });
         (finding.up, finding.repeated, finding.readings.len())
