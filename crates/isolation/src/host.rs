@@ -119,7 +119,7 @@ pub fn boot_id(root: &HostRoot) -> Option<String> {
 /// What the processors have done until now.
 #[must_use]
 pub fn cpu_use(root: &HostRoot) -> Option<CpuUse> {
-    let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks;
+    let ticks = root.read_proc("stat", cpu_times::parse).ok()?.busy_ticks?;
     let a_second = HostConstants::read(root)
         .ok()?
         .clock_ticks_per_second
@@ -175,7 +175,7 @@ fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
         Some((
             resource.to_owned(),
             Stalled {
-                some_us: micros(told.some),
+                some_us: micros(told.some?),
                 full_us: told.full.map(micros),
             },
         ))

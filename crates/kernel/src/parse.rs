@@ -3,7 +3,8 @@
 //! procfs-core reads what it can read as promised here; the others are read here.
 //!
 //! Keys that a parser does not know are skipped, since every kernel version has its own. A known key with a value that
-//! is not a number is an error; a missing key is `None`. Memory is in bytes, whatever unit the file uses.
+//! is not a number is an error; a missing key is `None`. A counter that the kernel has counted below zero is missing, and
+//! with it its line where the line has one value for all; the other lines are read. Memory is in bytes, whatever unit the file uses.
 
 pub mod boot_time;
 pub mod cgroup_events;

@@ -133,19 +133,36 @@ pub(crate) fn signed(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// `   123 kB` in bytes; a number without unit as it is.
-pub(crate) fn amount(text: &[u8]) -> Option<u64> {
+/// A counter. The inner `None` is one that the kernel has counted below zero: it writes such a counter as a negative number,
+/// or as one near 2^64.
+pub(crate) fn count(text: &[u8]) -> Option<Option<u64>> {
+    match text.strip_prefix(b"-") {
+        Some(digits) => number(digits).map(|_| None),
+        None => number(text).map(not_underflowed),
+    }
+}
+
+fn not_underflowed(value: u64) -> Option<u64> {
+    (value <= i64::MAX.cast_unsigned()).then_some(value)
+}
+
+/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as that of [`count`].
+pub(crate) fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
-    let value = number(words.next()?)?;
+    let value = count(words.next()?)?;
     match (words.next(), words.next()) {
         (None, _) => Some(value),
-        (Some(b"kB"), None) => value.checked_mul(1024),
+        (Some(b"kB"), None) => {
+            let bytes = value.and_then(|value| value.checked_mul(1024));
+            Some(bytes.and_then(not_underflowed))
+        }
         _ => None,
     }
 }
 
 /// Reads a file of `key value` lines into the fields that `slot` names; keys it does not name are skipped unread, since
-/// every kernel has others. `separator` stands between key and value. An empty text is no such file.
+/// every kernel has others. `separator` stands between key and value. A counter that underflowed is left out. An empty text is
+/// no such file.
 pub(crate) fn fill<T: Default>(
     text: &[u8],
     separator: u8,
@@ -158,7 +175,7 @@ pub(crate) fn fill<T: Default>(
             return Err(line.error("expected a key and a value"));
         };
         if let Some(slot) = slot(&mut facts, key) {
-            *slot = Some(amount(value).ok_or_else(|| line.error("expected a number"))?);
+            *slot = amount(value).ok_or_else(|| line.error("expected a number"))?;
         }
         empty = false;
     }
@@ -210,10 +227,30 @@ mod tests {
 
     #[test]
     fn an_amount_in_kilobytes_is_bytes_and_an_unknown_unit_is_refused() {
-        assert_eq!(amount(b"   44 kB"), Some(45056));
-        assert_eq!(amount(b"\t7"), Some(7));
-        assert_eq!(amount(b"7 MB"), None);
-        assert_eq!(amount(b"18446744073709551615 kB"), None);
+        assert_eq!(amount(b"   44 kB"), Some(Some(45056)));
+        assert_eq!(amount(b"\t7"), Some(Some(7)));
+        for bad in [&b"7 MB"[..], b"--7 kB", b"18446744073709551616 kB", b""] {
+            assert_eq!(amount(bad), None);
+        }
+    }
+
+    #[test]
+    fn what_was_counted_below_zero_is_no_amount() {
+        for text in [
+            &b"18446744073709547520"[..],
+            b"-4096",
+            b"18446744073709551612 kB",
+            b"-4 kB",
+            b"18014398509481980 kB",
+        ] {
+            assert_eq!(amount(text), Some(None), "{text:?}");
+        }
+        assert_eq!(
+            count(b"9223372036854775807"),
+            Some(Some(i64::MAX.cast_unsigned()))
+        );
+        assert_eq!(count(b"9223372036854775808"), Some(None));
+        assert_eq!(count(b"-"), None);
     }
 
     #[test]

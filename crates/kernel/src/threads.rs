@@ -110,7 +110,10 @@ impl Last {
     fn stat(&self, now: Option<Schedstat>, depth: ReadDepth) -> Option<(Schedstat, ThreadSample)> {
         let (now, before) = (now?, self.stat.0);
         let recent = match depth {
-            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
+            ReadDepth::Busy => now
+                .on_cpu
+                .zip(before.on_cpu)
+                .is_some_and(|(now, before)| now.saturating_sub(before) < BUSY),
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
         (recent && counts(&before)).then_some(self.stat)
@@ -124,7 +127,7 @@ impl Last {
 
 /// A kernel that does not count shows zeros. So does a thread that has never run.
 fn counts(schedstat: &Schedstat) -> bool {
-    !schedstat.on_cpu.is_zero()
+    schedstat.on_cpu.is_some_and(|time| !time.is_zero())
 }
 
 /// Why a thread gave no sample.
@@ -313,15 +316,18 @@ impl Held {
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         // Before the others: what they say is then at least as new.
-        let schedstat = self.schedstat(buffer)?;
+        let schedstat = self.schedstat(last.as_ref(), buffer)?;
         let (read_at, stat) = match last.and_then(|last| last.stat(schedstat, depth)) {
             Some((read_at, stat)) => (Some(read_at), stat),
-            None => (schedstat, self.sample(tid, buffer)?),
+            None => (
+                schedstat,
+                self.sample(tid, last.map(|last| last.stat.1), buffer)?,
+            ),
         };
         let mut switches = last.and_then(|last| last.switches);
         let mut sample = ThreadSample {
-            on_cpu: schedstat.filter(counts).map(|now| now.on_cpu),
-            run_queue_delay: schedstat.map(|now| now.run_queue_delay),
+            on_cpu: schedstat.filter(counts).and_then(|now| now.on_cpu),
+            run_queue_delay: schedstat.and_then(|now| now.run_queue_delay),
             ..stat
         };
         if depth == ReadDepth::Switches {
@@ -337,33 +343,54 @@ impl Held {
         Ok(sample)
     }
 
-    /// `None` in a kernel without it.
-    fn schedstat(&self, buffer: &mut Vec<u8>) -> Result<Option<Schedstat>, Failed> {
+    /// `None` in a kernel without it. A counter that underflowed has its value of `last`.
+    fn schedstat(
+        &self,
+        last: Option<&Last>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Schedstat>, Failed> {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
         read_whole(fd, Records::One, buffer)?;
-        pid_schedstat::parse(buffer)
-            .map(Some)
-            .map_err(|error| Failed::Parse("schedstat", error))
+        let now =
+            pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
+        let before = last.map(|last| last.stat.0);
+        Ok(Some(Schedstat {
+            on_cpu: now.on_cpu.or(before.and_then(|before| before.on_cpu)),
+            run_queue_delay: now
+                .run_queue_delay
+                .or(before.and_then(|before| before.run_queue_delay)),
+            ..now
+        }))
     }
 
-    /// From `stat` alone.
-    fn sample(&self, tid: u32, buffer: &mut Vec<u8>) -> Result<ThreadSample, Failed> {
+    /// From `stat` alone. A counter that underflowed has its value of `before`: no growth.
+    fn sample(
+        &self,
+        tid: u32,
+        before: Option<ThreadSample>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<ThreadSample, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
         let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(Failed::Ended);
         }
+        let or_before = |now: Option<u64>, value: fn(ThreadSample) -> u64| {
+            now.or(before.map(value)).unwrap_or_default()
+        };
         Ok(ThreadSample {
             tid,
             start_ticks: stat.start_ticks,
             comm: stat.comm,
-            minflt: stat.minflt,
-            majflt: stat.majflt,
-            utime_ticks: stat.utime_ticks,
-            stime_ticks: stat.stime_ticks,
-            delayacct_blkio_ticks: stat.delayacct_blkio_ticks,
+            minflt: or_before(stat.minflt, |before| before.minflt),
+            majflt: or_before(stat.majflt, |before| before.majflt),
+            utime_ticks: or_before(stat.utime_ticks, |before| before.utime_ticks),
+            stime_ticks: or_before(stat.stime_ticks, |before| before.stime_ticks),
+            delayacct_blkio_ticks: or_before(stat.delayacct_blkio_ticks, |before| {
+                before.delayacct_blkio_ticks
+            }),
             on_cpu: None,
             run_queue_delay: None,
             voluntary_switches: None,

@@ -202,7 +202,7 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let process = ProcessFiles::open(&root, std::process::id())
         .unwrap()
         .sample(&mut Vec::new());
-    assert!(sum > 0 && sum <= process.stat.unwrap().minflt);
+    assert!(sum > 0 && sum <= process.stat.unwrap().minflt.unwrap());
 }
 
 /// The text of a thread of this process: field 10 of `stat` and the first kind of context switches.

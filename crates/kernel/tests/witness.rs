@@ -63,11 +63,20 @@ fn both_read_the_same_stat() {
             (u64::from(ours.ppid), ours.exiting),
             (field(4), field(9) & 4 != 0)
         );
-        assert_eq!((ours.minflt, ours.majflt), (field(10), field(12)));
-        assert_eq!((ours.utime_ticks, ours.stime_ticks), (field(14), field(15)));
+        assert_eq!(
+            (ours.minflt, ours.majflt),
+            (Some(field(10)), Some(field(12)))
+        );
+        assert_eq!(
+            (ours.utime_ticks, ours.stime_ticks),
+            (Some(field(14)), Some(field(15)))
+        );
         assert_eq!((ours.num_threads, ours.start_ticks), (field(20), field(22)));
-        assert_eq!((ours.vsize, ours.rss_pages), (Some(field(23)), field(24)));
-        assert_eq!(ours.delayacct_blkio_ticks, field(42));
+        assert_eq!(
+            (ours.vsize, ours.rss_pages),
+            (Some(field(23)), Some(field(24)))
+        );
+        assert_eq!(ours.delayacct_blkio_ticks, Some(field(42)));
     }
 }
 
@@ -245,7 +254,10 @@ fn both_read_the_same_pressure() {
     };
     let theirs: Vec<u128> = PRESSURE.lines().map(total).collect();
     assert_eq!(
-        [ours.some.as_micros(), ours.full.unwrap().as_micros()],
+        [
+            ours.some.unwrap().as_micros(),
+            ours.full.unwrap().as_micros()
+        ],
         theirs[..]
     );
 }
@@ -360,8 +372,8 @@ fn both_read_the_same_host_stat() {
     assert_eq!(
         (times.busy_ticks, times.stolen_ticks),
         (
-            ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6],
-            ticks[7]
+            Some(ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6]),
+            Some(ticks[7])
         )
     );
 }
@@ -376,9 +388,9 @@ fn both_read_the_same_schedstat() {
         .collect();
     assert_eq!(
         [
-            ours.on_cpu.as_nanos(),
-            ours.run_queue_delay.as_nanos(),
-            ours.timeslices.into()
+            ours.on_cpu.unwrap().as_nanos(),
+            ours.run_queue_delay.unwrap().as_nanos(),
+            ours.timeslices.unwrap().into()
         ],
         numbers[..]
     );

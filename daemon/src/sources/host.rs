@@ -138,7 +138,7 @@ pub(super) fn pressure(
     finding: &mut Finding,
 ) {
     if let Some(pressure) = finding.take(result) {
-        finding.seconds(metric, [resource, "some"], Some(pressure.some));
+        finding.seconds(metric, [resource, "some"], pressure.some);
         finding.seconds(metric, [resource, "full"], pressure.full);
     }
 }

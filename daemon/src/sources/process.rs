@@ -80,10 +80,12 @@ impl Poll for Process {
                 read_state(state, &mut finding);
             }
             if let Ok(stat) = &sample.stat {
-                let [user, system] =
-                    [stat.utime_ticks, stat.stime_ticks].map(|n| look.host.ticks(n));
-                look.condition.cpu.set(Some(CpuTime { user, system }));
-                look.condition.major_faults.set(Some(stat.majflt));
+                let cpu = stat.utime_ticks.zip(stat.stime_ticks);
+                look.condition.cpu.set(cpu.map(|(user, system)| CpuTime {
+                    user: look.host.ticks(user),
+                    system: look.host.ticks(system),
+                }));
+                look.condition.major_faults.set(stat.majflt);
             }
             read(sample, look.host, &mut finding);
         }
@@ -110,18 +112,13 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
     // A zombie still has its numbers; everything else of it is gone.
     if let Some(stat) = finding.take(sample.stat) {
         finding.whole(&p::VIRTUAL, [], stat.vsize);
-        finding.whole(&p::PAGE_FAULTS, ["major"], Some(stat.majflt));
-        finding.whole(&p::PAGE_FAULTS, ["minor"], Some(stat.minflt));
-        finding.readings.push(Reading::real(
-            &p::CPU,
-            ["user".into()],
-            ticks(stat.utime_ticks),
-        ));
-        finding.readings.push(Reading::real(
-            &p::CPU,
-            ["system".into()],
-            ticks(stat.stime_ticks),
-        ));
+        finding.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
+        finding.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
+        for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
+            finding
+                .readings
+                .extend(time.map(|n| Reading::real(&p::CPU, [mode.into()], ticks(n))));
+        }
         finding.whole(&p::THREADS, [], Some(stat.num_threads));
     }
     if let Some(status) = finding.take(sample.status) {

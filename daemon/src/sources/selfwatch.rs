@@ -77,8 +77,11 @@ impl Poll for Selfwatch {
             .readings
             .extend(start.map(|start| Reading::real(&d::SELF_START_TIME, [], start)));
         if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
-            let cpu = (stat.utime_ticks + stat.stime_ticks) as f64 / hertz;
-            finding.readings.push(Reading::real(&d::SELF_CPU, [], cpu));
+            let cpu = stat.utime_ticks.zip(stat.stime_ticks);
+            let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
+            finding
+                .readings
+                .extend(cpu.map(|cpu| Reading::real(&d::SELF_CPU, [], cpu)));
             finding.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
         let resident = finding

@@ -103,14 +103,15 @@ impl Followed {
         self.pools.add(samples, look.condition.cpu.get(), look.host);
         let stat = self.files.stat(buffer)?;
         let complete = depth != ReadDepth::Busy;
-        self.pools
-            .distribute_faults(stat.minflt, stat.majflt, complete);
+        if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {
+            self.pools.distribute_faults(minor, major, complete);
+        }
         if depth == ReadDepth::Switches {
             self.switches_at = Some(look.now);
         }
         if complete {
             self.complete_at = Some(look.now);
-            self.major_faults = Some(stat.majflt);
+            self.major_faults = stat.majflt;
         }
         Ok(())
     }

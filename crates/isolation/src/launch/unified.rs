@@ -70,9 +70,9 @@ pub(super) fn stalls(folder: &Path) -> Result<BTreeMap<String, Pressure>, Error>
         };
         let total =
             pressure::parse(text.as_bytes()).map_err(|error| strange(folder, &name, error))?;
-        if let Some(full) = total.full {
+        if let Some((some, full)) = total.some.zip(total.full) {
             let stall = Pressure {
-                some_us: micros(total.some),
+                some_us: micros(some),
                 full_us: micros(full),
             };
             stalls.insert(resource.to_owned(), stall);

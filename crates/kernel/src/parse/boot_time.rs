@@ -1,23 +1,15 @@
 //! `/proc/stat`: when the machine started.
 
-use super::cpu_times::HostStat;
-use super::upstream::Wanted;
 use crate::ParseError;
-
-const WANTED: Wanted = Wanted {
-    separator: b' ',
-    keys: &[b"btime"],
-    insisted: "cpu 0 0 0 0\nctxt 0\nprocesses 0\n",
-    value: "expected seconds since 1970",
-    text: "expected a btime line",
-};
+use crate::text::fill;
 
 /// `btime`, in seconds since 1970 by the wall clock.
 ///
 /// # Errors
 /// A text without a `btime` line, or one whose value is not a number.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
-    Ok(WANTED.read::<HostStat>(text)?.0.btime)
+    let found: Option<u64> = fill(text, b' ', |found, key| (key == b"btime").then_some(found))?;
+    found.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))
 }
 
 #[cfg(test)]

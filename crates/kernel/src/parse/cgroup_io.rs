@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::{count, lines, number, words};
 
 /// A block device by its numbers. Displays as `major:minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,7 +31,8 @@ pub struct DeviceIo {
     pub write_bytes: u64,
 }
 
-/// `io.stat`. A device without counters is left out: kernels list those that were only configured.
+/// `io.stat`. A device without counters is left out, as kernels list those that were only configured; so is one of which a
+/// counter underflowed.
 ///
 /// # Errors
 /// A line that starts with something else than a device, or with something else where a number must be.
@@ -40,11 +41,11 @@ pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     for line in lines(text) {
         let (mut device, mut read, mut write) = (None, None, None);
         for word in words(line.text) {
-            let value = |prefix: &[u8]| word.strip_prefix(prefix).map(number);
+            let value = |prefix: &[u8]| word.strip_prefix(prefix).map(count);
             if let Some(bytes) = value(b"rbytes=") {
-                read = Some(bytes.ok_or_else(|| line.error("expected a number"))?);
+                read = bytes.ok_or_else(|| line.error("expected a number"))?;
             } else if let Some(bytes) = value(b"wbytes=") {
-                write = Some(bytes.ok_or_else(|| line.error("expected a number"))?);
+                write = bytes.ok_or_else(|| line.error("expected a number"))?;
             } else if !word.contains(&b'=') {
                 // Linux 5.x may write the names of idle devices on the line of the next busy one.
                 device = Some(parse_device(word).ok_or_else(|| line.error("expected a device"))?);
@@ -62,18 +63,19 @@ pub fn parse_v2(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     Ok(list)
 }
 
-/// `blkio.throttle.io_service_bytes` and its recursive form.
+/// `blkio.throttle.io_service_bytes` and its recursive form, without the devices of which a counter underflowed.
 ///
 /// # Errors
 /// A line that is neither the total nor a device, an operation and a number.
 pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
     let mut list: Vec<DeviceIo> = Vec::new();
+    let mut underflowed: Vec<Device> = Vec::new();
     for line in lines(text).filter(|line| !line.text.starts_with(b"Total")) {
         let mut words = words(line.text);
         let (Some(device), Some(operation), Some(bytes)) = (
             words.next().and_then(parse_device),
             words.next(),
-            words.next().and_then(number),
+            words.next().and_then(count),
         ) else {
             return Err(line.error("expected a device, an operation and a number"));
         };
@@ -84,12 +86,14 @@ pub fn parse_v1(text: &[u8]) -> Result<Vec<DeviceIo>, ParseError> {
                 write_bytes: 0,
             });
         }
-        match (list.last_mut(), operation) {
-            (Some(io), b"Read") => io.read_bytes = bytes,
-            (Some(io), b"Write") => io.write_bytes = bytes,
+        match (list.last_mut(), operation, bytes) {
+            (Some(io), b"Read", Some(bytes)) => io.read_bytes = bytes,
+            (Some(io), b"Write", Some(bytes)) => io.write_bytes = bytes,
+            (_, b"Read" | b"Write", None) => underflowed.push(device),
             _ => {}
         }
     }
+    list.retain(|io| !underflowed.contains(&io.device));
     Ok(list)
 }
 
@@ -157,6 +161,19 @@ mod tests {
             (2, 1, "8:0")
         );
         assert!(parse_v1(b"Total 0\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_device_with_a_counter_below_zero_is_left_out() {
+        let v2 = b"8:0 rbytes=-4096 wbytes=1\n259:0 rbytes=5 wbytes=6 dios=-1\n";
+        let v1 = b"8:0 Read 1\n8:0 Write 18446744073709547520\n259:0 Read 5\n259:0 Write 6\n259:0 Async -1\n";
+        let other = DeviceIo {
+            device: DISK,
+            read_bytes: 5,
+            write_bytes: 6,
+        };
+        assert_eq!(parse_v2(v2).unwrap(), [other]);
+        assert_eq!(parse_v1(v1).unwrap(), [other]);
     }
 
     #[test]

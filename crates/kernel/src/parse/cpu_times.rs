@@ -1,66 +1,39 @@
 //! `/proc/stat`: what all processors together did since the machine's start.
 
-use std::io::Read;
-
-use procfs::{ExplicitSystemInfo, FromRead, FromReadSI, KernelStats, ProcResult};
-
-use super::upstream::Wanted;
 use crate::ParseError;
+use crate::text::{count, lines, words};
 
-const WANTED: Wanted = Wanted {
-    separator: b' ',
-    keys: &[b"cpu"],
-    insisted: "ctxt 0\nbtime 0\nprocesses 0\n",
-    value: "expected clock ticks",
-    text: "expected a cpu line",
-};
-
-/// Clock ticks (`USER_HZ`), summed over all processors.
+/// Clock ticks (`USER_HZ`), summed over all processors. `None` where one of them was counted below zero, as time that was
+/// stolen is after a guest has moved to another host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CpuTimes {
     /// Programs, guests of this machine included, and the kernel.
-    pub busy_ticks: u64,
+    pub busy_ticks: Option<u64>,
     /// Other guests of the host that this machine is a guest of.
-    pub stolen_ticks: u64,
+    pub stolen_ticks: Option<u64>,
 }
 
 /// # Errors
 /// A text without a `cpu` line, or one without its first eight numbers.
 pub fn parse(text: &[u8]) -> Result<CpuTimes, ParseError> {
-    let total = WANTED.read::<HostStat>(text)?.0.total;
+    let line = lines(text)
+        .find(|line| words(line.text).next() == Some(b"cpu"))
+        .ok_or_else(|| ParseError::new(1, text, "expected a cpu line"))?;
+    let mut ticks = words(line.text).skip(1).map(count);
+    let mut next = || {
+        let ticks = ticks.next().flatten();
+        ticks.ok_or_else(|| line.error("expected clock ticks"))
+    };
     // `user` and `nice` hold the guests.
-    let parts = [
-        Some(total.user),
-        Some(total.nice),
-        Some(total.system),
-        total.irq,
-        total.softirq,
-    ];
-    let busy_ticks = parts
+    let [user, nice, system, _idle, _waiting] = [next()?, next()?, next()?, next()?, next()?];
+    let [irq, softirq, stolen_ticks] = [next()?, next()?, next()?];
+    let busy_ticks = [user, nice, system, irq, softirq]
         .into_iter()
         .try_fold(0, |sum: u64, part| sum.checked_add(part?));
-    let times = busy_ticks
-        .zip(total.steal)
-        .map(|(busy_ticks, stolen_ticks)| CpuTimes {
-            busy_ticks,
-            stolen_ticks,
-        });
-    times.ok_or_else(|| ParseError::new(1, text, WANTED.value))
-}
-
-/// The machine's length of a tick, which is asked for, matters to what is not used here.
-pub(super) struct HostStat(pub(super) KernelStats);
-
-impl FromRead for HostStat {
-    fn from_read<R: Read>(text: R) -> ProcResult<Self> {
-        let machine = ExplicitSystemInfo {
-            boot_time_secs: 0,
-            ticks_per_second: 100,
-            page_size: 4096,
-            is_little_endian: true,
-        };
-        KernelStats::from_read(text, &machine).map(Self)
-    }
+    Ok(CpuTimes {
+        busy_ticks,
+        stolen_ticks,
+    })
 }
 
 #[cfg(test)]
@@ -74,8 +47,8 @@ mod tests {
         assert_eq!(
             parse(text),
             Ok(CpuTimes {
-                busy_ticks: 165,
-                stolen_ticks: 7
+                busy_ticks: Some(165),
+                stolen_ticks: Some(7)
             })
         );
         assert_eq!(parse(b"btime 1\n").unwrap_err().what, "expected a cpu line");
@@ -83,6 +56,11 @@ mod tests {
             parse(b"cpu  1 2 3\n").unwrap_err().what,
             "expected clock ticks"
         );
-        assert!(parse(format!("cpu  {} 1 1 1 1 1 1 1\n", u64::MAX).as_bytes()).is_err());
+        let of = |line: &[u8]| parse(line).map(|times| (times.busy_ticks, times.stolen_ticks));
+        assert_eq!(
+            of(b"cpu  1 1 1 1 -1 1 1 18446744073709547520\n"),
+            Ok((Some(5), None))
+        );
+        assert_eq!(of(b"cpu  -1 1 1 1 1 1 1 7\n"), Ok((None, Some(7))));
     }
 }

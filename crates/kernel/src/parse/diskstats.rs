@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use procfs::DiskStat;
-
 use super::cgroup_io::Device;
 use crate::ParseError;
-use crate::text::lines;
+use crate::text::{count, lines, number, words};
 
 /// The kernel counts sectors of 512 bytes, whatever the device's own are.
 const SECTOR: u64 = 512;
@@ -37,34 +35,65 @@ pub struct Requests {
     pub took: Duration,
 }
 
+/// Without the devices of which a counter underflowed.
+///
 /// # Errors
 /// A line without the fields that each kernel since 2.6.25 writes.
 pub fn parse(text: &[u8]) -> Result<Vec<DiskIo>, ParseError> {
-    let one = |line: &[u8]| disk(&DiskStat::from_line(str::from_utf8(line).ok()?).ok()?);
     lines(text)
-        .map(|line| one(line.text).ok_or_else(|| line.error("expected a block device's counters")))
+        .filter_map(|line| {
+            let disk = disk(line.text);
+            disk.ok_or_else(|| line.error("expected a block device's counters"))
+                .transpose()
+        })
         .collect()
 }
 
-fn disk(stat: &DiskStat) -> Option<DiskIo> {
-    let requests = |done, sectors: u64, ms| {
-        let bytes = sectors.saturating_mul(SECTOR);
-        Requests {
-            done,
-            bytes,
-            took: Duration::from_millis(ms),
-        }
+/// The inner `None` is a device of which a counter underflowed.
+fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
+    let mut words = words(line);
+    let mut next = || u32::try_from(number(words.next()?)?).ok();
+    let device = Device {
+        major: next()?,
+        minor: next()?,
     };
-    Some(DiskIo {
-        device: Device {
-            major: u32::try_from(stat.major).ok()?,
-            minor: u32::try_from(stat.minor).ok()?,
-        },
-        read: requests(stat.reads, stat.sectors_read, stat.time_reading),
-        write: requests(stat.writes, stat.sectors_written, stat.time_writing),
-        busy: Duration::from_millis(stat.time_in_progress),
-        weighted: Duration::from_millis(stat.weighted_time_in_progress),
-    })
+    words.next()?;
+    let mut counters = [None; 11];
+    for counter in &mut counters {
+        *counter = count(words.next()?)?;
+    }
+    // Requests under way, the ninth, are not wanted: of some drivers they underflow for good.
+    let [
+        reads,
+        _,
+        sectors_read,
+        reading,
+        writes,
+        _,
+        sectors_written,
+        writing,
+        _,
+        busy,
+        weighted,
+    ] = counters;
+    let io = || {
+        Some(DiskIo {
+            device,
+            read: requests(reads?, sectors_read?, reading?),
+            write: requests(writes?, sectors_written?, writing?),
+            busy: Duration::from_millis(busy?),
+            weighted: Duration::from_millis(weighted?),
+        })
+    };
+    Some(io())
+}
+
+fn requests(done: u64, sectors: u64, ms: u64) -> Requests {
+    Requests {
+        done,
+        bytes: sectors.saturating_mul(SECTOR),
+        took: Duration::from_millis(ms),
+    }
 }
 
 #[cfg(test)]
@@ -112,5 +141,17 @@ mod tests {
             (error.line, error.what),
             (1, "expected a block device's counters")
         );
+    }
+
+    #[test]
+    fn a_device_with_a_counter_below_zero_is_left_out_and_requests_under_way_do_not_matter() {
+        let text = b"8 0 sda 1 2 -3 4 5 6 7 8 9 10 11\n8 1 sdb 1 2 3 4 5 6 7 8 -1 10 11\n\
+            8 2 sdc 1 2 3 4 5 6 7 8 18446744073709551615 10 11\n";
+        let minors: Vec<u32> = parse(text)
+            .unwrap()
+            .iter()
+            .map(|disk| disk.device.minor)
+            .collect();
+        assert_eq!(minors, [1, 2]);
     }
 }

@@ -113,7 +113,7 @@ mod tests {
         );
         for bad in [
             "MemFree: lots kB",
-            "MemFree: 18446744073709551615 kB",
+            "MemFree: 18446744073709551616 kB",
             "MemFree: 1 MB",
             "MemFree:1",
             "MemFree: 1é",

@@ -1,9 +1,7 @@
 //! `/proc/PID/net/dev`: the interfaces of a network namespace.
 
-use procfs::FromRead;
-use procfs::net::InterfaceDeviceStatus;
-
 use crate::ParseError;
+use crate::text::{count, lines, words};
 
 /// What one interface has carried since it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,25 +18,54 @@ pub struct InterfaceTraffic {
     pub sent_drops: u64,
 }
 
-/// By name.
+/// By name, without the interfaces of which a counter underflowed.
 ///
 /// # Errors
 /// A line after the two of the heading that is no interface.
 pub fn parse(text: &[u8]) -> Result<Vec<InterfaceTraffic>, ParseError> {
-    let InterfaceDeviceStatus(found) = InterfaceDeviceStatus::from_read(text)
-        .map_err(|_| ParseError::new(3, text, "expected network interfaces"))?;
-    let mut list: Vec<InterfaceTraffic> = found
-        .into_values()
-        .map(|one| InterfaceTraffic {
-            name: one.name,
-            received_bytes: one.recv_bytes,
-            sent_bytes: one.sent_bytes,
-            received_drops: one.recv_drop,
-            sent_drops: one.sent_drop,
-        })
-        .collect();
+    let mut list = Vec::new();
+    for line in lines(text).skip(2) {
+        let found = interface(line.text);
+        list.extend(found.ok_or_else(|| line.error("expected a network interface"))?);
+    }
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
+}
+
+/// The inner `None` is an interface of which a counter underflowed. A name may have colons, as that of an alias has.
+fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
+    let colon = memchr::memrchr(b':', line)?;
+    let name = String::from_utf8_lossy(line.get(..colon)?.trim_ascii()).into_owned();
+    let mut counters = [None; 16];
+    let mut words = words(line.get(colon + 1..)?);
+    for counter in &mut counters {
+        *counter = count(words.next()?)?;
+    }
+    let [
+        received_bytes,
+        _,
+        _,
+        received_drops,
+        _,
+        _,
+        _,
+        _,
+        sent_bytes,
+        _,
+        _,
+        sent_drops,
+        ..,
+    ] = counters;
+    let traffic = || {
+        Some(InterfaceTraffic {
+            name,
+            received_bytes: received_bytes?,
+            sent_bytes: sent_bytes?,
+            received_drops: received_drops?,
+            sent_drops: sent_drops?,
+        })
+    };
+    Some(traffic())
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Files that are one number: `oom_score`, `memory.current`, `sys/vm/max_map_count` and many more.
 
 use crate::ParseError;
-use crate::text::{number, signed, sole};
+use crate::text::{count, signed, sole};
 
-/// A number that is never negative.
+/// A number that is never negative, nor near 2^64, which is one that was counted below zero.
 ///
 /// # Errors
 /// Anything but one such number.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
-    sole(text, number)
+    sole(text, |text| count(text)?)
 }
 
 /// A number that may be negative, as `oom_score_adj` is.
@@ -29,6 +29,10 @@ mod tests {
         assert_eq!(parse_signed(b"-1000\n"), Ok(-1000));
         assert!(parse(b"").is_err());
         assert!(parse(b"-1\n").is_err());
+        assert!(
+            parse(b"18446744073709547520\n").is_err(),
+            "counted below zero"
+        );
         assert!(parse(b"1 2\n").is_err());
     }
 }

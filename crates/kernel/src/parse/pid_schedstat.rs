@@ -3,30 +3,32 @@
 
 use std::time::Duration;
 
-use procfs::FromRead;
-
 use crate::ParseError;
+use crate::text::{count, words};
 
-/// What the scheduler counted for one task since its start.
+/// What the scheduler counted for one task since its start. A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedstat {
     /// Time on a CPU.
-    pub on_cpu: Duration,
+    pub on_cpu: Option<Duration>,
     /// Time ready to run but waiting for a CPU.
-    pub run_queue_delay: Duration,
+    pub run_queue_delay: Option<Duration>,
     /// Times it was given a CPU.
-    pub timeslices: u64,
+    pub timeslices: Option<u64>,
 }
 
 /// # Errors
 /// Fewer than three numbers.
 pub fn parse(text: &[u8]) -> Result<Schedstat, ParseError> {
-    let read = procfs::process::Schedstat::from_read(text);
-    let stat = read.map_err(|_| ParseError::new(1, text, "expected three numbers"))?;
+    let mut counters = words(text.trim_ascii_end()).map(count);
+    let mut next = || {
+        let counter = counters.next().flatten();
+        counter.ok_or_else(|| ParseError::new(1, text, "expected three numbers"))
+    };
     Ok(Schedstat {
-        on_cpu: Duration::from_nanos(stat.sum_exec_runtime),
-        run_queue_delay: Duration::from_nanos(stat.run_delay),
-        timeslices: stat.pcount,
+        on_cpu: next()?.map(Duration::from_nanos),
+        run_queue_delay: next()?.map(Duration::from_nanos),
+        timeslices: next()?,
     })
 }
 
@@ -37,11 +39,13 @@ mod tests {
     #[test]
     fn the_second_number_is_the_wait_for_a_cpu() {
         let stat = parse(b"698906 1500 3\n").unwrap();
-        assert_eq!(stat.on_cpu, Duration::from_nanos(698_906));
+        assert_eq!(stat.on_cpu, Some(Duration::from_nanos(698_906)));
         assert_eq!(
             (stat.run_queue_delay, stat.timeslices),
-            (Duration::from_nanos(1500), 3)
+            (Some(Duration::from_nanos(1500)), Some(3))
         );
         assert!(parse(b"698906 1500\n").is_err());
+        let stat = parse(b"698906 -1500 3\n").unwrap();
+        assert_eq!((stat.run_queue_delay, stat.timeslices), (None, Some(3)));
     }
 }

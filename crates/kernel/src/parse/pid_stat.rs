@@ -1,12 +1,12 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 
-use procfs::FromRead;
-use procfs::process::{Stat, StatFlags};
-
-use crate::text::number as number_of;
+use crate::text::{count, number};
 use crate::{Comm, ParseError};
 
-/// One process with all its threads, dead ones included, or one thread.
+/// Of the flags.
+const EXITING: u64 = 0x4;
+
+/// One process with all its threads, dead ones included, or one thread. A counter that underflowed is `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PidStat {
     /// Process or thread number.
@@ -20,13 +20,13 @@ pub struct PidStat {
     /// Whether the thread has begun to exit, which it has not finished before its state is `Z`.
     pub exiting: bool,
     /// Page faults that needed no disk.
-    pub minflt: u64,
+    pub minflt: Option<u64>,
     /// Page faults that needed the disk.
-    pub majflt: u64,
+    pub majflt: Option<u64>,
     /// CPU time in user mode, in clock ticks.
-    pub utime_ticks: u64,
+    pub utime_ticks: Option<u64>,
     /// CPU time in the kernel, in clock ticks.
-    pub stime_ticks: u64,
+    pub stime_ticks: Option<u64>,
     /// Living threads of the process.
     pub num_threads: u64,
     /// Start, in clock ticks since the machine's start.
@@ -35,10 +35,10 @@ pub struct PidStat {
     /// kernel writes 0.
     pub vsize: Option<u64>,
     /// Resident memory, in pages; inexact (`status` has exact parts).
-    pub rss_pages: u64,
+    pub rss_pages: Option<u64>,
     /// Time waited for block I/O, in clock ticks. For a process it is the main thread's only. 0 also where
     /// `kernel.task_delayacct` was off when the task started.
-    pub delayacct_blkio_ticks: u64,
+    pub delayacct_blkio_ticks: Option<u64>,
 }
 
 impl PidStat {
@@ -129,24 +129,72 @@ pub fn parse(text: &[u8]) -> Result<PidStat, ParseError> {
 }
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
-    let comm = name(text)?;
-    let stat = Stat::from_read(text).ok()?;
+    let mut line = Fields::of(text)?;
+    let pid = text.get(..memchr::memchr(b' ', text)?).and_then(number)?;
+    let [ppid, flags] = [line.number(4)?, line.number(9)?];
+    let [minflt, majflt] = [line.count(10)?, line.count(12)?];
+    let [utime_ticks, stime_ticks] = [line.count(14)?, line.count(15)?];
+    let [num_threads, start_ticks] = [line.number(20)?, line.number(22)?];
+    let [vsize, rss_pages, delayacct_blkio_ticks] =
+        [line.count(23)?, line.count(24)?, line.count(42)?];
     Some(PidStat {
-        pid: u32::try_from(stat.pid).ok()?,
-        comm: Comm::new(comm),
-        state: State::from_letter(stat.state),
-        ppid: u32::try_from(stat.ppid).ok()?,
-        exiting: StatFlags::from_bits_retain(stat.flags).contains(StatFlags::PF_EXITING),
-        minflt: stat.minflt,
-        majflt: stat.majflt,
-        utime_ticks: stat.utime,
-        stime_ticks: stat.stime,
-        num_threads: u64::try_from(stat.num_threads).ok()?,
-        start_ticks: stat.starttime,
-        vsize: Some(stat.vsize).filter(|bytes| *bytes > 0),
-        rss_pages: stat.rss,
-        delayacct_blkio_ticks: stat.delayacct_blkio_ticks?,
+        pid: u32::try_from(pid).ok()?,
+        comm: line.comm,
+        state: line.state,
+        ppid: u32::try_from(ppid).ok()?,
+        exiting: flags & EXITING != 0,
+        minflt,
+        majflt,
+        utime_ticks,
+        stime_ticks,
+        num_threads,
+        start_ticks,
+        vsize: vsize.filter(|bytes| *bytes > 0),
+        rss_pages,
+        delayacct_blkio_ticks,
     })
+}
+
+/// The fields of a line that are wanted. Read here: it is read hundreds of times more often than any other file, and
+/// procfs-core takes seven times as long for its 52 fields (decision 1).
+struct Fields<'a> {
+    comm: Comm,
+    state: State,
+    rest: &'a [u8],
+    /// The number of the last field that was read, counted as in proc_pid_stat(5).
+    at: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn of(text: &'a [u8]) -> Option<Self> {
+        let comm = Comm::new(name(text)?);
+        let behind = text.get(memchr::memrchr(b')', text)? + 1..)?;
+        let mut line = Fields {
+            comm,
+            state: State::Other(' '),
+            rest: behind.trim_ascii_end().strip_prefix(b" ")?,
+            at: 2,
+        };
+        line.state = State::from_letter(char::from(*line.field(3)?.first()?));
+        Some(line)
+    }
+
+    /// Those before it are passed over.
+    fn field(&mut self, number: usize) -> Option<&'a [u8]> {
+        let mut fields = self.rest.splitn(number - self.at + 1, |byte| *byte == b' ');
+        let field = fields.nth(number - self.at - 1)?;
+        self.rest = fields.next().unwrap_or_default();
+        self.at = number;
+        Some(field)
+    }
+
+    fn number(&mut self, at: usize) -> Option<u64> {
+        number(self.field(at)?)
+    }
+
+    fn count(&mut self, at: usize) -> Option<Option<u64>> {
+        count(self.field(at)?)
+    }
 }
 
 /// What threads are asked for.
@@ -157,21 +205,20 @@ pub struct ThreadStat {
     /// As in [`PidStat`].
     pub state: State,
     /// As in [`PidStat`].
-    pub minflt: u64,
+    pub minflt: Option<u64>,
     /// As in [`PidStat`].
-    pub majflt: u64,
+    pub majflt: Option<u64>,
     /// As in [`PidStat`].
-    pub utime_ticks: u64,
+    pub utime_ticks: Option<u64>,
     /// As in [`PidStat`].
-    pub stime_ticks: u64,
+    pub stime_ticks: Option<u64>,
     /// As in [`PidStat`].
     pub start_ticks: u64,
     /// As in [`PidStat`], of this thread.
-    pub delayacct_blkio_ticks: u64,
+    pub delayacct_blkio_ticks: Option<u64>,
 }
 
-/// The same line, of a thread. Read here: it is read hundreds of times more often than any other file, and procfs-core takes
-/// seven times as long for its 52 fields (decision 1).
+/// The same line, of a thread.
 ///
 /// # Errors
 /// As [`parse`].
@@ -181,25 +228,14 @@ pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
 }
 
 fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
-    let comm = Comm::new(name(text)?);
-    let behind = text
-        .get(memchr::memrchr(b')', text)? + 1..)?
-        .trim_ascii_end();
-    let mut fields = behind.strip_prefix(b" ")?.split(|byte| *byte == b' ');
-    let state = State::from_letter(char::from(*fields.next()?.first()?));
-    // Counted as in proc_pid_stat(5), where the state is the third.
-    let mut at = 3;
-    let mut field = |number: usize| {
-        let value = fields.nth(number - at - 1).and_then(number_of);
-        at = number;
-        value
-    };
-    let [minflt, majflt] = [field(10)?, field(12)?];
-    let [utime_ticks, stime_ticks] = [field(14)?, field(15)?];
-    let [start_ticks, delayacct_blkio_ticks] = [field(22)?, field(42)?];
+    let mut line = Fields::of(text)?;
+    let [minflt, majflt] = [line.count(10)?, line.count(12)?];
+    let [utime_ticks, stime_ticks] = [line.count(14)?, line.count(15)?];
+    let start_ticks = line.number(22)?;
+    let delayacct_blkio_ticks = line.count(42)?;
     Some(ThreadStat {
-        comm,
-        state,
+        comm: line.comm,
+        state: line.state,
         minflt,
         majflt,
         utime_ticks,
@@ -209,8 +245,7 @@ fn thread_fields(text: &[u8]) -> Option<ThreadStat> {
     })
 }
 
-/// What stands between the parentheses: procfs-core's is text, in which bytes that are not UTF-8 are lost. `None` also
-/// without what it slices the line at, unasked: a number and a space before the first parenthesis, a space and a state
+/// What stands between the parentheses. `None` also without a number and a space before the first one, or a space and a state
 /// behind the last.
 fn name(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
@@ -236,15 +271,15 @@ mod tests {
             state: State::Running,
             ppid: 4746,
             exiting: false,
-            minflt: 100,
-            majflt: 0,
-            utime_ticks: 0,
-            stime_ticks: 0,
+            minflt: Some(100),
+            majflt: Some(0),
+            utime_ticks: Some(0),
+            stime_ticks: Some(0),
             num_threads: 1,
             start_ticks: 89736,
             vsize: Some(3_133_440),
-            rss_pages: 390,
-            delayacct_blkio_ticks: 0,
+            rss_pages: Some(390),
+            delayacct_blkio_ticks: Some(0),
         };
         assert_eq!(stat, expected);
     }
@@ -258,10 +293,13 @@ mod tests {
     #[test]
     fn each_field_is_taken_from_its_documented_place() {
         let stat = parse(numbered("x").as_bytes()).unwrap();
-        assert_eq!((stat.ppid, stat.minflt, stat.majflt), (4, 10, 12));
+        assert_eq!(
+            (stat.ppid, stat.minflt, stat.majflt),
+            (4, Some(10), Some(12))
+        );
         assert_eq!(
             (stat.utime_ticks, stat.stime_ticks, stat.num_threads),
-            (14, 15, 20)
+            (Some(14), Some(15), 20)
         );
         assert_eq!(
             (
@@ -270,7 +308,7 @@ mod tests {
                 stat.rss_pages,
                 stat.delayacct_blkio_ticks
             ),
-            (22, Some(23), 24, 42)
+            (22, Some(23), Some(24), Some(42))
         );
     }
 
@@ -331,7 +369,7 @@ mod tests {
             let stat = parse(numbered(comm).as_bytes()).unwrap();
             assert_eq!(
                 (stat.comm.as_bytes(), stat.delayacct_blkio_ticks),
-                (comm.as_bytes(), 42),
+                (comm.as_bytes(), Some(42)),
                 "{comm:?}"
             );
             assert_eq!(
@@ -343,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_procfs_would_panic_on_is_refused() {
+    fn a_line_without_a_number_a_name_or_a_state_is_refused() {
         for cut in [
             "(x) S 1",
             "1(x) S 1",
@@ -394,7 +432,7 @@ mod tests {
             parse(numbered("x").replace(" 8 ", " -1 ").as_bytes())
                 .unwrap()
                 .minflt,
-            10
+            Some(10)
         );
     }
 
@@ -406,5 +444,19 @@ mod tests {
         assert!(parse_thread(&whole.as_bytes()[..cut]).is_err());
         assert!(parse(b"").is_err());
         assert!(parse(b"1 x S 1").is_err());
+    }
+
+    #[test]
+    fn a_counter_that_underflowed_is_unknown_and_the_others_are_kept() {
+        for below_zero in ["-4096", "18446744073709547520"] {
+            let line = numbered("x").replace(" 14 ", &format!(" {below_zero} "));
+            let stat = parse(line.as_bytes()).unwrap();
+            assert_eq!(
+                (stat.utime_ticks, stat.stime_ticks, stat.rss_pages),
+                (None, Some(15), Some(24))
+            );
+            let thread = parse_thread(line.as_bytes()).unwrap();
+            assert_eq!((thread.utime_ticks, thread.majflt), (None, Some(12)));
+        }
     }
 }

@@ -156,7 +156,7 @@ mod tests {
             Ok([Some(183), None])
         );
         assert_eq!(
-            switches(b"Name:\tx\nnonvoluntary_ctxt_switches:\t-1\n")
+            switches(b"Name:\tx\nnonvoluntary_ctxt_switches:\tx\n")
                 .unwrap_err()
                 .line,
             2

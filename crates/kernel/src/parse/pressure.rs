@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use procfs::parse_pressure_record;
-
 use crate::ParseError;
-use crate::text::lines;
+use crate::text::{count, lines, words};
 
 /// Time lost to waiting since the start of the host or of the cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pressure {
-    /// While at least one task waited.
-    pub some: Duration,
+    /// While at least one task waited. `None` if it underflowed.
+    pub some: Option<Duration>,
     /// While all tasks that had work waited. `None` for the CPU before Linux 5.13.
     pub full: Option<Duration>,
 }
@@ -29,18 +27,15 @@ pub fn parse(text: &[u8]) -> Result<Pressure, ParseError> {
             b"full" => &mut full,
             _ => continue,
         };
-        // procfs-core insists on the averages; those of the line override these.
-        let record = str::from_utf8(values).ok();
-        let record = record.map(|values| format!("some avg10=0 avg60=0 avg300=0 {values}"));
-        let total = record.and_then(|record| Some(parse_pressure_record(&record).ok()?.total));
-        *slot = Some(
-            total
-                .map(Duration::from_micros)
-                .ok_or_else(|| line.error("expected total= in microseconds"))?,
-        );
+        let total = words(values).find_map(|word| word.strip_prefix(b"total="));
+        let total = total.and_then(count);
+        *slot = Some(total.ok_or_else(|| line.error("expected total= in microseconds"))?);
     }
     match some {
-        Some(some) => Ok(Pressure { some, full }),
+        Some(some) => Ok(Pressure {
+            some: some.map(Duration::from_micros),
+            full: full.flatten().map(Duration::from_micros),
+        }),
         None => Err(ParseError::new(1, text, "expected a line of some")),
     }
 }
@@ -52,7 +47,7 @@ mod tests {
     #[test]
     fn totals_are_microseconds() {
         let pressure = parse(include_bytes!("../../tests/text/linux-6.18/pressure_io")).unwrap();
-        assert_eq!(pressure.some, Duration::from_micros(1_766_935));
+        assert_eq!(pressure.some, Some(Duration::from_micros(1_766_935)));
         assert_eq!(pressure.full, Some(Duration::from_micros(1_710_178)));
     }
 
@@ -62,7 +57,7 @@ mod tests {
         assert_eq!(
             pressure,
             Pressure {
-                some: Duration::from_micros(7),
+                some: Some(Duration::from_micros(7)),
                 full: None
             }
         );
@@ -74,5 +69,14 @@ mod tests {
         assert!(parse(b"full avg10=0.00 total=1\n").is_err());
         assert!(parse(b"some").is_err() && parse("some\u{e9}".as_bytes()).is_err());
         assert!(parse(b"").is_err());
+    }
+
+    #[test]
+    fn a_total_below_zero_is_unknown_and_the_other_line_is_kept() {
+        let pressure = parse(b"some avg10=0.00 total=-4096\nfull avg10=0.00 total=5\n").unwrap();
+        assert_eq!(
+            (pressure.some, pressure.full),
+            (None, Some(Duration::from_micros(5)))
+        );
     }
 }

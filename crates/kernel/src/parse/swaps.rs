@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::mountinfo::unescape;
 use crate::ParseError;
-use crate::text::{lines, number, signed, words};
+use crate::text::{count, lines, signed, words};
 
 /// A swap device or file that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,27 +21,37 @@ pub struct Swap {
     pub priority: i64,
 }
 
+/// Without the devices of which an amount underflowed.
+///
 /// # Errors
 /// A line after the heading without the documented fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Swap>, ParseError> {
     lines(text)
         .skip(1)
-        .map(|line| swap(line.text).ok_or_else(|| line.error("expected a swap device")))
+        .filter_map(|line| {
+            let swap = swap(line.text);
+            swap.ok_or_else(|| line.error("expected a swap device"))
+                .transpose()
+        })
         .collect()
 }
 
-fn swap(line: &[u8]) -> Option<Swap> {
+/// The inner `None` is a device of which an amount underflowed.
+fn swap(line: &[u8]) -> Option<Option<Swap>> {
     let mut words = words(line);
     let device = unescape(words.next()?);
     let kind = String::from_utf8_lossy(words.next()?).into_owned();
-    let mut kilobytes = || number(words.next()?)?.checked_mul(1024);
-    Some(Swap {
+    let mut kilobytes = || count(words.next()?);
+    let (size, used) = (kilobytes()?, kilobytes()?);
+    let priority = signed(words.next()?)?;
+    let bytes = |kilobytes: Option<u64>| kilobytes?.checked_mul(1024);
+    Some(bytes(size).zip(bytes(used)).map(|(size, used)| Swap {
         device,
         kind,
-        size: kilobytes()?,
-        used: kilobytes()?,
-        priority: signed(words.next()?)?,
-    })
+        size,
+        used,
+        priority,
+    }))
 }
 
 #[cfg(test)]
@@ -64,6 +74,8 @@ mod tests {
             parse(b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"),
             Ok(Vec::new())
         );
+        let below_zero = b"Filename\n/dev/sda partition 4 -4 -2\n/dev/sdb partition 8 4 -3\n";
+        assert_eq!(parse(below_zero).unwrap().len(), 1);
         assert_eq!(
             parse(b"Filename\n/dev/sda2 partition many 0 -2\n")
                 .unwrap_err()

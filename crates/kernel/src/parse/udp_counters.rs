@@ -1,7 +1,7 @@
 //! `Udp:` of `/proc/PID/net/snmp`: what UDP has done in a network namespace. procfs-core insists on every other section.
 
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::{count, lines, words};
 
 /// Counters since the namespace began. `None` where the kernel does not write the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,7 +38,7 @@ pub fn parse(text: &[u8]) -> Result<UdpCounters, ParseError> {
             b"SndbufErrors" => &mut found.send_buffer_errors,
             _ => continue,
         };
-        *slot = Some(number(value).ok_or_else(|| values.error("expected a number"))?);
+        *slot = count(value).ok_or_else(|| values.error("expected a number"))?;
     }
     Ok(found)
 }
@@ -67,6 +67,8 @@ mod tests {
     #[test]
     fn a_missing_column_is_unknown_and_a_missing_section_an_error() {
         assert_eq!(parse(b"Udp: InDatagrams\nUdp: 5\n").unwrap().sent, None);
+        let below_zero = parse(b"Udp: InDatagrams NoPorts\nUdp: -4096 7\n").unwrap();
+        assert_eq!((below_zero.received, below_zero.no_port), (None, Some(7)));
         assert!(parse(b"Tcp: InSegs\nTcp: 5\n").is_err());
         assert!(parse(b"Udp: InDatagrams\nUdp: x\n").is_err());
     }

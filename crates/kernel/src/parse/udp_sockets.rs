@@ -1,7 +1,7 @@
 //! `/proc/PID/net/udp` and `udp6`: the UDP sockets of a network namespace. procfs-core does not read the drops.
 
 use crate::ParseError;
-use crate::text::{lines, number, words};
+use crate::text::{count, lines, number, words};
 
 /// One socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,31 +18,42 @@ pub struct UdpSocket {
     pub drops: u64,
 }
 
+/// Without the sockets of which a counter underflowed.
+///
 /// # Errors
 /// A line after the heading that is no socket.
 pub fn parse(text: &[u8]) -> Result<Vec<UdpSocket>, ParseError> {
     lines(text)
         .skip(1)
-        .map(|line| socket(line.text).ok_or_else(|| line.error("expected a UDP socket")))
+        .filter_map(|line| {
+            let socket = socket(line.text);
+            socket
+                .ok_or_else(|| line.error("expected a UDP socket"))
+                .transpose()
+        })
         .collect()
 }
 
-/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`
-fn socket(line: &[u8]) -> Option<UdpSocket> {
+/// `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops`. The inner `None` is a socket of which a
+/// counter underflowed.
+fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let mut words = words(line);
     let local = words.nth(1)?;
     let queues = words.nth(2)?;
     let uid = u32::try_from(number(words.nth(2)?)?).ok()?;
     let inode = number(words.nth(1)?)?;
-    let drops = number(words.nth(2)?)?;
+    let drops = count(words.nth(2)?)?;
     let port = u16::try_from(hexadecimal(after_colon(local)?)?).ok()?;
-    Some(UdpSocket {
+    // The kernel's is a signed number of 32 bits.
+    let receive_queue = hexadecimal(after_colon(queues)?)?;
+    let queue_underflowed = receive_queue > u64::from(i32::MAX.cast_unsigned());
+    Some(drops.filter(|_| !queue_underflowed).map(|drops| UdpSocket {
         port,
-        receive_queue: hexadecimal(after_colon(queues)?)?,
+        receive_queue,
         uid,
         inode,
         drops,
-    })
+    }))
 }
 
 fn after_colon(word: &[u8]) -> Option<&[u8]> {
@@ -90,5 +101,20 @@ mod tests {
                 .line,
             2
         );
+    }
+
+    #[test]
+    fn a_socket_with_a_counter_below_zero_is_left_out() {
+        let socket = |port: &str, queue: &str, drops: &str| {
+            format!(" 1: 0100007F:{port} 0:0 07 0:{queue} 00:0 0 1000 0 8451 2 0 {drops}\n")
+        };
+        let text = [
+            socket("0001", "FFFFF000", "0"),
+            socket("0002", "0", "-1"),
+            socket("0003", "0", "5"),
+        ];
+        let sockets = parse(format!("{HEADING}{}", text.concat()).as_bytes()).unwrap();
+        let ports: Vec<u16> = sockets.iter().map(|socket| socket.port).collect();
+        assert_eq!(ports, [3]);
     }
 }

@@ -6,7 +6,7 @@
 use procfs::FromRead;
 
 use crate::ParseError;
-use crate::text::{Line, amount, lines};
+use crate::text::{Line, amount, count, lines, words};
 
 /// Lines of keys that procfs-core insists on, for what [`known`] takes for absent.
 macro_rules! absent {
@@ -65,7 +65,10 @@ impl Wanted {
         // A value with a unit is multiplied, and overflows.
         let fits = !value.contains(&b'B') || amount(value).is_some();
         if has_blank && fits && line.text.is_ascii() {
-            Ok(true)
+            // It stays absent.
+            let underflowed =
+                amount(value) == Some(None) || words(value).any(|word| count(word) == Some(None));
+            Ok(!underflowed)
         } else {
             Err(line.error(self.value))
         }

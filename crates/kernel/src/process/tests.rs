@@ -27,7 +27,7 @@ fn a_file_this_kernel_does_not_have_is_absent_and_spoils_no_other() {
     std::fs::write(process.join("oom_score"), "666\n").unwrap();
     std::fs::write(process.join("io"), "rchar: none\n").unwrap();
     let sample = files.sample(&mut Vec::new());
-    assert_eq!(sample.stat.unwrap().minflt, 100);
+    assert_eq!(sample.stat.unwrap().minflt, Some(100));
     assert_eq!(
         sample.oom_score,
         Ok(666),

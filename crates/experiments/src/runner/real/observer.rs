@@ -213,5 +213,5 @@ impl Replaying {
 fn schedstat(folder: &std::path::Path, tid: u32) -> Option<(Duration, Duration)> {
     let text = fs::read(folder.join(tid.to_string()).join("schedstat")).ok()?;
     let stat = pid_schedstat::parse(&text).ok()?;
-    Some((stat.run_queue_delay, stat.on_cpu))
+    Some((stat.run_queue_delay?, stat.on_cpu?))
 }

@@ -100,7 +100,7 @@ fn v2_files_become_one_sample() {
     );
     assert_eq!(
         sample.memory_pressure.unwrap().some,
-        Duration::from_micros(3)
+        Some(Duration::from_micros(3))
     );
     assert_eq!(
         sample.memory_and_swap_max.unwrap_err().kind(),

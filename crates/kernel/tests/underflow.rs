@@ -1,0 +1,119 @@
+//! A counter that the kernel has counted below zero loses its own line, and no other, in every file of lines.
+#![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
+
+use faultline_kernel::parse::{
+    cgroup_events, cgroup_memory_stat, cpu_stat, diskstats, meminfo, net_dev, pid_io, pid_status,
+    vmstat,
+};
+use std::fmt::Debug;
+
+/// As the kernel writes -4096, by the type that it prints it as.
+const BELOW_ZERO: [&str; 2] = ["-4096", "18446744073709547520"];
+
+/// A parser whose result is compared as text.
+type Parser = fn(&str) -> String;
+
+fn shown<T: Debug, E: Debug>(result: Result<T, E>) -> String {
+    format!("{:?}", result.unwrap())
+}
+
+/// Files with one value or one device on a line.
+const FILES: [(&str, Parser, &str); 11] = [
+    (
+        "memory.stat",
+        |text| shown(cgroup_memory_stat::parse_v2(text.as_bytes())),
+        include_str!("text/v2/memory.stat"),
+    ),
+    (
+        "memory.stat of version 1",
+        |text| shown(cgroup_memory_stat::parse_v1(text.as_bytes())),
+        include_str!("text/linux-6.18/v1_memory.stat"),
+    ),
+    (
+        "memory.events",
+        |text| shown(cgroup_events::parse(text.as_bytes())),
+        "low 0\nhigh 5\nmax 17\noom 2\noom_kill 1\noom_group_kill 0\n",
+    ),
+    (
+        "cpu.stat",
+        |text| shown(cpu_stat::parse(text.as_bytes())),
+        "usage_usec 30\nnr_periods 4\nnr_throttled 2\nthrottled_usec 1500\n",
+    ),
+    (
+        "meminfo",
+        |text| shown(meminfo::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/meminfo"),
+    ),
+    (
+        "vmstat",
+        |text| shown(vmstat::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/vmstat"),
+    ),
+    (
+        "io",
+        |text| shown(pid_io::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/pid_io"),
+    ),
+    (
+        "status",
+        |text| shown(pid_status::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/pid_status"),
+    ),
+    (
+        "status of a thread",
+        |text| shown(pid_status::switches(text.as_bytes())),
+        include_str!("text/linux-6.18/pid_status"),
+    ),
+    (
+        "diskstats",
+        |text| shown(diskstats::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/diskstats"),
+    ),
+    (
+        "net/dev",
+        |text| shown(net_dev::parse(text.as_bytes())),
+        include_str!("text/linux-6.18/net_dev"),
+    ),
+];
+
+/// Where the first counter of a line is: what comes before it names the line.
+fn counter(file: &str, line: &str) -> Option<(usize, usize)> {
+    let from = match file {
+        "diskstats" => {
+            let name = line.split_whitespace().nth(2)?;
+            line.find(name)? + name.len()
+        }
+        "net/dev" => line.rfind(": ")?,
+        _ => line.find([':', ' '])?,
+    };
+    let start = from + line[from..].find(|c: char| c.is_ascii_digit())?;
+    let end = line[start..].find(|c: char| !c.is_ascii_digit());
+    Some((start, end.map_or(line.len(), |end| start + end)))
+}
+
+#[test]
+fn a_counter_below_zero_loses_its_own_line_and_no_other() {
+    let mut lost = 0;
+    for (file, parse, text) in FILES {
+        let whole = parse(text);
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let Some((start, end)) = counter(file, line) else {
+                continue;
+            };
+            let with = |line: &str| {
+                let mut lines = lines.clone();
+                lines[number] = line;
+                parse(&(lines.join("\n") + "\n"))
+            };
+            // An empty line is passed over.
+            let without = with("");
+            lost += u32::from(without != whole);
+            for below_zero in BELOW_ZERO {
+                let line = format!("{}{below_zero}{}", &line[..start], &line[end..]);
+                assert_eq!(with(&line), without, "{file}: {line}");
+            }
+        }
+    }
+    assert!(lost > 90, "only {lost} lines matter");
+}
