@@ -10,7 +10,6 @@ fuzz_target!(|text: &[u8]| {
     let Some(stat) = value(text, pid_stat::parse(text)) else {
         return;
     };
-    // procfs-core also takes a number with a plus.
     assert!(thread.is_none_or(|thread| thread.start_ticks == stat.start_ticks));
     let named = [b"(", stat.comm.as_bytes()].concat();
     assert!(text.windows(named.len()).any(|window| window == named));

@@ -32,7 +32,7 @@ impl ByPid {
         let first = !std::mem::replace(&mut self.looked, true);
         let seen = match process::look(around.root, self.pid, "pid") {
             Ok(seen) => seen,
-            Err(error) => return Err(vec![self.why_not(around, &error)]),
+            Err(error) => return Err(vec![self.problem(around, &error)]),
         };
         if first {
             self.given = Some(seen.target.process);
@@ -64,7 +64,7 @@ impl ByPid {
         Err(vec![Problem::new(Status::Gone, words)])
     }
 
-    fn why_not(&self, around: &Around<'_>, error: &ReadError) -> Problem {
+    fn problem(&self, around: &Around<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
         if let Some(hidden) = names::hidden(around.root, pid) {
             return hidden;

@@ -128,6 +128,55 @@ fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other
     Ok(())
 }
 
+#[test]
+fn a_process_that_is_moved_has_its_new_limit_at_the_next_tick_and_no_kill_of_before() -> Result<()>
+{
+    /// Too little for what the victim reads.
+    const SMALL: u64 = 32 << 20;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (Some(old), Some(new)) = (LimitedCgroup::new(LIMIT), LimitedCgroup::new(SMALL)) else {
+        println!("SKIPPED: no cgroup with a limit of memory can be made here");
+        return Ok(());
+    };
+    let procs = new.file("cgroup.procs").display().to_string();
+    let script = "echo $$ >$0; head -c 300000000 /dev/zero | tail >/dev/null; exit 0";
+    let victim = start("/bin/sh".into(), &["-c", script, &procs], folder.path())?;
+    eventually_seeing(PATIENCE, "a kill in the other cgroup", || {
+        let seen = new.kills();
+        if seen > Some(0) && fs::read_to_string(&procs).is_ok_and(|text| text.is_empty()) {
+            Ok(())
+        } else {
+            Err(seen)
+        }
+    });
+    drop(victim);
+    let running = start("/bin/sleep".into(), &["600"], folder.path())?;
+    let pid = running.pid();
+    old.write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
+    let mut daemon = following(pid);
+    let before = daemon.tick();
+    assert_eq!(
+        before.number_of(&c::EFFECTIVE_LIMIT, &[]),
+        Some(LIMIT as f64)
+    );
+    let kills = |tick: &Tick| tick.number_of(&c::EVENTS, &["oom_kill"]);
+    assert_eq!(kills(&before), Some(0.0));
+
+    new.write("cgroup.procs", pid.into())
+        .expect("a process can be moved");
+    let after = daemon.tick();
+    assert_eq!(cgroup(&after), new.path());
+    assert_eq!(
+        after.number_of(&c::EFFECTIVE_LIMIT, &[]),
+        Some(SMALL as f64)
+    );
+    assert!(after.number_of(&c::USAGE, &[]) <= Some(SMALL as f64));
+    assert_eq!(kills(&after), Some(0.0), "killed before it came");
+    drop(running);
+    Ok(())
+}
+
 /// A cgroup with a freezer, and the process in it, which leaves it thawed when this is dropped.
 struct Freezer {
     folder: PathBuf,

@@ -804,12 +804,24 @@ fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counter
     let killed = pretend.tick();
     assert_eq!(of(&killed)[0], of(&before)[0] + 1.0);
     assert_eq!(of(&killed)[1..], of(&before)[1..]);
-    // A cgroup that is made anew under its path counts from zero.
-    pretend
-        .host
-        .write(&format!("{new}/memory.events"), events(1))
-        .unwrap();
-    assert_eq!(of(&pretend.tick())[0], 1.0);
+    // A cgroup that is made anew under its path counts from zero, also if it had counted nothing before the process came.
+    let full = |us: u64| format!("some total=5\nfull total={us}\n");
+    for us in [1_000_000, 2_000_000] {
+        pretend
+            .host
+            .write(&format!("{new}/memory.pressure"), full(us))
+            .unwrap();
+        pretend.tick();
+    }
+    for (name, text) in [
+        ("memory.events", events(1)),
+        ("memory.pressure", full(1_500_000)),
+    ] {
+        pretend.host.write(&format!("{new}/{name}"), text).unwrap();
+    }
+    let anew = pretend.tick();
+    assert_eq!(of(&anew)[0], 1.0);
+    assert_eq!(anew.number_of(&PRESSURE, &["memory", "full"]), Some(1.5));
 }
 
 /// What version 1 says of a thread that has begun to exit, and of one in no cgroup.

@@ -479,6 +479,33 @@ fn after_a_rollback_a_pool_that_vanished_meanwhile_is_told_to_be_gone() {
 }
 
 #[test]
+fn the_start_of_a_process_follows_a_clock_that_was_set_also_after_a_rollback() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    let mut writer = Writer::create(&path, &opening(&[])).unwrap();
+    let started = |number: u64, seconds: f64| {
+        let reading = Reading::real(&process::START_TIME, [], seconds);
+        tick(number, vec![batch(Source::Process, number, vec![reading])])
+    };
+    writer.process(&process(5)).unwrap();
+    writer.tick(&started(1, 1000.5)).unwrap();
+    writer.commit().unwrap();
+    writer.tick(&started(2, 8200.5)).unwrap();
+    writer.rollback();
+    writer.tick(&tick(3, Vec::new())).unwrap();
+    writer.tick(&started(4, 8200.5)).unwrap();
+    writer.process(&process(6)).unwrap();
+    writer.tick(&started(5, 9000.0)).unwrap();
+    writer.finish(at(6)).unwrap();
+    let rows = Recording::open(&path).unwrap().processes().unwrap();
+    let starts: Vec<_> = rows.iter().map(|row| row.started).collect();
+    assert_eq!(
+        starts,
+        [8200.5, 9000.0].map(|s| Some(Duration::from_secs_f64(s)))
+    );
+}
+
+#[test]
 fn more_that_becomes_known_of_a_process_replaces_its_manifest() {
     let folder = crate::made_up::folder();
     let path = folder.path().join("run.db");

@@ -15,8 +15,9 @@ pub(super) struct Counters {
 struct Offset {
     /// As the counter of the earlier cgroup was reported last.
     before: Reading,
-    /// What the new cgroup had counted when the process was found in it.
+    /// What the new cgroup had counted when the process was found in it, and at the last tick.
     first: Value,
+    last: Value,
 }
 
 impl Counters {
@@ -24,8 +25,12 @@ impl Counters {
     pub(super) fn moved(&mut self, readings: &[Reading]) {
         let offset = |before: Reading| {
             let first = readings.iter().find(|reading| is_same(reading, &before))?;
-            let first = first.value.clone();
-            Some(Offset { before, first })
+            let (first, last) = (first.value.clone(), first.value.clone());
+            Some(Offset {
+                before,
+                first,
+                last,
+            })
         };
         self.offsets = self.reported.drain(..).filter_map(offset).collect();
     }
@@ -34,14 +39,15 @@ impl Counters {
     pub(super) fn resume(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
-            let of_it = |offset: &&Offset| is_same(reading, &offset.before);
-            if let Some(offset) = self.offsets.iter().find(of_it) {
-                match sum(&offset.before.value, &offset.first, &reading.value) {
-                    Some(value) => reading.value = value,
+            let of_it = |offset: &&mut Offset| is_same(reading, &offset.before);
+            if let Some(offset) = self.offsets.iter_mut().find(of_it) {
+                let before = std::mem::replace(&mut offset.last, reading.value.clone());
+                if before.number() <= reading.value.number() {
+                    reading.value = sum(&offset.before.value, &offset.first, &reading.value);
+                } else {
                     // A cgroup that was made anew under its path counts from zero.
-                    None => self
-                        .offsets
-                        .retain(|offset| !is_same(reading, &offset.before)),
+                    self.offsets
+                        .retain(|offset| !is_same(reading, &offset.before));
                 }
             }
             self.reported.push(reading.clone());
@@ -57,15 +63,16 @@ fn is_same(one: &Reading, other: &Reading) -> bool {
     one.metric.name == other.metric.name && *one.labels == *other.labels
 }
 
-/// `before` and the growth from `first` to `now`; `None` if it fell.
-fn sum(before: &Value, first: &Value, now: &Value) -> Option<Value> {
+/// `before` and the growth from `first` to `now`.
+fn sum(before: &Value, first: &Value, now: &Value) -> Value {
     match (before, first, now) {
-        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => Some(Value::Whole(
-            before.saturating_add(now.checked_sub(*first)?),
-        )),
+        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {
+            Value::Whole(before.saturating_add(now.saturating_sub(*first)))
+        }
         _ => {
-            let growth = now.number()? - first.number()?;
-            (growth >= 0.0).then_some(Value::Real(before.number()? + growth))
+            let [before, first, now] =
+                [before, first, now].map(|value| value.number().unwrap_or(0.0));
+            Value::Real(before + (now - first))
         }
     }
 }
