@@ -7,7 +7,7 @@
 
 use super::choose::{Choice, ambiguous, candidates, choose};
 use super::systemctl::{self, Shown};
-use super::{Around, Found, process};
+use super::{Around, Found, names, process};
 use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::HostRoot;
 use std::collections::VecDeque;
@@ -105,7 +105,10 @@ impl ByUnit {
         };
         let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
         match others.as_slice() {
-            [] => format!("the unit {name} has no process"),
+            [] => match pids.iter().find_map(|&pid| names::hidden(root, pid)) {
+                Some(hidden) => format!("the unit {name}: {}", hidden.what),
+                None => format!("the unit {name} has no process"),
+            },
             others => format!(
                 "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
                 others.join(", ")

@@ -53,6 +53,22 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
 }
 
 #[test]
+fn a_unit_whose_processes_are_hidden_is_not_said_to_have_none() {
+    let host = PretendHost::empty().unwrap();
+    Pretend::new(8, "faultlined").on(&host);
+    host.write(
+        "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
+        "71\n",
+    )
+    .unwrap();
+    let words = words(&ByUnit::new("sol").find(&Bench::new(&host).around()));
+    assert!(
+        words.contains("process 71 cannot be seen") && words.contains("(hidepid)"),
+        "{words}"
+    );
+}
+
+#[test]
 fn a_unit_without_a_validator_says_what_it_has() {
     let host = host();
     let bench = Bench::new(&host);
