@@ -107,6 +107,21 @@ impl Cgroup {
         }
     }
 
+    fn pressures(&self, sample: &CgroupSample, finding: &mut Finding) {
+        if !self.own_pressure {
+            let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
+            finding.problems.push(Problem::new(Status::Absent, what));
+            return;
+        }
+        for (resource, result) in [
+            ("cpu", &sample.cpu_pressure),
+            ("memory", &sample.memory_pressure),
+            ("io", &sample.io_pressure),
+        ] {
+            pressure(&c::PRESSURE, resource, result.clone(), finding);
+        }
+    }
+
     fn effective_limit(&self, effective: EffectiveLimit, look: &Look<'_>, finding: &mut Finding) {
         let memory = finding.take(self.memory.at(look));
         let total = memory.and_then(|memory| memory.total);
@@ -146,6 +161,23 @@ impl Cgroup {
             name.unwrap_or(number).into()
         });
         Text::Shared(Arc::clone(name))
+    }
+}
+
+/// Reports where the process was found, for the reason of its end.
+fn report(
+    following: &Following,
+    process: ProcessId,
+    cgroups: &ProcessCgroups,
+    sample: &CgroupSample,
+) {
+    if let Ok(memory) = &cgroups.memory {
+        let events = sample.memory_events.as_ref().ok();
+        following.saw_cgroup(FoundCgroup {
+            process,
+            memory: memory.clone(),
+            oom_kills: events.and_then(|events| events.oom_kill),
+        });
     }
 }
 
@@ -193,31 +225,15 @@ impl Poll for Cgroup {
         if moved {
             self.counted = Some(cgroups.clone());
         }
-        if found && let Ok(memory) = &cgroups.memory {
-            let events = sample.memory_events.as_ref().ok();
-            self.following.saw_cgroup(FoundCgroup {
-                process,
-                memory: memory.clone(),
-                oom_kills: events.and_then(|events| events.oom_kill),
-            });
+        if found {
+            report(&self.following, process, cgroups, &sample);
         }
         let frozen = finding.take(sample.frozen.clone()).flatten();
         look.condition.frozen.set(frozen);
         finding
             .readings
             .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
-        if self.own_pressure {
-            for (resource, result) in [
-                ("cpu", &sample.cpu_pressure),
-                ("memory", &sample.memory_pressure),
-                ("io", &sample.io_pressure),
-            ] {
-                pressure(&c::PRESSURE, resource, result.clone(), &mut finding);
-            }
-        } else {
-            let what = "pressure: the process is in no cgroup of version 2 below the topmost one";
-            finding.problems.push(Problem::new(Status::Absent, what));
-        }
+        self.pressures(&sample, &mut finding);
         let io = sample.io.clone();
         read(sample, &mut finding);
         self.io(io, look, &mut finding);

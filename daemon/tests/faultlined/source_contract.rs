@@ -752,34 +752,57 @@ fn a_process_that_is_moved_to_another_cgroup_is_followed_there_also_to_the_topmo
     );
 }
 
+/// A cgroup with the files of the fixture's and these of its own, for a process to be moved to.
+const SMALL: &str = "sys/fs/cgroup/small.scope";
+
+fn memory_events(kills: u64) -> String {
+    format!("low 0\nhigh 7000\nmax 1\noom 9\noom_kill {kills}\n")
+}
+
+fn memory_pressure(full: u64) -> String {
+    format!("some total=5\nfull total={full}\n")
+}
+
+fn write_small_cgroup(host: &PretendHost) {
+    let old = host.path("sys/fs/cgroup/validator.slice/sol.service");
+    for entry in fs::read_dir(old).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        host.write(&format!("{SMALL}/{name}"), fs::read(&path).unwrap())
+            .unwrap();
+    }
+    let stat = "anon 4096\nshmem 0\npgfault 10\npgmajfault 2\n";
+    for (name, text) in [
+        ("memory.max", "104857600\n".to_owned()),
+        ("memory.stat", stat.to_owned()),
+        ("memory.events", memory_events(40)),
+        ("memory.pressure", memory_pressure(4)),
+    ] {
+        host.write(&format!("{SMALL}/{name}"), text).unwrap();
+    }
+}
+
+/// Counters of the cgroup: kills, major faults, stalls.
+fn cgroup_counters(tick: &Tick) -> [f64; 3] {
+    [
+        tick.number_of(&EVENTS, &["oom_kill"]),
+        tick.number_of(&PAGE_FAULTS, &["major"]),
+        tick.number_of(&PRESSURE, &["memory", "full"]),
+    ]
+    .map(Option::unwrap)
+}
+
 #[test]
 fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counters_that_continue() {
     let mut pretend = Pretend::following(HOST);
-    let before = pretend.tick();
-    let (old, new) = (
-        "sys/fs/cgroup/validator.slice/sol.service",
-        "sys/fs/cgroup/small.scope",
-    );
-    for entry in fs::read_dir(pretend.host.path(old)).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_str().unwrap();
+    let before = cgroup_counters(&pretend.tick());
+    write_small_cgroup(&pretend.host);
+    let write = |pretend: &Pretend, name: &str, text: String| {
         pretend
             .host
-            .write(&format!("{new}/{name}"), fs::read(&path).unwrap())
+            .write(&format!("{SMALL}/{name}"), text)
             .unwrap();
-    }
-    let events = |kills: u64| format!("low 0\nhigh 7000\nmax 1\noom 9\noom_kill {kills}\n");
-    for (name, text) in [
-        ("memory.max", "104857600\n".to_owned()),
-        (
-            "memory.stat",
-            "anon 4096\nshmem 0\npgfault 10\npgmajfault 2\n".to_owned(),
-        ),
-        ("memory.events", events(40)),
-        ("memory.pressure", "some total=5\nfull total=4\n".to_owned()),
-    ] {
-        pretend.host.write(&format!("{new}/{name}"), text).unwrap();
-    }
+    };
     pretend
         .host
         .write("proc/4242/cgroup", "0::/small.scope\n")
@@ -787,41 +810,19 @@ fn a_moved_process_has_the_values_of_its_new_cgroup_at_the_next_tick_and_counter
     let tick = pretend.tick();
     assert_eq!(tick.number_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
     assert_eq!(tick.number_of(&STAT, &["anon"]), Some(4096.0));
-    let of = |tick: &Tick| {
-        [
-            tick.number_of(&EVENTS, &["oom_kill"]),
-            tick.number_of(&EVENTS, &["high"]),
-            tick.number_of(&PAGE_FAULTS, &["major"]),
-            tick.number_of(&PRESSURE, &["memory", "some"]),
-        ]
-        .map(Option::unwrap)
-    };
-    assert_eq!(of(&tick), of(&before), "neither a rise nor a reset");
-    pretend
-        .host
-        .write(&format!("{new}/memory.events"), events(41))
-        .unwrap();
-    let killed = pretend.tick();
-    assert_eq!(of(&killed)[0], of(&before)[0] + 1.0);
-    assert_eq!(of(&killed)[1..], of(&before)[1..]);
+    assert_eq!(cgroup_counters(&tick), before, "neither growth nor a reset");
+    write(&pretend, "memory.events", memory_events(41));
+    let [kills, faults, _] = cgroup_counters(&pretend.tick());
+    assert_eq!((kills, faults), (before[0] + 1.0, before[1]));
     // A cgroup that is made anew under its path counts from zero, also if it had counted nothing before the process came.
-    let full = |us: u64| format!("some total=5\nfull total={us}\n");
-    for us in [1_000_000, 2_000_000] {
-        pretend
-            .host
-            .write(&format!("{new}/memory.pressure"), full(us))
-            .unwrap();
+    for full in [1_000_000, 2_000_000] {
+        write(&pretend, "memory.pressure", memory_pressure(full));
         pretend.tick();
     }
-    for (name, text) in [
-        ("memory.events", events(1)),
-        ("memory.pressure", full(1_500_000)),
-    ] {
-        pretend.host.write(&format!("{new}/{name}"), text).unwrap();
-    }
-    let anew = pretend.tick();
-    assert_eq!(of(&anew)[0], 1.0);
-    assert_eq!(anew.number_of(&PRESSURE, &["memory", "full"]), Some(1.5));
+    write(&pretend, "memory.events", memory_events(1));
+    write(&pretend, "memory.pressure", memory_pressure(1_500_000));
+    let [kills, _, stalled] = cgroup_counters(&pretend.tick());
+    assert_eq!((kills, stalled), (1.0, 1.5));
 }
 
 /// What version 1 says of a thread that has begun to exit, and of one in no cgroup.
