@@ -52,7 +52,7 @@ impl Site {
         headers: Vec<(HeaderName, HeaderValue)>,
     ) -> Self {
         Site {
-            pages: Pages::new(state.dropped_series.clone()),
+            pages: Pages::new(state.constant.clone(), state.dropped_series.clone()),
             state,
             users,
             headers,
@@ -221,7 +221,7 @@ impl Site {
             self.native_histograms,
         );
         let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
-        let (page, compressed) = match self.pages.get(&tick, dialect, gzip, &self.state.constant) {
+        let (page, compressed) = match self.pages.get(&tick, dialect, gzip) {
             Ok(page) => page,
             Err(error) => {
                 tracing::error!(?dialect, %error, "the page could not be encoded");

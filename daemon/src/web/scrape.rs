@@ -1,6 +1,6 @@
 //! `/metrics`: the newest tick as a page, encoded once however many scrapers ask.
 
-use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, page};
+use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, Exposition, Page};
 use faultline_catalog::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
@@ -10,99 +10,107 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Below this a compressed page saves nothing.
 const WORTH_COMPRESSING: usize = 1024;
 
-/// The pages of the newest tick that somebody asked for, one per dialect and encoding.
+/// The pages of the newest tick that were requested.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     encoded: Mutex<EncodedPages>,
+    constant: Arc<ConstantLabels>,
     dropped: DroppedSeries,
 }
 
 #[derive(Debug, Default)]
 struct EncodedPages {
-    /// The tick that the pages show, without series that collide.
-    tick: Option<Arc<Tick>>,
-    pages: Vec<(Dialect, bool, Bytes)>,
+    exposition: Option<Exposition>,
+    /// By dialect: of the newest tick that was requested, or of the one before.
+    pages: [Option<CachedPage>; 3],
     compressor: Compressor,
 }
 
-impl EncodedPages {
-    fn find(&self, dialect: Dialect, gzip: bool) -> Option<Bytes> {
-        self.pages
-            .iter()
-            .find(|(d, g, _)| (*d, *g) == (dialect, gzip))
-            .map(|(_, _, page)| page.clone())
-    }
-
-    /// The tick to show, for which pages are encoded from now on.
-    fn show(
-        &mut self,
-        tick: &Arc<Tick>,
-        constant: &ConstantLabels,
-        dropped: &DroppedSeries,
-    ) -> Arc<Tick> {
-        let shown = self.tick.take().filter(|shown| shown.number == tick.number);
-        let shown = shown.unwrap_or_else(|| {
-            self.pages.clear();
-            dropped.without_collisions(tick, constant)
-        });
-        Arc::clone(self.tick.insert(shown))
-    }
-
-    fn plain(
-        &mut self,
-        tick: &Arc<Tick>,
-        dialect: Dialect,
-        constant: &ConstantLabels,
-    ) -> Result<Bytes, fmt::Error> {
-        if let Some(page) = self.find(dialect, false) {
-            return Ok(page);
-        }
-        let page = Bytes::from(page(tick, dialect, constant)?);
-        self.pages.push((dialect, false, page.clone()));
-        Ok(page)
-    }
+#[derive(Debug)]
+struct CachedPage {
+    page: Page,
+    plain: Option<Bytes>,
+    compressed: Option<Bytes>,
 }
 
 impl Pages {
     /// Counts in `dropped` the series that it leaves out.
-    pub(super) fn new(dropped: DroppedSeries) -> Self {
+    pub(super) fn new(constant: ConstantLabels, dropped: DroppedSeries) -> Self {
         Pages {
             encoded: Mutex::default(),
+            constant: Arc::new(constant),
             dropped,
         }
     }
 
-    /// The page, and whether it is compressed: only if the scraper takes that and it is worth it. The error of [`page`].
+    /// The page, and whether it is compressed: only if the scraper takes that and it is worth it. The error of [`Exposition::page`].
     pub(super) fn get(
         &self,
         tick: &Arc<Tick>,
         dialect: Dialect,
         gzip: bool,
-        constant: &ConstantLabels,
     ) -> Result<(Bytes, bool), fmt::Error> {
-        let mut kept = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
-        let tick = kept.show(tick, constant, &self.dropped);
-        if gzip && let Some(compressed) = kept.find(dialect, true) {
-            return Ok((compressed, true));
+        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let exposition = self.exposition(&mut encoded, tick);
+        let EncodedPages {
+            pages, compressor, ..
+        } = &mut *encoded;
+        let cached = cached_page(&mut pages[dialect as usize], &exposition, dialect)?;
+        if !gzip || cached.page.size() <= WORTH_COMPRESSING {
+            return Ok((cached.plain().clone(), false));
         }
-        let plain = kept.plain(&tick, dialect, constant)?;
-        if !gzip || plain.len() <= WORTH_COMPRESSING {
-            return Ok((plain, false));
+        if let Some(compressed) = &cached.compressed {
+            return Ok((compressed.clone(), true));
         }
-        match kept.compressor.compress(&plain) {
-            Ok(compressed) => {
-                kept.pages.push((dialect, true, compressed.clone()));
-                Ok((compressed, true))
-            }
+        match compressor.compress(cached.page.pieces()) {
+            Ok(compressed) => Ok((cached.compressed.insert(compressed).clone(), true)),
             Err(error) => {
                 tracing::error!(%error, "the page could not be compressed");
-                Ok((plain, false))
+                Ok((cached.plain().clone(), false))
             }
         }
     }
+
+    fn exposition(&self, encoded: &mut EncodedPages, tick: &Arc<Tick>) -> Exposition {
+        let last = encoded.exposition.take();
+        let current = last.as_ref().filter(|last| last.number() == tick.number);
+        let exposition = current.cloned().unwrap_or_else(|| {
+            let exposition = Exposition::new(tick, &self.constant, last.as_ref());
+            self.dropped.count(&exposition);
+            // A page that was not requested of the last tick is dropped, or it would be kept for ever.
+            let last = last.as_ref().map(Exposition::number);
+            for page in &mut encoded.pages {
+                page.take_if(|cached| last != Some(cached.page.number()));
+            }
+            exposition
+        });
+        encoded.exposition.insert(exposition).clone()
+    }
 }
 
-/// Compresses as gzip, at the fastest level: on a page that repeats itself line by line the others save little more. Its
+impl CachedPage {
+    fn plain(&mut self) -> &Bytes {
+        self.plain.get_or_insert_with(|| self.page.bytes().into())
+    }
+}
+
+/// Encodes the page unless it is there. What did not change is taken from the page that it replaces.
+fn cached_page<'a>(
+    slot: &'a mut Option<CachedPage>,
+    exposition: &Exposition,
+    dialect: Dialect,
+) -> Result<&'a mut CachedPage, fmt::Error> {
+    let cached = match slot.take() {
+        Some(last) if last.page.number() == exposition.number() => last,
+        last => CachedPage {
+            page: exposition.page(dialect, last.map(|last| last.page))?,
+            plain: None,
+            compressed: None,
+        },
+    };
+    Ok(slot.insert(cached))
+}
+
 /// Compresses as gzip, at the fastest level: on a page that repeats itself line by line the others save little more. Its
 /// memory is kept, since 240 kB from the kernel for each page cost as much as the compression.
 #[derive(Debug)]
@@ -117,18 +125,40 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    fn compress(&mut self, plain: &[u8]) -> Result<Bytes, CompressError> {
+    fn compress<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<Bytes, CompressError> {
         self.0.reset();
-        let piece = plain.len() / 6 + 64;
-        let mut out = Vec::with_capacity(piece);
-        loop {
-            let read = usize::try_from(self.0.total_in()).unwrap_or(usize::MAX);
-            let rest = plain.get(read..).unwrap_or_default();
-            if self.0.compress_vec(rest, &mut out, FlushCompress::Finish)? == Status::StreamEnd {
-                return Ok(out.into());
-            }
-            out.reserve(piece);
+        let mut out = Vec::new();
+        for piece in pieces {
+            self.add(piece, FlushCompress::None, &mut out)?;
         }
+        self.add(&[], FlushCompress::Finish, &mut out)?;
+        Ok(out.into())
+    }
+
+    fn add(
+        &mut self,
+        mut piece: &[u8],
+        flush: FlushCompress,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CompressError> {
+        // A page of 900 series has 12 KiB.
+        const GROWTH: usize = 4096;
+        let is_last = matches!(flush, FlushCompress::Finish);
+        while is_last || !piece.is_empty() {
+            if out.len() == out.capacity() {
+                out.reserve_exact(GROWTH);
+            }
+            let before = self.0.total_in();
+            if self.0.compress_vec(piece, out, flush)? == Status::StreamEnd {
+                break;
+            }
+            let read = usize::try_from(self.0.total_in() - before).unwrap_or(usize::MAX);
+            piece = piece.get(read..).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -161,9 +191,7 @@ mod tests {
     }
 
     fn get(pages: &Pages, tick: &Arc<Tick>, dialect: Dialect, gzip: bool) -> (Bytes, bool) {
-        pages
-            .get(tick, dialect, gzip, &ConstantLabels::new())
-            .unwrap()
+        pages.get(tick, dialect, gzip).unwrap()
     }
 
     #[test]
@@ -205,7 +233,7 @@ mod tests {
         for length in [0, 1, 5_000, 700, 200_000] {
             let plain: Vec<u8> = (0..).flat_map(incompressible).take(length).collect();
             let mut read = Vec::new();
-            GzDecoder::new(&*compressor.compress(&plain).unwrap())
+            GzDecoder::new(&*compressor.compress(plain.chunks(700)).unwrap())
                 .read_to_end(&mut read)
                 .unwrap();
             assert_eq!(read, plain, "{length} bytes");

@@ -17,7 +17,7 @@ use faultlined::clock::Clock;
 use faultlined::config::{self, Config, Find, Metrics};
 use faultlined::hub::{Latest, Sink};
 use faultlined::sinks::history::History;
-use faultlined::sinks::prometheus::{Dialect, DroppedSeries, page};
+use faultlined::sinks::prometheus::{Dialect, DroppedSeries, Exposition, page};
 use faultlined::supervisor::Stage;
 use faultlined::validator::intake::Intake;
 use faultlined::web::{PageInfo, Server, WebState};
@@ -70,7 +70,6 @@ impl Case {
 
     fn text(&self, dialect: Dialect) -> String {
         let (tick, constant) = self.tick();
-        let tick = DroppedSeries::default().without_collisions(&tick, &constant);
         String::from_utf8(page(&tick, dialect, &constant).unwrap()).unwrap()
     }
 }
@@ -194,11 +193,9 @@ fn promtool_and_a_real_prometheus_take_the_page_of_every_configuration_that_load
         .unwrap();
     let mut stage = Stage::new("web", runtime.handle());
     let colliding = cases.iter().filter(|case| {
-        let ((tick, constant), mut dropped) = (case.tick(), Vec::new());
-        let counts = DroppedSeries::default();
-        counts.without_collisions(&tick, &constant);
-        counts.readings(&mut dropped);
-        !dropped.is_empty()
+        let (tick, constant) = case.tick();
+        let exposition = Exposition::new(&tick, &Arc::new(constant), None);
+        exposition.dropped().next().is_some()
     });
     let colliding = colliding.count();
     assert!(colliding > 0, "no case has series that collide");

@@ -1,29 +1,27 @@
 //! Classic text, which prometheus-client does not write: families are named as their samples, and an info metric is a
 //! gauge.
 
-use super::{ConstantLabels, families, labels};
-use faultline_catalog::{Histogram, Kind, Metric, Reading, Tick, Value};
+use super::{ConstantLabels, labels};
+use faultline_catalog::{Histogram, Kind, Metric, Reading, Value};
 use std::fmt::Write;
 
-/// Encodes the tick's readings.
-pub(super) fn encode(tick: &Tick, constant: &ConstantLabels) -> String {
-    let mut page = Page {
-        out: String::with_capacity(96 * 1024),
-        constant,
-    };
-    for (metric, readings) in families(tick) {
-        page.family(metric, &readings);
-    }
-    page.out
+/// Encodes a family.
+pub(super) fn encode<'a>(
+    out: &mut String,
+    metric: &Metric,
+    readings: impl Iterator<Item = &'a Reading>,
+    constant: &ConstantLabels,
+) {
+    Encoder { out, constant }.family(metric, readings);
 }
 
-struct Page<'a> {
-    out: String,
+struct Encoder<'a> {
+    out: &'a mut String,
     constant: &'a ConstantLabels,
 }
 
-impl Page<'_> {
-    fn family(&mut self, metric: &Metric, readings: &[&Reading]) {
+impl Encoder<'_> {
+    fn family<'a>(&mut self, metric: &Metric, readings: impl Iterator<Item = &'a Reading>) {
         let name = metric.name;
         let kind = if metric.kind == Kind::Info {
             "gauge"
@@ -49,7 +47,7 @@ impl Page<'_> {
         self.out.push_str(reading.metric.name);
         self.labels(reading, None);
         self.out.push(' ');
-        let _ = value(&mut self.out);
+        let _ = value(self.out);
         self.out.push('\n');
     }
 
@@ -69,7 +67,7 @@ impl Page<'_> {
             self.out.push_str(suffix);
             self.labels(reading, None);
             self.out.push(' ');
-            let _ = number(&mut self.out, value);
+            let _ = number(self.out, value);
             self.out.push('\n');
         }
     }
@@ -87,7 +85,7 @@ impl Page<'_> {
         if let Some(bound) = bound {
             self.out.push_str(if open { ",le=\"" } else { "{le=\"" });
             open = true;
-            let _ = bucket_bound(&mut self.out, bound);
+            let _ = bucket_bound(self.out, bound);
             self.out.push('"');
         }
         if open {

@@ -1,10 +1,10 @@
-//! OpenMetrics text and protobuf: prometheus-client asks the newest tick as its `Collector`.
+//! OpenMetrics text and protobuf: prometheus-client asks each family as a `Collector`.
 //!
 //! Protobuf is `io.prometheus.client.MetricFamily` messages, each behind its length: the only format in which Prometheus
 //! takes native histograms; fixed buckets are sent beside them.
 
-use super::{ConstantLabels, families, labels};
-use faultline_catalog::{Histogram, Kind, Metric, NativeBuckets, Reading, Tick, Unit, Value};
+use super::{ConstantLabels, Exposition, labels};
+use faultline_catalog::{Histogram, Kind, Metric, NativeBuckets, Reading, Unit, Value};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder,
@@ -14,54 +14,49 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{self, Registry};
 use std::fmt;
-use std::sync::Arc;
 
-/// The page as OpenMetrics text.
-pub(super) fn open_metrics(
-    tick: &Arc<Tick>,
-    constant: &ConstantLabels,
-) -> Result<Vec<u8>, fmt::Error> {
-    let mut page = String::with_capacity(96 * 1024);
-    text::encode(&mut page, &registry(tick, constant))?;
-    Ok(page.into_bytes())
+/// Appends the family at this place in the catalog's order as OpenMetrics text.
+pub(super) fn open_metrics(exposition: &Exposition, order: usize, out: &mut String) -> fmt::Result {
+    text::encode_registry(out, &registry(exposition, order))
 }
 
-/// The page as protobuf.
-pub(super) fn protobuf(tick: &Arc<Tick>, constant: &ConstantLabels) -> Result<Vec<u8>, fmt::Error> {
-    prometheus_protobuf::encode_to_vec(&registry(tick, constant)).map_err(|_| fmt::Error)
+/// The same as protobuf.
+pub(super) fn protobuf(exposition: &Exposition, order: usize) -> Result<Vec<u8>, fmt::Error> {
+    prometheus_protobuf::encode_to_vec(&registry(exposition, order)).map_err(|_| fmt::Error)
 }
 
-fn registry(tick: &Arc<Tick>, constant: &ConstantLabels) -> Registry {
+fn registry(exposition: &Exposition, order: usize) -> Registry {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Newest {
-        tick: Arc::clone(tick),
-        constant: constant.clone(),
+    registry.register_collector(Box::new(OneFamily {
+        exposition: exposition.clone(),
+        order,
     }));
     registry
 }
 
 #[derive(Debug)]
-struct Newest {
-    tick: Arc<Tick>,
-    constant: ConstantLabels,
+struct OneFamily {
+    exposition: Exposition,
+    order: usize,
 }
 
-impl Collector for Newest {
+impl Collector for OneFamily {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for (metric, readings) in families(&self.tick) {
-            let (name, unit) = stem(metric);
-            let kind = match metric.kind {
-                Kind::Counter => MetricType::Counter,
-                Kind::Gauge => MetricType::Gauge,
-                Kind::Histogram(_) => MetricType::Histogram,
-                Kind::Info => MetricType::Info,
-            };
-            let mut family = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
-            for reading in readings {
-                series(&mut family, reading, &self.constant)?;
-            }
-        }
-        Ok(())
+        let Some(family) = self.exposition.family(self.order) else {
+            return Ok(());
+        };
+        let metric = family.metric;
+        let (name, unit) = stem(metric);
+        let kind = match metric.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+            Kind::Histogram(_) => MetricType::Histogram,
+            Kind::Info => MetricType::Info,
+        };
+        let mut encoder = encoder.encode_descriptor(name, metric.help, unit.as_ref(), kind)?;
+        family
+            .readings(self.exposition.tick())
+            .try_for_each(|reading| series(&mut encoder, reading, self.exposition.constant()))
     }
 }
 

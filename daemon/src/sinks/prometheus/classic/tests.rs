@@ -1,17 +1,19 @@
 use super::*;
-use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text, metrics};
+use crate::sinks::prometheus::{Dialect, page};
+use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use std::sync::Arc;
 
-fn tick(readings: Vec<Reading>) -> Tick {
+fn text_of(readings: Vec<Reading>, constant: &ConstantLabels) -> String {
     let batch = Batch {
         readings,
         ..Batch::empty(Source::Daemon, Stamp::default())
     };
-    Tick {
+    let tick = Arc::new(Tick {
         number: 1,
         at: Stamp::default(),
         batches: vec![Arc::new(batch)],
-    }
+    });
+    String::from_utf8(page(&tick, Dialect::Classic, constant).unwrap()).unwrap()
 }
 
 fn odd_readings() -> Vec<Reading> {
@@ -37,7 +39,7 @@ fn odd_readings() -> Vec<Reading> {
 
 #[test]
 fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
-    let page = encode(&tick(odd_readings()), &vec![]);
+    let page = text_of(odd_readings(), &vec![]);
     assert!(
         page.contains(
             "# TYPE agave_process_page_faults_total counter\nagave_process_page_faults_total{type=\"major\"} 12\n"
@@ -67,7 +69,7 @@ fn classic_text_names_families_as_their_samples_and_knows_no_info_type() {
 
 #[test]
 fn buckets_are_cumulative_and_their_bounds_have_a_point() {
-    let page = encode(&tick(odd_readings()), &vec![]);
+    let page = text_of(odd_readings(), &vec![]);
     assert!(
         page.contains("agave_program_cache_time_seconds_bucket{path=\"replay\",le=\"0.25\"} 0\n"),
         "{page}"
@@ -89,7 +91,7 @@ fn buckets_are_cumulative_and_their_bounds_have_a_point() {
 #[test]
 fn constant_labels_go_on_the_validators_series_only() {
     let constant = vec![("cluster", Text::from("testnet"))];
-    let page = encode(&tick(odd_readings()), &constant);
+    let page = text_of(odd_readings(), &constant);
     assert!(
         page.contains("agave_process_page_faults_total{type=\"major\",cluster=\"testnet\"} 12\n"),
         "{page}"

@@ -2,8 +2,9 @@ mod protobuf;
 
 use super::*;
 use crate::sinks::prometheus::{Dialect, page};
-use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text, metrics};
+use faultline_catalog::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
 use faultline_testkit::expose;
+use std::sync::Arc;
 
 fn tick(readings: Vec<Reading>) -> Arc<Tick> {
     let batch = Batch {
@@ -50,7 +51,7 @@ fn some_of_each() -> Arc<Tick> {
 }
 
 fn text_of(tick: &Arc<Tick>, constant: &ConstantLabels) -> String {
-    String::from_utf8(open_metrics(tick, constant).unwrap()).unwrap()
+    String::from_utf8(page(tick, Dialect::OpenMetrics, constant).unwrap()).unwrap()
 }
 
 #[test]

@@ -222,7 +222,7 @@ fn it_says_the_same_as_the_classic_page() {
 
 #[test]
 fn native_buckets_hold_each_value_between_the_bounds_of_its_bucket() {
-    let bytes = protobuf(&some_of_each(), &ConstantLabels::new()).unwrap();
+    let bytes = page(&some_of_each(), Dialect::Protobuf, &ConstantLabels::new()).unwrap();
     let families = decode(&bytes);
     let (_, _, series) = families
         .iter()
@@ -241,12 +241,13 @@ fn native_buckets_hold_each_value_between_the_bounds_of_its_bucket() {
 
 #[test]
 fn a_histogram_that_has_counted_nothing_is_still_a_native_one() {
-    let bytes = protobuf(
+    let bytes = page(
         &tick(vec![histogram(
             &metrics::validator::REPLAY_TIME,
             "load",
             &[],
         )]),
+        Dialect::Protobuf,
         &ConstantLabels::new(),
     )
     .unwrap();

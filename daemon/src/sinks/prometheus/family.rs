@@ -1,0 +1,87 @@
+//! Which readings of a tick make which family.
+
+use super::{ConstantLabels, labels};
+use faultline_catalog::{Metric, Reading, Tick, metrics};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+
+/// The readings of one metric.
+#[derive(Debug)]
+pub(super) struct Family {
+    pub(super) metric: &'static Metric,
+    /// Its place in the catalog's order.
+    pub(super) order: usize,
+    readings: Vec<Position>,
+    /// How many series are left out.
+    pub(super) dropped: usize,
+}
+
+/// A reading's position in its tick.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    batch: usize,
+    reading: usize,
+}
+
+impl Family {
+    /// The families of a tick in the catalog's order. A family without readings is left out.
+    pub(super) fn all(tick: &Tick) -> Vec<Family> {
+        // By the address of its metric, which there is once: names would have to be hashed.
+        let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
+        let mut by_metric: HashMap<usize, Vec<Position>> = HashMap::new();
+        for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
+            for (at, reading) in readings.iter().enumerate() {
+                let positions = by_metric.entry(key(reading.metric)).or_default();
+                positions.push(Position { batch, reading: at });
+            }
+        }
+        let metrics = metrics::all().enumerate();
+        let families = metrics.filter_map(|(order, metric)| {
+            let readings = by_metric.remove(&key(metric))?;
+            Some(Family {
+                metric,
+                order,
+                readings,
+                dropped: 0,
+            })
+        });
+        families.collect()
+    }
+
+    /// Those of the tick that the family was made from.
+    pub(super) fn readings<'a>(&'a self, tick: &'a Tick) -> impl Iterator<Item = &'a Reading> {
+        self.readings
+            .iter()
+            .filter_map(|position| position.reading(tick))
+    }
+
+    /// How many readings there are.
+    pub(super) fn size(&self) -> usize {
+        self.readings.len()
+    }
+
+    /// Leaves out what a scraper refuses the whole page for: a series with a label twice, and a series that is on the page
+    /// already. Tags are in order and none is empty ([`Reading::tags`]), so labels and tags are equal exactly where the
+    /// series are.
+    pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
+        let (mut seen, before) = (HashSet::new(), self.readings.len());
+        self.readings.retain(|position| {
+            position.reading(tick).is_some_and(|reading| {
+                seen.insert((&*reading.labels, &*reading.tags))
+                    && has_each_label_once(reading, constant)
+            })
+        });
+        self.dropped = before - self.readings.len();
+    }
+}
+
+impl Position {
+    fn reading(self, tick: &Tick) -> Option<&Reading> {
+        tick.batches.get(self.batch)?.readings.get(self.reading)
+    }
+}
+
+/// Only tags can have the name of another label.
+fn has_each_label_once(reading: &Reading, constant: &ConstantLabels) -> bool {
+    let mut names = HashSet::new();
+    reading.tags.is_empty() || labels(reading, constant).all(|(name, _)| names.insert(name))
+}
