@@ -158,7 +158,9 @@ impl Entry {
     /// Looks, and tells how new that is which was found.
     fn ask(&mut self, look: &Look<'_>, clock: &Clock) -> News {
         let (at, began) = (look.now, clock.now());
-        let finding = self.source.look(look);
+        let mut finding = self.source.look(look);
+        // Two ticks and a page keep them: without excess capacity.
+        finding.readings.shrink_to_fit();
         let took = clock.now().since(began);
         if let Some(every) = self.source.every() {
             // On a schedule of its own: a late look does not shift the next one, missed ones are left out.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::file::{Owner, Records, read_whole};
 use crate::parse::pid_schedstat::{self, Schedstat};
-use crate::parse::pid_stat;
+use crate::parse::pid_stat::{self, ThreadStat};
 use crate::parse::pid_status::{self, Switches};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
@@ -98,36 +98,47 @@ struct Held {
 /// How many descriptors that takes.
 const DESCRIPTORS_EACH: usize = 2;
 
-/// What was read of a thread last, each with the `schedstat` of that moment.
+/// What grows whenever a thread runs, from its `schedstat`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Activity {
+    on_cpu: Duration,
+    timeslices: Option<u64>,
+}
+
+impl Activity {
+    /// `None` of a thread that has never run. A kernel that does not count says that of all threads.
+    fn of(schedstat: &Schedstat) -> Option<Self> {
+        let on_cpu = schedstat.on_cpu.filter(|time| !time.is_zero())?;
+        Some(Activity {
+            on_cpu,
+            timeslices: schedstat.timeslices,
+        })
+    }
+}
+
+/// What was read of a thread last, each with its activity until then.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    stat: (Schedstat, ThreadSample),
-    switches: Option<(Schedstat, Switches)>,
+    stat: (Activity, ThreadStat),
+    run_queue_delay: Option<Duration>,
+    switches: Option<(Activity, Switches)>,
 }
 
 impl Last {
-    /// The last `stat`, with the `schedstat` of then, unless `depth` wants a newer one.
-    fn stat(&self, now: Option<Schedstat>, depth: ReadDepth) -> Option<(Schedstat, ThreadSample)> {
+    /// The last `stat`, unless `depth` wants a newer one.
+    fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, ThreadStat)> {
         let (now, before) = (now?, self.stat.0);
         let recent = match depth {
-            ReadDepth::Busy => now
-                .on_cpu
-                .zip(before.on_cpu)
-                .is_some_and(|(now, before)| now.saturating_sub(before) < BUSY),
+            ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
-        (recent && counts(&before)).then_some(self.stat)
+        recent.then_some(self.stat)
     }
 
-    fn switches(&self, now: Option<Schedstat>) -> Option<Switches> {
+    fn switches(&self, now: Option<Activity>) -> Option<Switches> {
         let (before, switches) = self.switches?;
-        (now == Some(before) && counts(&before)).then_some(switches)
+        (now == Some(before)).then_some(switches)
     }
-}
-
-/// A kernel that does not count shows zeros. So does a thread that has never run.
-fn counts(schedstat: &Schedstat) -> bool {
-    schedstat.on_cpu.is_some_and(|time| !time.is_zero())
 }
 
 /// Why a thread gave no sample.
@@ -207,6 +218,8 @@ impl Threads {
             samples,
             ..
         } = self;
+        // Without excess capacity, of which thousands of threads would have much.
+        samples.reserve_exact(known.len());
         known.retain_mut(|thread| {
             if failure.is_some() {
                 return true;
@@ -241,7 +254,7 @@ impl Threads {
     fn relist(&mut self) -> Result<(), Errno> {
         list::numbers(&self.folder, &mut self.listed)?;
         let mut before = std::mem::take(&mut self.known).into_iter().peekable();
-        self.known.reserve(self.listed.len());
+        self.known.reserve_exact(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
                 self.spare += ended.held.map_or(0, |_| DESCRIPTORS_EACH);
@@ -317,27 +330,26 @@ impl Held {
     ) -> Result<ThreadSample, Failed> {
         // Before the others: what they say is then at least as new.
         let schedstat = self.schedstat(last.as_ref(), buffer)?;
-        let (read_at, stat) = match last.and_then(|last| last.stat(schedstat, depth)) {
+        let activity = schedstat.as_ref().and_then(Activity::of);
+        let known = last.and_then(|last| last.stat(activity, depth));
+        let (read_at, stat) = match known {
             Some((read_at, stat)) => (Some(read_at), stat),
-            None => (
-                schedstat,
-                self.sample(tid, last.map(|last| last.stat.1), buffer)?,
-            ),
+            None => (activity, self.stat(last.map(|last| last.stat.1), buffer)?),
         };
+        let run_queue_delay = schedstat.and_then(|now| now.run_queue_delay);
         let mut switches = last.and_then(|last| last.switches);
-        let mut sample = ThreadSample {
-            on_cpu: schedstat.filter(counts).and_then(|now| now.on_cpu),
-            run_queue_delay: schedstat.and_then(|now| now.run_queue_delay),
-            ..stat
-        };
+        let mut sample = sample_of(tid, &stat);
+        sample.on_cpu = activity.map(|now| now.on_cpu);
+        sample.run_queue_delay = run_queue_delay;
         if depth == ReadDepth::Switches {
-            let known = last.and_then(|last| last.switches(schedstat));
+            let known = last.and_then(|last| last.switches(activity));
             let now = known.map_or_else(|| read_switches(folder, tid, buffer), Ok)?;
             [sample.voluntary_switches, sample.involuntary_switches] = now;
-            switches = schedstat.map(|schedstat| (schedstat, now));
+            switches = activity.map(|activity| (activity, now));
         }
         *last = read_at.map(|read_at| Last {
             stat: (read_at, stat),
+            run_queue_delay,
             switches,
         });
         Ok(sample)
@@ -355,35 +367,25 @@ impl Held {
         read_whole(fd, Records::One, buffer)?;
         let now =
             pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
-        let before = last.map(|last| last.stat.0);
         Ok(Some(Schedstat {
-            on_cpu: now.on_cpu.or(before.and_then(|before| before.on_cpu)),
+            on_cpu: now.on_cpu.or(last.map(|last| last.stat.0.on_cpu)),
             run_queue_delay: now
                 .run_queue_delay
-                .or(before.and_then(|before| before.run_queue_delay)),
+                .or(last.and_then(|last| last.run_queue_delay)),
             ..now
         }))
     }
 
-    /// From `stat` alone. A counter that underflowed has its value of `before`: no growth.
-    fn sample(
-        &self,
-        tid: u32,
-        before: Option<ThreadSample>,
-        buffer: &mut Vec<u8>,
-    ) -> Result<ThreadSample, Failed> {
+    /// A counter that underflowed has its value of `before`: no growth.
+    fn stat(&self, before: Option<ThreadStat>, buffer: &mut Vec<u8>) -> Result<ThreadStat, Failed> {
         read_whole(&self.stat, Records::One, buffer)?;
         let stat = pid_stat::parse_thread(buffer).map_err(|error| Failed::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(Failed::Ended);
         }
-        let or_before = |now: Option<u64>, value: fn(ThreadSample) -> u64| {
-            now.or(before.map(value)).unwrap_or_default()
-        };
-        Ok(ThreadSample {
-            tid,
-            start_ticks: stat.start_ticks,
-            comm: stat.comm,
+        let or_before =
+            |now: Option<u64>, value: fn(ThreadStat) -> Option<u64>| now.or(before.and_then(value));
+        Ok(ThreadStat {
             minflt: or_before(stat.minflt, |before| before.minflt),
             majflt: or_before(stat.majflt, |before| before.majflt),
             utime_ticks: or_before(stat.utime_ticks, |before| before.utime_ticks),
@@ -391,11 +393,26 @@ impl Held {
             delayacct_blkio_ticks: or_before(stat.delayacct_blkio_ticks, |before| {
                 before.delayacct_blkio_ticks
             }),
-            on_cpu: None,
-            run_queue_delay: None,
-            voluntary_switches: None,
-            involuntary_switches: None,
+            ..stat
         })
+    }
+}
+
+/// From `stat` alone.
+fn sample_of(tid: u32, stat: &ThreadStat) -> ThreadSample {
+    ThreadSample {
+        tid,
+        start_ticks: stat.start_ticks,
+        comm: stat.comm,
+        minflt: stat.minflt.unwrap_or_default(),
+        majflt: stat.majflt.unwrap_or_default(),
+        utime_ticks: stat.utime_ticks.unwrap_or_default(),
+        stime_ticks: stat.stime_ticks.unwrap_or_default(),
+        delayacct_blkio_ticks: stat.delayacct_blkio_ticks.unwrap_or_default(),
+        on_cpu: None,
+        run_queue_delay: None,
+        voluntary_switches: None,
+        involuntary_switches: None,
     }
 }
 

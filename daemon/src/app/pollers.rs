@@ -93,12 +93,13 @@ impl Pollers {
         self.rpc.is_none() && self.admin.is_none()
     }
 
-    /// All are due at the same moments, so that one thread wakes for all.
+    /// All are due at the same moments, so that one thread wakes for all. Boxed: together they would be moved over a stack
+    /// that then keeps 100 kB.
     pub(super) async fn run(self, stop: Stop) {
-        let rpc = OptionFuture::from(self.rpc.map(|rpc| rpc.run(stop.clone())));
-        let probe = OptionFuture::from(self.probe.map(|probe| probe.run(stop.clone())));
-        let votes = OptionFuture::from(self.votes.map(|votes| votes.run(stop.clone())));
-        let admin = OptionFuture::from(self.admin.map(|admin| admin.run(stop)));
+        let rpc = OptionFuture::from(self.rpc.map(|rpc| Box::pin(rpc.run(stop.clone()))));
+        let probe = OptionFuture::from(self.probe.map(|probe| Box::pin(probe.run(stop.clone()))));
+        let votes = OptionFuture::from(self.votes.map(|votes| Box::pin(votes.run(stop.clone()))));
+        let admin = OptionFuture::from(self.admin.map(|admin| Box::pin(admin.run(stop))));
         tokio::join!(rpc, probe, votes, admin);
     }
 }
