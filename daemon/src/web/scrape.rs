@@ -129,12 +129,18 @@ impl Compressor {
         &mut self,
         pieces: impl Iterator<Item = &'a [u8]>,
     ) -> Result<Bytes, CompressError> {
+        // A call of the compressor costs much for a family, and the whole page is much memory.
+        const BUFFER: usize = 16 * 1024;
         self.0.reset();
-        let mut out = Vec::new();
+        let (mut buffer, mut out) = (Vec::with_capacity(BUFFER), Vec::new());
         for piece in pieces {
-            self.add(piece, FlushCompress::None, &mut out)?;
+            if buffer.len() + piece.len() > BUFFER {
+                self.add(&buffer, FlushCompress::None, &mut out)?;
+                buffer.clear();
+            }
+            buffer.extend_from_slice(piece);
         }
-        self.add(&[], FlushCompress::Finish, &mut out)?;
+        self.add(&buffer, FlushCompress::Finish, &mut out)?;
         Ok(out.into())
     }
 

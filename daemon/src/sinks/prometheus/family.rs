@@ -27,7 +27,8 @@ impl Family {
     pub(super) fn all(tick: &Tick) -> Vec<Family> {
         // By the address of its metric, which there is once: names would have to be hashed.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
-        let mut by_metric: HashMap<usize, Vec<Position>> = HashMap::new();
+        let mut by_metric: HashMap<usize, Vec<Position>> =
+            HashMap::with_capacity(metrics::all().count());
         for (batch, readings) in tick.batches.iter().map(|batch| &batch.readings).enumerate() {
             for (at, reading) in readings.iter().enumerate() {
                 let positions = by_metric.entry(key(reading.metric)).or_default();
