@@ -58,6 +58,9 @@ struct Arguments {
     /// Most CPU of the daemon, as a multiple of the reading program's; once for each --threads
     #[arg(long = "budget", value_name = "RATIO")]
     budgets: Vec<f64>,
+    /// Most anonymous memory of the daemon at the end of a block
+    #[arg(long, value_name = "MB")]
+    anon_budget: Option<f64>,
     /// The daemon's configuration (default: none); may be given again, to compare
     #[arg(long = "config", value_name = "FILE")]
     configs: Vec<String>,
@@ -118,7 +121,7 @@ impl Subject<'_> {
 
 fn run(arguments: &Arguments) -> Result<()> {
     println!(
-        "| threads | daemon | CPU, ms/s | bare reads, ms/s | ratio | of each block | scrape p50, ms | p99, ms | series | peak, MiB | anon, MiB | by thread, ms/s |"
+        "| threads | daemon | CPU, ms/s | bare reads, ms/s | ratio | of each block | scrape p50, ms | p99, ms | series | peak, MiB | anon, MB | by thread, ms/s |"
     );
     println!("|{}", " --- |".repeat(12));
     let configs = arguments.configs.iter().map(|config| Some(config.as_str()));
@@ -151,7 +154,7 @@ fn run(arguments: &Arguments) -> Result<()> {
                 subject,
                 measured,
                 (arguments.rounds * arguments.seconds) as f64,
-                arguments.budgets.get(at).copied(),
+                (arguments.budgets.get(at).copied(), arguments.anon_budget),
             );
         }
     }
@@ -163,15 +166,17 @@ fn print(
     subject: &Subject<'_>,
     measured: &mut Measured,
     seconds: f64,
-    budget: Option<f64>,
+    (budget, anon_budget): (Option<f64>, Option<f64>),
 ) {
     let mean = |blocks: &[f64]| blocks.iter().sum::<f64>() / blocks.len().max(1) as f64;
     let (cpu, bare) = (mean(&measured.cpu), mean(&measured.bare));
     let ratio = cpu / bare;
-    let verdict = budget.map_or_else(String::new, |budget| {
-        let word = if ratio <= budget { "within" } else { "OVER" };
-        format!(", {word} {budget}")
-    });
+    let verdict = |value: f64, budget: Option<f64>| {
+        budget.map_or_else(String::new, |budget| {
+            let word = if value <= budget { "within" } else { "OVER" };
+            format!(", {word} {budget}")
+        })
+    };
     let ratios = measured.cpu.iter().zip(&measured.bare);
     let blocks: Vec<String> = ratios
         .map(|(cpu, bare)| format!("{cpu:.2} ({:.2})", cpu / bare))
@@ -187,10 +192,14 @@ fn print(
         measured.scrapes.get(place).copied().unwrap_or(f64::NAN)
     };
     let (name, blocks) = (subject.name(), blocks.join(", "));
-    let [peak, anon] = [measured.peak, measured.anon].map(|kib| kib as f64 / 1024.0);
+    let (peak, anon) = (
+        measured.peak as f64 / 1024.0,
+        measured.anon as f64 * 1.024e-3,
+    );
+    let (over_bare, over_anon) = (verdict(ratio, budget), verdict(anon, anon_budget));
     let (p50, p99, series) = (at(0.5), at(0.99), measured.series);
     println!(
-        "| {threads} | {name} | {cpu:.2} | {bare:.2} | {ratio:.2}{verdict} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {anon:.1} | {parts} |"
+        "| {threads} | {name} | {cpu:.2} | {bare:.2} | {ratio:.2}{over_bare} | {blocks} | {p50:.2} | {p99:.2} | {series} | {peak:.1} | {anon:.2}{over_anon} | {parts} |"
     );
 }
 
