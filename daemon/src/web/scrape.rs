@@ -150,7 +150,7 @@ impl Compressor {
         flush: FlushCompress,
         out: &mut Vec<u8>,
     ) -> Result<(), CompressError> {
-        // A page of 900 series has 12 KiB.
+        // A compressed page takes a few of these.
         const GROWTH: usize = 4096;
         let is_last = matches!(flush, FlushCompress::Finish);
         while is_last || !piece.is_empty() {
