@@ -193,6 +193,24 @@ fn a_process_whose_main_thread_has_exited_is_followed_until_the_others_have() {
     work.wait_for_words("exited (unknown)");
 }
 
+/// Between the inspection that finds the validator and the search that follows it, both can end.
+#[test]
+fn a_wrapper_that_ends_with_the_validator_below_it_is_not_followed_any_longer() {
+    let host = host();
+    let wrapper = Pretend::new(50, "runuser").line("runuser -u sol -- agave-validator");
+    wrapper.on(&host);
+    let root = HostRoot::below(host.root());
+    let mut finder = finder(config::Find::ProcessTree(50), root);
+    let wrapper = finder.find_once().unwrap();
+    assert_eq!((wrapper.process.pid, &wrapper.validator), (50, &None));
+    host.remove("proc/50").unwrap();
+    let work = AtWork::start(finder);
+    work.wait_for_words("process 50 (runuser) exited (unknown)");
+    assert_eq!(work.following.current(), None);
+    assert_eq!(*work.following.process().borrow(), None);
+    assert_eq!((work.ends(), work.restarts()), ([0, 0, 1], [0, 0, 0]));
+}
+
 #[test]
 fn a_program_that_takes_the_validators_place_in_the_process_is_not_followed() {
     let host = host();
