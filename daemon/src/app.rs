@@ -109,8 +109,8 @@ impl App {
             .and_then(|prepared| prepared.flight.clone());
         let finder = Finder::build(&config.target, root.clone(), clock);
         let following = finder.following();
-        let (user_of, target) = (root.clone(), following.clone());
-        intake.set_user_lookup(move || discovery::user(&user_of, target.current()?.process));
+        let (host_root, followed) = (root.clone(), following.clone());
+        intake.set_user_lookup(move || discovery::validators_user(&host_root, &followed));
         let log = config.log.as_ref().map(|log| {
             LogTail::build(
                 log,

@@ -30,7 +30,7 @@ use faultline_catalog::{Problem, Stamp, Status};
 use faultline_kernel::{HostRoot, ProcessId};
 pub use following::{Following, FoundCgroup, Reason, Report};
 use kills::Kills;
-pub(crate) use owner::user;
+pub(crate) use owner::{user, validators_user};
 use process::Fingerprint;
 pub(crate) use process::same_program;
 use std::path::PathBuf;

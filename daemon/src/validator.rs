@@ -6,6 +6,7 @@ pub mod intake;
 pub mod phase;
 pub mod recent;
 pub mod recorded;
+pub mod reported;
 pub mod senders;
 pub mod slots;
 pub mod tally;

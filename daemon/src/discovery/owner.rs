@@ -1,12 +1,19 @@
 //! Whose process it is. Anybody can call a program like a validator's and name another's ledger; nobody can be another user.
 
 use super::choose::Candidate;
-use super::{Around, Target};
+use super::{Around, Following, Target};
 use crate::supervisor::ANSWERS_WITHIN;
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_status;
 use faultline_kernel::{HostRoot, ProcessId};
 use std::os::unix::fs::MetadataExt;
+
+/// The user of the validator that is followed; `None` while there is none. A wrapper may have another user.
+pub(crate) fn validators_user(root: &HostRoot, following: &Following) -> Option<u32> {
+    let target = following.current()?;
+    target.validator.as_ref()?;
+    user(root, target.process)
+}
 
 /// The user of a process; `None` if it has ended or cannot be read.
 pub(crate) fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {

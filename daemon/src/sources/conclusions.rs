@@ -40,6 +40,8 @@ pub struct Conclusions {
     slots: SlotSources,
     followed: Option<ProcessId>,
     followed_at: Stamp,
+    /// The followed process, if it is a validator: a wrapper is none.
+    validator: Option<ProcessId>,
 }
 
 /// Where the other sources leave what they learn.
@@ -72,7 +74,7 @@ impl Conclusions {
     pub fn new(live: Latest<config::Config>, told: Inputs) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
-        let (slots, followed, followed_at) = Default::default();
+        let (slots, followed, followed_at, validator) = Default::default();
         Conclusions {
             live,
             config,
@@ -81,6 +83,7 @@ impl Conclusions {
             slots,
             followed,
             followed_at,
+            validator,
         }
     }
 
@@ -96,17 +99,24 @@ impl Conclusions {
         }
     }
 
-    /// Another process is followed: whatever was known was known of the old one.
+    /// Another process is followed: whatever was known was known of the old one. Pushes wait until it is a validator.
     fn follow(&mut self, look: &Look<'_>) {
         let process = look.target.map(|target| target.process);
-        if process == self.followed {
+        if process != self.followed {
+            self.followed = process;
+            self.followed_at = look.now;
+            self.slots = SlotSources::default();
+            if process.is_some() {
+                self.tracker.restart();
+            }
+        }
+        let is_validator = |target: &&Target| target.validator.is_some();
+        let validator = look.target.filter(is_validator).and(process);
+        if validator == self.validator {
             return;
         }
-        self.followed = process;
-        self.followed_at = look.now;
-        self.slots = SlotSources::default();
-        if let Some(process) = process {
-            self.tracker.restart();
+        self.validator = validator;
+        if let Some(process) = validator {
             self.told.intake.restart(startup_id(look.root));
             self.told.intake.follows(process);
         } else {

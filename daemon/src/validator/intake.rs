@@ -10,14 +10,14 @@ use super::allowed::{AllowList, Values};
 use super::coverage::{Coverage, LastPush, Moment, PushEnd};
 use super::recent::Recent;
 use super::recorded::{self, Points};
+use super::reported::Reported;
 use super::senders::{Lines, NO_ID, SenderState, Senders, Settled, Sums};
 use super::slots::{self, Plausible, Slots};
-use super::tally::{Tally, add, delta};
+use super::tally::Tally;
 use crate::config::Datapoints;
 use crate::hub::Latest;
 use faultline_agave::line::Point;
 use faultline_agave::points::Known;
-use faultline_agave::version::is_version;
 use faultline_catalog::Stamp;
 use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -39,13 +39,12 @@ struct State {
     values: Values,
     lines: Lines,
     coverage: Coverage,
-    points_lost: u64,
+    reported: Reported,
     last_push: Option<Stamp>,
-    /// No process is followed: levels have nothing to describe.
+    /// No validator is followed: levels have nothing to describe.
     gone: bool,
     newest_slots: Option<(Stamp, Slots)>,
     plausible: Plausible,
-    version: Option<String>,
     /// Slots as JSON-RPC told them, when the last push ended and now.
     rpc_slot_at_push: Option<u64>,
     rpc_slot: Option<u64>,
@@ -53,7 +52,7 @@ struct State {
     answers: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: Recent,
-    /// A process is followed or was.
+    /// A validator is followed or was.
     followed: bool,
     last_run: Option<LastPush>,
     /// When the user of the validator was read last.
@@ -143,7 +142,7 @@ impl Intake {
         self.lock().last_run = Some(last);
     }
 
-    /// This process is followed now.
+    /// This validator is followed now.
     pub fn follows(&self, process: ProcessId) {
         let mut state = self.lock();
         if let Some(last) = state.last_run.take_if(|last| last.process == process) {
@@ -151,7 +150,7 @@ impl Intake {
         }
     }
 
-    /// Another process is followed, or none. `startup_id` is what it calls itself until it has read its identity.
+    /// Another validator is followed. `startup_id` is what it calls itself until it has read its identity.
     pub fn restart(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
@@ -161,12 +160,12 @@ impl Intake {
         state.values.forget_levels();
         state.coverage.restart();
         if std::mem::replace(&mut state.followed, true) {
-            // What came before the daemon found its first process may be of that one.
+            // What came before the daemon found its first validator may be of that one.
             state.senders.forget_pushes();
         }
         (
             state.newest_slots,
-            state.version,
+            state.reported.version,
             state.last_push,
             state.gone,
         ) = (None, None, None, false);
@@ -179,7 +178,7 @@ impl Intake {
         ) = (None, None, 0, None);
     }
 
-    /// The followed process has ended and none has taken its place: its levels are not shown any more.
+    /// The followed validator has ended and none has taken its place: its levels are not shown any more.
     pub fn gone(&self) {
         self.lock().gone = true;
     }
@@ -230,7 +229,7 @@ impl Intake {
         let state = self.lock();
         PushFacts {
             slots: state.newest_slots,
-            version: state.version.clone(),
+            version: state.reported.version.clone(),
             identity: state.senders.identity().map(str::to_owned),
             last_push: state.last_push,
         }
@@ -245,6 +244,7 @@ impl State {
             self.values.merge(most, sums.values);
             self.lines.add(sums.lines);
             self.coverage.adopt(sums.coverage);
+            self.reported.merge(sums.reported);
             if let Some(recorder) = recorder {
                 recorder.add_kept(sums.kept);
             }
@@ -369,13 +369,7 @@ impl State {
     /// What of a point of ours goes beyond sums.
     fn follow_up(&mut self, known: &Known, time: i64) {
         self.coverage.point(known, time);
-        match known {
-            Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
-            Known::ValidatorNew(new) => {
-                self.version = new.version.clone().filter(|version| is_version(version))
-            }
-            _ => {}
-        }
+        self.reported.add(known);
     }
 
     fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {

@@ -11,6 +11,7 @@ use super::allowed::Values;
 use super::coverage::Coverage;
 use super::recent::Recent;
 use super::recorded::PendingPoints;
+use super::reported::Reported;
 use super::slots::Slots;
 use super::tally::Tally;
 use faultline_catalog::Stamp;
@@ -93,6 +94,8 @@ pub struct Sums {
     pub kept: PendingPoints,
     /// Its pushes and seconds.
     pub coverage: Coverage,
+    /// Its lost points and version.
+    pub reported: Reported,
 }
 
 /// One sender.

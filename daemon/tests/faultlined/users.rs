@@ -9,11 +9,11 @@
 use faultline_testkit::Result;
 use faultline_testkit::daemon::Daemon;
 use faultline_testkit::eventually::eventually_seeing;
-use rustix::process::geteuid;
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,22 +22,41 @@ const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const VALIDATOR: u32 = 12_345;
 const OTHER: u32 = 23_456;
 
-/// A process of the validator's user; killed when dropped.
+/// A process of the validator's user, or a wrapper; killed with its descendants when dropped.
 struct Validator(Child);
 
 impl Validator {
     fn start(folder: &Path) -> Self {
-        std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = folder.join("agave-validator");
-        std::fs::copy("/bin/sleep", &program).unwrap();
-        let mut command = Command::new(program);
-        Validator(command.arg("600").uid(VALIDATOR).spawn().unwrap())
+        let mut command = Command::new(program(folder));
+        Self::spawn(command.arg("600").uid(VALIDATOR))
     }
+
+    fn spawn(command: &mut Command) -> Self {
+        Validator(command.process_group(0).spawn().unwrap())
+    }
+
+    /// A shell of root's, which runs the validator by this script once the file is there.
+    fn below_a_wrapper(folder: &Path, file: &Path, script: &str) -> Self {
+        let wait = format!("until [ -e $0 ]; do sleep 0.05; done; {script}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &wait]).arg(file).arg(program(folder));
+        Self::spawn(&mut command)
+    }
+}
+
+/// A program with a validator's name.
+fn program(folder: &Path) -> PathBuf {
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let program = folder.join("agave-validator");
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    program
 }
 
 impl Drop for Validator {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        if let Some(group) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.0.wait();
     }
 }
@@ -94,12 +113,7 @@ fn shown(daemon: &Daemon, version: &str) -> (Option<f64>, Option<f64>, Option<f6
 }
 
 fn start(folder: &Path, validator: &Validator, ingest: &str) -> Result<Daemon> {
-    let config = folder.join("faultlined.toml");
-    let text = format!("[target]\nidentity = {ID:?}\n[rpc]\nenabled = false\n[ingest]\n{ingest}");
-    std::fs::write(&config, text).unwrap();
-    let (config, pid) = (config.display().to_string(), validator.0.id().to_string());
-    let arguments = ["--config", &config, "--pid", &pid];
-    let daemon = Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)?;
+    let daemon = start_following(folder, ("--pid", validator), ingest)?;
     eventually_seeing(
         PATIENCE,
         "the validator's identity is known",
@@ -117,6 +131,20 @@ fn start(folder: &Path, validator: &Validator, ingest: &str) -> Result<Daemon> {
         },
     );
     Ok(daemon)
+}
+
+/// A daemon that knows the validator's identity, and its process by this option.
+fn start_following(
+    folder: &Path,
+    (option, process): (&str, &Validator),
+    ingest: &str,
+) -> Result<Daemon> {
+    let config = folder.join("faultlined.toml");
+    let text = format!("[target]\nidentity = {ID:?}\n[rpc]\nenabled = false\n[ingest]\n{ingest}");
+    std::fs::write(&config, text).unwrap();
+    let (config, pid) = (config.display().to_string(), process.0.id().to_string());
+    let arguments = ["--config", &config, option, &pid];
+    Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)
 }
 
 /// Waits until the page shows this.
@@ -168,6 +196,43 @@ fn another_local_user_forges_neither_slots_nor_lost_points_nor_a_version() -> Re
     let forged = points(None, 1400, 9, "9.9.9");
     assert!(push(&daemon, OTHER, &forged).contains(" 204 "));
     sees(&daemon, "9.9.9", (1400.0, 11.0, 0.0));
+    Ok(())
+}
+
+#[test]
+fn pushes_wait_while_a_wrapper_of_another_user_is_followed_and_no_validator_below_it() -> Result<()>
+{
+    if !geteuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return Ok(());
+    }
+    // The wrapper stays the validator's parent, or becomes the validator.
+    for exec in ["", "exec "] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("go");
+        let script = format!("{exec}setpriv --reuid {VALIDATOR} --clear-groups $1 600; true");
+        let wrapper = Validator::below_a_wrapper(folder.path(), &file, &script);
+        let daemon = start_following(folder.path(), ("--process-tree", &wrapper), "")?;
+        eventually_seeing(PATIENCE, "the wrapper is followed", || {
+            let page = daemon.page().map_err(|error| error.to_string())?;
+            let followed = page.contains("agave_target_info{") && page.contains("comm=\"sh\"");
+            if followed { Ok(()) } else { Err(page) }
+        });
+        let (true_points, forged) = (
+            points(Some(1000), 1000, 2, "2.1.14"),
+            points(None, 1400, 9, "9.9.9"),
+        );
+        assert!(push(&daemon, OTHER, &forged).contains(" 204 "), "it waits");
+        assert!(
+            push(&daemon, VALIDATOR, &true_points).contains(" 204 "),
+            "it waits"
+        );
+        std::fs::write(&file, "").unwrap();
+        sees(&daemon, "2.1.14", (1000.0, 2.0, 0.0));
+        assert!(push(&daemon, OTHER, &forged).contains(" 403 "));
+        sees(&daemon, "2.1.14", (1000.0, 2.0, 1.0));
+        assert_eq!(daemon.stop()?, Some(0));
+    }
     Ok(())
 }
 

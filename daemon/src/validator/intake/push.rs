@@ -107,6 +107,7 @@ impl Push {
                 return;
             };
             sums.coverage.point(&known, added.time);
+            sums.reported.add(&known);
             if let Some(end) = end {
                 sums.coverage.push(end);
             }

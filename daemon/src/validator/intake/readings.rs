@@ -40,7 +40,11 @@ impl Intake {
             [],
             state.coverage.pushes_missed,
         ));
-        out.push(Reading::counter(&d::POINTS_LOST, [], state.points_lost));
+        out.push(Reading::counter(
+            &d::POINTS_LOST,
+            [],
+            state.reported.points_lost,
+        ));
         out.push(Reading::flag(
             &d::PUSHES_FILTERED,
             [],

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// A validator's user changes if it gives its rights away after its start.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// Reads the user of the process that is followed; `None` while there is none.
+/// Reads the user of the validator that is followed; `None` while there is none.
 pub(super) struct UserLookup(Box<dyn Fn() -> Option<u32> + Send + Sync>);
 
 impl fmt::Debug for UserLookup {

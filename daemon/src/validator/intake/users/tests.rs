@@ -58,7 +58,8 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
         1,
         &[&lost(5), "optimistic_slot,host_id=A slot=900000i 1"]
     ));
-    assert!(push(&intake, VALIDATOR, 1, &[&lost(2)]));
+    let version = "validator-new,host_id=A version=\"2.1.14\" 1";
+    assert!(push(&intake, VALIDATOR, 1, &[&lost(2), version]));
     assert!(
         intake
             .problems(at(1))
@@ -70,11 +71,12 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
     intake.carries("A", at(2));
     assert_eq!(
         number(&intake, 2, "faultline_points_lost_total", ""),
-        Some(0.0)
+        Some(2.0)
     );
+    assert_eq!(intake.facts().version.as_deref(), Some("2.1.14"));
     assert_eq!(
         number(&intake, 2, "faultline_ingest_lines_total", "used"),
-        Some(1.0)
+        Some(2.0)
     );
     assert_eq!(
         number(&intake, 2, "faultline_ingest_lines_total", "foreign"),

@@ -1,0 +1,33 @@
+//! Lost points and the version: what datapoints report that is neither a sum nor a slot.
+
+use super::tally::{add, delta};
+use faultline_agave::points::Known;
+use faultline_agave::version::is_version;
+
+/// What was reported so far.
+#[derive(Debug, Clone, Default)]
+pub struct Reported {
+    /// Points that the validator lost.
+    pub points_lost: u64,
+    /// Its version, which it reports once.
+    pub version: Option<String>,
+}
+
+impl Reported {
+    /// Takes a point.
+    pub fn add(&mut self, known: &Known) {
+        match known {
+            Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
+            Known::ValidatorNew(new) => {
+                self.version = new.version.clone().filter(|version| is_version(version));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes what the same validator reported while it was pending.
+    pub fn merge(&mut self, pending: Reported) {
+        add(&mut self.points_lost, pending.points_lost);
+        self.version = self.version.take().or(pending.version);
+    }
+}
