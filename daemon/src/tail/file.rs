@@ -3,8 +3,9 @@
 use super::{Parts, inlet};
 use crate::clock::Clock;
 use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
+use faultline_catalog::{Problem, Status};
 use faultline_follow::{Follower, Left, POLL, View};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
 /// The follower of a file. [`run`](FileTail::run) is for a thread that may hang: it reads files of the validator.
@@ -13,6 +14,7 @@ pub struct FileTail {
     /// `None` while its file system has not answered.
     follower: Option<Follower>,
     opening: Receiver<Follower>,
+    path: PathBuf,
     view: View,
     clock: Clock,
 }
@@ -21,14 +23,15 @@ impl FileTail {
     /// A follower of `path`, at its end as of now.
     pub fn open(path: &Path, parts: Parts) -> Self {
         let (now, records) = (parts.clock.now(), inlet::records(parts.intake));
-        let (view, path) = (records.view().clone(), path.to_owned());
-        view.begin(&path.as_path().into(), now);
+        let (view, opened) = (records.view().clone(), path.to_owned());
+        view.begin(&path.into(), now);
         let opening = PathThread::new("log-open")
-            .start(move || Follower::open(&path, records, now))
+            .start(move || Follower::open(&opened, records, now))
             .unwrap_or_else(|_| channel().1);
         FileTail {
             follower: opening.recv_timeout(ANSWERS_WITHIN).ok(),
             opening,
+            path: path.to_owned(),
             view,
             clock: parts.clock,
         }
@@ -42,7 +45,11 @@ impl FileTail {
     /// Follows until the signal. A line that is incomplete then is not counted.
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
-            tracing::error!("the log is not read: it could not be opened; restart the daemon");
+            let words = format!(
+                "{}: no thread could open it; restart the daemon",
+                faultline_text::path(&self.path)
+            );
+            self.view.settle(Some(Problem::new(Status::Broken, words)));
             while !stop.is_set() {
                 stop.sleep(POLL);
             }

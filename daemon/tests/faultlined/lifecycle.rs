@@ -671,6 +671,43 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
 }
 
 #[test]
+fn a_log_that_cannot_be_opened_is_waited_for() -> Result<()> {
+    let folder = folder();
+    let path = folder.path().join("agave.log");
+    // The kernel lets not even root read the last one.
+    let cases = [
+        (folder.path().join("missing"), "does not exist yet"),
+        (path.clone(), "Too many levels of symbolic links"),
+        ("/proc/sys/vm/compact_memory".into(), "Permission denied"),
+    ];
+    for (link, words) in cases {
+        std::os::unix::fs::symlink(link, &path).expect("a link");
+        let file = folder.path().join("c.toml");
+        std::fs::write(&file, format!("[log]\nfile = {path:?}\n")).expect("a file");
+        let file = file.display().to_string();
+        let arguments = ["--no-ingest", "--config", &file, "--interval", "100ms"];
+        let daemon = Daemon::start(FAULTLINED, &arguments, folder.path())?;
+        let is_logged = |words: &str| {
+            eventually_seeing(PATIENCE, words, || {
+                let log = daemon.log();
+                if log.contains(words) {
+                    Ok(())
+                } else {
+                    Err(log)
+                }
+            });
+        };
+        is_logged(words);
+        std::fs::remove_file(&path).expect("it is there");
+        std::fs::write(&path, "").expect("a log");
+        is_logged("the validator's log is being read");
+        assert_eq!(daemon.stop()?, Some(0), "{words}");
+        std::fs::remove_file(&path).expect("it is there");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_process_that_is_no_validator_has_no_sources_of_a_validator() -> Result<()> {
     let folder = folder();
     let name = std::fs::read_to_string("/proc/self/comm")

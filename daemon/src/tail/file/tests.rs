@@ -38,6 +38,32 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
 }
 
+/// No thread was started for it, or that thread panicked.
+#[test]
+fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
+    let (view, stop) = (View::default(), Stop::new());
+    let tail = FileTail {
+        follower: None,
+        opening: channel().1,
+        path: PathBuf::from("/nowhere/log"),
+        view: view.clone(),
+        clock: Clock::start(),
+    };
+    let thread = std::thread::spawn({
+        let stop = stop.clone();
+        move || tail.run(stop)
+    });
+    let problem = eventually(DEADLINE, "the problem", || {
+        assert!(!thread.is_finished(), "the daemon ends with this thread");
+        view.status().problem
+    });
+    let words = "/nowhere/log: no thread could open it; restart the daemon";
+    assert_eq!(problem.what, words);
+    assert!(!view.status().up && !thread.is_finished());
+    stop.set();
+    thread.join().unwrap();
+}
+
 /// A validator that writes numbered lines as fast as a busy one, and can be told to open its log anew, or to pause.
 struct Writer {
     path: PathBuf,
@@ -111,6 +137,7 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
         view: follower.view(),
         follower: Some(follower),
         opening: channel().1,
+        path: path.clone(),
         clock,
     };
     std::thread::scope(|scope| {
