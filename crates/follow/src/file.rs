@@ -154,7 +154,7 @@ impl Follower {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.named = None;
                 let since = *self.nameless.get_or_insert(now.uptime);
-                let path = self.path.display();
+                let path = faultline_text::path(&self.path);
                 if self.held.is_empty() && self.marks.is_empty() {
                     Some(Problem::new(
                         Status::Absent,
@@ -317,5 +317,5 @@ fn problem(path: &Path, error: &io::Error) -> Problem {
         ErrorKind::StaleNetworkFileHandle => Status::Gone,
         _ => Status::Broken,
     };
-    Problem::new(status, format!("{}: {error}", path.display()))
+    Problem::new(status, format!("{}: {error}", faultline_text::path(path)))
 }

@@ -96,7 +96,7 @@ impl View {
         let words = || {
             format!(
                 "{}: its file system does not answer; is its mount dead?",
-                path.display()
+                faultline_text::path(path)
             )
         };
         (now.since(*since) > ANSWERS_WITHIN).then(|| Problem::new(Status::Broken, words()))

@@ -302,7 +302,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
     stage.end(GRACE).await;
     let (what, remedy) = match log {
         Log::File(file) => (
-            format!("{} can be read", file.display()),
+            format!("{} can be read", faultline_text::path(file)),
             "correct log.file, or give the daemon's user the right to read the file and its folder",
         ),
         Log::Journal(unit) => (

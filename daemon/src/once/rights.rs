@@ -99,7 +99,7 @@ fn missing(config: &Config, following: &Following) -> Check {
         Find::Pid(pid) | Find::ProcessTree(pid) => format!("give the number of a running process instead of {pid}, or set target.unit"),
         Find::Ledger(folder) => format!(
             "start the validator with --ledger {}, correct target.ledger, or set target.unit instead",
-            folder.display()
+            faultline_text::path(folder)
         ),
         Find::Unit(unit) => format!("see systemctl status {unit}; start the unit, or correct target.unit"),
         Find::ProcessName(name) => format!("start {name}, or correct target.process_name: ps -eo pid,comm"),

@@ -95,7 +95,8 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
     let sentence = |folder: &Folder| {
         let place = FolderDisks::of(root, &folder.path, folder.pid)?;
         let shared = own.shared(&place)?;
-        let (what, path, recording) = (folder.what, folder.path.display(), recording.display());
+        let path = faultline_text::path(&folder.path);
+        let (what, recording) = (folder.what, recording.display());
         Some(format!(
             "the recording {recording} lies {shared} as the validator's {what} {path}: it takes from what the validator waits for; put it elsewhere"
         ))

@@ -10,13 +10,15 @@ mod model;
 mod probe;
 
 use faultline_agave::log::Progress;
-use faultline_catalog::{Problem, Status};
-use faultline_follow::QUIET;
+use faultline_catalog::{Problem, Stamp, Status};
+use faultline_follow::{Follower, QUIET};
 use model::{Model, Step};
 use probe::{append, numbered};
 use proptest::prelude::*;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -266,6 +268,41 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     let problem = rig.problem().unwrap();
     assert_eq!(problem.status, Status::Forbidden);
     assert!(problem.what.contains("log: Permission denied"), "{problem}");
+}
+
+#[test]
+fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(OsStr::from_bytes(b"log-\xff\xfe"));
+    let (probe, at) = (probe::Probe::default(), Stamp::default());
+    let mut tail = Follower::open(&path, probe.records(), at);
+    let view = tail.view();
+    let problem = || view.status().problem.unwrap().what;
+    let mut messages = vec![problem()];
+    fs::create_dir(&path).unwrap();
+    tail.look(at);
+    messages.push(problem());
+    fs::remove_dir(&path).unwrap();
+    fs::write(&path, "").unwrap();
+    tail.look(at);
+    fs::remove_file(&path).unwrap();
+    let minutes = |minutes: u64| Stamp {
+        uptime: Duration::from_secs(60 * minutes),
+        ..at
+    };
+    tail.look(minutes(1));
+    tail.look(minutes(2));
+    messages.push(problem());
+    view.begin(&path.as_path().into(), at);
+    messages.push(view.unanswered(minutes(3)).unwrap().what);
+    for (message, words) in messages.iter().zip([
+        "log-\\xff\\xfe does not exist yet",
+        "log-\\xff\\xfe: a directory, not a file",
+        "log-\\xff\\xfe was there and is no more",
+        "log-\\xff\\xfe: its file system does not answer",
+    ]) {
+        assert!(message.contains(words), "{message}");
+    }
 }
 
 #[test]
