@@ -1,14 +1,14 @@
 //! The subcommands of `campaign`.
 
 use crate::args::{AddArgs, Campaign as What, CampaignArgs, CheckArgs, RunArgs, VerifyArgs};
-use crate::compare::{self, Group, Release};
+use crate::compare::{Group, Release, WithoutRatio};
 use crate::mark::{ALPHA, Mark};
 use crate::settings::{self, Campaign, Program};
 use crate::store::{FROM_COMMAND, FROM_FILE, Store};
 use crate::work::{self, Starting};
 use crate::{page, plan, programs, shown, verify};
 use anyhow::{Context as _, bail};
-use faultline_analysis::report::releases;
+use faultline_analysis::report::{Scalar, releases};
 use faultline_command::args::WrongUsage;
 use faultline_command::output::{print, say};
 use faultline_experiments::lock::Lock;
@@ -217,15 +217,20 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
         true => against_baseline(release),
         false => against(release, found(group, &args.against)?, campaign.margin),
     };
-    let not_comparable = releases::metrics()
-        .filter(|metric| compare::was_zero(metric, &release.runs))
-        .map(|metric| {
-            let baseline = &group.conditions.baseline;
-            format!(
-                "not comparable: {}: it was 0 with {baseline}\n",
-                metric.title
-            )
-        });
+    let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
+        .filter_map(|metric| Some((metric, WithoutRatio::of(metric, &release.runs)?)))
+        .collect();
+    let baseline = &group.conditions.baseline;
+    let not_comparable = without_ratio.iter().map(|(metric, why)| {
+        let why = match why {
+            WithoutRatio::Missing => format!("{} has no value", release.version),
+            WithoutRatio::Zero { worse: true } => {
+                format!("a run has 0, and every pair is worse than with {baseline}")
+            }
+            WithoutRatio::Zero { worse: false } => "a run has 0".to_owned(),
+        };
+        format!("not comparable: {}: {why}\n", metric.title)
+    });
     print(&format!(
         "{}{} against {}: {}\n{}",
         listing(&checked),
@@ -237,7 +242,9 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     if let Some(why) = unfit(release, &checked) {
         bail!("{}: {why}", release.version);
     }
-    Ok(u8::from(checked.iter().any(|one| one.mark.is_worse())))
+    let is_worse = checked.iter().any(|one| one.mark.is_worse())
+        || without_ratio.iter().any(|(_, why)| why.is_worse());
+    Ok(u8::from(is_worse))
 }
 
 fn listing(checked: &[Checked]) -> String {

@@ -5,7 +5,7 @@
 
 use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
-use faultline_analysis::report::{Scalar, releases};
+use faultline_analysis::report::{Better, Scalar, releases};
 use faultline_stats::change::Detector;
 use faultline_stats::holm;
 use faultline_stats::paired::RatioTest;
@@ -150,38 +150,87 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     }
 }
 
-/// The pairs of both rounds of a metric: round, value of the baseline, value of the release.
-fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
+/// A value of the baseline and one of the release, of one pair; `None` where it was not recorded.
+type PairValues = (u32, Option<f64>, Option<f64>);
+
+/// The values of all pairs, by round.
+fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
         let known = run.values.iter().find(|(metric, _)| metric == scalar.id);
-        known.map(|(_, value)| *value).filter(|value| *value > 0.0)
+        known.map(|(_, value)| *value)
     };
     let own = runs.iter().filter(|run| !run.of_baseline);
     own.filter_map(|run| {
-        let same = |one: &&RunRow| {
-            one.of_baseline && one.round == run.round && one.replicate == run.replicate
+        let alike = |one: &&RunRow| {
+            one.of_baseline
+                && (one.round, one.replicate) == (run.round, run.replicate)
+                && (&one.kernel, &one.machine) == (&run.kernel, &run.machine)
         };
-        let alike =
-            |one: &&RunRow| same(one) && one.kernel == run.kernel && one.machine == run.machine;
-        Some((run.round, value(runs.iter().find(alike)?)?, value(run)?))
+        Some((run.round, value(runs.iter().find(alike)?), value(run)))
     })
     .collect()
 }
 
-/// Whether a release has something of which the baseline had none: there is no ratio, however much it is.
-pub(crate) fn was_zero(scalar: &Scalar, runs: &[RunRow]) -> bool {
-    let any = |of_baseline: bool, fits: fn(f64) -> bool| {
-        let values = runs
-            .iter()
-            .filter(|run| run.of_baseline == of_baseline)
-            .flat_map(|run| &run.values);
-        values
-            .filter(|(metric, _)| metric == scalar.id)
-            .any(|(_, value)| fits(*value))
+/// The pairs of which there is a ratio: round, value of the baseline, value of the release.
+fn pairs(scalar: &Scalar, runs: &[RunRow]) -> Vec<(u32, f64, f64)> {
+    let both = |(round, baseline, own): PairValues| {
+        let is_positive = |value: &f64| *value > 0.0;
+        Some((
+            round,
+            baseline.filter(is_positive)?,
+            own.filter(is_positive)?,
+        ))
     };
-    any(true, |value| value == 0.0)
-        && !any(true, |value| value > 0.0)
-        && any(false, |value| value > 0.0)
+    pair_values(scalar, runs)
+        .into_iter()
+        .filter_map(both)
+        .collect()
+}
+
+/// Why pairs of a metric have no ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WithoutRatio {
+    /// A run of one side had 0 where the other had more.
+    Zero {
+        /// Whether the release is worse in every pair.
+        worse: bool,
+    },
+    /// The baseline has values in each pair, and the release in none.
+    Missing,
+}
+
+impl WithoutRatio {
+    /// `None` where each pair that differs has a ratio.
+    pub(crate) fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
+        let values = pair_values(scalar, runs);
+        let has_run = runs.iter().any(|run| !run.of_baseline && run.is_whole());
+        let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
+        if has_run && !values.is_empty() && values.iter().all(is_missing) {
+            return Some(WithoutRatio::Missing);
+        }
+        let known: Vec<(f64, f64)> = values
+            .iter()
+            .filter_map(|(_, baseline, own)| Some(((*baseline)?, (*own)?)))
+            .collect();
+        let differs =
+            |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
+        let is_worse = |(baseline, own): &(f64, f64)| match scalar.better {
+            Better::Lower => own > baseline,
+            Better::Higher => own < baseline,
+            Better::Neither => false,
+        };
+        known.iter().any(differs).then(|| WithoutRatio::Zero {
+            worse: known.iter().all(is_worse),
+        })
+    }
+
+    /// Whether the release cannot pass.
+    pub(crate) fn is_worse(self) -> bool {
+        matches!(
+            self,
+            WithoutRatio::Missing | WithoutRatio::Zero { worse: true }
+        )
+    }
 }
 
 fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {

@@ -2,7 +2,7 @@
 //! at any time.
 
 use crate::changes::{Failed, published};
-use crate::compare::{self, Group, Judged, Release};
+use crate::compare::{self, Group, Judged, Release, WithoutRatio};
 use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
@@ -226,10 +226,13 @@ fn row(release: &Release) -> Vec<Cell> {
                     judged.mark.word(),
                 )
             }
-            None if compare::was_zero(metric, &release.runs) => {
-                linked(Cell::Text("was 0".to_owned()), "")
-            }
-            None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
+            None => match WithoutRatio::of(metric, &release.runs) {
+                Some(WithoutRatio::Zero { .. }) => linked(Cell::Text("was 0".to_owned()), ""),
+                Some(WithoutRatio::Missing) => {
+                    Cell::Missing("the baseline has values, the release has none".to_owned())
+                }
+                None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
+            },
         },
     ));
     let kernels: BTreeSet<&str> = release.runs.iter().map(|run| run.kernel.as_str()).collect();

@@ -55,6 +55,42 @@ fn marks(release: &Release) -> [Mark; 2] {
     ["replay-p95", "replay-p50"].map(|id| release.judged[place(id)].as_ref().unwrap().mark)
 }
 
+/// Three pairs of a metric that is better when it is lower.
+fn without_ratio(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<WithoutRatio> {
+    let mut runs = runs("1.1.0", 1.0, 1);
+    for run in &mut runs {
+        let (baseline, own) = pairs[run.replicate as usize - 1];
+        let value = if run.of_baseline { baseline } else { own };
+        let id = "replay-p95".to_owned();
+        run.values = value.map(|value| (id, value)).into_iter().collect();
+    }
+    let scalar = releases::metrics().find(|scalar| scalar.id == "replay-p95");
+    WithoutRatio::of(scalar.unwrap(), &runs)
+}
+
+#[test]
+fn a_metric_that_was_0_and_is_more_in_every_pair_or_that_the_release_lacks_does_not_pass() {
+    let zero = |worse| Some(WithoutRatio::Zero { worse });
+    let more = (Some(0.0), Some(500.0));
+    let cases = [
+        ([more; 3], zero(true)),
+        ([more, more, (Some(5.0), Some(500.0))], zero(true)),
+        ([more, more, (Some(5.0), Some(4.0))], zero(false)),
+        ([more, more, (Some(0.0), Some(0.0))], zero(false)),
+        ([(Some(500.0), Some(0.0)); 3], zero(false)),
+        ([(Some(0.0), Some(0.0)); 3], None),
+        ([(Some(5.0), Some(500.0)); 3], None),
+        ([(Some(5.0), None); 3], Some(WithoutRatio::Missing)),
+        ([(None, Some(5.0)); 3], None),
+        ([(None, None); 3], None),
+    ];
+    for (pairs, expected) in cases {
+        assert_eq!(without_ratio(pairs), expected, "{pairs:?}");
+    }
+    let passes = cases.map(|(_, why)| why.is_none_or(|why| !why.is_worse()));
+    assert_eq!(passes.iter().filter(|passes| !**passes).count(), 3);
+}
+
 #[test]
 fn a_difference_is_marked_once_it_was_repeated_and_what_drifts_with_the_host_cancels() {
     let all = [
