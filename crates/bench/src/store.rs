@@ -9,12 +9,12 @@ pub(crate) use read::{header, read};
 pub(crate) use write::{ResultsFile, check_new, reason, write_document};
 
 /// In the file's head, so that it is not taken for another database: `FLBn`.
-const APPLICATION: i32 = 0x464c_426e;
+pub(crate) const APPLICATION: i32 = 0x464c_426e;
 /// What is in the tables.
 const FORMAT: i32 = 1;
 
 /// The statements that make the tables, which a file that is read must have word for word.
-const TABLES: [&str; 4] = [
+pub(crate) const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",
     "CREATE TABLE sample (number INTEGER PRIMARY KEY, round INTEGER NOT NULL, cell INTEGER NOT NULL, at_ns INTEGER NOT NULL,

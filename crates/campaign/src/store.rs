@@ -1,32 +1,35 @@
 //! `results.db`: an SQLite database with the versions of the list and a row for each run. docs/CAMPAIGN.md describes it.
 
-use anyhow::{Context as _, ensure};
-use rusqlite::config::DbConfig;
-use rusqlite::limits::Limit;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use anyhow::{anyhow, ensure};
+use faultline_recording::{DatabaseKind, ForeignDatabase};
+use rusqlite::{Connection, Row, params};
 use std::path::Path;
 
 /// Its name in the campaign's folder.
 pub(crate) const FILE: &str = "results.db";
 
-/// In the file's head, so that it is not taken for another database: `FLCn`.
-const APPLICATION: i32 = 0x464c_436e;
-/// What is in the tables.
-const FORMAT: i64 = 1;
+const KIND: DatabaseKind = DatabaseKind {
+    // `FLCn`.
+    application_id: 0x464c_436e,
+    format: 1,
+};
 
-const SCHEMA: &str = "
-CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
-  added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT);
-CREATE TABLE run (run INTEGER PRIMARY KEY, release TEXT NOT NULL, program_digest TEXT NOT NULL, baseline TEXT NOT NULL,
+/// The statements that make the tables, which a file must have word for word.
+const TABLES: [&str; 4] = [
+    "CREATE TABLE program (version TEXT PRIMARY KEY, name TEXT NOT NULL, path TEXT, source TEXT NOT NULL,
+  added_unix_ns INTEGER NOT NULL, removed INTEGER NOT NULL, digest TEXT, trouble TEXT)",
+    "CREATE TABLE run (run INTEGER PRIMARY KEY, release TEXT NOT NULL, program_digest TEXT NOT NULL, baseline TEXT NOT NULL,
   baseline_digest TEXT NOT NULL, plan_digest TEXT NOT NULL, machine TEXT NOT NULL, kernel TEXT NOT NULL, round INTEGER NOT NULL,
   arm TEXT NOT NULL, replicate INTEGER NOT NULL, began_unix_ns INTEGER NOT NULL, outcome TEXT NOT NULL, validity TEXT NOT NULL,
   recording TEXT NOT NULL, recording_digest TEXT, report TEXT NOT NULL,
-  UNIQUE (plan_digest, baseline_digest, release, round, arm, replicate));
-CREATE TABLE value (run INTEGER NOT NULL REFERENCES run, metric TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (run, metric));
-CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, machine TEXT NOT NULL, release TEXT NOT NULL,
+  UNIQUE (plan_digest, baseline_digest, release, round, arm, replicate))",
+    "CREATE TABLE value (run INTEGER NOT NULL REFERENCES run, metric TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (run, metric))",
+    "CREATE TABLE verdict (plan_digest TEXT NOT NULL, baseline_digest TEXT NOT NULL, machine TEXT NOT NULL, release TEXT NOT NULL,
   metric TEXT NOT NULL, pairs INTEGER NOT NULL, ratio REAL NOT NULL, low REAL NOT NULL, high REAL NOT NULL, p REAL, holm_p REAL,
-  verdict TEXT NOT NULL);
-";
+  verdict TEXT NOT NULL)",
+];
+
+const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
 /// Bytes of a text in it: a reason with the last line of a program is the longest.
 const LONGEST_VALUE: i32 = 1 << 20;
@@ -160,11 +163,15 @@ impl Store {
     /// It is another file, of a newer version of this program, damaged, or cannot be written.
     pub(crate) fn open(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(FILE);
-        let named = || path.display().to_string();
-        let mut database = Connection::open(&path).with_context(named)?;
-        distrust(&database).with_context(named)?;
-        prepare(&mut database).with_context(named)?;
-        check_content(&database).with_context(named)?;
+        let opened = ForeignDatabase::open_to_write(&path, &KIND, &TABLES, LONGEST_VALUE);
+        let database = opened.map_err(|error| {
+            match error.of_foreign_database("this is not the database of a campaign", REMEDY) {
+                Some(what) => anyhow!("{}: {what}", path.display()),
+                None => error.into(),
+            }
+        })?;
+        // A row that was committed outlives a power cut.
+        database.pragma_update(None, "synchronous", "FULL")?;
         Ok(Store(database))
     }
 
@@ -363,66 +370,6 @@ impl Store {
     }
 }
 
-/// Opens a file that may come from elsewhere: no object in it makes the connection do anything, and no value is longer than
-/// [`LONGEST_VALUE`].
-fn distrust(database: &Connection) -> rusqlite::Result<()> {
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-    database.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
-    database.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
-    database.pragma_update(None, "cell_size_check", true)
-}
-
-/// Refuses pages that refer to one another in a circle or are cut off, and anything besides the tables of [`SCHEMA`].
-fn check_content(database: &Connection) -> anyhow::Result<()> {
-    let objects = |database: &Connection| -> rusqlite::Result<Vec<(String, Option<String>)>> {
-        let mut select = database.prepare("SELECT name, sql FROM sqlite_schema ORDER BY name")?;
-        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect()
-    };
-    let expected = Connection::open_in_memory()?;
-    expected.execute_batch(SCHEMA)?;
-    ensure!(
-        objects(database)? == objects(&expected)?,
-        "it has other tables than those of a campaign: restore a copy, or move it away and let `faultline campaign run` begin anew"
-    );
-    let found: String = database.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    ensure!(
-        found == "ok",
-        "it is damaged ({found}): restore a copy, or move it away and let `faultline campaign run` begin anew"
-    );
-    Ok(())
-}
-
-fn prepare(database: &mut Connection) -> anyhow::Result<()> {
-    // A row that was committed outlives a power cut.
-    database.pragma_update(None, "synchronous", "FULL")?;
-    let transaction = database.transaction()?;
-    let tables: i64 =
-        transaction.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if tables == 0 {
-        transaction.pragma_update(None, "application_id", APPLICATION)?;
-        transaction.pragma_update(None, "user_version", FORMAT)?;
-        transaction.execute_batch(SCHEMA)?;
-    }
-    let pragma = |name| {
-        transaction
-            .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
-            .optional()
-    };
-    ensure!(
-        pragma("application_id")? == Some(APPLICATION.into()),
-        "this is not the database of a campaign"
-    );
-    ensure!(
-        pragma("user_version")? == Some(FORMAT),
-        "a newer version of this program has written it"
-    );
-    Ok(transaction.commit()?)
-}
-
 fn arm(row: &RunRow) -> &'static str {
     if row.of_baseline {
         "baseline"
@@ -523,7 +470,7 @@ mod tests {
             .unwrap();
         let said = format!("{:#}", Store::open(folder.path()).err().unwrap());
         assert!(
-            said.contains("results.db: this is not the database of a campaign"),
+            said.contains("results.db: this is not the database of a campaign: another program's"),
             "{said}"
         );
     }
@@ -540,7 +487,7 @@ mod tests {
             .execute_batch(trigger)
             .unwrap();
         assert!(
-            refused().contains("results.db: it has other tables"),
+            refused().contains("results.db: not read: `t` is a trigger and no plain table"),
             "{}",
             refused()
         );

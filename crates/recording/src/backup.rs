@@ -29,7 +29,7 @@ pub fn backup_with(
     let source = Recording::open(from)?;
     let part = Part::new(to)?;
     std::fs::File::create_new(part.path()).at(part.path())?;
-    let mut copy = file::open_to_write(part.path())?;
+    let mut copy = file::open_to_write(part.path(), &file::RECORDING)?;
     {
         // The source holds one read transaction, so that what is written meanwhile does not restart the copy.
         let steps = Backup::new(source.connection(), &mut copy).at(from)?;

@@ -58,8 +58,8 @@ fn opened(conn: &Connection, path: &Path) -> PathBuf {
 }
 
 /// A connection that may write, to a file of this program's own.
-pub(crate) fn open_to_write(path: &Path) -> Result<Connection, Error> {
-    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, &RECORDING)?;
+pub(crate) fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection, Error> {
+    let conn = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, kind)?;
     tune(&conn).at(path)?;
     Ok(conn)
 }

@@ -49,7 +49,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<Merged, Error> {
     check(&pieces, to)?;
     let part = Part::new(to)?;
     File::create_new(part.path()).at(part.path())?;
-    let conn = file::open_to_write(part.path())?;
+    let conn = file::open_to_write(part.path(), &file::RECORDING)?;
     let labels = pieces
         .first()
         .map(|piece| piece.recording.labels().iter().cloned().collect())

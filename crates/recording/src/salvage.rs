@@ -70,7 +70,7 @@ pub fn salvage(from: &Path, to: &Path) -> Result<Salvaged, Error> {
     let mut pages = Pages::open(source)?;
 
     File::create_new(part.path()).at(part.path())?;
-    let saved = file::open_to_write(part.path())?;
+    let saved = file::open_to_write(part.path(), &file::RECORDING)?;
     make_tables(&saved, &BTreeMap::new()).at(to)?;
     let layout = Layout::read(&mut pages, &saved).at(to)?;
     saved

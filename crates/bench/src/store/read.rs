@@ -64,25 +64,14 @@ fn opened(path: &Path) -> anyhow::Result<(ForeignDatabase, String)> {
     Ok((database, header))
 }
 
-/// What the reader of recordings says, for results.
 fn describe_error(path: &Path, error: Error) -> anyhow::Error {
-    let what = match error {
-        Error::Missing { .. } => return anyhow!(files::missing(path)),
-        Error::NotARecording { found, .. } => format!("these are no results of bench: {found}"),
-        Error::Empty { .. } => "it is empty: remove it".to_owned(),
-        Error::Newer { found, known, .. } => {
-            format!(
-                "format {found}: this version reads up to format {known}; use a newer faultline"
-            )
-        }
-        Error::Truncated { have, want, .. } => {
-            format!("cut off: {have} bytes of {want}; copy it again")
-        }
-        Error::Damaged { what, .. } => format!("damaged: {what}; copy it again"),
-        Error::Refused { what, .. } => format!("not read: {what}"),
-        other => return other.into(),
-    };
-    anyhow!("{}: {what}", path.display())
+    if matches!(error, Error::Missing { .. }) {
+        return anyhow!(files::missing(path));
+    }
+    match error.of_foreign_database("these are no results of bench", "copy it again") {
+        Some(what) => anyhow!("{}: {what}", path.display()),
+        None => error.into(),
+    }
 }
 
 fn content(database: &ForeignDatabase, header: &str) -> anyhow::Result<Results> {

@@ -27,7 +27,7 @@ pub(super) fn create(path: &Path, opening: &Opening) -> Result<Writer, Error> {
         .open(path)
         .at(path)?;
     let made = lock(file, path).and_then(|lock| {
-        let conn = file::open_to_write(path)?;
+        let conn = file::open_to_write(path, &file::RECORDING)?;
         make_tables(&conn, &labels(opening)).at(path)?;
         begin_session(conn, lock, path, &opening.session, Counts::new())
     });
