@@ -42,9 +42,9 @@ pub struct SourceArgs {
     /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub entries: Option<u64>,
-    /// Simulated runs of each size.
-    #[arg(long, value_name = "N", default_value = "64", value_parser = clap::value_parser!(u64).range(2..=10_000))]
-    pub seeds: u64,
+    /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000))]
+    pub seeds: Option<u64>,
 }
 
 /// `cache predict`.

@@ -66,10 +66,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
     let tested = prepared.test()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(
-            compare(&prepared, &tested, other, args.source.seeds)
-                .with_context(|| other.display().to_string())?,
-        );
+        runs.push(compare(&prepared, &tested, other).with_context(|| other.display().to_string())?);
     }
     let all = || {
         runs.iter()
@@ -91,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<(String, u8)> {
 }
 
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> anyhow::Result<Said> {
+fn compare(prepared: &Prepared, tested: &Tested, other: &Path) -> anyhow::Result<Said> {
     let recorded = Recorded::read(other)?;
     if let (Some(theirs), ours) = (recorded.agave(), &prepared.version) {
         ensure!(
@@ -139,7 +136,7 @@ fn compare(prepared: &Prepared, tested: &Tested, other: &Path, seeds: u64) -> an
             compile_us,
             entries,
             slots,
-            seeds,
+            seeds: prepared.seeds,
         },
         times,
     )?;

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     for (name, policy) in &policies {
         for fill in &fills {
             let seeds = if matches!(policy, Policy::Agave(_)) {
-                args.source.seeds
+                prepared.seeds
             } else {
                 1
             };

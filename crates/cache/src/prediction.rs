@@ -1,25 +1,16 @@
 //! The program cache of a recorded run at other sizes: computed here for the command and for reports.
 
 use crate::args::SourceArgs;
-use crate::prepared::{Prepared, Tested};
+use crate::prepared::{Prepared, SIZES, Tested};
 use crate::trace_file::path_of;
 use faultline_cachesim::Error;
 use faultline_cachesim::interval::Interval;
-use faultline_cachesim::predict::{Begin, Bias, Curve, Point, Unknown, predict};
+use faultline_cachesim::predict::{Bias, Curve, Point, Unknown, predict};
 use faultline_command::output::say;
 use faultline_command::{clock, progress::Progress};
 use faultline_text::{count, number, time};
 use serde::Serialize;
 use std::path::Path;
-
-/// From the smallest of any release to what would hold all programs of a day.
-const SIZES: [u64; 11] = [
-    256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
-];
-/// Simulated runs of each size for a report, and fewer over a trace so long that they would take more than some minutes.
-const SEEDS: u64 = 64;
-const FEWEST_SEEDS: u64 = 8;
-const MOST_LOOKUPS: u64 = 10_000_000_000;
 
 /// What one run says of the sizes of the cache. The same files give the same one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -123,12 +114,11 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
         trace: Some(trace),
         version: None,
         entries: None,
-        seeds: SEEDS,
+        seeds: None,
     };
-    Some(Prepared::read(run, &args).and_then(|mut prepared| {
+    Some(Prepared::read(run, &args).and_then(|prepared| {
         let begun = clock::uptime();
         let sizes = sizes(&[], prepared.entries);
-        prepared.seeds = seeds(lookups(&prepared, sizes.len()));
         say(&format!(
             "{}: predicting the program cache at {} sizes from its trace, {} simulated runs each",
             run.display(),
@@ -143,30 +133,6 @@ pub fn next_to(run: &Path) -> Option<anyhow::Result<Prediction>> {
         ));
         Ok(prediction)
     }))
-}
-
-/// Lookups of one simulated run of each size, and of the recorded one, which is simulated twice before the others.
-fn lookups(prepared: &Prepared, sizes: usize) -> u64 {
-    let trace = &prepared.trace;
-    let of_slot = |index: usize| {
-        trace
-            .calls_of(index)
-            .iter()
-            .map(|call| trace.set(call.set()).len() as u64)
-            .sum::<u64>()
-    };
-    let lookups: u64 = (0..trace.slots().len()).map(of_slot).sum();
-    let starts = if prepared.begin == Begin::ValidatorStart {
-        1
-    } else {
-        2
-    };
-    lookups.saturating_mul(starts * sizes as u64 + 2)
-}
-
-/// As many as [`MOST_LOOKUPS`] allow. The clock has no part in it: the same files give the same report.
-fn seeds(lookups: u64) -> u64 {
-    (MOST_LOOKUPS / lookups.max(1)).clamp(FEWEST_SEEDS, SEEDS)
 }
 
 /// These, or the usual ones, and the recorded one; in order.
@@ -296,23 +262,5 @@ fn size(point: &Point, has_sizes: bool) -> Size {
         insertions: of(&point.insertions),
         seconds: point.time_us.map(|time| Range::of(&time, 1e-6)),
         code_bytes: has_sizes.then(|| of(&point.resident_bytes)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-
-    #[test]
-    fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let seeds = |calls: u64| super::seeds(calls * 14);
-        assert_eq!(
-            [
-                seeds(0),
-                seeds(18_000),
-                seeds(20_000_000),
-                seeds(500_000_000)
-            ],
-            [64, 64, 35, 8]
-        );
     }
 }

@@ -17,6 +17,15 @@ const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const EPOCH: u64 = 432_000;
 
+/// From the smallest of any release to what would hold all programs of a day.
+pub(crate) const SIZES: [u64; 11] = [
+    256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
+];
+/// Simulated runs of each size for a report, and fewer over a trace so long that they would take more than some minutes.
+const SEEDS: u64 = 64;
+const FEWEST_SEEDS: u64 = 8;
+const MOST_LOOKUPS: u64 = 10_000_000_000;
+
 /// What is known of a run before anything is simulated.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -57,6 +66,17 @@ pub(crate) fn mean_load(observed: &[Observed]) -> Model {
     }
 }
 
+/// Runs of each size, as many as [`MOST_LOOKUPS`] allow. The clock has no part in it: the same files give the same report.
+fn seeds(lookups: u64, begin: Begin) -> u64 {
+    (MOST_LOOKUPS / (lookups.max(1) * runs(begin))).clamp(FEWEST_SEEDS, SEEDS)
+}
+
+/// Simulated runs with one seed: of each usual size, and two more of the recorded one before.
+fn runs(begin: Begin) -> u64 {
+    let starts = if begin == Begin::ValidatorStart { 1 } else { 2 };
+    starts * (SIZES.len() as u64 + 1) + 2
+}
+
 impl Prepared {
     /// Reads both files.
     ///
@@ -90,6 +110,7 @@ impl Prepared {
         } else {
             Begin::Slot(first)
         };
+        let seeds = args.seeds.unwrap_or_else(|| seeds(trace.lookups(), begin));
         Ok(Prepared {
             recorded,
             trace,
@@ -99,7 +120,7 @@ impl Prepared {
             entries,
             begin,
             assumed_entries,
-            seeds: args.seeds,
+            seeds,
         })
     }
 
@@ -204,5 +225,29 @@ impl Prepared {
             ));
         }
         reasons
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_cachesim::trace::MAX_LOOKUPS;
+
+    #[test]
+    fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
+        let of = |lookups: u64| seeds(lookups, Begin::ValidatorStart);
+        let seeds = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
+        assert_eq!(seeds, [64, 64, 35, 8]);
+    }
+
+    #[test]
+    fn the_longest_trace_that_is_read_is_simulated_within_112_billion_lookups() {
+        let lookups = |of_trace: u64| {
+            let begin = Begin::Slot(7);
+            of_trace * runs(begin) * seeds(of_trace, begin)
+        };
+        let most = (0..=29).map(|bits| lookups(1 << bits)).max();
+        assert_eq!(most, Some(lookups(MAX_LOOKUPS)));
+        assert_eq!(lookups(MAX_LOOKUPS), 111_669_149_696);
     }
 }

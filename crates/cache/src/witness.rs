@@ -94,9 +94,9 @@ fn trace(written: &Written, recorded: &Recorded) -> anyhow::Result<Trace> {
     }
     let mut sets = SetNumbers::default();
     for (number, looked) in slots {
-        let mut calls = Vec::with_capacity(looked.calls.len());
-        for programs in &looked.calls {
-            let set = sets.number(&mut trace, programs)?;
+        let mut calls = Vec::new();
+        for programs in looked.calls() {
+            let set = sets.number(&mut trace, &programs)?;
             calls.push(Call::new(set, false).context("too many different sets of programs")?);
         }
         let slot_index = u32::try_from(trace.slots().len())?;

@@ -10,8 +10,8 @@ use std::io::{BufRead, Read};
 
 /// A batch of 64 transactions of 256 accounts each would be as long.
 const LONGEST: u64 = 1 << 18;
-/// Uses of a program in one batch.
-const MOST_USES: u64 = 1 << 10;
+/// Uses of a program in one batch, which has no more transactions.
+const MAX_USES: u32 = 64;
 /// Accounts of loaders are so much larger than the code in them.
 const AROUND_CODE_V3: u64 = 36 + 45;
 const AROUND_CODE_V4: u64 = 48;
@@ -39,15 +39,33 @@ pub(crate) struct Written {
 /// One slot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Looked {
-    /// The programs of each transaction that looks any up. Of a batch with several, the first has all programs, and each
-    /// further one those that so many transactions use.
-    pub(crate) calls: Vec<Vec<u32>>,
+    /// The programs of each batch that looks any up, with the number of its transactions that use each.
+    programs: Vec<Vec<(u32, u32)>>,
+    /// How many [`Looked::calls`] there are.
+    calls: u32,
     /// Batches, those without programs included.
     pub(crate) batches: u64,
     /// Programs that were not found.
     pub(crate) misses: u64,
     /// How many calls came before, the program, what happened.
     pub(crate) changes: Vec<(u32, u32, ChangeKind)>,
+}
+
+impl Looked {
+    /// The programs of each transaction. Of a batch with several, the first has all programs, and each further one those that
+    /// so many transactions use. A few bytes of a line are many calls, so they are not kept.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Vec<u32>> {
+        let of_batch = |batch: &'_ Vec<(u32, u32)>| {
+            let used = |least: u32| batch.iter().filter(move |(_, uses)| *uses >= least);
+            let call = |least| used(least).map(|(program, _)| *program).collect();
+            (1..=most_uses(batch)).map(call).collect::<Vec<_>>()
+        };
+        self.programs.iter().flat_map(of_batch)
+    }
+}
+
+fn most_uses(batch: &[(u32, u32)]) -> u32 {
+    batch.iter().map(|(_, uses)| *uses).max().unwrap_or(0)
 }
 
 impl Written {
@@ -166,10 +184,10 @@ impl Written {
                 .map_or((word, false), |rest| (rest, true));
             let (program, uses) = word.split_once('*').unwrap_or((word, "1"));
             let program = self.known(&mut std::iter::once(program))?;
-            let uses: u64 = uses
+            let uses: u32 = uses
                 .parse()
                 .ok()
-                .filter(|uses| *uses <= MOST_USES)
+                .filter(|uses| *uses <= MAX_USES)
                 .context("no number of uses")?;
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
@@ -178,14 +196,11 @@ impl Written {
         let looked = self.slots.entry(slot).or_default();
         looked.batches += 1;
         looked.misses += misses;
-        for use_number in 1.. {
-            programs.retain(|(_, uses)| *uses >= use_number);
-            if programs.is_empty() {
-                break;
-            }
-            looked
-                .calls
-                .push(programs.iter().map(|(program, _)| *program).collect());
+        let calls = looked.calls.checked_add(most_uses(&programs));
+        looked.calls = calls.context("too many calls")?;
+        if !programs.is_empty() {
+            programs.shrink_to_fit();
+            looked.programs.push(programs);
         }
         Ok(())
     }
@@ -209,9 +224,7 @@ impl Written {
             ChangeKind::Closed
         };
         let looked = self.slots.entry(slot).or_default();
-        looked
-            .changes
-            .push((u32::try_from(looked.calls.len())?, program, kind));
+        looked.changes.push((looked.calls, program, kind));
         Ok(())
     }
 
@@ -334,12 +347,11 @@ mod tests {
             ("agave-validator", "2.1.14")
         );
         let (seven, eight) = (&written.slots[&7], &written.slots[&8]);
-        assert_eq!(
-            (seven.calls.as_slice(), seven.batches, seven.misses),
-            ([vec![0, 2], vec![0], vec![2]].as_slice(), 3, 1)
-        );
+        let calls: Vec<_> = seven.calls().collect();
+        assert_eq!(calls, [vec![0, 2], vec![0], vec![2]]);
+        assert_eq!((seven.batches, seven.misses), (3, 1));
         assert_eq!(seven.changes, [(2, 2, ChangeKind::Deployed)]);
-        assert_eq!((eight.calls.len(), eight.batches), (0, 1));
+        assert_eq!((eight.calls().count(), eight.batches), (0, 1));
         assert_eq!(
             (written.loads.as_slice(), written.evictions),
             ([(7, 0, 480)].as_slice(), 1)
@@ -367,10 +379,8 @@ mod tests {
     #[test]
     fn a_batch_is_as_many_calls_as_its_programs_are_used() {
         let written = read("look 7 0 0*3 -1 2*2\n").unwrap();
-        assert_eq!(
-            written.slots[&7].calls,
-            [vec![0, 1, 2], vec![0, 2], vec![0]]
-        );
+        let calls: Vec<_> = written.slots[&7].calls().collect();
+        assert_eq!(calls, [vec![0, 1, 2], vec![0, 2], vec![0]]);
         assert_eq!(
             (written.slots[&7].batches, written.slots[&7].misses),
             (1, 1)
@@ -380,7 +390,7 @@ mod tests {
     #[test]
     fn half_a_line_at_the_end_is_left_out_and_dropped_lines_are_counted() {
         let written = read("look 7 0 0\ndropped 3\ndropped 2\nlook 7 0 1").unwrap();
-        assert_eq!((written.slots[&7].calls.len(), written.dropped), (1, 5));
+        assert_eq!((written.slots[&7].calls, written.dropped), (1, 5));
     }
 
     #[test]
@@ -393,7 +403,7 @@ mod tests {
             ("look 7 2 0\n", "the thread is unknown"),
             ("look x 0 0\n", "a slot: no number"),
             ("look 7 0 0*x\n", "no number of uses"),
-            ("look 7 0 0*5000\n", "no number of uses"),
+            ("look 7 0 0*65\n", "no number of uses"),
             (
                 "program 5 x\n",
                 "the number of the program is 5, and 3 is next",

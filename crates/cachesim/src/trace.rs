@@ -13,6 +13,10 @@ pub use coverage::{Coverage, LEAST_COVERAGE};
 const LARGEST: u64 = 1 << 32;
 /// Keys of a transaction: their numbers in it have one byte.
 pub const MAX_KEYS: usize = 256;
+/// Programs of a file, more than all loaders own on a public cluster. One takes a byte of the file, and memory of its own.
+pub const MAX_PROGRAMS: usize = 1 << 20;
+/// Lookups of a trace, more than those of a day of mainnet. A call takes a byte of the file, and up to [`MAX_KEYS`] lookups.
+pub const MAX_LOOKUPS: u64 = 1 << 29;
 /// Fees-only transactions have this bit beside the number of their set.
 const FEES_ONLY: u32 = 1 << 31;
 
@@ -156,6 +160,7 @@ pub struct Trace {
     /// Where each slot ends in `calls`.
     slot_ends: Vec<usize>,
     calls: Vec<Call>,
+    lookups: u64,
     changes: Vec<Change>,
     loads: Vec<Load>,
 }
@@ -171,6 +176,7 @@ impl Trace {
             slots: Vec::new(),
             slot_ends: Vec::new(),
             calls: Vec::new(),
+            lookups: 0,
             changes: Vec::new(),
             loads: Vec::new(),
         }
@@ -217,7 +223,7 @@ impl Trace {
     ///
     /// # Errors
     /// [`Error::Contradiction`] if the slot is not behind the last one, not behind its parent, has more calls than
-    /// transactions, 2^32 transactions, or a call of an unknown set.
+    /// transactions, 2^32 transactions, or a call of an unknown set; beyond [`MAX_LOOKUPS`].
     pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
@@ -248,6 +254,14 @@ impl Trace {
         }
         possible(slot.transactions, "transactions of a slot")?;
         small(self.slots.len(), "slots")?;
+        let of_call = |call: &Call| self.set(call.set()).len() as u64;
+        let lookups = self.lookups + calls.iter().map(of_call).sum::<u64>();
+        if lookups > MAX_LOOKUPS {
+            return Err(Error::Contradiction(format!(
+                "with slot {number} it has {lookups} lookups, and {MAX_LOOKUPS} are the most"
+            )));
+        }
+        self.lookups = lookups;
         self.slots.push(slot);
         self.calls.extend_from_slice(calls);
         self.slot_ends.push(self.calls.len());
@@ -346,6 +360,11 @@ impl Trace {
     /// Calls of all slots.
     pub fn calls(&self) -> usize {
         self.calls.len()
+    }
+
+    /// Lookups of all calls.
+    pub fn lookups(&self) -> u64 {
+        self.lookups
     }
 
     /// Changes of programs, in order.

@@ -9,8 +9,8 @@ mod common;
 use common::{load, plain};
 use faultline_cachesim::file::{Writer, read, read_whole_records};
 use faultline_cachesim::trace::{
-    Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, Meta, Program, SetNumbers, Slot,
-    SlotKind, Source,
+    Call, Change, ChangeKind, Coverage, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta,
+    Program, SetNumbers, Slot, SlotKind, Source,
 };
 use faultline_cachesim::{Error, Trace};
 use proptest::prelude::*;
@@ -21,13 +21,16 @@ fn bytes(trace: &Trace) -> Vec<u8> {
     writer.into_inner()
 }
 
-/// Appends a record with a right checksum, of less than 2^14 bytes.
+/// A number below 2^28.
+fn put(out: &mut Vec<u8>, number: usize) {
+    out.extend([0, 7, 14].map(|shift| (number >> shift) as u8 | 0x80));
+    out.push((number >> 21) as u8);
+}
+
+/// Appends a record with a right checksum.
 fn append(file: &mut Vec<u8>, kind: u8, content: &[u8]) {
-    file.extend([
-        kind,
-        (content.len() & 0x7f) as u8 | 0x80,
-        (content.len() >> 7) as u8,
-    ]);
+    file.push(kind);
+    put(file, content.len());
     file.extend_from_slice(content);
     let mut sum = !0_u32;
     for byte in std::iter::once(&kind).chain(content) {
@@ -392,4 +395,57 @@ fn a_set_with_more_programs_than_a_transaction_has_keys_is_refused() {
     let plain = format!("7 {}\n", line.join(" "));
     let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
     assert!(refused.contains("257 programs"), "{refused}");
+}
+
+/// The call of a set of all keys is a byte of the file.
+#[test]
+fn a_file_with_more_lookups_than_a_run_has_is_refused_before_anything_is_simulated() {
+    let mut trace = Trace::new(everything().meta().clone());
+    let program = Program {
+        address: None,
+        loader: None,
+        bytes: None,
+        has_code: true,
+    };
+    for _ in 0..MAX_KEYS {
+        trace.add_program(program).unwrap();
+    }
+    let all: Vec<u32> = (0..MAX_KEYS as u32).collect();
+    trace.add_set(&all).unwrap();
+    let slot = |slot: u64, calls: usize| {
+        let mut content = vec![slot as u8, 1];
+        put(&mut content, calls);
+        content.push(0);
+        content.resize(content.len() + calls, 0);
+        content
+    };
+    let most = MAX_LOOKUPS as usize / MAX_KEYS;
+    let mut file = bytes(&trace);
+    append(&mut file, 4, &slot(7, most));
+    assert_eq!(read(file.as_slice()).unwrap().lookups(), MAX_LOOKUPS);
+    append(&mut file, 4, &slot(8, 1));
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(
+        refused.contains("with slot 8 it has 536871168 lookups, and 536870912 are the most"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_file_with_more_programs_than_a_cluster_has_is_refused() {
+    let mut file = bytes(&Trace::new(everything().meta().clone()));
+    append(&mut file, 2, &vec![4; MAX_PROGRAMS]);
+    assert_eq!(
+        read(file.as_slice()).unwrap().programs().len(),
+        MAX_PROGRAMS
+    );
+    append(&mut file, 2, &[4]);
+    let refused = read(file.as_slice()).unwrap_err().to_string();
+    assert!(refused.contains("more than 1048576 programs"), "{refused}");
+    let plain = format!("7 {MAX_PROGRAMS}\n");
+    let refused = Trace::read_plain(plain.as_bytes()).unwrap_err().to_string();
+    assert!(
+        refused.contains("too high a number of a program"),
+        "{refused}"
+    );
 }

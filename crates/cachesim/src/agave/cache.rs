@@ -4,6 +4,7 @@ use super::{Eviction, Rule};
 use crate::cache::{At, Budget, Cache, Counts};
 use crate::trace::{ChangeKind, Trace};
 use fastrand::Rng;
+use std::collections::VecDeque;
 
 /// Places of entries that are not loaded; all others are places in `loaded`.
 const NEW: u32 = u32::MAX;
@@ -42,7 +43,7 @@ pub(crate) struct ProgramCache<'a> {
     /// Slot, counted like `Entry::last`, of each program's last deployment in this trace, plus 1.
     deployed: Vec<u32>,
     /// Superseded entries and the slot of the deployment that did it.
-    superseded: Vec<(u32, u32)>,
+    superseded: VecDeque<(u32, u32)>,
     first_slot: u64,
     now: u32,
     root: u32,
@@ -77,7 +78,7 @@ impl<'a> ProgramCache<'a> {
             compile_us,
             weight: 0,
             deployed: vec![0; programs],
-            superseded: Vec::new(),
+            superseded: VecDeque::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             now: FIRST,
             root: FIRST,
@@ -242,11 +243,11 @@ impl<'a> ProgramCache<'a> {
         let root = self.root;
         while let Some((entry, _)) = self
             .superseded
-            .first()
+            .front()
             .copied()
             .filter(|(_, slot)| *slot < root)
         {
-            self.superseded.remove(0);
+            self.superseded.pop_front();
             let place = self.entries[entry as usize].place;
             if place < LOADED_BELOW {
                 self.unload(place);
@@ -267,7 +268,7 @@ impl<'a> ProgramCache<'a> {
         self.budget.supersede(program);
         self.entries.push(before);
         self.loaded[before.place as usize] = number;
-        self.superseded.push((number, self.now));
+        self.superseded.push_back((number, self.now));
     }
 }
 

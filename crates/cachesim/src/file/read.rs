@@ -5,7 +5,8 @@ use super::{
 };
 use crate::error::Error;
 use crate::trace::{
-    Call, Change, ChangeKind, Load, Loader, Meta, Program, Slot, SlotKind, Source, Trace,
+    Call, Change, ChangeKind, Load, Loader, MAX_PROGRAMS, Meta, Program, Slot, SlotKind, Source,
+    Trace,
 };
 use std::io::{BufRead, Read};
 
@@ -171,6 +172,9 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
         PROGRAMS => {
             while !content.is_empty() {
                 let program = program(&mut content)?;
+                if trace.programs().len() == MAX_PROGRAMS {
+                    return Err(format!("more than {MAX_PROGRAMS} programs"));
+                }
                 trace.add_program(program).map_err(said)?;
             }
         }

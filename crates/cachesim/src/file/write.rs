@@ -4,7 +4,7 @@ use super::{
     SLOT,
 };
 use crate::error::Error;
-use crate::trace::{ChangeKind, Loader, Program, SlotKind, Source, Trace};
+use crate::trace::{ChangeKind, Loader, MAX_PROGRAMS, Program, SlotKind, Source, Trace};
 use std::io::Write;
 
 /// Items of one record, so that damage costs no more than a part.
@@ -61,8 +61,14 @@ impl<W: Write> Writer<W> {
     /// next slot begins, or all at once.
     ///
     /// # Errors
-    /// [`Error::Io`]; then the file may end within a record.
+    /// [`Error::Io`]; then the file may end within a record. [`Error::Contradiction`] beyond [`MAX_PROGRAMS`].
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
+        let programs = trace.programs().len();
+        if programs > MAX_PROGRAMS {
+            return Err(Error::Contradiction(format!(
+                "{programs} programs, and {MAX_PROGRAMS} are the most"
+            )));
+        }
         let mut content = Vec::new();
         for programs in trace.programs()[self.programs..].chunks(ITEMS) {
             content.clear();

@@ -1,13 +1,11 @@
 //! Plain traces: one line a transaction, its slot and its programs.
 
-use super::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source, Trace};
+use super::{Call, MAX_PROGRAMS, Meta, Program, SetNumbers, Slot, SlotKind, Source, Trace};
 use crate::Error;
 use std::io::{BufRead, Read};
 
 /// The longest line that is read.
 const LONGEST: u64 = 4096;
-/// Programs beyond this number are refused, because all up to the highest take memory.
-const MOST_PROGRAMS: u32 = 10_000_000;
 
 impl Trace {
     /// Reads lines of a slot and the numbers of the programs that one transaction looked up, with blanks between. Programs
@@ -74,7 +72,8 @@ impl Reading {
         let programs: Option<Vec<u32>> = words.map(|word| word.parse().ok()).collect();
         let programs = programs.ok_or(Bad::Line("not the number of a program"))?;
         let highest = programs.iter().max().ok_or(Bad::Line("no program"))?;
-        if *highest >= MOST_PROGRAMS {
+        // All up to the highest take memory.
+        if *highest as usize >= MAX_PROGRAMS {
             return Err(Bad::Line("too high a number of a program"));
         }
         while self.trace.programs().len() <= *highest as usize {

@@ -233,7 +233,9 @@ impl JournalState {
             .iter()
             .filter(|attempt| attempt.life == self.lives)
             .count();
-        let attempt = before.last().map_or(0, |last| last.number) + 1;
+        let attempt = before
+            .last()
+            .map_or(1, |last| last.number.saturating_add(1));
         Some(Next {
             turn,
             attempt,
