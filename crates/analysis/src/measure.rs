@@ -8,7 +8,7 @@ mod span;
 pub mod timeline;
 mod tps;
 
-pub use course::{Course, End, KeptUp, Phase};
+pub use course::{Course, End, KeptUp, PhaseSpan};
 pub use numbers::{
     Cache, Growth, Levels, Numbers, TpsNumbers, cache_times, growth, numbers, prune_us,
 };

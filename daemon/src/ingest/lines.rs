@@ -33,7 +33,7 @@ impl Intake for intake::Intake {
 
     fn admits(&self, user: PeerUser, now: Stamp) -> bool {
         match user {
-            PeerUser::Trusted => true,
+            PeerUser::Exempt => true,
             PeerUser::User(user) => self.admits(user, now),
             PeerUser::Unknown(error) => {
                 self.record_refusal(error.to_string(), now);

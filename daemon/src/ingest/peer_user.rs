@@ -7,7 +7,7 @@ use crate::socket::{self, OwnerError, Stream};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerUser {
     /// A password decides about its pushes, or the configuration allows its user.
-    Trusted,
+    Exempt,
     /// This user, whose pushes count if it is the validator's.
     User(u32),
     /// The lookup failed.
@@ -18,10 +18,10 @@ impl PeerUser {
     /// Looks the user up, unless a password decides.
     pub(super) fn of(stream: &Stream, config: &Ingest) -> Self {
         if config.credentials.is_some() {
-            return PeerUser::Trusted;
+            return PeerUser::Exempt;
         }
         match socket::owner(stream) {
-            Ok(user) if config.allow_users.contains(&user) => PeerUser::Trusted,
+            Ok(user) if config.allow_users.contains(&user) => PeerUser::Exempt,
             Ok(user) => PeerUser::User(user),
             Err(error) => PeerUser::Unknown(error),
         }
@@ -31,7 +31,7 @@ impl PeerUser {
     pub fn user(self) -> Option<u32> {
         match self {
             PeerUser::User(user) => Some(user),
-            PeerUser::Trusted | PeerUser::Unknown(_) => None,
+            PeerUser::Exempt | PeerUser::Unknown(_) => None,
         }
     }
 }

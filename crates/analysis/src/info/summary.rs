@@ -38,7 +38,7 @@ pub struct Summary {
     /// Who was followed.
     pub processes: Vec<Process>,
     /// In the order in which they came first.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<PhaseTime>,
     /// What happened.
     pub events: Vec<Event>,
     /// Where ticks are missing.
@@ -89,7 +89,7 @@ pub struct Process {
 
 /// How long a phase lasted, all its times together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Phase {
+pub struct PhaseTime {
     /// `None` where no evidence shows one.
     pub phase: Option<String>,
     /// Without gaps.
@@ -139,7 +139,7 @@ impl Summary {
         let ticks = recording.ticks()?;
         let phases = timeline(&load_evidence(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
-        let phases = times.phases.into_iter().map(|(phase, sum)| Phase {
+        let phases = times.phases.into_iter().map(|(phase, sum)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),
             seconds: sum.as_secs_f64(),
         });

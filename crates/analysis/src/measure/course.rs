@@ -13,7 +13,7 @@ const GAP_INTERVALS: f64 = 2.5;
 
 /// A phase of the validator, as long as it lasted without a break.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Phase {
+pub struct PhaseSpan {
     /// When.
     pub span: Span,
     /// As the daemon names it; `unknown` where it is not known.
@@ -50,7 +50,7 @@ pub struct End {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
     /// In order; gaps lie between them. What follows the run's end is among them.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<PhaseSpan>,
     /// The phase from each tick to the next; `None` where no evidence shows it.
     pub phase_of: Vec<Option<faultline_phase::Phase>>,
     /// Times at the tip in which no slot advanced.
@@ -137,7 +137,7 @@ fn overruled(mut course: Course, told: &FromExperiment) -> Course {
 /// Phases that the daemon gives to any process.
 const OF_ANY: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
-fn validator(run: &Run, phases: &[Phase]) -> bool {
+fn validator(run: &Run, phases: &[PhaseSpan]) -> bool {
     let points = &run.points;
     let silent = points.cache.is_empty()
         && points.replay.is_empty()
@@ -190,8 +190,8 @@ fn gaps(run: &Run) -> Vec<Span> {
         .collect()
 }
 
-fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<Phase> {
-    let mut phases: Vec<Phase> = Vec::new();
+fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<PhaseSpan> {
+    let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in run.ticks.iter().zip(phase_of).enumerate() {
         let name = word(*phase);
@@ -208,7 +208,7 @@ fn phases(run: &Run, phase_of: &[Option<faultline_phase::Phase>]) -> Vec<Phase> 
             from: tick.at,
             to: tick.at,
         };
-        phases.push(Phase {
+        phases.push(PhaseSpan {
             span,
             name: name.to_owned(),
             ticks: index..index + 1,

@@ -4,7 +4,7 @@ use super::cells::clock_step;
 use super::model::{Band, Chart, Line, Mark, Timeline};
 use super::subject::{Subject, Subjects};
 use crate::measure::course::broken;
-use crate::measure::{Phase, Span};
+use crate::measure::{PhaseSpan, Span};
 use crate::run::Run;
 
 /// Of a line that has a figure to itself, or shares it with one other run.
@@ -248,7 +248,7 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
             AFTER_THE_END,
         )
     });
-    let of_run = |phase: &&Phase| {
+    let of_run = |phase: &&PhaseSpan| {
         phase.name != "unknown" && course.ended.is_none_or(|ended| phase.span.from < ended)
     };
     let phases = course

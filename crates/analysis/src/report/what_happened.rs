@@ -4,7 +4,7 @@ use super::cells::{GIB, count, duration, number, table, text};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
-use crate::measure::{Phase, growth};
+use crate::measure::{PhaseSpan, growth};
 use crate::run::Signal;
 use faultline_phase::word;
 use faultline_stats::summary::summary;
@@ -245,10 +245,10 @@ fn phases(subjects: &Subjects<'_>) -> Table {
     for subject in &subjects.all {
         let course = &subject.measured.course;
         // The tick that found nobody any more is no phase.
-        let of_time = |phase: &&Phase| {
+        let of_time = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0 || course.ended.is_none_or(|ended| phase.span.to < ended)
         };
-        let all: Vec<&Phase> = course.phases.iter().filter(of_time).collect();
+        let all: Vec<&PhaseSpan> = course.phases.iter().filter(of_time).collect();
         phases.rows.extend(
             all.iter()
                 .take(MOST_PHASES)
@@ -265,7 +265,7 @@ fn phases(subjects: &Subjects<'_>) -> Table {
     phases
 }
 
-fn phase_row(subject: &Subject<'_>, phase: &Phase) -> Vec<Cell> {
+fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
     let course = &subject.measured.course;
     let (all, over) = (
         course.until,

@@ -17,8 +17,10 @@ const HEIGHTS: u64 = 4;
 /// The nodes are of different chains; a signal to end.
 pub(super) fn genesis(engine: &Engine, chain: &Chain, nodes: &Plan) -> anyhow::Result<String> {
     first_common_hash(engine, chain, nodes, (chain.hashes[0], &[0])).map(|found| match found {
-        Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
-        Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
+        CommonHash::Same { hash, .. } => format!("all nodes have the genesis {hash}"),
+        CommonHash::Unknown { why } => {
+            format!("the genesis of the nodes could not be compared: {why}")
+        }
     })
 }
 
@@ -36,21 +38,29 @@ pub(super) fn block(
         .rev()
         .collect();
     first_common_hash(engine, chain, nodes, (chain.hashes[1], &heights)).map(|found| match found {
-        Ok((height, hash)) => format!(
+        CommonHash::Same { height, hash } => format!(
             "all nodes have the block {} with the hash {hash}",
             count(height)
         ),
-        Err(why) => format!("no block of the nodes could be first_common_hash: {why}"),
+        CommonHash::Unknown { why } => format!("no block of the nodes could be compared: {why}"),
     })
 }
 
-/// The first height of which all nodes give a hash; why there is none.
+/// What came of comparing the hashes that nodes give.
+enum CommonHash {
+    /// All nodes give this one of this height.
+    Same { height: u64, hash: String },
+    /// A node gave none.
+    Unknown { why: String },
+}
+
+/// The hash at the first height of which all nodes give one.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
     nodes: &Plan,
     (question, heights): (Question, &[u64]),
-) -> anyhow::Result<Result<(u64, String), String>> {
+) -> anyhow::Result<CommonHash> {
     let plan = plan(nodes, question, heights);
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
@@ -70,11 +80,17 @@ fn first_common_hash(
             .collect();
         ensure_same_hash(question.0, *height, &known)?;
         match hashes.into_iter().collect::<Result<Vec<String>, String>>() {
-            Ok(hashes) => return Ok(Ok((*height, hashes.into_iter().next().unwrap_or_default()))),
+            Ok(hashes) => {
+                let hash = hashes.into_iter().next().unwrap_or_default();
+                return Ok(CommonHash::Same {
+                    height: *height,
+                    hash,
+                });
+            }
             Err(failure) => why = failure,
         }
     }
-    Ok(Err(why))
+    Ok(CommonHash::Unknown { why })
 }
 
 /// Fails if two nodes have different hashes.
