@@ -36,13 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
         .or_else(|_| tempfile::tempdir())
         .expect("a folder");
     let (path, saved) = (folder.path().join("run.db"), folder.path().join("saved.db"));
-    // Pieces of four bytes: three of a place, one to be there.
-    let mut damaged = TRUE.to_vec();
-    let (pieces, _) = bytes.as_chunks::<4>();
-    for &[a, b, c, byte] in pieces {
-        let place = u32::from_be_bytes([0, a, b, c]) as usize % damaged.len();
-        damaged[place] = byte;
-    }
+    let damaged = faultline_fuzz::damaged(TRUE, bytes);
     for content in [bytes, &damaged] {
         fs::write(&path, content).expect("a recording");
         read(&path);

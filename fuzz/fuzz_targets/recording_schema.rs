@@ -110,12 +110,7 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = change(&conn, *how, *row, &String::from_utf8_lossy(text));
         }
     }
-    let mut damaged = fs::read(&path).expect("a recording");
-    let (pieces, _) = damage.as_chunks::<4>();
-    for &[a, b, c, byte] in pieces {
-        let place = u32::from_be_bytes([0, a, b, c]) as usize % damaged.len();
-        damaged[place] = byte;
-    }
+    let damaged = faultline_fuzz::damaged(&fs::read(&path).expect("a recording"), damage);
     fs::write(&path, &damaged).expect("a recording");
     read(&path);
     if salvage(&path, &saved).is_ok() {

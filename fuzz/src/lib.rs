@@ -30,3 +30,14 @@ pub fn chunks(body: &[u8]) -> impl Iterator<Item = &[u8]> {
         (!chunk.is_empty()).then_some(chunk)
     })
 }
+
+/// A true file with bytes written over it, in pieces of four: three of a place, one to be there.
+pub fn damaged(file: &[u8], pieces: &[u8]) -> Vec<u8> {
+    let mut damaged = file.to_vec();
+    let (pieces, _) = pieces.as_chunks::<4>();
+    for &[a, b, c, byte] in pieces {
+        let place = u32::from_be_bytes([0, a, b, c]) as usize % damaged.len();
+        damaged[place] = byte;
+    }
+    damaged
+}

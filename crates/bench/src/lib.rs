@@ -91,3 +91,19 @@ fn shown(results: &Results, format: Format) -> anyhow::Result<String> {
         Format::Csv => Ok(tables::csv(results)),
     }
 }
+
+/// The reader of results, for the fuzzer.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    use crate::store;
+    use std::path::Path;
+
+    /// `PRAGMA application_id`, and the statements that make the tables.
+    pub const FILE: (i32, [&str; 4]) = (store::APPLICATION, store::TABLES);
+
+    /// How many samples a file has.
+    pub fn samples(path: &Path) -> anyhow::Result<usize> {
+        store::header(path)?;
+        Ok(store::read(path)?.samples.len())
+    }
+}

@@ -38,3 +38,14 @@ pub fn run(args: &CacheArgs) -> anyhow::Result<(String, u8)> {
         Cache::Check(args) => check::run(args),
     }
 }
+
+/// The reader of what a validator writes, for the fuzzer.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    /// How many programs are in all its calls.
+    pub fn lookups(text: &[u8]) -> anyhow::Result<usize> {
+        let written = crate::written::Written::read(text)?;
+        let calls = written.slots.values().flat_map(|looked| looked.calls());
+        Ok(calls.map(|programs| programs.len()).sum())
+    }
+}

@@ -22,3 +22,24 @@ mod store;
 mod verify;
 mod watch;
 mod work;
+
+/// The reader of `results.db`, for the fuzzer.
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing {
+    use crate::store::{RunRow, Store};
+    use std::path::Path;
+
+    /// Makes an empty one in a folder.
+    pub fn make(folder: &Path) -> anyhow::Result<()> {
+        Store::open(folder)?.add_runs(&[RunRow {
+            values: vec![("replay-p95".into(), 1.5)],
+            ..RunRow::default()
+        }])
+    }
+
+    /// How many versions and runs a folder has.
+    pub fn rows(folder: &Path) -> anyhow::Result<usize> {
+        let store = Store::open(folder)?;
+        Ok(store.listed()?.len() + store.runs()?.len())
+    }
+}
