@@ -866,6 +866,66 @@ fn beside_the_real_daemon_a_validator_below_a_wrapper_is_recorded_and_not_the_wr
 }
 
 #[test]
+fn beside_the_real_daemon_no_push_of_a_validator_below_a_wrapper_of_another_user_is_refused() {
+    let Some(scene) = Scene::with_the_real_daemon() else {
+        return;
+    };
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: only root can be another user");
+        return;
+    }
+    let folder = scene.path("");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let validator = scene.path("agave-validator");
+    // Not one of the search path, which may be below another user's folder.
+    let python = Path::new("/usr/bin/python3");
+    if !python.exists() {
+        println!("SKIPPED: no {}", python.display());
+        return;
+    }
+    std::os::unix::fs::symlink(python, &validator).unwrap();
+    // From its first moment on, before the daemon looks again for a validator below the wrapper.
+    let push = "import os, sys, time, urllib.request, urllib.error\n\
+                host = os.environ['SOLANA_METRICS_CONFIG'].split(',')[0].split('=', 1)[1]\n\
+                while not os.path.exists(sys.argv[1] + '/stop'):\n  \
+                  body = b'bank-forks_set_root,host_id=Mine elapsed_ms=1i %d' % time.time_ns()\n  \
+                  try: code = urllib.request.urlopen(host + '/write?db=a&u=a&p=a', body).status\n  \
+                  except urllib.error.HTTPError as error: code = error.code\n  \
+                  open(sys.argv[1] + '/codes', 'a').write('%d\\n' % code)\n  \
+                  time.sleep(0.05)\n";
+    let (validator, folder) = (validator.to_str().unwrap(), folder.to_str().unwrap());
+    let wrapper = ["--", "runuser", "-u", "nobody", "--", validator, "-c", push];
+    let mut running = scene.start(&[wrapper.as_slice(), &[folder, "--ledger", "/l"]].concat());
+    eventually_seeing(PATIENCE, "the validator is followed", || {
+        let said = scene.text("output");
+        if said.contains(" instead of ") {
+            Ok(())
+        } else {
+            Err(said)
+        }
+    });
+    let codes = || scene.text("codes").lines().count();
+    let before = codes();
+    eventually_seeing(PATIENCE, "it goes on", || {
+        let codes = codes();
+        if codes > before + 10 {
+            Ok(())
+        } else {
+            Err(codes)
+        }
+    });
+    std::fs::write(scene.path("stop"), "").unwrap();
+    assert_eq!(
+        end(&mut running).code(),
+        Some(0),
+        "{}",
+        scene.text("output")
+    );
+    let refused = |code: &&str| *code != "204";
+    assert_eq!(scene.text("codes").lines().filter(refused).count(), 0);
+}
+
+#[test]
 fn beside_the_real_daemon_a_wrapper_of_another_program_and_pending_points_are_reported() {
     let Some(scene) = Scene::with_the_real_daemon() else {
         return;
