@@ -49,10 +49,10 @@ fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
         view: view.clone(),
         clock: Clock::start(),
     };
-    let thread = std::thread::spawn({
-        let stop = stop.clone();
-        move || tail.run(stop)
-    });
+    let signal = stop.clone();
+    let thread = std::thread::Builder::new()
+        .spawn(move || tail.run(signal))
+        .unwrap();
     let problem = eventually(DEADLINE, "the problem", || {
         assert!(!thread.is_finished(), "the daemon ends with this thread");
         view.status().problem
