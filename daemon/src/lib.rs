@@ -35,6 +35,7 @@ pub mod clock;
 mod connection_limit;
 mod connector;
 pub mod limits;
+mod memory_status;
 pub mod push_memory;
 pub mod ready_file;
 pub mod socket;

@@ -14,7 +14,7 @@ fuzz_target!(|text: &[u8]| {
         cgroup_memory_stat::parse_v1(text),
         cgroup_memory_stat::parse_v2(text),
     ] {
-        value(text, stat).map(|stat| stat.unreclaimable_bytes());
+        value(text, stat).map(|stat| stat.droppable_bytes());
     }
     value(text, cgroup_io::parse_v1(text));
     value(text, cgroup_io::parse_v2(text));

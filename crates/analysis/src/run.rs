@@ -2,11 +2,13 @@
 
 mod clock;
 mod from_experiment;
+mod levels;
 mod load;
 mod manifest;
 mod signal;
 
 pub use from_experiment::{FromExperiment, Replayed, ReplayedSlot};
+pub use levels::BindingLevel;
 pub use load::load;
 pub(crate) use load::load_evidence;
 pub use manifest::{Drive, Interface, Mount, SystemFacts};
@@ -48,6 +50,8 @@ pub struct Run {
     pub ticks: Vec<Tick>,
     /// Whether the process was stopped by a signal or its cgroup frozen, one a tick.
     pub stopped: Vec<bool>,
+    /// Which level had the least memory headroom; empty for recordings by the old rule.
+    pub binding_levels: Vec<BindingLevel>,
     /// One value a tick for each of [`Signal::ALL`].
     pub signals: Vec<Vec<Option<f64>>>,
     /// Thread pools, by name.

@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod daemon;
 pub mod host;
+pub mod memory;
 pub mod pools;
 pub mod process;
 pub mod recorded;
@@ -13,9 +14,10 @@ pub mod votes;
 use crate::{Metric, Section};
 
 /// The chapters, in reading order.
-pub static SECTIONS: [&Section; 8] = [
+pub static SECTIONS: [&Section; 9] = [
     &process::SECTION,
     &pools::SECTION,
+    &memory::SECTION,
     &cgroup::SECTION,
     &host::SECTION,
     &resources::SECTION,

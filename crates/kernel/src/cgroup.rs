@@ -2,7 +2,7 @@
 
 pub(crate) mod files;
 mod freezer;
-pub(crate) mod limit;
+pub(crate) mod levels;
 pub(crate) mod locate;
 pub(crate) mod settings;
 mod source;

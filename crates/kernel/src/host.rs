@@ -149,6 +149,29 @@ impl HostRoot {
         self.read_proc("sys/vm/max_map_count", parse::number::parse)
     }
 
+    /// Whether allocations fail once [`Meminfo::commit_limit`](parse::meminfo::Meminfo) is committed
+    /// (`vm.overcommit_memory` is 2).
+    ///
+    /// # Errors
+    /// As [`read_proc`](Self::read_proc), but for a file that is not there: then it is off.
+    pub fn commits_strictly(&self) -> Result<bool, ReadError> {
+        match self.read_proc("sys/vm/overcommit_memory", parse::number::parse) {
+            Ok(mode) => Ok(mode == 2),
+            Err(ReadError::Absent { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether systemd-oomd runs, as a unit of the visible hierarchy of version 2. It kills by memory pressure and swap
+    /// use, before the kernel does.
+    #[must_use]
+    pub fn runs_systemd_oomd(&self) -> bool {
+        ["", "unified/"].iter().any(|hierarchy| {
+            let unit = format!("{hierarchy}system.slice/systemd-oomd.service/cgroup.procs");
+            std::fs::read(self.cgroup.join(unit)).is_ok_and(|pids| !pids.is_empty())
+        })
+    }
+
     /// Whether tasks started from now on have their block I/O delay counted (`kernel.task_delayacct`, since Linux
     /// 5.14). Where it is off, or was off when a task started, the delay of that task reads 0.
     ///

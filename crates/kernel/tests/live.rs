@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use faultline_kernel::{
-    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Limit, ProcessFiles, ReadDepth,
-    ReadError, Threads, locate,
+    CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Level, Limit, ProcessFiles,
+    ReadDepth, ReadError, Threads, locate,
 };
 
 /// Descriptors for all threads there are.
@@ -324,13 +324,11 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
         sample.memory_usage.is_ok() && sample.memory_peak.is_ok() && sample.memory_stat.is_ok()
     );
     assert_eq!(sample.memory_events.as_ref().unwrap().oom_kill, Some(0));
-    let limit = files.effective_limit(&sample, &mut buffer).unwrap();
-    let limiting = limit.limiting.unwrap();
-    assert_eq!(
-        (limit.limit, limiting.levels_up),
-        (Limit::Bytes(64 << 20), 1)
-    );
-    assert_eq!(*limiting.folder, *outer.folder);
+    let levels = files.levels(&sample, &mut buffer).unwrap();
+    let parent = levels.limits.first().unwrap();
+    assert_eq!((parent.level, parent.limit), (Level::Cgroup(1), 64 << 20));
+    let name = outer.folder.file_name().unwrap().to_str().unwrap();
+    assert!(parent.path.ends_with(name), "{}", parent.path);
 
     end(child);
     std::fs::remove_dir(&inner.folder).unwrap();
@@ -345,8 +343,6 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
         Ok(0),
         "the new cgroup is found under the same path"
     );
-    assert_eq!(
-        files.effective_limit(&sample, &mut buffer).unwrap().limit,
-        Limit::Bytes(64 << 20)
-    );
+    let levels = files.levels(&sample, &mut buffer).unwrap();
+    assert_eq!(levels.limits.first().unwrap().limit, 64 << 20);
 }

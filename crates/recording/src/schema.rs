@@ -14,7 +14,7 @@ pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{
-    daemon as d, pools as q, process as p, resources as r, validator as v, votes as w,
+    daemon as d, memory as m, pools as q, process as p, resources as r, validator as v, votes as w,
 };
 
 /// SQLite's `application_id` of a recording: "FLTL".
@@ -204,6 +204,10 @@ pub static SERIES: &[&Metric] = &[
     &p::ENDS,
     &p::STATE,
     &faultline_catalog::metrics::cgroup::FROZEN,
+    &m::BINDING,
+    &m::LEVEL_INFO,
+    &m::LEVEL_LIMIT,
+    &m::OOMD,
     &v::STALLED,
     &v::CACHE_PRUNE,
     &w::VOTE_ACCOUNT,
@@ -235,6 +239,9 @@ pub static SERIES: &[&Metric] = &[
 const NOT_OF_A_RUN: &str =
     "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
 
+const OF_A_LEVEL: &str =
+    "not kept: effective_limit_bytes and unreclaimable_bytes are those of the binding level";
+
 const OF_THE_HOST: &str =
     "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept";
 
@@ -243,6 +250,17 @@ pub static ELSEWHERE: &[(&Metric, &str)] = &[
     (&p::UP, "tick.process is NULL while no process is followed"),
     (&p::TARGET_INFO, "in process.manifest"),
     (&p::START_TIME, "process.started_unix_ns"),
+    (&m::HEADROOM, OF_A_LEVEL),
+    (&m::LEVEL_UNRECLAIMABLE, OF_A_LEVEL),
+    (&m::LEVEL_DIRTY, OF_A_LEVEL),
+    (
+        &m::HIGH_HEADROOM,
+        "not kept: limit_high_bytes is the limit, and the rest is of a level",
+    ),
+    (
+        &m::COMMIT_HEADROOM,
+        "not kept: vm.overcommit_memory is in session.manifest",
+    ),
     (&v::PHASE, "tick.phase"),
     (
         &v::PHASE_SECONDS,

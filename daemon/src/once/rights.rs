@@ -6,6 +6,7 @@ use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find};
 use crate::discovery::{Finder, Following, Target, user};
+use crate::memory_status::MemoryStatus;
 use faultline_catalog::{Batch, Source, Status, Tick};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
@@ -69,6 +70,7 @@ impl ProcessLook {
             .map(|files| of_files(files, &folder, environment.as_ref(), owner))
             .unwrap_or_default();
         rights.extend(of_tick(&tick, owner));
+        rights.extend(of_memory(&tick));
         let process = describe(&target, owner, &root);
         Ok(ProcessLook {
             following,
@@ -225,6 +227,32 @@ fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
         .iter()
         .filter(wanted)
         .map(move |batch| of_batch(batch, owner))
+}
+
+/// The level of memory that is met first.
+fn of_memory(tick: &Tick) -> Option<Check> {
+    let status = MemoryStatus::of(tick)?;
+    let mut found = match status.binding() {
+        Some(level) => format!(
+            "{} of {} are left in {}{}",
+            faultline_text::bytes(level.headroom as u64),
+            faultline_text::bytes(level.limit as u64),
+            level.title,
+            level
+                .others()
+                .map_or(String::new(), |others| format!(" ({others})"))
+        ),
+        None => "the headroom is not known: a limit of its cgroup cannot be read".to_owned(),
+    };
+    for note in &status.notes {
+        found.push_str("; ");
+        found.push_str(note.trim_end_matches('.'));
+    }
+    Some(match status.binding() {
+        Some(level) if !level.is_nearly_full() => Check::ok("memory", found),
+        Some(_) => Check::attention("memory", found, "see docs/runbooks/AgaveOomAhead.md"),
+        None => Check::attention("memory", found, "see the line cgroup"),
+    })
 }
 
 fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {

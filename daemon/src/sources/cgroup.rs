@@ -1,6 +1,7 @@
-//! The cgroup the followed process lives in, version 2 or 1, every tick, and the limit that holds there, every 15 s.
+//! The cgroup the followed process lives in, version 2 or 1, every tick, and the memory headroom there.
 
 mod counters;
+mod headroom;
 
 use super::host::{Memory, minor_faults, pressure};
 use crate::discovery::{Following, FoundCgroup};
@@ -10,11 +11,11 @@ use faultline_catalog::metrics::cgroup as c;
 use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
-use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{
-    CgroupFiles, CgroupLocator, CgroupSample, EffectiveLimit, ErrorKind, HostRoot, Limit,
+    CgroupFiles, CgroupLevels, CgroupLocator, CgroupSample, ErrorKind, HostRoot, Limit,
     ProcessCgroups, ProcessId, ReadError,
 };
+use headroom::Headroom;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +36,7 @@ pub struct Cgroup {
     own_pressure: bool,
     path: Option<Arc<str>>,
     memory: Memory,
+    headroom: Headroom,
     limits: Throttle,
     devices: HashMap<Device, Arc<str>>,
     buffer: Vec<u8>,
@@ -53,6 +55,7 @@ impl Cgroup {
             followed: None,
             own_pressure: false,
             path: None,
+            headroom: Headroom::new(memory.clone()),
             memory,
             limits: Throttle::every(LIMITS_EVERY),
             devices: HashMap::default(),
@@ -122,21 +125,43 @@ impl Cgroup {
         }
     }
 
-    fn effective_limit(&self, effective: EffectiveLimit, look: &Look<'_>, finding: &mut Finding) {
-        let memory = finding.take(self.memory.at(look));
-        let total = memory.and_then(|memory| memory.total);
-        let own = match effective.limit {
-            Limit::Bytes(limit) if total.is_none_or(|total| limit < total) => Some(limit),
-            _ => None,
+    /// Adds what the cgroup's files say, and returns the levels that limit it; `None` without a cgroup. `found`: its files are
+    /// others than at the last tick.
+    fn sample(
+        &mut self,
+        look: &Look<'_>,
+        found: Option<ProcessId>,
+        finding: &mut Finding,
+    ) -> Option<CgroupLevels> {
+        let (_, cgroups, files) = self.followed.as_mut()?;
+        let sample = if self.limits.is_due(look.now) {
+            files.sample(&mut self.buffer)
+        } else {
+            files.sample_with_last_limits(&mut self.buffer)
         };
-        finding.whole(&c::EFFECTIVE_LIMIT, [], own.or(total));
-        let unreclaimable = match (own, effective.limiting) {
-            (Some(_), Some(limiting)) => finding
-                .take(limiting.memory_stat)
-                .and_then(|stat| stat.unreclaimable_bytes()),
-            _ => memory.as_ref().and_then(unreclaimable_of_host),
-        };
-        finding.whole(&c::UNRECLAIMABLE, [], unreclaimable);
+        let levels = files.levels(&sample, &mut self.buffer);
+        finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
+        let moved = found.is_some() && self.counted.as_ref() != Some(cgroups);
+        if moved {
+            self.counted = Some(cgroups.clone());
+        }
+        if let Some(process) = found {
+            report(&self.following, process, cgroups, &sample);
+        }
+        let frozen = finding.take(sample.frozen.clone()).flatten();
+        look.condition.frozen.set(frozen);
+        finding
+            .readings
+            .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
+        self.pressures(&sample, finding);
+        let io = sample.io.clone();
+        read(sample, finding);
+        self.io(io, look, finding);
+        if moved {
+            self.counters.moved(&finding.readings);
+        }
+        self.counters.resume(&mut finding.readings);
+        finding.take(levels)
     }
 
     fn io(&mut self, io: Result<Vec<DeviceIo>, ReadError>, look: &Look<'_>, finding: &mut Finding) {
@@ -193,7 +218,7 @@ impl Poll for Cgroup {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let mut finding = Finding::with_room(64);
+        let mut finding = Finding::with_room(96);
         let process = look.target.map(|target| target.process);
         if self.process != process {
             *self = Cgroup {
@@ -211,50 +236,10 @@ impl Poll for Cgroup {
             // Set once: this source looks once at each tick.
             drop(look.condition.cgroup.set(Arc::clone(path)));
         }
-        let Some((_, cgroups, files)) = &mut self.followed else {
-            return finding;
-        };
-        let sample = if self.limits.is_due(look.now) {
-            files.sample(&mut self.buffer)
-        } else {
-            files.sample_with_last_limits(&mut self.buffer)
-        };
-        let effective = files.effective_limit(&sample, &mut self.buffer);
-        finding.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
-        let moved = found && self.counted.as_ref() != Some(cgroups);
-        if moved {
-            self.counted = Some(cgroups.clone());
-        }
-        if found {
-            report(&self.following, process, cgroups, &sample);
-        }
-        let frozen = finding.take(sample.frozen.clone()).flatten();
-        look.condition.frozen.set(frozen);
-        finding
-            .readings
-            .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
-        self.pressures(&sample, &mut finding);
-        let io = sample.io.clone();
-        read(sample, &mut finding);
-        self.io(io, look, &mut finding);
-        if moved {
-            self.counters.moved(&finding.readings);
-        }
-        self.counters.resume(&mut finding.readings);
-        if let Some(effective) = finding.take(effective) {
-            self.effective_limit(effective, look, &mut finding);
-        }
+        let levels = self.sample(look, found.then_some(process), &mut finding);
+        self.headroom.read(look, process.pid, levels, &mut finding);
         finding
     }
-}
-
-/// Where the machine is the limit: the same kinds of memory, of the machine.
-fn unreclaimable_of_host(memory: &Meminfo) -> Option<u64> {
-    let kernel = [memory.slab_unreclaimable, memory.page_tables]
-        .into_iter()
-        .flatten()
-        .sum::<u64>();
-    Some(memory.anon_pages? + memory.shmem? + kernel)
 }
 
 fn read(sample: CgroupSample, finding: &mut Finding) {

@@ -10,7 +10,7 @@ use crate::support::limited::LimitedCgroup;
 use crate::support::pretend::Pretend;
 use crate::support::{compiled, start};
 use faultline_catalog::Tick;
-use faultline_catalog::metrics::{cgroup as c, process as p};
+use faultline_catalog::metrics::{cgroup as c, memory as m, process as p};
 use faultline_testkit::Result;
 use faultline_testkit::eventually::eventually_seeing;
 use faultline_testkit::process::signal;
@@ -118,7 +118,7 @@ fn a_process_whose_main_thread_has_exited_is_followed_in_the_cgroup_of_its_other
         usage >= USED as f64 && usage <= LIMIT as f64,
         "{usage} is not this cgroup's"
     );
-    assert_eq!(tick.number_of(&c::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
+    assert_eq!(tick.number_of(&m::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
     assert_eq!(tick.number_of(&p::STATE, &["zombie"]), Some(1.0));
     // The main thread has no memory any more; the file of a living thread reports that of all.
     assert_eq!(tick.number_of(&p::VIRTUAL, &[]), None);
@@ -157,7 +157,7 @@ fn a_process_that_is_moved_has_its_new_limit_at_the_next_tick_and_no_kill_of_bef
     let mut daemon = following(pid);
     let before = daemon.tick();
     assert_eq!(
-        before.number_of(&c::EFFECTIVE_LIMIT, &[]),
+        before.number_of(&m::EFFECTIVE_LIMIT, &[]),
         Some(LIMIT as f64)
     );
     let kills = |tick: &Tick| tick.number_of(&c::EVENTS, &["oom_kill"]);
@@ -168,7 +168,7 @@ fn a_process_that_is_moved_has_its_new_limit_at_the_next_tick_and_no_kill_of_bef
     let after = daemon.tick();
     assert_eq!(cgroup(&after), new.path());
     assert_eq!(
-        after.number_of(&c::EFFECTIVE_LIMIT, &[]),
+        after.number_of(&m::EFFECTIVE_LIMIT, &[]),
         Some(SMALL as f64)
     );
     assert!(after.number_of(&c::USAGE, &[]) <= Some(SMALL as f64));

@@ -4,10 +4,9 @@
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
-use faultline_catalog::metrics::cgroup::{
-    EFFECTIVE_LIMIT, EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE,
-};
+use faultline_catalog::metrics::cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE};
 use faultline_catalog::metrics::daemon::SOURCE_PROBLEMS;
+use faultline_catalog::metrics::memory::EFFECTIVE_LIMIT;
 use faultline_catalog::metrics::process::{self as p, START_TIME, STATE, TARGET_INFO};
 use faultline_catalog::{Source, Status, Tick, Value};
 use faultline_testkit::host::PretendHost;

@@ -1,14 +1,14 @@
 //! Memory (the study's Figures 6, 7 and 10), the limit and the headroom.
 
 use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::{GIB, figure};
+use super::cells::{GIB, figure, number, table};
 use super::enough;
-use super::model::{Block, Chart, Matrix, Section};
+use super::model::{Block, Cell, Chart, Matrix, Section};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
 use super::timeline::{Trace, timeline};
 use crate::measure::{Levels, Numbers, within};
-use crate::run::Signal;
+use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
 
 macro_rules! gib {
@@ -121,14 +121,15 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         ),
         STUDY,
     ));
-    let note = "Limit: the smallest memory limit over the cgroup's ancestors and the machine's memory, where it stood most of the \
-                time. Unreclaimable: anonymous, shared and kernel memory that cannot be dropped without swap, where that limit \
-                holds. Headroom: limit less unreclaimable. GiB is 2^30 bytes.";
+    let note = "Limit: that of the level with the least headroom, where it stood most of the time. Unreclaimable: usage of that \
+                level that cannot be dropped without swap, others in it included. Headroom: limit less unreclaimable. GiB is 2^30 \
+                bytes.";
     blocks.extend(tables(
         subjects,
         &head("headroom", "Headroom and the limit", Part::Usual, note),
         HEADROOM,
     ));
+    blocks.push(binding_levels(subjects));
     blocks.extend(enough::blocks(subjects));
     blocks.extend(timelines(subjects));
     blocks.extend(
@@ -141,6 +142,62 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
         id: "memory".to_owned(),
         title: "Memory".to_owned(),
         blocks,
+    }
+}
+
+/// Whose limit it was, and who else used its memory.
+fn binding_levels(subjects: &Subjects<'_>) -> Block {
+    let columns = [
+        ("Run", ""),
+        ("Level", ""),
+        ("Share of the time", "%"),
+        ("Others max", "GiB"),
+    ];
+    let note = "The level that had the least headroom. Others: unreclaimable memory at that level that is not of the validator's \
+                own cgroup. Recordings by the old rule have no levels: there the limit is the smallest of all, and unreclaimable a sum \
+                of anonymous, shared and kernel memory, which can be too low.";
+    let mut listed = table("binding-level", "Which limit is met first", &columns, note);
+    for subject in &subjects.all {
+        let levels = &subject.run.binding_levels;
+        if levels.is_empty() {
+            let old = Cell::Text("headroom by the old rule".to_owned());
+            listed.rows.push(vec![
+                Cell::Text(subject.name.clone()),
+                old,
+                number(None, 0, "not recorded"),
+                number(None, 3, "not recorded"),
+            ]);
+        }
+        for level in levels {
+            let others = match level.level.as_str() {
+                "1" => highest(subject.run.signal(Signal::OthersParent)),
+                "machine" => highest(subject.run.signal(Signal::OthersMachine)),
+                _ => None,
+            };
+            listed.rows.push(vec![
+                Cell::Text(subject.name.clone()),
+                Cell::Text(level_title(level)),
+                number(Some(100.0 * level.share), 0, ""),
+                number(
+                    others.map(|bytes| bytes / GIB),
+                    3,
+                    "not known at this level",
+                ),
+            ]);
+        }
+    }
+    Block::Table(listed)
+}
+
+fn highest(values: &[Option<f64>]) -> Option<f64> {
+    values.iter().copied().flatten().reduce(f64::max)
+}
+
+fn level_title(level: &BindingLevel) -> String {
+    match level.level.as_str() {
+        "machine" => "the machine".to_owned(),
+        "numa" => format!("NUMA {}", level.path),
+        number => format!("{number}: {}", level.path),
     }
 }
 

@@ -1,6 +1,7 @@
 //! From a recording to a [`Run`].
 
 use super::clock::{Clock, nanoseconds};
+use super::levels::binding_levels;
 use super::{
     ClockStep, Event, Points, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts, Tick,
 };
@@ -61,6 +62,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         facts: SystemFacts::of(&sessions, &processes),
         ticks,
         stopped: stopped(&recording, &rows)?,
+        binding_levels: binding_levels(&recording, &rows)?,
         signals: signals(&recording, &rows, Signal::ALL)?,
         pools: pools(&recording, &place)?,
         points: points(&recording, &clock, &rows)?,

@@ -1,7 +1,7 @@
 //! Which columns of a recording the analysis reads.
 
 use faultline_catalog::Metric;
-use faultline_catalog::metrics::{cgroup, daemon, host, process, recorded, validator};
+use faultline_catalog::metrics::{cgroup, daemon, host, memory, process, recorded, validator};
 
 macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $metric:expr, [$($label:literal),*];)*) => {
@@ -44,10 +44,14 @@ signals! {
     CpuUser = process::CPU, ["user"];
     /// CPU seconds in the kernel, a counter.
     CpuSystem = process::CPU, ["system"];
-    /// The smallest limit that holds for the validator.
-    Limit = cgroup::EFFECTIVE_LIMIT, [];
-    /// Memory that cannot be dropped where that limit holds.
-    Unreclaimable = cgroup::UNRECLAIMABLE, [];
+    /// The limit of the level with the least headroom. By the old rule: the smallest limit.
+    Limit = memory::EFFECTIVE_LIMIT, [];
+    /// Memory that cannot be dropped at that level.
+    Unreclaimable = memory::UNRECLAIMABLE, [];
+    /// The part of it that is not of the validator's own cgroup, if the parent binds.
+    OthersParent = memory::LEVEL_OTHERS, ["1"];
+    /// The same, if the machine binds.
+    OthersMachine = memory::LEVEL_OTHERS, ["machine"];
     /// Page cache of the validator's cgroup, shared memory included.
     CgroupFile = cgroup::STAT, ["file"];
     /// Shared memory of the validator's cgroup.

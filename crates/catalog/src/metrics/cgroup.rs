@@ -3,9 +3,7 @@
 use crate::metric::section;
 
 section! {
-    "cgroup", "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal: headroom is the effective limit minus unreclaimable memory. These are the kernel's own counters: they end with the cgroup. When the process is moved to another cgroup they continue, without what that one counted before.";
-    EFFECTIVE_LIMIT = Gauge, Bytes, "agave_memory_effective_limit_bytes" [] "The memory the validator can have at most: the smallest limit over its cgroup's ancestors, and the machine's memory.", from "memory.max (v1: memory.limit_in_bytes) of the cgroup and all its ancestors, read every 15 s, MemTotal";
-    UNRECLAIMABLE = Gauge, Bytes, "agave_memory_unreclaimable_bytes" [] "Memory that cannot be dropped without swap, in the cgroup where the effective limit applies: anon, shmem and unreclaimable kernel memory.", from "memory.stat; from /proc/meminfo where the machine itself is the limit";
+    "cgroup", "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. These are the kernel's own counters: they end with the cgroup. When the process is moved to another cgroup they continue, without what that one counted before.";
     USAGE = Gauge, Bytes, "agave_cgroup_memory_usage_bytes" [] "Memory charged to the cgroup, page cache included.", from "memory.current; v1 memory.usage_in_bytes";
     PEAK = Gauge, Bytes, "agave_cgroup_memory_peak_bytes" [] "Peak memory usage since the cgroup was created.", from "memory.peak (Linux 5.19); v1 memory.max_usage_in_bytes";
     LIMIT = Gauge, Bytes, "agave_cgroup_memory_limit_bytes" ["limit"] "The cgroup's own limits; a limit that is not set is absent.", from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes and memsw minus memory; read every 15 s";

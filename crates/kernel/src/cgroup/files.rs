@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::freezer::Freezers;
-use super::limit::{Ancestry, EffectiveLimit, OwnMemory};
+use super::levels::{Ancestry, CgroupLevels, OwnMemory};
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
 use super::source::{Source, memory_stat};
 use crate::parse::cgroup_events::{self, MemoryEvents};
@@ -192,24 +192,22 @@ impl CgroupFiles {
         }
     }
 
-    /// The smallest limit of memory over the cgroup and its visible ancestors, and the state of the one that sets it.
-    /// `own` is what [`sample`](Self::sample) has just found: no file is read twice.
+    /// The memory of each level that limits the process. `own` is what [`sample`](Self::sample) has just found.
     ///
     /// # Errors
-    /// When a limit on the way up cannot be read: the smallest is then not known.
-    pub fn effective_limit(
+    /// When the process's cgroup was not found.
+    pub fn levels(
         &mut self,
         own: &CgroupSample,
         buffer: &mut Vec<u8>,
-    ) -> Result<EffectiveLimit, ReadError> {
+    ) -> Result<CgroupLevels, ReadError> {
         match &mut self.ancestry {
             Ok(ancestry) => {
                 let own = OwnMemory {
-                    max: &own.memory_max,
                     usage: &own.memory_usage,
                     stat: &own.memory_stat,
                 };
-                ancestry.effective_limit(own, buffer)
+                Ok(ancestry.levels(own, buffer))
             }
             Err(error) => Err(error.clone()),
         }

@@ -50,14 +50,15 @@ impl PartialOrd for Limit {
 pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
     sole(text, |text| match text {
         b"max" => Some(Limit::Max),
-        digits => number(digits).map(|bytes| {
-            if bytes >= NO_LIMIT_FROM {
-                Limit::Max
-            } else {
-                Limit::Bytes(bytes)
-            }
-        }),
+        digits => number(digits).map(|bytes| of_number(Some(bytes))),
     })
+}
+
+/// The limit that v1 writes as this number.
+pub(crate) fn of_number(number: Option<u64>) -> Limit {
+    number
+        .filter(|bytes| *bytes < NO_LIMIT_FROM)
+        .map_or(Limit::Max, Limit::Bytes)
 }
 
 #[cfg(test)]

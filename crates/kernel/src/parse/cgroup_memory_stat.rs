@@ -18,6 +18,10 @@ pub struct MemoryStat {
     pub file_dirty: Option<u64>,
     /// Page cache being written.
     pub file_writeback: Option<u64>,
+    /// Page cache used lately, without shared, locked and ramfs memory.
+    pub active_file: Option<u64>,
+    /// Page cache not used lately, without shared, locked and ramfs memory.
+    pub inactive_file: Option<u64>,
     /// Shared memory and tmpfs, a part of `file`.
     pub shmem: Option<u64>,
     /// The kernel's memory but sockets. v2 since Linux 5.18. On v1, [`CgroupFiles`](crate::CgroupFiles) puts
@@ -43,6 +47,8 @@ pub struct MemoryStat {
     pub swap: Option<u64>,
     /// Swapped-in memory that still has its place in swap.
     pub swapcached: Option<u64>,
+    /// The smallest limit of this cgroup and all its ancestors, also of those above what is visible. v1 only.
+    pub hierarchical_limit: Option<u64>,
     /// Memory that must not be evicted, such as `mlock`ed memory.
     pub unevictable: Option<u64>,
     /// Anonymous pages that came back soon after their eviction. Since Linux 5.9.
@@ -65,32 +71,13 @@ pub struct MemoryStat {
 }
 
 impl MemoryStat {
-    /// Memory that no reclaim can free without swapping: anonymous and shared memory, network buffers, and the
-    /// kernel's memory without its reclaimable objects.
-    ///
-    /// Where the kernel's total is missing (v2 before Linux 5.18) its known unreclaimable parts stand for it. v1 does
-    /// not tell reclaimable objects apart: there they are included, and without a readable
-    /// `memory.kmem.usage_in_bytes` the kernel's memory is left out. `None` without `anon` or `shmem`.
+    /// Memory that reclaim can free without swap: page cache that is neither shared memory nor locked, and reclaimable
+    /// kernel objects. v1 does not tell these objects apart: there they count as taken. `None` without the lines of the
+    /// page cache.
     #[must_use]
-    pub fn unreclaimable_bytes(&self) -> Option<u64> {
-        let kernel = match self.kernel {
-            Some(kernel) => kernel.saturating_sub(self.slab_reclaimable.unwrap_or(0)),
-            None => [
-                self.kernel_stack,
-                self.pagetables,
-                self.percpu,
-                self.vmalloc,
-                self.slab_unreclaimable,
-            ]
-            .into_iter()
-            .flatten()
-            .fold(0, u64::saturating_add),
-        };
-        let user = self.anon?.saturating_add(self.shmem?);
-        Some(
-            user.saturating_add(self.sock.unwrap_or(0))
-                .saturating_add(kernel),
-        )
+    pub fn droppable_bytes(&self) -> Option<u64> {
+        let cache = self.active_file?.saturating_add(self.inactive_file?);
+        Some(cache.saturating_add(self.slab_reclaimable.unwrap_or(0)))
     }
 }
 
@@ -106,6 +93,8 @@ pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
             b"file_mapped" => &mut stat.file_mapped,
             b"file_dirty" => &mut stat.file_dirty,
             b"file_writeback" => &mut stat.file_writeback,
+            b"active_file" => &mut stat.active_file,
+            b"inactive_file" => &mut stat.inactive_file,
             b"shmem" => &mut stat.shmem,
             b"kernel" => &mut stat.kernel,
             b"kernel_stack" => &mut stat.kernel_stack,
@@ -131,13 +120,18 @@ pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
     })
 }
 
-/// `memory.stat` of v1; only its `total_` lines, which include the descendants as v2 does.
+/// `memory.stat` of v1: its `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
 ///
 /// # Errors
 /// A known line with something else where a number must be.
 pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
     fill(text, b' ', |stat: &mut MemoryStat, key| {
+        if key == b"hierarchical_memory_limit" {
+            return Some(&mut stat.hierarchical_limit);
+        }
         Some(match key.strip_prefix(b"total_")? {
+            b"active_file" => &mut stat.active_file,
+            b"inactive_file" => &mut stat.inactive_file,
             b"rss" => &mut stat.anon,
             b"cache" => &mut stat.file,
             b"mapped_file" => &mut stat.file_mapped,
@@ -171,7 +165,10 @@ mod tests {
             (stat.pgscan_kswapd, stat.workingset_refault_file),
             (Some(41), Some(32))
         );
-        assert_eq!(stat.unreclaimable_bytes(), Some(1000 + 50 + 7 + 900 - 300));
+        assert_eq!(
+            stat.droppable_bytes(),
+            Some(stat.active_file.unwrap() + stat.inactive_file.unwrap() + 300)
+        );
     }
 
     #[test]
@@ -179,7 +176,6 @@ mod tests {
         let stat = parse_v2(include_bytes!("../../tests/text/v2/memory.stat-linux-5.4")).unwrap();
         assert_eq!((stat.kernel, stat.pgscan_direct), (None, None));
         assert_eq!(stat.workingset_refault_file, Some(32));
-        assert_eq!(stat.unreclaimable_bytes(), Some(1000 + 50 + 7 + 16 + 200));
     }
 
     #[test]
@@ -193,17 +189,18 @@ mod tests {
             (stat.pgmajfault, stat.workingset_refault_file),
             (Some(145), Some(50_762))
         );
-        assert_eq!(stat.unreclaimable_bytes(), Some(1_397_399_552));
+        assert_eq!(stat.droppable_bytes(), Some(170_074_112 + 47_116_288));
+        assert_eq!(stat.hierarchical_limit, Some(9_223_372_036_854_771_712));
         let local_only = parse_v1(b"rss 1\ncache 2\nshmem 3\n").unwrap();
         assert_eq!(local_only, MemoryStat::default());
     }
 
     #[test]
-    fn without_anonymous_memory_nothing_is_claimed() {
+    fn without_the_page_cache_nothing_is_claimed() {
         assert_eq!(
-            parse_v2(b"file 1\nshmem 1\n")
+            parse_v2(b"file 1\nactive_file 1\n")
                 .unwrap()
-                .unreclaimable_bytes(),
+                .droppable_bytes(),
             None
         );
     }

@@ -38,6 +38,10 @@ pub struct Meminfo {
     pub swap_total: Option<u64>,
     /// Swap space that nothing uses.
     pub swap_free: Option<u64>,
+    /// Memory that may be committed where `vm.overcommit_memory` is 2.
+    pub commit_limit: Option<u64>,
+    /// Memory that is committed.
+    pub committed: Option<u64>,
 }
 
 const WANTED: Wanted = Wanted {
@@ -59,6 +63,8 @@ const WANTED: Wanted = Wanted {
         b"PageTables",
         b"SwapTotal",
         b"SwapFree",
+        b"CommitLimit",
+        b"Committed_AS",
     ],
     insisted: absent!(
         "MemTotal" "MemFree" "Buffers" "Cached" "SwapCached" "Active" "Inactive" "SwapTotal" "SwapFree" "Dirty" "Writeback"
@@ -89,6 +95,8 @@ pub fn parse(text: &[u8]) -> Result<Meminfo, ParseError> {
         page_tables: info.page_tables,
         swap_total: known(info.swap_total),
         swap_free: known(info.swap_free),
+        commit_limit: info.commit_limit,
+        committed: known(info.committed_as),
     })
 }
 

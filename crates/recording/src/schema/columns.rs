@@ -3,7 +3,7 @@
 use super::{Column, Kind};
 use faultline_catalog::Metric;
 use faultline_catalog::metrics::{
-    cgroup as c, daemon as d, host as h, process as p, recorded as e, validator as v,
+    cgroup as c, daemon as d, host as h, memory as m, process as p, recorded as e, validator as v,
 };
 
 const fn whole(
@@ -60,8 +60,11 @@ pub(super) static PROCESS: &[Column] = &[
 ];
 
 pub(super) static CGROUP: &[Column] = &[
-    whole("effective_limit_bytes", &c::EFFECTIVE_LIMIT, &[]),
-    whole("unreclaimable_bytes", &c::UNRECLAIMABLE, &[]),
+    whole("effective_limit_bytes", &m::EFFECTIVE_LIMIT, &[]),
+    whole("unreclaimable_bytes", &m::UNRECLAIMABLE, &[]),
+    whole("others_parent_bytes", &m::LEVEL_OTHERS, &["1"]),
+    whole("others_machine_bytes", &m::LEVEL_OTHERS, &["machine"]),
+    whole("swap_headroom_bytes", &m::SWAP_HEADROOM, &[]),
     whole("usage_bytes", &c::USAGE, &[]),
     whole("peak_bytes", &c::PEAK, &[]),
     whole("limit_max_bytes", &c::LIMIT, &["max"]),

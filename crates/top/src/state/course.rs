@@ -103,7 +103,7 @@ impl What {
 
     fn read(self, page: &Page) -> Option<f64> {
         match self {
-            What::Unreclaimable => page.get(&metrics::cgroup::UNRECLAIMABLE, &[]),
+            What::Unreclaimable => page.get(&metrics::memory::UNRECLAIMABLE, &[]),
             What::Anon => page.get(&metrics::process::RESIDENT, &["anon"]),
             What::Major => page.get(&metrics::process::PAGE_FAULTS, &["major"]),
             What::Minor => page.get(&metrics::process::PAGE_FAULTS, &["minor"]),

@@ -1,12 +1,14 @@
 //! What the lines of figures say.
 
+mod memory;
+
 use super::Scene;
 use super::numbers::{bytes, number, percent, seconds};
 use super::row::{Beside, Row};
 use crate::page::Page;
 use crate::state::{What, phase};
+use faultline_catalog::Source;
 use faultline_catalog::metrics::{cgroup, daemon, host, process, validator};
-use faultline_catalog::{Metric, Source};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
@@ -30,7 +32,7 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     rows.extend(earns(scene));
     rows.extend(runs_out(scene));
     rows.extend([behind(scene), tps(scene)]);
-    rows.extend(memory(scene));
+    rows.extend(memory::rows(scene));
     rows.extend(faults(scene));
     rows.extend(cache(scene));
     rows
@@ -401,64 +403,6 @@ fn tps(scene: &Scene<'_>) -> Row {
         format!("{}/s{how}", number(tps))
     });
     row("TPS", words, plot(scene, what))
-}
-
-fn memory(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let get = |metric: &Metric, labels: &[&str]| page.get(metric, labels);
-    let limit = get(&cgroup::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
-    let unreclaimable = state.now(What::Unreclaimable);
-    let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
-    let used = told(scene, unreclaimable, Source::Cgroup, bytes);
-    let of = match (share, limit) {
-        (Some(share), Some(limit)) => format!(
-            "{used} of {} unreclaimable, {}",
-            bytes(limit),
-            percent(share)
-        ),
-        _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
-    };
-    let cached = get(&cgroup::STAT, &["file"])
-        .zip(limit)
-        .map_or(0.0, |(cached, limit)| cached / limit);
-    let full = match share {
-        Some(share) => Beside::Bar(share, cached),
-        None => Beside::Nothing,
-    };
-    let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
-    let rest = [
-        format!(
-            "file {}",
-            brief(scene, get(&process::RESIDENT, &["file"]), bytes)
-        ),
-        format!("swap {}", brief(scene, get(&process::SWAP, &[]), bytes)),
-    ];
-    let refaults = brief(scene, state.now(What::Refaults), |rate| {
-        format!("{}/s", number(rate))
-    });
-    let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
-        (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
-        _ => scene.look.absent().to_owned(),
-    };
-    let kills = get(&cgroup::EVENTS, &["oom_kill"]);
-    let alarm = if kills.is_some_and(|kills| kills > 0.0) {
-        scene.look.bad()
-    } else {
-        Style::new()
-    };
-    let pressed = vec![
-        Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
-    ];
-    [
-        row("Memory", Span::styled(of, level(scene, share, FULL)), full),
-        row(
-            "RSS",
-            format!("anon {anon}, {}", rest.join(", ")),
-            plot(scene, What::Anon),
-        ),
-        row("Pressure", pressed, Beside::Nothing),
-    ]
 }
 
 fn faults(scene: &Scene<'_>) -> [Row; 2] {

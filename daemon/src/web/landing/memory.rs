@@ -1,7 +1,9 @@
-//! How much memory there is, and how much of it is spoken for.
+//! Memory: the headroom of the level that binds, all levels, and resident memory.
 
 use super::words::bytes;
-use faultline_catalog::{Metric, Tick, metrics};
+use crate::memory_status::{LevelStatus, MemoryStatus};
+use faultline_catalog::{Tick, metrics};
+use faultline_text::escaped;
 use std::fmt::{self, Write};
 
 /// Types of resident memory with what the page calls them.
@@ -9,40 +11,76 @@ const TYPES: [(&str, &str); 3] = [("anon", "anonymous"), ("file", "file"), ("shm
 
 /// The section; nothing if neither a limit nor resident memory is known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
-    let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
-    let limit = known(&metrics::cgroup::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
-    let bound = known(&metrics::cgroup::UNRECLAIMABLE, &[]);
-    let resident = TYPES.map(|(kind, title)| (title, known(&metrics::process::RESIDENT, &[kind])));
-    if limit.is_none() && resident.iter().all(|(_, size)| size.is_none()) {
+    let status = MemoryStatus::of(tick);
+    let resident =
+        TYPES.map(|(kind, title)| (title, tick.number_of(&metrics::process::RESIDENT, &[kind])));
+    if status.is_none() && resident.iter().all(|(_, size)| size.is_none()) {
         return Ok(());
     }
     out.push_str("<section>\n<h2>Memory</h2>\n<div class=\"card memory\">\n");
-    if let (Some(limit), Some(bound)) = (limit, bound) {
-        headroom(limit, bound, out)?;
-    } else if let Some(limit) = limit {
-        writeln!(out, "<p><strong>{}</strong> at most</p>", bytes(limit))?;
+    if let Some(status) = status {
+        match status.binding() {
+            Some(level) => headroom(level, out)?,
+            None => out.push_str(
+                "<p><strong>Headroom is not known</strong>: a limit of its cgroup cannot be read.</p>\n",
+            ),
+        }
+        levels(&status.levels, out)?;
+        for note in &status.notes {
+            writeln!(out, "<p class=\"quiet\">{}</p>", escaped(note))?;
+        }
     }
     rss(&resident, out)?;
     out.push_str("</div>\n</section>\n");
     Ok(())
 }
 
-fn headroom(limit: f64, bound: f64, out: &mut String) -> fmt::Result {
-    let share = (bound / limit * 100.0).clamp(0.0, 100.0);
+fn headroom(level: &LevelStatus, out: &mut String) -> fmt::Result {
+    let share = level.share() * 100.0;
     let tone = match share {
         s if s >= 95.0 => "bad",
         s if s >= 85.0 => "busy",
         _ => "good",
     };
+    let others = level
+        .others()
+        .map_or(String::new(), |others| format!("; {others}"));
+    let dirty = level
+        .dirty
+        .filter(|dirty| *dirty > 0.0)
+        .map_or(String::new(), |dirty| {
+            format!(" {} of the cache must be written first.", bytes(dirty))
+        });
     write!(
         out,
-        "<p class=\"split\"><span><strong>{}</strong> headroom</span> <span class=\"quiet\">of {} at most</span></p>\n\
+        "<p class=\"split\"><span><strong>{}</strong> headroom</span> <span class=\"quiet\">of {} in {}</span></p>\n\
          <div class=\"bar\" role=\"img\" aria-label=\"{share:.0} percent cannot be dropped\"><div class=\"{tone}\" style=\"width:{share:.1}%\"></div></div>\n\
-         <p class=\"quiet\">{} ({share:.0} %) cannot be dropped without swap; page cache makes way and is not counted.</p>\n",
-        bytes((limit - bound).max(0.0)),
-        bytes(limit),
-        bytes(bound),
+         <p class=\"quiet\">{} ({share:.0} %) cannot be dropped without swap{others}. Page cache can be dropped and is not counted.{dirty}</p>\n",
+        bytes(level.headroom),
+        bytes(level.limit),
+        escaped(&level.title),
+        bytes(level.unreclaimable),
     )
+}
+
+/// Every level that limits the validator; nothing if there is only one.
+fn levels(levels: &[LevelStatus], out: &mut String) -> fmt::Result {
+    if levels.len() < 2 {
+        return Ok(());
+    }
+    out.push_str("<p class=\"quiet\">");
+    for (i, level) in levels.iter().enumerate() {
+        write!(
+            out,
+            "{}{}: {} of {} left",
+            if i == 0 { "" } else { "; " },
+            escaped(&level.title),
+            bytes(level.headroom),
+            bytes(level.limit)
+        )?;
+    }
+    out.push_str(".</p>\n");
+    Ok(())
 }
 
 fn rss(resident: &[(&str, Option<f64>)], out: &mut String) -> fmt::Result {

@@ -107,8 +107,22 @@ fn validator(number: u64, exe: &'static str) -> Vec<Batch> {
         reading(faults, &["minor"], 9e6 + now * 41_000.0 + 9_000.0 * wave),
     ];
     let cgroup = vec![
-        reading(&metrics::cgroup::EFFECTIVE_LIMIT, &[], 384.0 * GIB),
-        reading(&metrics::cgroup::UNRECLAIMABLE, &[], 231.0 * GIB),
+        reading(&metrics::memory::HEADROOM, &["0"], 153.0 * GIB),
+        reading(&metrics::memory::LEVEL_LIMIT, &["0"], 384.0 * GIB),
+        reading(&metrics::memory::LEVEL_UNRECLAIMABLE, &["0"], 231.0 * GIB),
+        reading(&metrics::memory::BINDING, &["0"], 1.0),
+        reading(
+            &metrics::memory::LEVEL_INFO,
+            &["0", "/validator.slice"],
+            1.0,
+        ),
+        reading(&metrics::memory::HEADROOM, &["machine"], 200.0 * GIB),
+        reading(&metrics::memory::LEVEL_LIMIT, &["machine"], 512.0 * GIB),
+        reading(
+            &metrics::memory::LEVEL_UNRECLAIMABLE,
+            &["machine"],
+            312.0 * GIB,
+        ),
     ];
     let threads = Batch {
         took: Duration::from_micros(14_300),
@@ -197,7 +211,8 @@ fn a_followed_validator_is_described_in_words() {
         "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
         "2 d 3 h, since 2026-11-16",
         "<strong>153 GiB</strong> headroom",
-        "of 384 GiB at most",
+        "of 384 GiB in its cgroup /validator.slice",
+        "this machine: 200 GiB of 512 GiB left",
         "<span class=\"state bad\">down</span>",
         "90 forbidden",
         "permission denied; run as the validator&#39;s user",

@@ -4,6 +4,7 @@ use crate::runner::world::Observer;
 use crate::search::{Reading, Replayed};
 use faultline_agave::threads::{pool, purpose};
 use faultline_command::clock;
+use faultline_kernel::headroom::CgroupUsage;
 use faultline_kernel::parse::pid_schedstat;
 use faultline_kernel::{CgroupFiles, HostRoot, Limit, locate};
 use faultline_recording::Recording;
@@ -98,7 +99,11 @@ impl Eyes {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
         };
-        reading.unreclaimable = stat.as_ref().and_then(|stat| stat.unreclaimable_bytes());
+        reading.unreclaimable = reading
+            .memory
+            .zip(stat.as_ref())
+            .and_then(|(usage, stat)| CgroupUsage::new(usage, stat))
+            .map(|usage| usage.unreclaimable());
         reading.refaults = stat.and_then(|stat| stat.workingset_refault_file);
         reading.stalled = sample
             .memory_pressure

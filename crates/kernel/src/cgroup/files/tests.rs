@@ -27,10 +27,10 @@ fn write(folder: &Path, files: &[(&str, &str)]) {
     }
 }
 
-fn limit_of(files: &mut CgroupFiles) -> Result<EffectiveLimit, ReadError> {
+fn levels_of(files: &mut CgroupFiles) -> CgroupLevels {
     let mut buffer = Vec::new();
     let own = files.sample(&mut buffer);
-    files.effective_limit(&own, &mut buffer)
+    files.levels(&own, &mut buffer).unwrap()
 }
 
 const V2_STAT: &str = include_str!("../../../tests/text/v2/memory.stat");
@@ -148,10 +148,7 @@ fn v1_files_become_the_same_sample() {
         (Ok(Limit::Max), Ok(Limit::Bytes(1_000_000)))
     );
     assert_eq!(sample.swap_usage, Ok(0));
-    assert_eq!(
-        sample.memory_stat.unwrap().unreclaimable_bytes(),
-        Some(1_397_399_552 + 600)
-    );
+    assert_eq!(sample.memory_stat.unwrap().kernel, Some(600));
     let events = sample.memory_events.unwrap();
     assert_eq!(
         (events.max, events.oom_kill, events.oom),
@@ -177,37 +174,6 @@ fn one_broken_file_spoils_no_other() {
 }
 
 #[test]
-fn the_smallest_limit_of_all_ancestors_is_the_effective_one() {
-    let (top, own, mut files) = v2_tree();
-    let slice = top.path().join("sol.slice");
-    let slice_stat = [
-        ("memory.max", "5000\n"),
-        ("memory.current", "4500\n"),
-        ("memory.stat", "anon 1\nshmem 2\nkernel 9\n"),
-    ];
-    write(&slice, &slice_stat);
-    write(&own, &[("memory.max", "6000\n")]);
-    let limit = limit_of(&mut files).unwrap();
-    let limiting = limit.limiting.unwrap();
-    assert_eq!(
-        (limit.limit, limiting.levels_up, &*limiting.folder),
-        (Limit::Bytes(5000), 1, &*slice)
-    );
-    assert_eq!(limiting.memory_usage, Ok(4500));
-    assert_eq!(
-        limiting.memory_stat.unwrap().unreclaimable_bytes(),
-        Some(12)
-    );
-
-    write(&own, &[("memory.max", "4000\n")]);
-    let limit = limit_of(&mut files).unwrap();
-    assert_eq!(
-        (limit.limit, limit.limiting.unwrap().levels_up),
-        (Limit::Bytes(4000), 0)
-    );
-}
-
-#[test]
 fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
     let (top, own, mut files) = v2_tree();
     let slice = top.path().join("sol.slice");
@@ -217,19 +183,20 @@ fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
             true => files.sample(&mut buffer),
             false => files.sample_with_last_limits(&mut buffer),
         };
-        let effective = files.effective_limit(&sample, &mut buffer);
-        let effective = effective.map(|effective| effective.limit);
+        let levels = files.levels(&sample, &mut buffer).unwrap();
         (
             sample.memory_usage.ok(),
             sample.memory_max.ok(),
-            effective.ok(),
+            levels.limits.iter().map(|level| level.limit).min(),
         )
     };
     let bytes = |limit| Some(Limit::Bytes(limit));
+    let slice_files = [("memory.current", "4500\n"), ("memory.stat", V2_STAT)];
+    write(&slice, &slice_files);
     write(&slice, &[("memory.max", "8192\n")]);
     assert_eq!(
         limits(false),
-        (Some(4096), Some(Limit::Max), bytes(8192)),
+        (Some(4096), Some(Limit::Max), Some(8192)),
         "the first sample"
     );
     write(&slice, &[("memory.max", "6000\n")]);
@@ -237,41 +204,17 @@ fn limits_of_the_last_sample_are_repeated_while_the_cgroup_is_there() {
         &own,
         &[("memory.max", "5000\n"), ("memory.current", "4097\n")],
     );
-    assert_eq!(limits(false), (Some(4097), Some(Limit::Max), bytes(8192)));
-    assert_eq!(limits(true), (Some(4097), bytes(5000), bytes(5000)));
+    assert_eq!(limits(false), (Some(4097), Some(Limit::Max), Some(8192)));
+    assert_eq!(limits(true), (Some(4097), bytes(5000), Some(5000)));
     write(
         &own,
         &[("memory.max", "4500\n"), ("memory.current", "gone\n")],
     );
     assert_eq!(
         limits(false),
-        (None, bytes(4500), bytes(4500)),
+        (None, bytes(4500), Some(6000)),
         "none outlives its cgroup"
     );
-}
-
-#[test]
-fn without_any_limit_nothing_is_limiting() {
-    let (_top, _own, mut files) = v2_tree();
-    let limit = limit_of(&mut files).unwrap();
-    assert_eq!(
-        limit,
-        EffectiveLimit {
-            limit: Limit::Max,
-            limiting: None
-        }
-    );
-}
-
-#[test]
-fn a_limit_that_cannot_be_read_leaves_the_smallest_unknown() {
-    let (top, own, mut files) = v2_tree();
-    write(&own, &[("memory.max", "4000\n")]);
-    write(
-        &top.path().join("sol.slice"),
-        &[("memory.max", "unclear\n")],
-    );
-    assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Broken);
 }
 
 #[test]
@@ -283,7 +226,9 @@ fn a_cgroup_that_was_removed_is_gone() {
         files.sample(&mut buffer).memory_usage.unwrap_err().kind(),
         ErrorKind::Gone
     );
-    assert_eq!(limit_of(&mut files).unwrap_err().kind(), ErrorKind::Gone);
+    let levels = levels_of(&mut files);
+    assert_eq!(levels.limits, []);
+    assert_eq!(levels.errors[0].kind(), ErrorKind::Gone);
 }
 
 #[test]
@@ -294,10 +239,10 @@ fn a_hierarchy_that_was_not_found_gives_its_reason_for_each_value() {
     let mut files = CgroupFiles::new(&places);
     let sample = files.sample(&mut Vec::new());
     assert_eq!(
-        (sample.memory_usage, sample.memory_stat),
-        (Err(reason.clone()), Err(reason.clone()))
+        (&sample.memory_usage, &sample.memory_stat),
+        (&Err(reason.clone()), &Err(reason.clone()))
     );
-    assert_eq!(limit_of(&mut files), Err(reason));
+    assert_eq!(files.levels(&sample, &mut Vec::new()), Err(reason));
 }
 
 #[test]

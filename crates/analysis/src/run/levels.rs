@@ -1,0 +1,58 @@
+//! Which level bound the memory of a run.
+
+use faultline_catalog::metrics::memory::{BINDING, LEVEL_INFO};
+use faultline_recording::{Error, Recording, SeriesRow, TickRow};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// A level that had the least headroom for a part of a run.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BindingLevel {
+    /// As in `agave_memory_headroom_bytes`.
+    pub level: String,
+    /// The path of the cgroup, or the nodes; empty for the machine.
+    pub path: String,
+    /// Share of the ticks with a binding level.
+    pub share: f64,
+}
+
+/// The levels that bound, the most frequent first. Empty for recordings by the old rule, which had no levels.
+pub(super) fn binding_levels(
+    recording: &Recording,
+    ticks: &[TickRow],
+) -> Result<Vec<BindingLevel>, Error> {
+    let paths: BTreeMap<String, String> = recording
+        .series_of(&LEVEL_INFO)?
+        .iter()
+        .map(|row| (label(row, "level"), label(row, "path")))
+        .collect();
+    let mut changes = recording.series_of(&BINDING)?.into_iter().peekable();
+    let mut binds: BTreeMap<String, bool> = BTreeMap::new();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for tick in ticks {
+        while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
+            binds.insert(label(&change, "level"), change.value == Some(1.0));
+        }
+        if let Some((level, _)) = binds.iter().find(|(_, binds)| **binds) {
+            *counts.entry(level.clone()).or_default() += 1;
+        }
+    }
+    let all = f64::from(counts.values().sum::<u32>());
+    let mut levels: Vec<BindingLevel> = counts
+        .into_iter()
+        .map(|(level, count)| BindingLevel {
+            path: paths.get(&level).cloned().unwrap_or_default(),
+            level,
+            share: f64::from(count) / all,
+        })
+        .collect();
+    levels.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Ok(levels)
+}
+
+fn label(row: &SeriesRow, name: &str) -> String {
+    serde_json::from_str::<Value>(&row.labels)
+        .ok()
+        .and_then(|labels| labels.get(name)?.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}

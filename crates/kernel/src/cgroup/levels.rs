@@ -1,0 +1,303 @@
+//! The memory of a cgroup and of all its visible ancestors that have a limit.
+
+use std::sync::Arc;
+
+use super::locate::{CgroupFolder, CgroupVersion};
+use super::source::Source;
+use crate::headroom::{CgroupUsage, Level, LevelMemory};
+use crate::parse::cgroup_memory_stat::{self, MemoryStat};
+use crate::parse::{cgroup_limit, number};
+use crate::{Limit, ReadError};
+
+/// The cgroups that limit a process. Its own and its ancestors count, as far as they are visible.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CgroupLevels {
+    /// Those with a limit, the process's own first. On v1 memory with swap is a level of its own.
+    pub limits: Vec<LevelMemory>,
+    /// Those of v2 with `memory.high`, which is their `limit`: beyond it the kernel stalls the process before anything kills.
+    pub high: Vec<LevelMemory>,
+    /// The least of `memory.swap.max` less `memory.swap.current`, in bytes. v2 only; `None` where no level limits swap.
+    pub swap: Option<u64>,
+    /// What the process's own cgroup cannot drop. `None` in the topmost one, which is that of the machine or of a container.
+    pub own_unreclaimable: Option<u64>,
+    /// Levels that could not be read: with any, the least headroom is not known.
+    pub errors: Vec<ReadError>,
+}
+
+/// What a sample has just read of the process's own cgroup: no file is read twice.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnMemory<'a> {
+    pub(super) usage: &'a Result<u64, ReadError>,
+    pub(super) stat: &'a Result<MemoryStat, ReadError>,
+}
+
+impl OwnMemory<'_> {
+    fn usage(self) -> Result<Option<CgroupUsage>, ReadError> {
+        usage_of(self.usage, self.stat)
+    }
+}
+
+/// A cgroup and those above it, with their files held open.
+#[derive(Debug)]
+pub(super) struct Ancestry {
+    version: CgroupVersion,
+    levels: Vec<Files>,
+}
+
+#[derive(Debug)]
+struct Files {
+    path: Arc<str>,
+    max: Source,
+    high: Source,
+    min: Source,
+    swap_max: Source,
+    memory_and_swap_max: Source,
+    // Opened where a limit is set.
+    current: Source,
+    stat: Source,
+    swap_current: Source,
+    memory_and_swap_current: Source,
+    limits: Limits,
+}
+
+/// What is set at one level, read rarely.
+#[derive(Debug)]
+struct Limits {
+    max: Result<Limit, ReadError>,
+    high: Limit,
+    /// What `memory.min` protects from reclaim by the parent; 0 without it.
+    min: Limit,
+    swap: Limit,
+    memory_and_swap: Limit,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max: Ok(Limit::Max),
+            high: Limit::Max,
+            min: Limit::Bytes(0),
+            swap: Limit::Max,
+            memory_and_swap: Limit::Max,
+        }
+    }
+}
+
+impl Ancestry {
+    pub(super) fn new(own: &CgroupFolder) -> Self {
+        let levels = own.with_ancestors().enumerate().map(|(up, folder)| {
+            let here = CgroupFolder {
+                folder: Arc::from(folder),
+                ..own.clone()
+            };
+            let source = |v2, v1| Source::in_folder(&here, v2, v1);
+            Files {
+                path: Arc::from(ancestor(&own.path, up)),
+                max: source(Some("memory.max"), Some("memory.limit_in_bytes")),
+                high: source(Some("memory.high"), None),
+                min: source(Some("memory.min"), None),
+                swap_max: source(Some("memory.swap.max"), None),
+                memory_and_swap_max: source(None, Some("memory.memsw.limit_in_bytes")),
+                current: source(Some("memory.current"), Some("memory.usage_in_bytes")),
+                stat: source(Some("memory.stat"), Some("memory.stat")),
+                swap_current: source(Some("memory.swap.current"), None),
+                memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
+                limits: Limits::default(),
+            }
+        });
+        Self {
+            version: own.version,
+            levels: levels.collect(),
+        }
+    }
+
+    pub(super) fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+        for files in &mut self.levels {
+            files.read_limits(buffer);
+        }
+    }
+
+    pub(super) fn levels(&mut self, own: OwnMemory<'_>, buffer: &mut Vec<u8>) -> CgroupLevels {
+        let mut found = CgroupLevels::default();
+        let has_parent = self.levels.len() > 1;
+        // What `memory.min` of the level below protects from reclaim by this one.
+        let mut protected = 0;
+        for (up, files) in self.levels.iter_mut().enumerate() {
+            let usage = match (up, files.is_limiting()) {
+                (0, Ok(_)) => own.usage(),
+                (_, Ok(true)) => files.usage(self.version, buffer),
+                (_, Ok(false)) => Ok(None),
+                (_, Err(error)) => Err(error),
+            };
+            match usage {
+                Ok(Some(usage)) => {
+                    if up == 0 && has_parent {
+                        found.own_unreclaimable = Some(usage.unreclaimable());
+                    }
+                    found
+                        .limits
+                        .extend(files.limit_levels(up, usage, protected, buffer));
+                    found.high.extend(files.high_level(up, usage, protected));
+                    protected = usage.protected(files.limits.min);
+                }
+                Ok(None) => protected = 0,
+                Err(error) => found.errors.push(error),
+            }
+            found.swap = found.swap.into_iter().chain(files.free_swap(buffer)).min();
+        }
+        match self.above(own, buffer) {
+            Ok(level) => found.limits.extend(level),
+            Err(error) => found.errors.push(error),
+        }
+        found
+    }
+
+    /// A limit above what is visible. Version 2 does not show one.
+    fn above(
+        &mut self,
+        own: OwnMemory<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<LevelMemory>, ReadError> {
+        let limit = own.stat.as_ref().map_or(Limit::Max, |stat| {
+            cgroup_limit::of_number(stat.hierarchical_limit)
+        });
+        let visible = self
+            .levels
+            .iter()
+            .filter_map(|files| files.limits.max.clone().ok())
+            .min();
+        let Limit::Bytes(bytes) = limit else {
+            return Ok(None);
+        };
+        if visible.is_some_and(|visible| visible <= limit) {
+            return Ok(None);
+        }
+        let version = self.version;
+        let usage = match &mut self.levels[..] {
+            [] | [_] => own.usage()?,
+            [.., top] => top.usage(version, buffer)?,
+        };
+        let path = self.levels.last().map(|top| Arc::clone(&top.path));
+        Ok(usage
+            .zip(path)
+            .map(|(usage, path)| level(Level::Above, &path, bytes, usage, 0)))
+    }
+}
+
+impl Files {
+    fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+        let mut optional = |source: &mut Source, absent| {
+            source.parse(buffer, cgroup_limit::parse).unwrap_or(absent)
+        };
+        self.limits = Limits {
+            high: optional(&mut self.high, Limit::Max),
+            min: optional(&mut self.min, Limit::Bytes(0)),
+            swap: optional(&mut self.swap_max, Limit::Max),
+            memory_and_swap: optional(&mut self.memory_and_swap_max, Limit::Max),
+            max: match self.max.parse(buffer, cgroup_limit::parse) {
+                // The topmost cgroup of v2 has no such file, nor has one whose memory controller is off.
+                Err(ReadError::Absent { .. }) => Ok(Limit::Max),
+                read => read,
+            },
+        };
+    }
+
+    /// Whether its usage matters.
+    fn is_limiting(&self) -> Result<bool, ReadError> {
+        let max = self.limits.max.clone()?;
+        let limits = [max, self.limits.high, self.limits.memory_and_swap];
+        Ok(limits.iter().any(|limit| *limit != Limit::Max) || self.limits.min != Limit::Bytes(0))
+    }
+
+    fn usage(
+        &mut self,
+        version: CgroupVersion,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<CgroupUsage>, ReadError> {
+        let usage = self.current.parse(buffer, number::parse);
+        let stat = match version {
+            CgroupVersion::V2 => self.stat.parse(buffer, cgroup_memory_stat::parse_v2),
+            CgroupVersion::V1 => self.stat.parse(buffer, cgroup_memory_stat::parse_v1),
+        };
+        usage_of(&usage, &stat)
+    }
+
+    fn limit_levels(
+        &mut self,
+        up: usize,
+        usage: CgroupUsage,
+        protected: u64,
+        buffer: &mut Vec<u8>,
+    ) -> Vec<LevelMemory> {
+        let mut levels = Vec::new();
+        if let Ok(Limit::Bytes(limit)) = self.limits.max {
+            levels.push(level(
+                Level::Cgroup(up),
+                &self.path,
+                limit,
+                usage,
+                protected,
+            ));
+        }
+        if let Limit::Bytes(limit) = self.limits.memory_and_swap
+            && let Ok(both) = self.memory_and_swap_current.parse(buffer, number::parse)
+        {
+            let usage = CgroupUsage {
+                usage: both,
+                ..usage
+            };
+            levels.push(level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0));
+        }
+        levels
+    }
+
+    fn high_level(&self, up: usize, usage: CgroupUsage, protected: u64) -> Option<LevelMemory> {
+        let high = self.limits.high.bytes()?;
+        Some(level(Level::Cgroup(up), &self.path, high, usage, protected))
+    }
+
+    fn free_swap(&mut self, buffer: &mut Vec<u8>) -> Option<u64> {
+        let limit = self.limits.swap.bytes()?;
+        let used = self.swap_current.parse(buffer, number::parse).ok()?;
+        Some(limit.saturating_sub(used))
+    }
+}
+
+fn level(
+    level: Level,
+    path: &Arc<str>,
+    limit: u64,
+    usage: CgroupUsage,
+    protected: u64,
+) -> LevelMemory {
+    LevelMemory {
+        level,
+        path: Arc::clone(path),
+        limit,
+        unreclaimable: usage.unreclaimable().saturating_add(protected),
+        dirty: usage.dirty,
+    }
+}
+
+/// `None` where neither is there: the memory controller is off, or the cgroup is the topmost one.
+fn usage_of(
+    usage: &Result<u64, ReadError>,
+    stat: &Result<MemoryStat, ReadError>,
+) -> Result<Option<CgroupUsage>, ReadError> {
+    match (usage, stat) {
+        (Ok(usage), Ok(stat)) => Ok(CgroupUsage::new(*usage, stat)),
+        (Err(ReadError::Absent { .. }), _) => Ok(None),
+        (Err(error), _) | (_, Err(error)) => Err(error.clone()),
+    }
+}
+
+/// The path `up` levels above; `/` at the end.
+fn ancestor(path: &str, up: usize) -> &str {
+    let above = (0..up).fold(path, |path, _| {
+        path.rsplit_once('/').map_or("", |(above, _)| above)
+    });
+    if above.is_empty() { "/" } else { above }
+}
+
+#[cfg(test)]
+mod tests;

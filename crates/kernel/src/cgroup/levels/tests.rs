@@ -1,0 +1,242 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::headroom::binding;
+use crate::{CgroupFiles, ErrorKind, ProcessCgroups};
+
+/// A cgroup tree of version 2 or 1, and files in it.
+struct Tree {
+    top: tempfile::TempDir,
+    version: CgroupVersion,
+}
+
+impl Tree {
+    fn new(version: CgroupVersion) -> Self {
+        let top = tempfile::tempdir().unwrap();
+        Self { top, version }
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        match relative {
+            "" => self.top.path().to_owned(),
+            relative => self.top.path().join(relative),
+        }
+    }
+
+    fn write(&self, relative: &str, files: &[(&str, &str)]) {
+        let folder = self.path(relative);
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in files {
+            std::fs::write(folder.join(name), format!("{text}\n")).unwrap();
+        }
+    }
+
+    fn levels(&self, own: &str) -> CgroupLevels {
+        let folder = Ok(CgroupFolder {
+            version: self.version,
+            folder: Arc::from(self.path(own)),
+            top: Arc::from(self.top.path() as &Path),
+            path: format!("/{own}"),
+        });
+        let mut files = CgroupFiles::new(&ProcessCgroups {
+            memory: folder.clone(),
+            cpu: folder.clone(),
+            io: folder.clone(),
+            freezer: folder.clone(),
+            unified: folder,
+        });
+        let mut buffer = Vec::new();
+        let sample = files.sample(&mut buffer);
+        files.levels(&sample, &mut buffer).unwrap()
+    }
+}
+
+fn summary(levels: &[LevelMemory]) -> Vec<(String, &str, u64, u64)> {
+    levels
+        .iter()
+        .map(|one| {
+            (
+                one.level.to_string(),
+                &*one.path,
+                one.limit,
+                one.unreclaimable,
+            )
+        })
+        .collect()
+}
+
+const OWN: &str = "sol.slice/sol.service";
+
+fn v2() -> Tree {
+    let tree = Tree::new(CgroupVersion::V2);
+    tree.write(
+        OWN,
+        &[
+            ("memory.max", "6000"),
+            ("memory.current", "4000"),
+            (
+                "memory.stat",
+                "anon 1\nactive_file 1000\ninactive_file 200\nslab_reclaimable 30\nfile_dirty 7",
+            ),
+        ],
+    );
+    tree.write(
+        "sol.slice",
+        &[
+            ("memory.max", "6500"),
+            ("memory.current", "6100"),
+            (
+                "memory.stat",
+                "active_file 1200\ninactive_file 200\nslab_reclaimable 30",
+            ),
+        ],
+    );
+    tree
+}
+
+#[test]
+fn a_slice_with_a_larger_limit_and_a_neighbour_binds() {
+    let levels = v2().levels(OWN);
+    assert_eq!(
+        summary(&levels.limits),
+        [
+            ("0".to_owned(), "/sol.slice/sol.service", 6000, 2770),
+            ("1".to_owned(), "/sol.slice", 6500, 4670),
+        ]
+    );
+    assert_eq!(levels.limits[0].dirty, Some(7));
+    assert_eq!(levels.own_unreclaimable, Some(2770));
+    assert_eq!(binding(&levels.limits).unwrap().level, Level::Cgroup(1));
+    assert_eq!((levels.swap, levels.errors), (None, vec![]));
+}
+
+#[test]
+fn whatever_is_charged_is_taken_unless_it_can_be_dropped() {
+    let tree = v2();
+    // Huge pages and locked files are in the usage only.
+    tree.write(OWN, &[("memory.current", "5900"), ("memory.stat", "anon 1\nhugetlb 3000\nfile 2000\nunevictable 1990\nactive_file 10\ninactive_file 0")]);
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits[0].headroom(), 110);
+}
+
+#[test]
+fn a_cache_that_memory_min_protects_is_taken_for_the_parent_and_not_for_its_own_limit() {
+    let tree = v2();
+    tree.write(OWN, &[("memory.min", "3000")]);
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits[0].unreclaimable, 2770);
+    assert_eq!(levels.limits[1].unreclaimable, 4670 + 230);
+    tree.write(OWN, &[("memory.max", "max")]);
+    assert_eq!(summary(&tree.levels(OWN).limits)[0].3, 4670 + 230);
+}
+
+#[test]
+fn memory_high_and_swap_are_apart_from_the_limits_that_kill() {
+    let tree = v2();
+    tree.write(
+        "sol.slice",
+        &[
+            ("memory.max", "max"),
+            ("memory.high", "5000"),
+            ("memory.swap.max", "700"),
+            ("memory.swap.current", "650"),
+        ],
+    );
+    tree.write(
+        OWN,
+        &[("memory.swap.max", "90"), ("memory.swap.current", "10")],
+    );
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits.len(), 1);
+    assert_eq!(
+        summary(&levels.high),
+        [("1".to_owned(), "/sol.slice", 5000, 4670)]
+    );
+    assert_eq!(levels.swap, Some(50));
+}
+
+#[test]
+fn without_a_limit_there_is_no_level() {
+    let tree = v2();
+    tree.write(OWN, &[("memory.max", "max")]);
+    tree.write("sol.slice", &[("memory.max", "max")]);
+    let levels = tree.levels(OWN);
+    assert_eq!(
+        (levels.limits, levels.high, levels.errors),
+        (vec![], vec![], vec![])
+    );
+}
+
+#[test]
+fn a_limit_that_cannot_be_read_is_an_error_beside_the_levels_that_can() {
+    let tree = v2();
+    tree.write("sol.slice", &[("memory.max", "unclear")]);
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits.len(), 1);
+    assert_eq!(levels.errors[0].kind(), ErrorKind::Broken);
+}
+
+fn v1() -> Tree {
+    let tree = Tree::new(CgroupVersion::V1);
+    let stat =
+        "cache 1\nhierarchical_memory_limit 5000\ntotal_active_file 100\ntotal_inactive_file 20";
+    tree.write(
+        "",
+        &[
+            ("memory.limit_in_bytes", "9223372036854771712"),
+            ("memory.usage_in_bytes", "4500"),
+            ("memory.stat", stat),
+        ],
+    );
+    tree.write(
+        "box",
+        &[
+            ("memory.limit_in_bytes", "9223372036854771712"),
+            ("memory.usage_in_bytes", "3000"),
+            ("memory.stat", stat),
+            ("memory.memsw.limit_in_bytes", "4400"),
+            ("memory.memsw.usage_in_bytes", "3300"),
+        ],
+    );
+    tree
+}
+
+#[test]
+fn a_limit_above_what_is_visible_is_a_level_with_the_usage_of_the_topmost_visible_cgroup() {
+    let levels = v1().levels("box");
+    assert_eq!(
+        summary(&levels.limits),
+        [
+            ("0_swap".to_owned(), "/box", 4400, 3180),
+            ("above".to_owned(), "/", 5000, 4380),
+        ]
+    );
+    let levels = v1().levels("");
+    assert_eq!(
+        summary(&levels.limits),
+        [("above".to_owned(), "/", 5000, 4380)]
+    );
+    assert_eq!(levels.own_unreclaimable, None);
+}
+
+#[test]
+fn a_visible_limit_that_is_the_hierarchical_one_is_told_once() {
+    let tree = v1();
+    tree.write("", &[("memory.limit_in_bytes", "5000")]);
+    let levels: Vec<_> = tree
+        .levels("box")
+        .limits
+        .iter()
+        .map(|one| one.level)
+        .collect();
+    assert_eq!(levels, [Level::MemoryAndSwap(0), Level::Cgroup(1)]);
+}
+
+#[test]
+fn the_path_of_an_ancestor_ends_at_the_top() {
+    assert_eq!(ancestor("/a/b/c", 0), "/a/b/c");
+    assert_eq!(ancestor("/a/b/c", 2), "/a");
+    assert_eq!(ancestor("/a/b/c", 3), "/");
+    assert_eq!(ancestor("/", 1), "/");
+    assert_eq!(ancestor("/", 0), "/");
+}

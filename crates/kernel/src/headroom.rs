@@ -1,0 +1,205 @@
+//! How much memory is left at each level that limits a process, by what the kernel can reclaim without swap.
+//!
+//! A level is a cgroup with a limit, the allowed NUMA nodes, or the machine. The level with the least headroom is met first:
+//! it binds. Nothing is added up: what is taken is the usage that the kernel itself compares with the limit, less what it can
+//! drop. So no kind of memory has to be named to be counted.
+
+pub(crate) mod numa;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::Limit;
+use crate::parse::cgroup_memory_stat::MemoryStat;
+use crate::parse::meminfo::Meminfo;
+
+/// What limits the memory of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// A cgroup: 0 is the process's own, 1 its parent. Displayed as this number.
+    Cgroup(usize),
+    /// Memory and swap of that cgroup together, which version 1 limits. Displayed as in `0_swap`.
+    MemoryAndSwap(usize),
+    /// A cgroup above those that are visible, known by `hierarchical_memory_limit` of version 1. Its other members are not
+    /// visible, so its headroom is an upper bound.
+    Above,
+    /// The NUMA nodes that the process may allocate on.
+    Numa,
+    /// All memory of the machine.
+    Machine,
+}
+
+impl Level {
+    /// Whether all its memory is of the process's own cgroup.
+    #[must_use]
+    pub fn is_own(self) -> bool {
+        matches!(self, Self::Cgroup(0) | Self::MemoryAndSwap(0))
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cgroup(up) => write!(f, "{up}"),
+            Self::MemoryAndSwap(up) => write!(f, "{up}_swap"),
+            Self::Above => f.write_str("above"),
+            Self::Numa => f.write_str("numa"),
+            Self::Machine => f.write_str("machine"),
+        }
+    }
+}
+
+/// The memory of one level, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LevelMemory {
+    /// Which level.
+    pub level: Level,
+    /// The cgroup's path, or the list of nodes; empty for the machine.
+    pub path: Arc<str>,
+    /// Where the kernel begins to kill, or to stall for `memory.high`.
+    pub limit: u64,
+    /// Usage that cannot be dropped without swap.
+    pub unreclaimable: u64,
+    /// The part of what can be dropped that must be written first. `None` where it is not known.
+    pub dirty: Option<u64>,
+}
+
+impl LevelMemory {
+    /// What can still be allocated before the limit is met: 0 where it is met already.
+    #[must_use]
+    pub fn headroom(&self) -> u64 {
+        self.limit.saturating_sub(self.unreclaimable)
+    }
+
+    /// The machine, by the kernel's own estimate (`MemAvailable`). `None` before Linux 3.14.
+    #[must_use]
+    pub fn of_machine(memory: &Meminfo) -> Option<Self> {
+        let limit = memory.total?;
+        Some(Self {
+            level: Level::Machine,
+            path: Arc::from(""),
+            limit,
+            unreclaimable: limit.saturating_sub(memory.available?),
+            dirty: memory.dirty,
+        })
+    }
+}
+
+/// The least headroom of some levels; the first of equal ones.
+#[must_use]
+pub fn binding(levels: &[LevelMemory]) -> Option<&LevelMemory> {
+    levels.iter().min_by_key(|level| level.headroom())
+}
+
+/// Usage of a cgroup and its composition, as far as reclaim is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CgroupUsage {
+    /// `memory.current` (v1: `memory.usage_in_bytes`).
+    pub usage: u64,
+    /// What the kernel can drop without swap: [`MemoryStat::droppable_bytes`].
+    pub droppable: u64,
+    /// `file_dirty`.
+    pub dirty: Option<u64>,
+}
+
+impl CgroupUsage {
+    /// `None` where `memory.stat` does not tell what can be dropped.
+    #[must_use]
+    pub fn new(usage: u64, stat: &MemoryStat) -> Option<Self> {
+        Some(Self {
+            usage,
+            droppable: stat.droppable_bytes()?,
+            dirty: stat.file_dirty,
+        })
+    }
+
+    /// Usage that reclaim cannot reduce.
+    #[must_use]
+    pub fn unreclaimable(&self) -> u64 {
+        self.usage.saturating_sub(self.droppable)
+    }
+
+    /// The droppable part that `memory.min` of this cgroup protects from reclaim by its parent.
+    #[must_use]
+    pub fn protected(&self, min: Limit) -> u64 {
+        let min = min.bytes().unwrap_or(u64::MAX);
+        min.min(self.usage).saturating_sub(self.unreclaimable())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn level(level: Level, limit: u64, unreclaimable: u64) -> LevelMemory {
+        LevelMemory {
+            level,
+            path: Arc::from(""),
+            limit,
+            unreclaimable,
+            dirty: None,
+        }
+    }
+
+    #[test]
+    fn the_level_with_the_least_headroom_binds_whatever_its_limit() {
+        let levels = [
+            level(Level::Cgroup(0), 500 * GIB, 301 * GIB),
+            level(Level::Cgroup(1), 512 * GIB, 507 * GIB),
+            level(Level::Machine, 1024 * GIB, 424 * GIB),
+        ];
+        let found = binding(&levels).unwrap();
+        assert_eq!((found.level, found.headroom()), (Level::Cgroup(1), 5 * GIB));
+        assert_eq!(binding(&[]), None);
+    }
+
+    #[test]
+    fn a_level_beyond_its_limit_has_no_headroom_and_the_nearest_of_equal_ones_binds() {
+        let levels = [level(Level::Cgroup(0), 4, 5), level(Level::Cgroup(1), 5, 5)];
+        let found = binding(&levels).unwrap();
+        assert_eq!((found.level, found.headroom()), (Level::Cgroup(0), 0));
+    }
+
+    #[test]
+    fn the_machine_has_what_the_kernel_says_is_available() {
+        let memory = Meminfo {
+            total: Some(512 * GIB),
+            available: Some(20 * GIB),
+            ..Meminfo::default()
+        };
+        assert_eq!(
+            LevelMemory::of_machine(&memory).unwrap().headroom(),
+            20 * GIB
+        );
+        assert_eq!(LevelMemory::of_machine(&Meminfo::default()), None);
+    }
+
+    #[test]
+    fn a_protected_cache_is_not_droppable_by_the_parent() {
+        let own = CgroupUsage {
+            usage: 10 * GIB,
+            droppable: 6 * GIB,
+            dirty: None,
+        };
+        assert_eq!(own.unreclaimable(), 4 * GIB);
+        for (min, protected) in [(0, 0), (3, 0), (5, GIB), (10, 6 * GIB), (99, 6 * GIB)] {
+            assert_eq!(own.protected(Limit::Bytes(min * GIB)), protected, "{min}");
+        }
+        assert_eq!(own.protected(Limit::Max), 6 * GIB);
+    }
+
+    #[test]
+    fn levels_are_written_as_labels() {
+        let all = [
+            Level::Cgroup(2),
+            Level::MemoryAndSwap(0),
+            Level::Above,
+            Level::Numa,
+            Level::Machine,
+        ];
+        let text = all.map(|level| level.to_string()).join(" ");
+        assert_eq!(text, "2 0_swap above numa machine");
+    }
+}

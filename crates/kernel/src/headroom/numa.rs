@@ -1,0 +1,163 @@
+//! The memory of those NUMA nodes that a process may allocate on.
+
+use std::sync::Arc;
+
+use super::{Level, LevelMemory};
+use crate::file::{Owner, Records, Slot};
+use crate::parse::node_meminfo::{self, NodeMeminfo};
+use crate::parse::{cpu_list, pid_mems_allowed, zone_watermarks};
+use crate::{HostRoot, ReadError};
+
+/// Holds the files of the allowed nodes, where these are not all nodes with memory: cpusets do that. `numactl --membind` is
+/// a policy of each thread, which no file tells.
+#[derive(Debug)]
+pub struct NumaFiles {
+    path: Arc<str>,
+    nodes: Vec<Slot>,
+    /// Sum of the `min` watermarks of the nodes' zones, in bytes.
+    watermark: u64,
+}
+
+impl NumaFiles {
+    /// `None` if the process may use all nodes with memory.
+    ///
+    /// # Errors
+    /// When `status` of the process, or the files of the nodes, cannot be read.
+    pub fn of(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
+        let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_mems_allowed::parse)?
+        else {
+            return Ok(None);
+        };
+        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu_list::parse) {
+            Ok(nodes) => nodes,
+            // A kernel without NUMA.
+            Err(ReadError::Absent { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let nodes: Vec<u32> = with_memory
+            .iter()
+            .copied()
+            .filter(|node| allowed.contains(node))
+            .collect();
+        if nodes.is_empty() || nodes.len() == with_memory.len() {
+            return Ok(None);
+        }
+        let watermarks = root.read_proc("zoneinfo", zone_watermarks::parse)?;
+        let pages: u64 = watermarks
+            .iter()
+            .filter(|zone| nodes.contains(&zone.node))
+            .map(|zone| zone.min)
+            .sum();
+        let slot = |node: &u32| {
+            let path = root
+                .sysfs
+                .join(format!("devices/system/node/node{node}/meminfo"));
+            Slot::new(Owner::Host, path, Records::One)
+        };
+        Ok(Some(Self {
+            path: Arc::from(names(&nodes)),
+            nodes: nodes.iter().map(slot).collect(),
+            watermark: pages.saturating_mul(page_size),
+        }))
+    }
+
+    /// The memory of all of them together.
+    ///
+    /// # Errors
+    /// When `meminfo` of a node cannot be read.
+    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<Option<LevelMemory>, ReadError> {
+        let (mut limit, mut available) = (0_u64, 0_u64);
+        let mut dirty = Some(0);
+        for node in &mut self.nodes {
+            let memory = node.parse(buffer, node_meminfo::parse)?;
+            let Some((total, free)) = memory.total.zip(memory.droppable_and_free()) else {
+                return Ok(None);
+            };
+            limit = limit.saturating_add(total);
+            available = available.saturating_add(free);
+            dirty = dirty.zip(memory.dirty).map(|(sum, of_node)| sum + of_node);
+        }
+        Ok(Some(LevelMemory {
+            level: Level::Numa,
+            path: Arc::clone(&self.path),
+            limit,
+            unreclaimable: limit.saturating_sub(available.saturating_sub(self.watermark)),
+            dirty,
+        }))
+    }
+}
+
+fn names(nodes: &[u32]) -> String {
+    let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    format!("nodes {}", names.join(","))
+}
+
+impl NodeMeminfo {
+    fn droppable_and_free(&self) -> Option<u64> {
+        Some(
+            self.free?
+                .saturating_add(self.active_file?)
+                .saturating_add(self.inactive_file?)
+                .saturating_add(self.reclaimable.unwrap_or(0)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str = "\
+Node 1 MemTotal:       1000 kB
+Node 1 MemFree:         200 kB
+Node 1 Active(file):     30 kB
+Node 1 Inactive(file):    4 kB
+Node 1 Dirty:             2 kB
+Node 1 KReclaimable:      6 kB
+";
+
+    fn host(mems_allowed: &str) -> (tempfile::TempDir, HostRoot) {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("proc/7/status", &format!("Name:\tagave\n{mems_allowed}"));
+        write(
+            "proc/zoneinfo",
+            "Node 0, zone DMA\n  pages free 9\n        min 5\n\
+            Node 1, zone Normal\n  pages free 9\n        boost 0\n        min 7\n        low 8\n\
+            Node 1, zone Movable\n        min 1\n",
+        );
+        write("sys/devices/system/node/has_memory", "0-1\n");
+        write("sys/devices/system/node/node1/meminfo", NODE);
+        let root = HostRoot::below(folder.path());
+        (folder, root)
+    }
+
+    #[test]
+    fn a_process_bound_to_one_node_has_what_that_node_has() {
+        let (_folder, root) = host("Mems_allowed_list:\t1\n");
+        let mut files = NumaFiles::of(&root, 7, 1024).unwrap().unwrap();
+        let level = files.sample(&mut Vec::new()).unwrap().unwrap();
+        assert_eq!((level.level, &*level.path), (Level::Numa, "nodes 1"));
+        assert_eq!(level.limit, 1000 << 10);
+        assert_eq!(level.headroom(), (200 + 30 + 4 + 6 - 8) << 10);
+        assert_eq!(level.dirty, Some(2 << 10));
+    }
+
+    #[test]
+    fn all_nodes_no_list_and_a_kernel_without_numa_are_no_level() {
+        for allowed in ["Mems_allowed_list:\t0-1\n", "Mems_allowed_list:\t0-7\n", ""] {
+            let (_folder, root) = host(allowed);
+            assert!(
+                NumaFiles::of(&root, 7, 1024).unwrap().is_none(),
+                "{allowed}"
+            );
+        }
+        let (folder, root) = host("Mems_allowed_list:\t1\n");
+        std::fs::remove_dir_all(folder.path().join("sys")).unwrap();
+        assert!(NumaFiles::of(&root, 7, 1024).unwrap().is_none());
+    }
+}

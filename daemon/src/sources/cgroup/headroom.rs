@@ -1,0 +1,133 @@
+//! Memory headroom of the followed process, level by level.
+
+use super::super::host::Memory;
+use crate::tick::{Finding, LIMITS_EVERY, Look, Throttle};
+use faultline_catalog::metrics::memory as m;
+use faultline_catalog::{Metric, Reading, Text, Value};
+use faultline_kernel::headroom::binding;
+use faultline_kernel::parse::meminfo::Meminfo;
+use faultline_kernel::{CgroupLevels, LevelMemory, NumaFiles};
+
+/// What limits memory besides the cgroups of one process.
+#[derive(Debug)]
+pub(super) struct Headroom {
+    meminfo: Memory,
+    /// How often the rest is read again.
+    settings: Throttle,
+    numa: Option<NumaFiles>,
+    commits_strictly: bool,
+    oomd: bool,
+    buffer: Vec<u8>,
+}
+
+impl Headroom {
+    pub(super) fn new(meminfo: Memory) -> Self {
+        Headroom {
+            meminfo,
+            settings: Throttle::every(LIMITS_EVERY),
+            numa: None,
+            commits_strictly: false,
+            oomd: false,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Adds all levels to the finding. Without `cgroups`, which were not found, none binds.
+    pub(super) fn read(
+        &mut self,
+        look: &Look<'_>,
+        pid: u32,
+        cgroups: Option<CgroupLevels>,
+        finding: &mut Finding,
+    ) {
+        if self.settings.is_due(look.now) {
+            self.read_settings(look, pid, finding);
+        }
+        let is_complete = cgroups
+            .as_ref()
+            .is_some_and(|found| found.errors.is_empty());
+        let cgroups = cgroups.unwrap_or_default();
+        for error in &cgroups.errors {
+            finding.problem(error);
+        }
+        let meminfo = finding.take(self.meminfo.at(look));
+        let mut levels = cgroups.limits;
+        if let Some(numa) = &mut self.numa {
+            levels.extend(finding.take(numa.sample(&mut self.buffer)).flatten());
+        }
+        levels.extend(meminfo.as_ref().and_then(LevelMemory::of_machine));
+        for level in &levels {
+            write_level(level, cgroups.own_unreclaimable, finding);
+        }
+        for high in &cgroups.high {
+            add(&m::HIGH_HEADROOM, high, Some(high.headroom()), finding);
+        }
+        if is_complete {
+            write_binding(&levels, finding);
+        }
+        if let Some(meminfo) = meminfo {
+            self.write_machine(&meminfo, cgroups.swap, finding);
+        }
+    }
+
+    fn read_settings(&mut self, look: &Look<'_>, pid: u32, finding: &mut Finding) {
+        let numa = NumaFiles::of(look.root, pid, look.host.page_size);
+        self.numa = finding.take(numa).flatten();
+        self.commits_strictly = finding.take(look.root.commits_strictly()) == Some(true);
+        self.oomd = look.root.runs_systemd_oomd();
+    }
+
+    fn write_machine(&self, meminfo: &Meminfo, limit: Option<u64>, finding: &mut Finding) {
+        let free = meminfo.swap_free.into_iter().chain(limit).min();
+        let swap = meminfo.swap_free.and(free);
+        finding.whole(&m::SWAP_HEADROOM, [], swap);
+        if self.commits_strictly {
+            let committed = meminfo.commit_limit.zip(meminfo.committed);
+            let left = committed.map(|(limit, used)| limit.saturating_sub(used));
+            finding.whole(&m::COMMIT_HEADROOM, [], left);
+        }
+        finding
+            .readings
+            .push(Reading::flag(&m::OOMD, [], self.oomd));
+    }
+}
+
+fn write_level(level: &LevelMemory, own: Option<u64>, finding: &mut Finding) {
+    add(&m::HEADROOM, level, Some(level.headroom()), finding);
+    add(&m::LEVEL_LIMIT, level, Some(level.limit), finding);
+    add(
+        &m::LEVEL_UNRECLAIMABLE,
+        level,
+        Some(level.unreclaimable),
+        finding,
+    );
+    add(&m::LEVEL_DIRTY, level, level.dirty, finding);
+    if !level.level.is_own() {
+        let others = own.map(|own| level.unreclaimable.saturating_sub(own));
+        add(&m::LEVEL_OTHERS, level, others, finding);
+    }
+    let labels = [label(level), Text::Shared(level.path.clone())];
+    let info = Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1));
+    finding.readings.push(info);
+}
+
+fn write_binding(levels: &[LevelMemory], finding: &mut Finding) {
+    let Some(binding) = binding(levels) else {
+        return;
+    };
+    for level in levels {
+        let binds = u64::from(level.level == binding.level);
+        add(&m::BINDING, level, Some(binds), finding);
+    }
+    finding.whole(&m::EFFECTIVE_LIMIT, [], Some(binding.limit));
+    finding.whole(&m::UNRECLAIMABLE, [], Some(binding.unreclaimable));
+}
+
+fn add(metric: &'static Metric, level: &LevelMemory, value: Option<u64>, finding: &mut Finding) {
+    let reading = value.map(|value| Reading::whole(metric, [label(level)], value));
+    finding.readings.extend(reading);
+}
+
+fn label(level: &LevelMemory) -> Text {
+    level.level.to_string().into()
+}
