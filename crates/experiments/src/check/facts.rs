@@ -2,6 +2,7 @@
 
 use crate::host::Remark;
 use faultline_isolation::{Abilities, CpuSet};
+use faultline_kernel::LevelMemory;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,6 +17,8 @@ pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     /// Memory of the host, in bytes.
     pub ram: Option<u64>,
+    /// What limits a run from outside: the cgroups that runs are made in, and the machine.
+    pub levels: Vec<LevelMemory>,
     /// Swap of the host, in bytes.
     pub swap: Option<u64>,
     /// CPUs that are switched on.

@@ -7,7 +7,8 @@ use super::{TOOLS, access, configuration, keypair, options, scripts, stake, swit
 use crate::host::host_now;
 use crate::plan::{Begin, Plan};
 use faultline_isolation::{CpuSet, folders, host};
-use faultline_kernel::HostRoot;
+use faultline_kernel::parse::meminfo;
+use faultline_kernel::{CgroupFiles, HostRoot, LevelMemory, locate};
 use faultline_record::recorder::{self, in_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -23,8 +24,9 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
         .map_err(|e| e.to_string());
     let mut facts = HostFacts {
-        launcher,
         ram: state.memory_total,
+        levels: levels(&launcher),
+        launcher,
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
@@ -90,6 +92,27 @@ fn named_folders(plan: &Plan) -> Vec<&Path> {
         all.push(from);
     }
     all
+}
+
+/// What limits the groups of runs: systemd makes them in slices of its own, others below this program's cgroup.
+fn levels(launcher: &Result<LauncherFacts, String>) -> Vec<LevelMemory> {
+    let root = HostRoot::default();
+    let by_systemd = launcher
+        .as_ref()
+        .is_ok_and(|launcher| launcher.name.starts_with("systemd"));
+    let own = locate(&root, std::process::id()).ok();
+    let mut levels = match own.filter(|_| !by_systemd) {
+        Some(own) => {
+            let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
+            let sample = files.sample(&mut buffer);
+            let found = files.levels(&sample, &mut buffer);
+            found.map_or(Vec::new(), |found| found.limits)
+        }
+        None => Vec::new(),
+    };
+    let machine = root.read_proc("meminfo", meminfo::parse).ok();
+    levels.extend(machine.as_ref().and_then(LevelMemory::of_machine));
+    levels
 }
 
 /// The files that the plan's arms run, as far as it names them: programs, scripts and what scripts are said to start.

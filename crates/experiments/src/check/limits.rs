@@ -4,6 +4,8 @@ use super::Findings;
 use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_isolation::Abilities;
+use faultline_kernel::Level;
+use faultline_kernel::headroom::binding;
 use std::collections::BTreeSet;
 
 /// What the launcher is called that makes groups of version 1.
@@ -93,7 +95,34 @@ fn possible(
     }
 }
 
+/// Whether a level outside of the run is met before the run's own limit.
+fn met_first(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
+    let Some(max) = arm.memory_max else { return };
+    let Some(level) = binding(&facts.levels).filter(|level| level.headroom() < max) else {
+        return;
+    };
+    let place = match level.level {
+        Level::Machine => "this machine".to_owned(),
+        _ => format!("cgroup {} around it", level.path),
+    };
+    let what = format!(
+        "memory_max of arm {:?} is {}, and {place} has {} of {} left",
+        arm.name,
+        faultline_text::size(max),
+        faultline_text::bytes(level.headroom()),
+        faultline_text::bytes(level.limit),
+    );
+    let remedy =
+        "it would be met before the arm's own limit: free memory there, or lower memory_max";
+    if level.level == Level::Machine {
+        found.warn(what, remedy);
+    } else {
+        found.refuse(what, remedy);
+    }
+}
+
 fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
+    met_first(arm, facts, found);
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
         return;
     };

@@ -2,6 +2,7 @@ use super::*;
 use crate::host::Remark;
 use crate::plan::parse;
 use faultline_isolation::{Abilities, CpuSet};
+use faultline_kernel::{Level, LevelMemory};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -92,6 +93,7 @@ fn fit(plan: &Plan) -> HostFacts {
             can,
         }),
         ram: Some(64 * GIB),
+        levels: Vec::new(),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
@@ -216,6 +218,34 @@ fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
             }
         ),
         []
+    );
+}
+
+#[test]
+fn a_limit_that_a_cgroup_above_meets_first_is_refused_and_one_of_the_machine_warned_of() {
+    let plan = plan(TWO_ARMS);
+    let with = |level, path: &str, left: u64| HostFacts {
+        levels: vec![LevelMemory {
+            level,
+            path: path.into(),
+            limit: 20 * GIB,
+            unreclaimable: 20 * GIB - left,
+            dirty: None,
+        }],
+        ..fit(&plan)
+    };
+    assert_eq!(told(&plan, &with(Level::Machine, "", 8 * GIB)), []);
+    only(
+        &plan,
+        &with(Level::Cgroup(1), "/sol.slice", 7 * GIB),
+        Refuse,
+        "of arm \"large\" is 8 GiB, and cgroup /sol.slice around it has 7.0 GiB of 20.0 GiB left",
+    );
+    only(
+        &plan,
+        &with(Level::Machine, "", 7 * GIB),
+        Warn,
+        "of arm \"large\" is 8 GiB, and this machine has 7.0 GiB of 20.0 GiB left",
     );
 }
 
