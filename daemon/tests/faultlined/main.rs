@@ -9,6 +9,7 @@ mod documents;
 mod flight;
 mod frozen;
 mod golden;
+mod headroom;
 mod hostile_answers;
 mod ledger_paths;
 mod lifecycle;

@@ -144,7 +144,7 @@ const FILES: &[File] = &[
         "sys/fs/cgroup/validator.slice/sol.service/memory.current",
         Sole,
         CGROUP,
-        &["agave_cgroup_memory_usage"],
+        &["agave_cgroup_memory_usage", "agave_memory_"],
     ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.peak",
@@ -171,19 +171,25 @@ const FILES: &[File] = &[
         "sys/fs/cgroup/validator.slice/sol.service/memory.high",
         Sole,
         CGROUP,
-        &["agave_cgroup_memory_limit_bytes{limit=\"high\"}"],
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"high\"}",
+            "agave_memory_high_headroom",
+        ],
     ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.swap.max",
         Sole,
         CGROUP,
-        &["agave_cgroup_memory_limit_bytes{limit=\"swap_max\"}"],
+        &[
+            "agave_cgroup_memory_limit_bytes{limit=\"swap_max\"}",
+            "agave_memory_swap_headroom",
+        ],
     ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.swap.current",
         Sole,
         CGROUP,
-        &["agave_cgroup_memory_swap"],
+        &["agave_cgroup_memory_swap", "agave_memory_swap_headroom"],
     ),
     file(
         "sys/fs/cgroup/validator.slice/sol.service/memory.stat",
@@ -194,7 +200,7 @@ const FILES: &[File] = &[
             "agave_cgroup_memory_refaults",
             "agave_cgroup_memory_page_faults",
             "agave_cgroup_memory_reclaim",
-            "agave_memory_unreclaimable",
+            "agave_memory_",
         ],
     ),
     file(
@@ -243,7 +249,7 @@ const FILES: &[File] = &[
         "proc/meminfo",
         Keys,
         &[Source::Host, Source::Cgroup],
-        &["agave_host_memory"],
+        &["agave_host_memory", "agave_memory_"],
     ),
     file(
         "proc/vmstat",
@@ -282,7 +288,7 @@ const FILES: &[File] = &[
     file_v1(
         "sys/fs/cgroup/memory/system.slice/sol.service/memory.usage_in_bytes",
         Sole,
-        &["agave_cgroup_memory_usage"],
+        &["agave_cgroup_memory_usage", "agave_memory_"],
     ),
     file_v1(
         "sys/fs/cgroup/memory/system.slice/sol.service/memory.max_usage_in_bytes",
@@ -307,7 +313,7 @@ const FILES: &[File] = &[
             "agave_cgroup_memory_refaults",
             "agave_cgroup_memory_page_faults",
             "agave_cgroup_memory_swap",
-            "agave_memory_unreclaimable",
+            "agave_memory_",
         ],
     ),
     file_v1(

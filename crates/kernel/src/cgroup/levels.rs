@@ -1,5 +1,6 @@
 //! The memory of a cgroup and of all its visible ancestors that have a limit.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion};
@@ -16,8 +17,9 @@ pub struct CgroupLevels {
     pub limits: Vec<LevelMemory>,
     /// Those of v2 with `memory.high`, which is their `limit`: beyond it the kernel stalls the process before anything kills.
     pub high: Vec<LevelMemory>,
-    /// The least of `memory.swap.max` less `memory.swap.current`, in bytes. v2 only; `None` where no level limits swap.
-    pub swap: Option<u64>,
+    /// The least of `memory.swap.max` less `memory.swap.current`; `Max` where no level limits swap, as always on v1. `None`
+    /// where such a file cannot be read.
+    pub swap: Option<Limit>,
     /// What the process's own cgroup cannot drop. `None` in the topmost one, which is that of the machine or of a container.
     pub own_unreclaimable: Option<u64>,
     /// Levels that could not be read: with any, the least headroom is not known.
@@ -67,7 +69,8 @@ struct Limits {
     high: Limit,
     /// What `memory.min` protects from reclaim by the parent; 0 without it.
     min: Limit,
-    swap: Limit,
+    /// `None` where it cannot be read.
+    swap: Option<Limit>,
     memory_and_swap: Limit,
 }
 
@@ -77,7 +80,7 @@ impl Default for Limits {
             max: Ok(Limit::Max),
             high: Limit::Max,
             min: Limit::Bytes(0),
-            swap: Limit::Max,
+            swap: Some(Limit::Max),
             memory_and_swap: Limit::Max,
         }
     }
@@ -118,7 +121,10 @@ impl Ancestry {
     }
 
     pub(super) fn levels(&mut self, own: OwnMemory<'_>, buffer: &mut Vec<u8>) -> CgroupLevels {
-        let mut found = CgroupLevels::default();
+        let mut found = CgroupLevels {
+            swap: Some(Limit::Max),
+            ..CgroupLevels::default()
+        };
         let has_parent = self.levels.len() > 1;
         // What `memory.min` of the level below protects from reclaim by this one.
         let mut protected = 0;
@@ -140,10 +146,14 @@ impl Ancestry {
                     found.high.extend(files.high_level(up, usage, protected));
                     protected = usage.protected(files.limits.min);
                 }
-                Ok(None) => protected = 0,
+                Ok(None) => {
+                    protected = 0;
+                    found.errors.extend(files.limit_without_usage());
+                }
                 Err(error) => found.errors.push(error),
             }
-            found.swap = found.swap.into_iter().chain(files.free_swap(buffer)).min();
+            let swap = found.swap.zip(files.free_swap(buffer));
+            found.swap = swap.map(|(least, here)| least.min(here));
         }
         match self.above(own, buffer) {
             Ok(level) => found.limits.extend(level),
@@ -189,12 +199,25 @@ impl Files {
         let mut optional = |source: &mut Source, absent| {
             source.parse(buffer, cgroup_limit::parse).unwrap_or(absent)
         };
+        let (high, min) = (
+            optional(&mut self.high, Limit::Max),
+            optional(&mut self.min, Limit::Bytes(0)),
+        );
+        let memory_and_swap = optional(&mut self.memory_and_swap_max, Limit::Max);
+        let max = self.max.parse(buffer, cgroup_limit::parse);
+        let swap = self.swap_max.parse(buffer, cgroup_limit::parse);
         self.limits = Limits {
-            high: optional(&mut self.high, Limit::Max),
-            min: optional(&mut self.min, Limit::Bytes(0)),
-            swap: optional(&mut self.swap_max, Limit::Max),
-            memory_and_swap: optional(&mut self.memory_and_swap_max, Limit::Max),
-            max: match self.max.parse(buffer, cgroup_limit::parse) {
+            high,
+            min,
+            swap: match (swap, &max) {
+                (Ok(limit), _) => Some(limit),
+                (Err(ReadError::Absent { .. }), Err(ReadError::Absent { .. })) => Some(Limit::Max),
+                // Version 1 has no such file.
+                (Err(_), _) if self.swap_max.is_none() => Some(Limit::Max),
+                (Err(_), _) => None,
+            },
+            memory_and_swap,
+            max: match max {
                 // The topmost cgroup of v2 has no such file, nor has one whose memory controller is off.
                 Err(ReadError::Absent { .. }) => Ok(Limit::Max),
                 read => read,
@@ -256,10 +279,24 @@ impl Files {
         Some(level(Level::Cgroup(up), &self.path, high, usage, protected))
     }
 
-    fn free_swap(&mut self, buffer: &mut Vec<u8>) -> Option<u64> {
-        let limit = self.limits.swap.bytes()?;
+    /// A limit whose usage is not there.
+    fn limit_without_usage(&self) -> Option<ReadError> {
+        match self.is_limiting() {
+            Ok(false) => None,
+            Ok(true) => Some(ReadError::absent(
+                Path::new(&*self.path).to_owned(),
+                "the cgroup has a limit, and its usage is not there",
+            )),
+            Err(error) => Some(error),
+        }
+    }
+
+    fn free_swap(&mut self, buffer: &mut Vec<u8>) -> Option<Limit> {
+        let Limit::Bytes(limit) = self.limits.swap? else {
+            return Some(Limit::Max);
+        };
         let used = self.swap_current.parse(buffer, number::parse).ok()?;
-        Some(limit.saturating_sub(used))
+        Some(Limit::Bytes(limit.saturating_sub(used)))
     }
 }
 

@@ -3,10 +3,10 @@
 use super::super::host::Memory;
 use crate::tick::{Finding, LIMITS_EVERY, Look, Throttle};
 use faultline_catalog::metrics::memory as m;
-use faultline_catalog::{Metric, Reading, Text, Value};
+use faultline_catalog::{Metric, Reading, Status, Text, Value};
 use faultline_kernel::headroom::binding;
 use faultline_kernel::parse::meminfo::Meminfo;
-use faultline_kernel::{CgroupLevels, LevelMemory, NumaFiles};
+use faultline_kernel::{CgroupLevels, LevelMemory, Limit, NumaFiles};
 
 /// What limits memory besides the cgroups of one process.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl Headroom {
         }
     }
 
-    /// Adds all levels to the finding. Without `cgroups`, which were not found, none binds.
+    /// Adds all levels to the finding. Without `cgroups`, which were not found, or while a level cannot be read, none binds.
     pub(super) fn read(
         &mut self,
         look: &Look<'_>,
@@ -40,22 +40,32 @@ impl Headroom {
         cgroups: Option<CgroupLevels>,
         finding: &mut Finding,
     ) {
-        if self.settings.is_due(look.now) {
-            self.read_settings(look, pid, finding);
-        }
-        let is_complete = cgroups
-            .as_ref()
-            .is_some_and(|found| found.errors.is_empty());
+        let is_found = cgroups.is_some();
         let cgroups = cgroups.unwrap_or_default();
         for error in &cgroups.errors {
             finding.problem(error);
         }
-        let meminfo = finding.take(self.meminfo.at(look));
-        let mut levels = cgroups.limits;
-        if let Some(numa) = &mut self.numa {
-            levels.extend(finding.take(numa.sample(&mut self.buffer)).flatten());
+        if finding
+            .problems
+            .iter()
+            .any(|problem| problem.status == Status::Gone)
+        {
+            return;
         }
-        levels.extend(meminfo.as_ref().and_then(LevelMemory::of_machine));
+        if self.settings.is_due(look.now) {
+            self.read_settings(look, pid, finding);
+        }
+        let meminfo = finding.take(self.meminfo.at(look));
+        let machine = meminfo.as_ref().and_then(LevelMemory::of_machine);
+        let numa = match &mut self.numa {
+            Some(numa) => finding.take(numa.sample(&mut self.buffer)),
+            None => Some(None),
+        };
+        let is_complete =
+            is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
+        let mut levels = cgroups.limits;
+        levels.extend(numa.flatten());
+        levels.extend(machine);
         for level in &levels {
             write_level(level, cgroups.own_unreclaimable, finding);
         }
@@ -77,9 +87,9 @@ impl Headroom {
         self.oomd = look.root.runs_systemd_oomd();
     }
 
-    fn write_machine(&self, meminfo: &Meminfo, limit: Option<u64>, finding: &mut Finding) {
-        let free = meminfo.swap_free.into_iter().chain(limit).min();
-        let swap = meminfo.swap_free.and(free);
+    fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, finding: &mut Finding) {
+        let swap = meminfo.swap_free.zip(limit);
+        let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         finding.whole(&m::SWAP_HEADROOM, [], swap);
         if self.commits_strictly {
             let committed = meminfo.commit_limit.zip(meminfo.committed);

@@ -73,6 +73,7 @@ fn v2() -> Tree {
         OWN,
         &[
             ("memory.max", "6000"),
+            ("memory.swap.max", "max"),
             ("memory.current", "4000"),
             (
                 "memory.stat",
@@ -84,6 +85,7 @@ fn v2() -> Tree {
         "sol.slice",
         &[
             ("memory.max", "6500"),
+            ("memory.swap.max", "max"),
             ("memory.current", "6100"),
             (
                 "memory.stat",
@@ -107,7 +109,7 @@ fn a_slice_with_a_larger_limit_and_a_neighbour_binds() {
     assert_eq!(levels.limits[0].dirty, Some(7));
     assert_eq!(levels.own_unreclaimable, Some(2770));
     assert_eq!(binding(&levels.limits).unwrap().level, Level::Cgroup(1));
-    assert_eq!((levels.swap, levels.errors), (None, vec![]));
+    assert_eq!((levels.swap, levels.errors), (Some(Limit::Max), vec![]));
 }
 
 #[test]
@@ -152,7 +154,9 @@ fn memory_high_and_swap_are_apart_from_the_limits_that_kill() {
         summary(&levels.high),
         [("1".to_owned(), "/sol.slice", 5000, 4670)]
     );
-    assert_eq!(levels.swap, Some(50));
+    assert_eq!(levels.swap, Some(Limit::Bytes(50)));
+    tree.write(OWN, &[("memory.swap.current", "unclear")]);
+    assert_eq!(tree.levels(OWN).swap, None);
 }
 
 #[test]
@@ -165,6 +169,15 @@ fn without_a_limit_there_is_no_level() {
         (levels.limits, levels.high, levels.errors),
         (vec![], vec![], vec![])
     );
+}
+
+#[test]
+fn a_limit_without_a_usage_is_an_error() {
+    let tree = v2();
+    std::fs::remove_file(tree.path(OWN).join("memory.current")).unwrap();
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits[0].level, Level::Cgroup(1));
+    assert_eq!(levels.errors[0].kind(), ErrorKind::Absent);
 }
 
 #[test]
