@@ -24,11 +24,15 @@ struct Growth {
     file: Option<File>,
     locks: bool,
     written: usize,
+    /// Less than a page, for the next time.
+    rest: usize,
 }
 
 impl Growth {
     fn by(&mut self, bytes: usize) {
-        let bytes = bytes / PAGE * PAGE;
+        let wanted = self.rest + bytes;
+        let bytes = wanted / PAGE * PAGE;
+        self.rest = wanted - bytes;
         if bytes == 0 {
             return;
         }
@@ -73,6 +77,7 @@ fn main() {
         }),
         locks: arguments[1] == "locked",
         written: 0,
+        rest: 0,
     };
     for _ in 0..16 {
         growth.by(start / 16);
