@@ -39,7 +39,7 @@ impl Reliability {
         let short = |one: &Reliability| matches!(one, Reliability::TooShort { .. });
         let mut unreliable = [before, after]
             .into_iter()
-            .filter(|one| !one.is_reliable() && !(clear && short(one)));
+            .filter(|one| !(one.is_reliable() || clear && short(one)));
         unreliable.next().unwrap_or(Reliability::Reliable)
     }
 }
