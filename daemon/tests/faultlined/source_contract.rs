@@ -432,7 +432,7 @@ fn each<'f>(
 
 /// Without these nothing is missing, and that is right: a thread whose files are gone has ended, a kernel need not count
 /// the wait for a CPU, and a group without a limit's file cannot limit.
-const MAY_BE_ABSENT: [&str; 7] = [
+const MAY_BE_ABSENT: [&str; 8] = [
     "proc/4242/task/4243/stat",
     "proc/4242/task/4243/status",
     "proc/4242/task/4243/schedstat",
@@ -440,6 +440,7 @@ const MAY_BE_ABSENT: [&str; 7] = [
     "sys/fs/cgroup/memory/system.slice/sol.service/memory.limit_in_bytes",
     "sys/fs/cgroup/validator.slice/memory.max",
     "sys/fs/cgroup/validator.slice/sol.service/memory.max",
+    "sys/fs/cgroup/validator.slice/sol.service/memory.swap.max",
 ];
 
 #[test]
@@ -776,7 +777,7 @@ fn write_small_cgroup(host: &PretendHost) {
         host.write(&format!("{SMALL}/{name}"), fs::read(&path).unwrap())
             .unwrap();
     }
-    let stat = "anon 4096\nshmem 0\npgfault 10\npgmajfault 2\n";
+    let stat = "anon 4096\nshmem 0\nactive_file 0\ninactive_file 0\npgfault 10\npgmajfault 2\n";
     for (name, text) in [
         ("memory.max", "104857600\n".to_owned()),
         ("memory.stat", stat.to_owned()),

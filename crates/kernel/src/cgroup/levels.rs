@@ -205,16 +205,14 @@ impl Files {
         );
         let memory_and_swap = optional(&mut self.memory_and_swap_max, Limit::Max);
         let max = self.max.parse(buffer, cgroup_limit::parse);
-        let swap = self.swap_max.parse(buffer, cgroup_limit::parse);
         self.limits = Limits {
             high,
             min,
-            swap: match (swap, &max) {
-                (Ok(limit), _) => Some(limit),
-                (Err(ReadError::Absent { .. }), Err(ReadError::Absent { .. })) => Some(Limit::Max),
-                // Version 1 has no such file.
-                (Err(_), _) if self.swap_max.is_none() => Some(Limit::Max),
-                (Err(_), _) => None,
+            swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
+                Ok(limit) => Some(limit),
+                // Swap is not accounted for, or it is version 1.
+                Err(ReadError::Absent { .. }) => Some(Limit::Max),
+                Err(_) => None,
             },
             memory_and_swap,
             max: match max {

@@ -37,11 +37,6 @@ impl Source {
         }
     }
 
-    /// Whether this version has no such file.
-    pub(super) fn is_none(&self) -> bool {
-        matches!(self, Self::None(_))
-    }
-
     pub(super) fn parse<T>(
         &mut self,
         buffer: &mut Vec<u8>,

@@ -73,7 +73,6 @@ fn v2() -> Tree {
         OWN,
         &[
             ("memory.max", "6000"),
-            ("memory.swap.max", "max"),
             ("memory.current", "4000"),
             (
                 "memory.stat",
@@ -85,7 +84,6 @@ fn v2() -> Tree {
         "sol.slice",
         &[
             ("memory.max", "6500"),
-            ("memory.swap.max", "max"),
             ("memory.current", "6100"),
             (
                 "memory.stat",
