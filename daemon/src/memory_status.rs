@@ -4,7 +4,7 @@ use faultline_catalog::metrics::memory as m;
 use faultline_catalog::{Metric, Tick};
 use faultline_text::bytes;
 
-/// Less of a limit than this is nearly nothing: the threshold of AgaveOomAhead.
+/// A level is nearly full above this share. AgaveOomAhead uses the same threshold.
 const NEARLY_FULL: f64 = 0.95;
 
 /// What limits the validator's memory, and how much is left.
@@ -42,12 +42,12 @@ impl LevelStatus {
         }
     }
 
-    pub(crate) fn is_nearly_full(&self) -> bool {
+    fn is_nearly_full(&self) -> bool {
         self.share() > NEARLY_FULL
     }
 
     /// Who else is in it; `None` where nobody is, or it is not known.
-    pub(crate) fn others(&self) -> Option<String> {
+    pub(crate) fn others_text(&self) -> Option<String> {
         let others = self.others.filter(|others| *others > 0.0)?;
         Some(format!("{} of it belong to others", bytes(others as u64)))
     }
@@ -63,7 +63,18 @@ impl MemoryStatus {
         (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
     }
 
-    /// The level with the least headroom; `None` while a limit cannot be read.
+    /// Why no level binds, for people.
+    pub(crate) const UNKNOWN: &str = "a level that limits it cannot be read";
+
+    /// A level that is nearly full: the binding one if it is.
+    pub(crate) fn nearly_full(&self) -> Option<&LevelStatus> {
+        self.binding()
+            .into_iter()
+            .chain(&self.levels)
+            .find(|level| level.is_nearly_full())
+    }
+
+    /// The level with the least headroom; `None` while one cannot be read.
     pub(crate) fn binding(&self) -> Option<&LevelStatus> {
         self.levels.iter().find(|level| level.binds)
     }
@@ -132,7 +143,7 @@ fn readings<'a>(
         .filter_map(|reading| Some((reading.labels.first()?.as_str(), reading.value.number()?)))
 }
 
-/// The path of a level with a limit. A level that has only `memory.high` has no info, and its number stands for it.
+/// The path of a level; empty if it is not known.
 fn path<'a>(tick: &'a Tick, level: &str) -> &'a str {
     tick.readings()
         .filter(|reading| std::ptr::eq(reading.metric, &raw const m::LEVEL_INFO))
@@ -148,7 +159,7 @@ fn title(level: &str, path: &str) -> String {
         "machine" => "this machine".to_owned(),
         "numa" => format!("NUMA {path}"),
         "above" => format!("a limit above {path}"),
-        "0" => format!("its cgroup {path}"),
+        "0" => format!("its cgroup {path}").trim_end().to_owned(),
         level => match level.strip_suffix("_swap") {
             Some(_) => format!("memory and swap of {path}"),
             None if path.is_empty() => format!("cgroup level {level}"),
@@ -198,7 +209,7 @@ mod tests {
         assert_eq!(binding.headroom, 5.0 * GIB as f64);
         assert!(binding.is_nearly_full());
         assert_eq!(
-            binding.others().as_deref(),
+            binding.others_text().as_deref(),
             Some("206.0 GiB of it belong to others")
         );
         assert_eq!(status.levels[0].title, "its cgroup /sol.slice/sol.service");

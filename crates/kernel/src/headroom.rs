@@ -1,8 +1,8 @@
 //! How much memory is left at each level that limits a process, by what the kernel can reclaim without swap.
 //!
 //! A level is a cgroup with a limit, the allowed NUMA nodes, or the machine. The level with the least headroom is met first:
-//! it binds. Nothing is added up: what is taken is the usage that the kernel itself compares with the limit, less what it can
-//! drop. So no kind of memory has to be named to be counted.
+//! it binds. Used memory is the kernel's own usage counter minus droppable memory. Unknown kinds of memory are therefore
+//! included.
 
 pub(crate) mod numa;
 
@@ -27,14 +27,6 @@ pub enum Level {
     Numa,
     /// All memory of the machine.
     Machine,
-}
-
-impl Level {
-    /// Whether all its memory is of the process's own cgroup.
-    #[must_use]
-    pub fn is_own(self) -> bool {
-        matches!(self, Self::Cgroup(0) | Self::MemoryAndSwap(0))
-    }
 }
 
 impl fmt::Display for Level {
@@ -71,15 +63,17 @@ impl LevelMemory {
         self.limit.saturating_sub(self.unreclaimable)
     }
 
-    /// The machine, by the kernel's own estimate (`MemAvailable`). `None` before Linux 3.14.
+    /// The machine, by the kernel's own estimate (`MemAvailable`), which does not know what `memory.min` protects. `None` before
+    /// Linux 3.14.
     #[must_use]
-    pub fn of_machine(memory: &Meminfo) -> Option<Self> {
+    pub fn of_machine(memory: &Meminfo, protected: u64) -> Option<Self> {
         let limit = memory.total?;
+        let available = memory.available?.saturating_sub(protected);
         Some(Self {
             level: Level::Machine,
             path: Arc::from(""),
             limit,
-            unreclaimable: limit.saturating_sub(memory.available?),
+            unreclaimable: limit.saturating_sub(available),
             dirty: memory.dirty,
         })
     }
@@ -170,10 +164,12 @@ mod tests {
             ..Meminfo::default()
         };
         assert_eq!(
-            LevelMemory::of_machine(&memory).unwrap().headroom(),
+            LevelMemory::of_machine(&memory, 0).unwrap().headroom(),
             20 * GIB
         );
-        assert_eq!(LevelMemory::of_machine(&Meminfo::default()), None);
+        let protected = LevelMemory::of_machine(&memory, GIB).unwrap();
+        assert_eq!(protected.headroom(), 19 * GIB);
+        assert_eq!(LevelMemory::of_machine(&Meminfo::default(), 0), None);
     }
 
     #[test]

@@ -154,7 +154,7 @@ impl HostRoot {
     ///
     /// # Errors
     /// As [`read_proc`](Self::read_proc), but for a file that is not there: then it is off.
-    pub fn commits_strictly(&self) -> Result<bool, ReadError> {
+    pub fn has_strict_overcommit(&self) -> Result<bool, ReadError> {
         match self.read_proc("sys/vm/overcommit_memory", parse::number::parse) {
             Ok(mode) => Ok(mode == 2),
             Err(ReadError::Absent { .. }) => Ok(false),

@@ -62,8 +62,8 @@ const BUSY: Duration = Duration::from_millis(1);
 
 /// The threads of one process.
 ///
-/// The folder of threads is listed only when the number of threads has changed, or one of them has ended: as long as
-/// the kernel counts as many as were all found alive, they are the same ones.
+/// The folder of threads is listed only when the number of threads has changed, or one of them has ended: if
+/// the count is unchanged and all are alive, the set is unchanged.
 ///
 /// Of a thread whose files are open, `schedstat` is read first: the values of the others grow only while the thread runs.
 /// [`ReadDepth`] says which threads have run enough to be read again. Most threads of a validator are idle most of the time.
@@ -119,7 +119,8 @@ impl Activity {
 /// What was read of a thread last, each with its activity until then.
 #[derive(Debug, Clone, Copy)]
 struct Last {
-    stat: (Activity, ThreadStat),
+    /// With no activity where the kernel does not count it.
+    stat: (Option<Activity>, ThreadStat),
     run_queue_delay: Option<Duration>,
     switches: Option<(Activity, Switches)>,
 }
@@ -127,12 +128,12 @@ struct Last {
 impl Last {
     /// The last `stat`, unless `depth` wants a newer one.
     fn stat(&self, now: Option<Activity>, depth: ReadDepth) -> Option<(Activity, ThreadStat)> {
-        let (now, before) = (now?, self.stat.0);
+        let (now, before) = (now?, self.stat.0?);
         let recent = match depth {
             ReadDepth::Busy => now.on_cpu.saturating_sub(before.on_cpu) < BUSY,
             ReadDepth::Ran | ReadDepth::Switches => now == before,
         };
-        recent.then_some(self.stat)
+        recent.then_some((before, self.stat.1))
     }
 
     fn switches(&self, now: Option<Activity>) -> Option<Switches> {
@@ -347,7 +348,7 @@ impl Held {
             [sample.voluntary_switches, sample.involuntary_switches] = now;
             switches = activity.map(|activity| (activity, now));
         }
-        *last = read_at.map(|read_at| Last {
+        *last = Some(Last {
             stat: (read_at, stat),
             run_queue_delay,
             switches,
@@ -368,7 +369,9 @@ impl Held {
         let now =
             pid_schedstat::parse(buffer).map_err(|error| Failed::Parse("schedstat", error))?;
         Ok(Some(Schedstat {
-            on_cpu: now.on_cpu.or(last.map(|last| last.stat.0.on_cpu)),
+            on_cpu: now
+                .on_cpu
+                .or(last.and_then(|last| Some(last.stat.0?.on_cpu))),
             run_queue_delay: now
                 .run_queue_delay
                 .or(last.and_then(|last| last.run_queue_delay)),

@@ -239,18 +239,29 @@ fn of_memory(tick: &Tick) -> Option<Check> {
             faultline_text::bytes(level.limit as u64),
             level.title,
             level
-                .others()
+                .others_text()
                 .map_or(String::new(), |others| format!(" ({others})"))
         ),
-        None => "the headroom is not known: a limit of its cgroup cannot be read".to_owned(),
+        None => format!("the headroom is not known: {}", MemoryStatus::UNKNOWN),
     };
     for note in &status.notes {
         found.push_str("; ");
         found.push_str(note.trim_end_matches('.'));
     }
+    if let Some(level) = status.nearly_full() {
+        found.push_str(&format!(
+            "; {:.0} % of {} are taken",
+            level.share() * 100.0,
+            level.title
+        ));
+        return Some(Check::attention(
+            "memory",
+            found,
+            "see docs/runbooks/AgaveOomAhead.md",
+        ));
+    }
     Some(match status.binding() {
-        Some(level) if !level.is_nearly_full() => Check::ok("memory", found),
-        Some(_) => Check::attention("memory", found, "see docs/runbooks/AgaveOomAhead.md"),
+        Some(_) => Check::ok("memory", found),
         None => Check::attention("memory", found, "see the line cgroup"),
     })
 }

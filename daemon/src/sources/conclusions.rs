@@ -109,6 +109,9 @@ impl Conclusions {
             if process.is_some() {
                 self.tracker.restart();
             }
+            if look.target.is_some_and(|target| target.validator.is_none()) {
+                self.told.intake.wait();
+            }
         }
         let is_validator = |target: &&Target| target.validator.is_some();
         let validator = look.target.filter(is_validator).and(process);

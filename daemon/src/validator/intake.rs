@@ -178,6 +178,13 @@ impl Intake {
         ) = (None, None, 0, None);
     }
 
+    /// Another process is followed, and is no validator: pushes wait until the validator below it is found.
+    pub fn wait(&self) {
+        let mut state = self.lock();
+        state.senders.wait();
+        (state.followed, state.gone) = (false, true);
+    }
+
     /// The followed validator has ended and none has taken its place: its levels are not shown any more.
     pub fn gone(&self) {
         self.lock().gone = true;

@@ -216,6 +216,12 @@ impl Senders {
         }
     }
 
+    /// No validator is known: nobody's pushes count, and nobody's are foreign.
+    pub fn wait(&mut self) {
+        self.user = None;
+        self.restart(None);
+    }
+
     /// The validator that is followed is this user's: whatever others sent is foreign.
     pub fn set_validator_user(&mut self, user: u32) -> Settled {
         let mut settled = Settled::default();

@@ -364,7 +364,7 @@ pub(crate) const FURTHER: &[Fault] = &[
         hours: 0.25,
         after: 0.1,
         alerts: &[("AgaveOomAhead", "page")],
-        changes: &[("agave_memory_unreclaimable_bytes", "", Is(8.3e9))],
+        changes: &[("agave_memory_level_unreclaimable_bytes", "", Is(8.3e9))],
     },
     Fault {
         what: "slot_stands_still",

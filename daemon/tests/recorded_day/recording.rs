@@ -22,6 +22,18 @@ const BEGAN: [&str; 2] = [
 /// This machine allows fewer mappings than 2.1 needs, and the alert about it is right: here it has what INSTALL asks for.
 const SET: (&str, f64) = ("agave_host_max_maps", 1_000_000.0);
 
+/// It is older than the levels of memory. Its limit was that of its own cgroup.
+const LEVELS: [(&str, &str); 2] = [
+    (
+        "agave_memory_effective_limit_bytes",
+        "agave_memory_level_limit_bytes",
+    ),
+    (
+        "agave_memory_unreclaimable_bytes",
+        "agave_memory_level_unreclaimable_bytes",
+    ),
+];
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Moved {
     /// Goes on from where it stopped.
@@ -109,6 +121,14 @@ impl Recording {
                 labels: labels.to_owned(),
                 samples,
             });
+        }
+        for (name, level) in LEVELS {
+            let of_level = families[name].iter().map(|series| Series {
+                labels: format!("{},level=\"0\"", series.labels),
+                samples: series.samples.clone(),
+            });
+            let of_level = of_level.collect();
+            families.insert(level.to_owned(), of_level);
         }
         Recording {
             families,

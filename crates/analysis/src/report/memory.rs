@@ -154,13 +154,13 @@ fn binding_levels(subjects: &Subjects<'_>) -> Block {
         ("Others max", "GiB"),
     ];
     let note = "The level that had the least headroom. Others: unreclaimable memory at that level that is not of the validator's \
-                own cgroup. Recordings by the old rule have no levels: there the limit is the smallest of all, and unreclaimable a sum \
+                own cgroup, at most over the whole run. Recordings by the old rule have no levels: there the limit is the smallest of all, and unreclaimable a sum \
                 of anonymous, shared and kernel memory, which can be too low.";
     let mut listed = table("binding-level", "Which limit is met first", &columns, note);
     for subject in &subjects.all {
         let levels = &subject.run.binding_levels;
         if levels.is_empty() {
-            let old = Cell::Text("headroom by the old rule".to_owned());
+            let old = Cell::Text("not known, or headroom by the old rule".to_owned());
             listed.rows.push(vec![
                 Cell::Text(subject.name.clone()),
                 old,
@@ -197,7 +197,11 @@ fn level_title(level: &BindingLevel) -> String {
     match level.level.as_str() {
         "machine" => "the machine".to_owned(),
         "numa" => format!("NUMA {}", level.path),
-        number => format!("{number}: {}", level.path),
+        "above" => format!("a limit above {}", level.path),
+        level_name => match level_name.strip_suffix("_swap") {
+            Some(number) => format!("{number}: memory and swap of {}", level.path),
+            None => format!("{level_name}: {}", level.path),
+        },
     }
 }
 

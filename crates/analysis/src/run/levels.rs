@@ -16,32 +16,35 @@ pub struct BindingLevel {
     pub share: f64,
 }
 
-/// The levels that bound, the most frequent first. Empty for recordings by the old rule, which had no levels.
+/// The levels that bound, the most frequent first. Empty if none was known, as in recordings by the old rule.
 pub(super) fn binding_levels(
     recording: &Recording,
     ticks: &[TickRow],
 ) -> Result<Vec<BindingLevel>, Error> {
-    let paths: BTreeMap<String, String> = recording
-        .series_of(&LEVEL_INFO)?
-        .iter()
-        .map(|row| (label(row, "level"), label(row, "path")))
-        .collect();
+    let mut info = recording.series_of(&LEVEL_INFO)?.into_iter().peekable();
     let mut changes = recording.series_of(&BINDING)?.into_iter().peekable();
+    let mut paths: BTreeMap<String, String> = BTreeMap::new();
     let mut binds: BTreeMap<String, bool> = BTreeMap::new();
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    let mut counts: BTreeMap<(String, String), u32> = BTreeMap::new();
     for tick in ticks {
+        while let Some(row) = info.next_if(|row| row.tick <= tick.id) {
+            if row.value.is_some() {
+                paths.insert(label(&row, "level"), label(&row, "path"));
+            }
+        }
         while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
             binds.insert(label(&change, "level"), change.value == Some(1.0));
         }
         if let Some((level, _)) = binds.iter().find(|(_, binds)| **binds) {
-            *counts.entry(level.clone()).or_default() += 1;
+            let path = paths.get(level).cloned().unwrap_or_default();
+            *counts.entry((level.clone(), path)).or_default() += 1;
         }
     }
     let all = f64::from(counts.values().sum::<u32>());
     let mut levels: Vec<BindingLevel> = counts
         .into_iter()
-        .map(|(level, count)| BindingLevel {
-            path: paths.get(&level).cloned().unwrap_or_default(),
+        .map(|((level, path), count)| BindingLevel {
+            path,
             level,
             share: f64::from(count) / all,
         })

@@ -48,9 +48,9 @@ signals! {
     Limit = memory::EFFECTIVE_LIMIT, [];
     /// Memory that cannot be dropped at that level.
     Unreclaimable = memory::UNRECLAIMABLE, [];
-    /// The part of it that is not of the validator's own cgroup, if the parent binds.
+    /// Unreclaimable memory of the parent cgroup that is not of the validator's own.
     OthersParent = memory::LEVEL_OTHERS, ["1"];
-    /// The same, if the machine binds.
+    /// Unreclaimable memory of the machine that is not of the validator's own cgroup.
     OthersMachine = memory::LEVEL_OTHERS, ["machine"];
     /// Page cache of the validator's cgroup, shared memory included.
     CgroupFile = cgroup::STAT, ["file"];

@@ -17,8 +17,8 @@ pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     /// Memory of the host, in bytes.
     pub ram: Option<u64>,
-    /// What limits a run from outside: the cgroups that runs are made in, and the machine.
-    pub levels: Vec<LevelMemory>,
+    /// What limits a run from outside: the cgroups that runs are made in, and the machine. An error if a limit cannot be read.
+    pub levels: Result<Vec<LevelMemory>, String>,
     /// Swap of the host, in bytes.
     pub swap: Option<u64>,
     /// CPUs that are switched on.

@@ -8,7 +8,7 @@ use crate::host::host_now;
 use crate::plan::{Begin, Plan};
 use faultline_isolation::{CpuSet, folders, host};
 use faultline_kernel::parse::meminfo;
-use faultline_kernel::{CgroupFiles, HostRoot, LevelMemory, locate};
+use faultline_kernel::{CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate};
 use faultline_record::recorder::{self, in_path};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
@@ -95,24 +95,28 @@ fn named_folders(plan: &Plan) -> Vec<&Path> {
 }
 
 /// What limits the groups of runs: systemd makes them in slices of its own, others below this program's cgroup.
-fn levels(launcher: &Result<LauncherFacts, String>) -> Vec<LevelMemory> {
+fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, String> {
     let root = HostRoot::default();
     let by_systemd = launcher
         .as_ref()
         .is_ok_and(|launcher| launcher.name.starts_with("systemd"));
-    let own = locate(&root, std::process::id()).ok();
-    let mut levels = match own.filter(|_| !by_systemd) {
-        Some(own) => {
-            let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
-            let sample = files.sample(&mut buffer);
-            let found = files.levels(&sample, &mut buffer);
-            found.map_or(Vec::new(), |found| found.limits)
-        }
-        None => Vec::new(),
-    };
-    let machine = root.read_proc("meminfo", meminfo::parse).ok();
-    levels.extend(machine.as_ref().and_then(LevelMemory::of_machine));
-    levels
+    let in_words = |error: ReadError| error.to_string();
+    let mut found = CgroupLevels::default();
+    if !by_systemd {
+        let own = locate(&root, std::process::id()).map_err(in_words)?;
+        let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
+        let sample = files.sample(&mut buffer);
+        found = files.levels(&sample, &mut buffer).map_err(in_words)?;
+    }
+    if let Some(error) = found.errors.into_iter().next() {
+        return Err(in_words(error));
+    }
+    let machine = root
+        .read_proc("meminfo", meminfo::parse)
+        .map_err(in_words)?;
+    let mut levels = found.limits;
+    levels.extend(LevelMemory::of_machine(&machine, found.protected));
+    Ok(levels)
 }
 
 /// The files that the plan's arms run, as far as it names them: programs, scripts and what scripts are said to start.

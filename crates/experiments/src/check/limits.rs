@@ -5,7 +5,6 @@ use super::facts::HostFacts;
 use crate::plan::{Arm, Kind, Lane, Plan, Severity};
 use faultline_isolation::Abilities;
 use faultline_kernel::Level;
-use faultline_kernel::headroom::binding;
 use std::collections::BTreeSet;
 
 /// What the launcher is called that makes groups of version 1.
@@ -95,34 +94,44 @@ fn possible(
     }
 }
 
-/// Whether a level outside of the run is met before the run's own limit.
-fn met_first(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
-    let Some(max) = arm.memory_max else { return };
-    let Some(level) = binding(&facts.levels).filter(|level| level.headroom() < max) else {
-        return;
+/// Whether `max` meets the limits of the levels around a run first.
+fn outer_levels(what: &str, max: u64, facts: &HostFacts, found: &mut Findings) {
+    let levels = match &facts.levels {
+        Ok(levels) => levels,
+        Err(why) => {
+            let what = format!("{what} {}", faultline_text::size(max));
+            found.warn(
+                format!("{what}, and a limit around it cannot be read: {why}"),
+                "see to it that no cgroup above has less",
+            );
+            return;
+        }
     };
-    let place = match level.level {
-        Level::Machine => "this machine".to_owned(),
-        _ => format!("cgroup {} around it", level.path),
-    };
-    let what = format!(
-        "memory_max of arm {:?} is {}, and {place} has {} of {} left",
-        arm.name,
-        faultline_text::size(max),
-        faultline_text::bytes(level.headroom()),
-        faultline_text::bytes(level.limit),
-    );
-    let remedy =
-        "it would be met before the arm's own limit: free memory there, or lower memory_max";
-    if level.level == Level::Machine {
-        found.warn(what, remedy);
-    } else {
-        found.refuse(what, remedy);
+    for level in levels.iter().filter(|level| level.headroom() < max) {
+        let name = match level.level {
+            Level::Machine => "this machine".to_owned(),
+            _ => format!("cgroup {} around it", level.path),
+        };
+        let what = format!(
+            "{what} {}, and {name} has {} of {} left",
+            faultline_text::size(max),
+            faultline_text::bytes(level.headroom()),
+            faultline_text::bytes(level.limit),
+        );
+        let remedy = "that limit is met first: free memory there, or lower memory_max";
+        if level.level == Level::Machine {
+            found.warn(what, remedy);
+        } else {
+            found.refuse(what, remedy);
+        }
     }
 }
 
 fn meaningful(arm: &Arm, facts: &HostFacts, found: &mut Findings) {
-    met_first(arm, facts, found);
+    if let Some(max) = arm.memory_max {
+        let what = format!("memory_max of arm {:?} is", arm.name);
+        outer_levels(&what, max, facts, found);
+    }
     let (Some(max), Some(ram)) = (arm.memory_max, facts.ram) else {
         return;
     };
@@ -195,6 +204,7 @@ fn together(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
             ),
         }
     }
+    outer_levels("the limits of all arms together are", sum, facts, found);
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE.0, RESERVE.1);
         if sum.saturating_add(reserve) > ram {

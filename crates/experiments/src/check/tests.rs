@@ -93,7 +93,7 @@ fn fit(plan: &Plan) -> HostFacts {
             can,
         }),
         ram: Some(64 * GIB),
-        levels: Vec::new(),
+        levels: Ok(Vec::new()),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
@@ -225,13 +225,13 @@ fn a_limit_near_all_memory_warns_and_one_beyond_it_is_refused() {
 fn a_limit_that_a_cgroup_above_meets_first_is_refused_and_one_of_the_machine_warned_of() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
-        levels: vec![LevelMemory {
+        levels: Ok(vec![LevelMemory {
             level,
             path: path.into(),
             limit: 20 * GIB,
             unreclaimable: 20 * GIB - left,
             dirty: None,
-        }],
+        }]),
         ..fit(&plan)
     };
     assert_eq!(told(&plan, &with(Level::Machine, "", 8 * GIB)), []);

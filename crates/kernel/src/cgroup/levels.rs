@@ -20,6 +20,8 @@ pub struct CgroupLevels {
     /// The least of `memory.swap.max` less `memory.swap.current`; `Max` where no level limits swap, as always on v1. `None`
     /// where such a file cannot be read.
     pub swap: Option<Limit>,
+    /// Droppable memory that `memory.min` of the topmost limited cgroup protects from reclaim by the machine.
+    pub protected: u64,
     /// What the process's own cgroup cannot drop. `None` in the topmost one, which is that of the machine or of a container.
     pub own_unreclaimable: Option<u64>,
     /// Levels that could not be read: with any, the least headroom is not known.
@@ -65,7 +67,9 @@ struct Files {
 /// What is set at one level, read rarely.
 #[derive(Debug)]
 struct Limits {
-    max: Result<Limit, ReadError>,
+    /// Why one of the others, but for swap, cannot be read.
+    error: Option<ReadError>,
+    max: Limit,
     high: Limit,
     /// What `memory.min` protects from reclaim by the parent; 0 without it.
     min: Limit,
@@ -77,7 +81,8 @@ struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max: Ok(Limit::Max),
+            error: None,
+            max: Limit::Max,
             high: Limit::Max,
             min: Limit::Bytes(0),
             swap: Some(Limit::Max),
@@ -125,36 +130,34 @@ impl Ancestry {
             swap: Some(Limit::Max),
             ..CgroupLevels::default()
         };
-        let has_parent = self.levels.len() > 1;
+        let top = self.levels.len().saturating_sub(1);
         // What `memory.min` of the level below protects from reclaim by this one.
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
-            let usage = match (up, files.is_limiting()) {
-                (0, Ok(_)) => own.usage(),
-                (_, Ok(true)) => files.usage(self.version, buffer),
-                (_, Ok(false)) => Ok(None),
-                (_, Err(error)) => Err(error),
+            found.errors.extend(files.limits.error.clone());
+            let usage = match up {
+                0 => own.usage(),
+                _ if files.needs_usage() => files.usage(self.version, buffer),
+                _ => Ok(None),
             };
             match usage {
                 Ok(Some(usage)) => {
-                    if up == 0 && has_parent {
+                    if up == 0 && top > 0 {
                         found.own_unreclaimable = Some(usage.unreclaimable());
                     }
-                    found
-                        .limits
-                        .extend(files.limit_levels(up, usage, protected, buffer));
-                    found.high.extend(files.high_level(up, usage, protected));
+                    files.add_levels(up, usage, protected, buffer, &mut found);
                     protected = usage.protected(files.limits.min);
                 }
-                Ok(None) => {
-                    protected = 0;
-                    found.errors.extend(files.limit_without_usage());
-                }
+                Ok(None) if files.needs_usage() => found.errors.push(files.missing_usage()),
+                // Nothing of it protects the levels below from its own parent, but for the topmost one, which is the machine's.
+                Ok(None) if up < top => protected = 0,
+                Ok(None) => {}
                 Err(error) => found.errors.push(error),
             }
             let swap = found.swap.zip(files.free_swap(buffer));
             found.swap = swap.map(|(least, here)| least.min(here));
         }
+        found.protected = protected;
         match self.above(own, buffer) {
             Ok(level) => found.limits.extend(level),
             Err(error) => found.errors.push(error),
@@ -171,11 +174,7 @@ impl Ancestry {
         let limit = own.stat.as_ref().map_or(Limit::Max, |stat| {
             cgroup_limit::of_number(stat.hierarchical_limit)
         });
-        let visible = self
-            .levels
-            .iter()
-            .filter_map(|files| files.limits.max.clone().ok())
-            .min();
+        let visible = self.levels.iter().map(|files| files.limits.max).min();
         let Limit::Bytes(bytes) = limit else {
             return Ok(None);
         };
@@ -196,38 +195,40 @@ impl Ancestry {
 
 impl Files {
     fn read_limits(&mut self, buffer: &mut Vec<u8>) {
-        let mut optional = |source: &mut Source, absent| {
-            source.parse(buffer, cgroup_limit::parse).unwrap_or(absent)
-        };
-        let (high, min) = (
-            optional(&mut self.high, Limit::Max),
-            optional(&mut self.min, Limit::Bytes(0)),
-        );
-        let memory_and_swap = optional(&mut self.memory_and_swap_max, Limit::Max);
-        let max = self.max.parse(buffer, cgroup_limit::parse);
+        let mut error = None;
+        // The topmost cgroup of v2 has no limits, nor has one whose memory controller is off.
+        let mut limit =
+            |source: &mut Source, absent| match source.parse(buffer, cgroup_limit::parse) {
+                Ok(limit) => limit,
+                Err(ReadError::Absent { .. }) => absent,
+                Err(unreadable) => {
+                    error.get_or_insert(unreadable);
+                    absent
+                }
+            };
         self.limits = Limits {
-            high,
-            min,
+            max: limit(&mut self.max, Limit::Max),
+            high: limit(&mut self.high, Limit::Max),
+            min: limit(&mut self.min, Limit::Bytes(0)),
+            memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
             swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => Some(limit),
                 // Swap is not accounted for, or it is version 1.
                 Err(ReadError::Absent { .. }) => Some(Limit::Max),
                 Err(_) => None,
             },
-            memory_and_swap,
-            max: match max {
-                // The topmost cgroup of v2 has no such file, nor has one whose memory controller is off.
-                Err(ReadError::Absent { .. }) => Ok(Limit::Max),
-                read => read,
-            },
+            error,
         };
     }
 
-    /// Whether its usage matters.
-    fn is_limiting(&self) -> Result<bool, ReadError> {
-        let max = self.limits.max.clone()?;
-        let limits = [max, self.limits.high, self.limits.memory_and_swap];
-        Ok(limits.iter().any(|limit| *limit != Limit::Max) || self.limits.min != Limit::Bytes(0))
+    /// Whether its usage is needed, for a limit or for what it protects.
+    fn needs_usage(&self) -> bool {
+        let limits = [
+            self.limits.max,
+            self.limits.high,
+            self.limits.memory_and_swap,
+        ];
+        limits.iter().any(|limit| *limit != Limit::Max) || self.limits.min != Limit::Bytes(0)
     }
 
     fn usage(
@@ -243,50 +244,42 @@ impl Files {
         usage_of(&usage, &stat)
     }
 
-    fn limit_levels(
+    fn add_levels(
         &mut self,
         up: usize,
         usage: CgroupUsage,
         protected: u64,
         buffer: &mut Vec<u8>,
-    ) -> Vec<LevelMemory> {
-        let mut levels = Vec::new();
-        if let Ok(Limit::Bytes(limit)) = self.limits.max {
-            levels.push(level(
-                Level::Cgroup(up),
-                &self.path,
-                limit,
-                usage,
-                protected,
-            ));
+        found: &mut CgroupLevels,
+    ) {
+        if let Limit::Bytes(limit) = self.limits.max {
+            let own = level(Level::Cgroup(up), &self.path, limit, usage, protected);
+            found.limits.push(own);
         }
-        if let Limit::Bytes(limit) = self.limits.memory_and_swap
-            && let Ok(both) = self.memory_and_swap_current.parse(buffer, number::parse)
-        {
-            let usage = CgroupUsage {
-                usage: both,
-                ..usage
-            };
-            levels.push(level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0));
+        if let Limit::Bytes(limit) = self.limits.memory_and_swap {
+            match self.memory_and_swap_current.parse(buffer, number::parse) {
+                Ok(both) => {
+                    let usage = CgroupUsage {
+                        usage: both,
+                        ..usage
+                    };
+                    let both = level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
+                    found.limits.push(both);
+                }
+                Err(error) => found.errors.push(error),
+            }
         }
-        levels
+        if let Limit::Bytes(high) = self.limits.high {
+            let high = level(Level::Cgroup(up), &self.path, high, usage, protected);
+            found.high.push(high);
+        }
     }
 
-    fn high_level(&self, up: usize, usage: CgroupUsage, protected: u64) -> Option<LevelMemory> {
-        let high = self.limits.high.bytes()?;
-        Some(level(Level::Cgroup(up), &self.path, high, usage, protected))
-    }
-
-    /// A limit whose usage is not there.
-    fn limit_without_usage(&self) -> Option<ReadError> {
-        match self.is_limiting() {
-            Ok(false) => None,
-            Ok(true) => Some(ReadError::absent(
-                Path::new(&*self.path).to_owned(),
-                "the cgroup has a limit, and its usage is not there",
-            )),
-            Err(error) => Some(error),
-        }
+    fn missing_usage(&self) -> ReadError {
+        ReadError::absent(
+            Path::new(&*self.path).to_owned(),
+            "the cgroup has a limit, and its usage is not there",
+        )
     }
 
     fn free_swap(&mut self, buffer: &mut Vec<u8>) -> Option<Limit> {

@@ -8,8 +8,8 @@ use crate::parse::node_meminfo::{self, NodeMeminfo};
 use crate::parse::{cpu_list, pid_mems_allowed, zone_watermarks};
 use crate::{HostRoot, ReadError};
 
-/// Holds the files of the allowed nodes, where these are not all nodes with memory: cpusets do that. `numactl --membind` is
-/// a policy of each thread, which no file tells.
+/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory. `numactl --membind` is not visible in
+/// any file.
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,
@@ -23,7 +23,7 @@ impl NumaFiles {
     ///
     /// # Errors
     /// When `status` of the process, or the files of the nodes, cannot be read.
-    pub fn of(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
+    pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>, ReadError> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_mems_allowed::parse)?
         else {
             return Ok(None);
@@ -55,7 +55,7 @@ impl NumaFiles {
             Slot::new(Owner::Host, path, Records::One)
         };
         Ok(Some(Self {
-            path: Arc::from(names(&nodes)),
+            path: Arc::from(node_list(&nodes)),
             nodes: nodes.iter().map(slot).collect(),
             watermark: pages.saturating_mul(page_size),
         }))
@@ -66,34 +66,34 @@ impl NumaFiles {
     /// # Errors
     /// When `meminfo` of a node cannot be read.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<Option<LevelMemory>, ReadError> {
-        let (mut limit, mut available) = (0_u64, 0_u64);
+        let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
         for node in &mut self.nodes {
             let memory = node.parse(buffer, node_meminfo::parse)?;
-            let Some((total, free)) = memory.total.zip(memory.droppable_and_free()) else {
+            let Some((total, available)) = memory.total.zip(memory.available()) else {
                 return Ok(None);
             };
             limit = limit.saturating_add(total);
-            available = available.saturating_add(free);
-            dirty = dirty.zip(memory.dirty).map(|(sum, of_node)| sum + of_node);
+            sum = sum.saturating_add(available);
+            dirty = dirty.zip(memory.dirty).map(|(sum, bytes)| sum + bytes);
         }
         Ok(Some(LevelMemory {
             level: Level::Numa,
             path: Arc::clone(&self.path),
             limit,
-            unreclaimable: limit.saturating_sub(available.saturating_sub(self.watermark)),
+            unreclaimable: limit.saturating_sub(sum.saturating_sub(self.watermark)),
             dirty,
         }))
     }
 }
 
-fn names(nodes: &[u32]) -> String {
-    let names: Vec<String> = nodes.iter().map(u32::to_string).collect();
-    format!("nodes {}", names.join(","))
+fn node_list(nodes: &[u32]) -> String {
+    let numbers: Vec<String> = nodes.iter().map(u32::to_string).collect();
+    format!("nodes {}", numbers.join(","))
 }
 
 impl NodeMeminfo {
-    fn droppable_and_free(&self) -> Option<u64> {
+    fn available(&self) -> Option<u64> {
         Some(
             self.free?
                 .saturating_add(self.active_file?)
@@ -139,7 +139,7 @@ Node 1 KReclaimable:      6 kB
     #[test]
     fn a_process_bound_to_one_node_has_what_that_node_has() {
         let (_folder, root) = host("Mems_allowed_list:\t1\n");
-        let mut files = NumaFiles::of(&root, 7, 1024).unwrap().unwrap();
+        let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
         let level = files.sample(&mut Vec::new()).unwrap().unwrap();
         assert_eq!((level.level, &*level.path), (Level::Numa, "nodes 1"));
         assert_eq!(level.limit, 1000 << 10);
@@ -152,12 +152,12 @@ Node 1 KReclaimable:      6 kB
         for allowed in ["Mems_allowed_list:\t0-1\n", "Mems_allowed_list:\t0-7\n", ""] {
             let (_folder, root) = host(allowed);
             assert!(
-                NumaFiles::of(&root, 7, 1024).unwrap().is_none(),
+                NumaFiles::open(&root, 7, 1024).unwrap().is_none(),
                 "{allowed}"
             );
         }
         let (folder, root) = host("Mems_allowed_list:\t1\n");
         std::fs::remove_dir_all(folder.path().join("sys")).unwrap();
-        assert!(NumaFiles::of(&root, 7, 1024).unwrap().is_none());
+        assert!(NumaFiles::open(&root, 7, 1024).unwrap().is_none());
     }
 }

@@ -6,7 +6,7 @@ use faultline_catalog::metrics::memory as m;
 use faultline_catalog::{Metric, Reading, Status, Text, Value};
 use faultline_kernel::headroom::binding;
 use faultline_kernel::parse::meminfo::Meminfo;
-use faultline_kernel::{CgroupLevels, LevelMemory, Limit, NumaFiles};
+use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
 
 /// What limits memory besides the cgroups of one process.
 #[derive(Debug)]
@@ -14,9 +14,10 @@ pub(super) struct Headroom {
     meminfo: Memory,
     /// How often the rest is read again.
     settings: Throttle,
-    numa: Option<NumaFiles>,
-    commits_strictly: bool,
-    oomd: bool,
+    /// An error until the next time, with which the level is not known.
+    numa: Result<Option<NumaFiles>, ReadError>,
+    strict_overcommit: bool,
+    oomd_running: bool,
     buffer: Vec<u8>,
 }
 
@@ -25,9 +26,9 @@ impl Headroom {
         Headroom {
             meminfo,
             settings: Throttle::every(LIMITS_EVERY),
-            numa: None,
-            commits_strictly: false,
-            oomd: false,
+            numa: Ok(None),
+            strict_overcommit: false,
+            oomd_running: false,
             buffer: Vec::new(),
         }
     }
@@ -56,11 +57,15 @@ impl Headroom {
             self.read_settings(look, pid, finding);
         }
         let meminfo = finding.take(self.meminfo.at(look));
-        let machine = meminfo.as_ref().and_then(LevelMemory::of_machine);
+        let machine = meminfo
+            .as_ref()
+            .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
         let numa = match &mut self.numa {
-            Some(numa) => finding.take(numa.sample(&mut self.buffer)),
-            None => Some(None),
+            Ok(Some(files)) => files.sample(&mut self.buffer),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error.clone()),
         };
+        let numa = finding.take(numa);
         let is_complete =
             is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
         let mut levels = cgroups.limits;
@@ -71,6 +76,9 @@ impl Headroom {
         }
         for high in &cgroups.high {
             add(&m::HIGH_HEADROOM, high, Some(high.headroom()), finding);
+            if levels.iter().all(|level| level.level != high.level) {
+                finding.readings.push(info(high));
+            }
         }
         if is_complete {
             write_binding(&levels, finding);
@@ -81,24 +89,23 @@ impl Headroom {
     }
 
     fn read_settings(&mut self, look: &Look<'_>, pid: u32, finding: &mut Finding) {
-        let numa = NumaFiles::of(look.root, pid, look.host.page_size);
-        self.numa = finding.take(numa).flatten();
-        self.commits_strictly = finding.take(look.root.commits_strictly()) == Some(true);
-        self.oomd = look.root.runs_systemd_oomd();
+        self.numa = NumaFiles::open(look.root, pid, look.host.page_size);
+        self.strict_overcommit = finding.take(look.root.has_strict_overcommit()) == Some(true);
+        self.oomd_running = look.root.runs_systemd_oomd();
     }
 
     fn write_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, finding: &mut Finding) {
         let swap = meminfo.swap_free.zip(limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         finding.whole(&m::SWAP_HEADROOM, [], swap);
-        if self.commits_strictly {
+        if self.strict_overcommit {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let left = committed.map(|(limit, used)| limit.saturating_sub(used));
             finding.whole(&m::COMMIT_HEADROOM, [], left);
         }
         finding
             .readings
-            .push(Reading::flag(&m::OOMD, [], self.oomd));
+            .push(Reading::flag(&m::OOMD, [], self.oomd_running));
     }
 }
 
@@ -112,13 +119,17 @@ fn write_level(level: &LevelMemory, own: Option<u64>, finding: &mut Finding) {
         finding,
     );
     add(&m::LEVEL_DIRTY, level, level.dirty, finding);
-    if !level.level.is_own() {
+    // Swap of the validator itself is in memory with swap.
+    if !matches!(level.level, Level::Cgroup(0) | Level::MemoryAndSwap(_)) {
         let others = own.map(|own| level.unreclaimable.saturating_sub(own));
         add(&m::LEVEL_OTHERS, level, others, finding);
     }
+    finding.readings.push(info(level));
+}
+
+fn info(level: &LevelMemory) -> Reading {
     let labels = [label(level), Text::Shared(level.path.clone())];
-    let info = Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1));
-    finding.readings.push(info);
+    Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
 }
 
 fn write_binding(levels: &[LevelMemory], finding: &mut Finding) {

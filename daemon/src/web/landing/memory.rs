@@ -21,9 +21,11 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
     if let Some(status) = status {
         match status.binding() {
             Some(level) => headroom(level, out)?,
-            None => out.push_str(
-                "<p><strong>Headroom is not known</strong>: a limit of its cgroup cannot be read.</p>\n",
-            ),
+            None => writeln!(
+                out,
+                "<p><strong>Headroom is not known</strong>: {}.</p>",
+                MemoryStatus::UNKNOWN
+            )?,
         }
         levels(&status.levels, out)?;
         for note in &status.notes {
@@ -43,7 +45,7 @@ fn headroom(level: &LevelStatus, out: &mut String) -> fmt::Result {
         _ => "good",
     };
     let others = level
-        .others()
+        .others_text()
         .map_or(String::new(), |others| format!("; {others}"));
     let dirty = level
         .dirty

@@ -149,3 +149,25 @@ fn a_validator_that_gives_its_rights_away_is_admitted_and_others_stay_out_when_i
         Some(2.0)
     );
 }
+
+#[test]
+fn pushes_wait_again_while_a_wrapper_is_followed_after_the_first_validator() {
+    let (intake, user) = intake();
+    user.store(VALIDATOR, Ordering::Relaxed);
+    intake.restart(None);
+    intake.carries("A", at(1));
+    user.store(0, Ordering::Relaxed);
+    intake.wait();
+    let version = "validator-new,host_id=B version=\"2.3.1\" 1";
+    let of_b = |count: u32| format!("metrics,host_id=B points_lost={count}i {count}");
+    assert!(push(&intake, OTHER, 3, &[&of_b(4), version]));
+    assert!(push(&intake, VALIDATOR, 3, &[&lost(9)]), "it waits as well");
+    let lost_points = |now| number(&intake, now, "faultline_points_lost_total", "");
+    assert_eq!(lost_points(3), Some(0.0));
+    user.store(OTHER, Ordering::Relaxed);
+    intake.restart(None);
+    intake.carries("B", at(4));
+    assert_eq!(lost_points(4), Some(4.0));
+    assert_eq!(intake.facts().version.as_deref(), Some("2.3.1"));
+    assert!(!push(&intake, VALIDATOR, 6, &[&lost(1)]));
+}
