@@ -243,7 +243,9 @@ const CASES: &[Case] = &[
             let write = |file: &str, text: String| {
                 host.host.write(&format!("{own}/{file}"), text).unwrap();
             };
-            write("memory.limit_in_bytes", "9223372036854771712\n".to_owned());
+            let none = "9223372036854771712\n";
+            write("memory.limit_in_bytes", none.to_owned());
+            write("memory.memsw.limit_in_bytes", none.to_owned());
             for folder in [own, "sys/fs/cgroup/memory"] {
                 let stat = [
                     ("hierarchical_memory_limit", (64 * GIB).to_string()),

@@ -103,6 +103,7 @@ const FILES: &[File] = &[
             "agave_process_resident",
             "agave_process_swap",
             "agave_process_page_table",
+            "agave_memory_",
         ],
     ),
     file("proc/4242/io", Keys, PROCESS, &["agave_process_io_bytes"]),

@@ -206,11 +206,18 @@ impl Files {
                     absent
                 }
             };
+        let (max, min, memory_and_swap) = (
+            limit(&mut self.max, Limit::Max),
+            limit(&mut self.min, Limit::Bytes(0)),
+            limit(&mut self.memory_and_swap_max, Limit::Max),
+        );
+        // Nothing is killed there.
+        let high = self.high.parse(buffer, cgroup_limit::parse);
         self.limits = Limits {
-            max: limit(&mut self.max, Limit::Max),
-            high: limit(&mut self.high, Limit::Max),
-            min: limit(&mut self.min, Limit::Bytes(0)),
-            memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
+            max,
+            min,
+            memory_and_swap,
+            high: high.unwrap_or(Limit::Max),
             swap: match self.swap_max.parse(buffer, cgroup_limit::parse) {
                 Ok(limit) => Some(limit),
                 // Swap is not accounted for, or it is version 1.
