@@ -32,7 +32,7 @@ struct Row {
     ratio: Option<Ends>,
     /// With an interval of 90 %; of the A/A pair.
     ratio_90: Option<Ends>,
-    /// Why the interval of a turn does not keep its promise, if that of the difference is made from it.
+    /// Why the turn's interval is unreliable. Set only if the difference uses that interval.
     unreliable: Option<Reliability>,
 }
 
@@ -421,7 +421,7 @@ fn row(quantity: &'static Quantity, of: &[&Matched]) -> Option<Row> {
     })
 }
 
-/// From [`RUNS_FOR_A_TEST`] turns on, the interval is not made from theirs. No difference in any slot is one to rely on.
+/// From [`RUNS_FOR_A_TEST`] turns on, the interval is not made from theirs. If all slots are equal, the zero difference is reliable.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     let none = |turn: &Estimate| turn.reliable == Reliability::Constant && turn.value == 0.0;
     let unreliable = |turn: &&Estimate| !turn.reliable.is_reliable() && !none(turn);

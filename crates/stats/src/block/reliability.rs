@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Reliability {
     /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
     Reliable,
-    /// The run is short beside how long its samples remember: it covers less than it says.
+    /// The run is short compared with its autocorrelation time, so its interval is too narrow.
     TooShort {
         /// Independent values that the run is worth.
         n_eff: f64,
@@ -27,14 +27,15 @@ impl Reliability {
         *self == Reliability::Reliable
     }
 
-    /// That of the ratio of two numbers, which is given with its ends, for a change that is larger than the `margin`.
+    /// Reliability of a ratio with this interval, for changes larger than `margin`.
     pub fn of_ratio(
         before: Reliability,
         after: Reliability,
         [value, low, high]: [f64; 3],
         margin: f64,
     ) -> Reliability {
-        // Short runs cover less than they say, but more than half of what is as far from the ratio as twice the interval.
+        // Intervals of short runs are too narrow. A change still counts if an interval twice as wide (in logarithms) excludes
+        // the margin.
         let clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
         let short = |one: &Reliability| matches!(one, Reliability::TooShort { .. });
         let mut unreliable = [before, after]

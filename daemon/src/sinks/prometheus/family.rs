@@ -25,7 +25,7 @@ struct Position {
 impl Family {
     /// The families of a tick in the catalog's order. A family without readings is left out.
     pub(super) fn all(tick: &Tick) -> Vec<Family> {
-        // By the address of its metric, which there is once: names would have to be hashed.
+        // Keyed by address, since each metric is one static: names would have to be hashed.
         let key = |metric: &'static Metric| std::ptr::from_ref(metric).addr();
         let mut by_metric: HashMap<usize, Vec<Position>> =
             HashMap::with_capacity(metrics::all().count());
@@ -60,9 +60,8 @@ impl Family {
         self.readings.len()
     }
 
-    /// Leaves out what a scraper refuses the whole page for: a series with a label twice, and a series that is on the page
-    /// already. Tags are in order and none is empty ([`Reading::tags`]), so labels and tags are equal exactly where the
-    /// series are.
+    /// Drops series that make a scraper reject the page: repeated labels and duplicate series. Tags
+    /// are in order and none is empty ([`Reading::tags`]), so equal labels and tags mean the same series.
     pub(super) fn drop_collisions(&mut self, tick: &Tick, constant: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.readings.len());
         self.readings.retain(|position| {

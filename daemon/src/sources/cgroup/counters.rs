@@ -2,7 +2,7 @@
 
 use faultline_catalog::{Kind, Reading, Value};
 
-/// What a cgroup counted before the process came is no growth, and its smaller numbers are no reset.
+/// Counts from before a move are ignored. The exported counter never falls at a move.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     /// As they were last reported.
@@ -39,8 +39,8 @@ impl Counters {
     pub(super) fn resume(&mut self, readings: &mut [Reading]) {
         self.reported.clear();
         for reading in readings.iter_mut().filter(|reading| is_counter(reading)) {
-            let of_it = |offset: &&mut Offset| is_same(reading, &offset.before);
-            if let Some(offset) = self.offsets.iter_mut().find(of_it) {
+            let same_series = |offset: &&mut Offset| is_same(reading, &offset.before);
+            if let Some(offset) = self.offsets.iter_mut().find(same_series) {
                 let before = std::mem::replace(&mut offset.last, reading.value.clone());
                 if before.number() <= reading.value.number() {
                     reading.value = sum(&offset.before.value, &offset.first, &reading.value);
