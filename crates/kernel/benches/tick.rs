@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
-use faultline_kernel::{HostRoot, ProcessFiles, ReadDepth, Threads};
+use faultline_kernel::{CgroupFiles, HostRoot, ProcessFiles, ReadDepth, Threads, locate};
 
 const THREADS: usize = 1000;
 const PROCESS_BUDGET: f64 = 2.0;
@@ -23,6 +23,9 @@ const THREADS_BUDGET: f64 = 1.5;
 fn main() {
     println!("microseconds per call, min / median");
     process("1 thread");
+    for limited in [1, 3] {
+        levels(limited);
+    }
     let park = Arc::new((Mutex::new(false), Condvar::new()));
     let workers: Vec<_> = (0..THREADS).map(|n| parked(&park, n)).collect();
     let tids = tids();
@@ -130,6 +133,62 @@ fn threads(tids: &[u32], depth: ReadDepth) {
             sides,
             budget,
         );
+    }
+}
+
+/// The levels of memory beside the sample of the cgroup that they are read with, in a nested cgroup of version 1 with so many
+/// limits. Version 2 has the same number of reads.
+fn levels(limited: usize) {
+    let own = std::fs::read_to_string("/proc/self/cgroup").expect("own cgroups");
+    let Some(path) = own
+        .lines()
+        .find_map(|line| line.split_once(":memory:").map(|(_, path)| path))
+    else {
+        println!("levels: skipped, no memory controller of version 1");
+        return;
+    };
+    let outer = std::path::Path::new("/sys/fs/cgroup/memory").join(path.trim_start_matches('/'));
+    let folders: Vec<_> = ["bench", "bench/b", "bench/b/c"]
+        .map(|name| outer.join(name))
+        .into();
+    if folders
+        .iter()
+        .any(|folder| std::fs::create_dir(folder).is_err())
+    {
+        println!("levels: skipped, no cgroup can be made");
+        return;
+    }
+    for folder in folders.iter().rev().take(limited) {
+        std::fs::write(folder.join("memory.limit_in_bytes"), "8G").expect("a limit");
+    }
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("a process");
+    let own = folders.last().expect("a folder");
+    std::fs::write(own.join("cgroup.procs"), child.id().to_string()).expect("a move");
+    let cgroups = locate(&HostRoot::default(), child.id()).expect("its cgroups");
+    let [mut alone, mut with] = [CgroupFiles::new(&cgroups), CgroupFiles::new(&cgroups)];
+    let (mut buffer, mut other) = (Vec::new(), Vec::new());
+    let both = compare(
+        2000,
+        || {
+            black_box(alone.sample_with_last_limits(&mut buffer));
+        },
+        || {
+            let sample = with.sample_with_last_limits(&mut other);
+            black_box(with.levels(&sample, &mut other).is_ok());
+        },
+    );
+    report(
+        &format!("cgroup without and with {limited} limited levels"),
+        both,
+        None,
+    );
+    drop(child.kill());
+    drop(child.wait());
+    for folder in folders.iter().rev() {
+        drop(std::fs::remove_dir(folder));
     }
 }
 

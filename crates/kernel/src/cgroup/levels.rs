@@ -44,12 +44,13 @@ impl OwnMemory<'_> {
 /// A cgroup and those above it, with their files held open.
 #[derive(Debug)]
 pub(super) struct Ancestry {
-    version: CgroupVersion,
+    own: CgroupFolder,
     levels: Vec<Files>,
 }
 
 #[derive(Debug)]
 struct Files {
+    folder: Arc<Path>,
     path: Arc<str>,
     max: Source,
     high: Source,
@@ -62,6 +63,16 @@ struct Files {
     swap_current: Source,
     memory_and_swap_current: Source,
     limits: Limits,
+    /// Children with `memory.min` that the process is not in.
+    protected_neighbours: Vec<Neighbour>,
+}
+
+/// A cgroup whose cache `memory.min` protects from reclaim by its parent.
+#[derive(Debug)]
+struct Neighbour {
+    min: Limit,
+    current: Source,
+    stat: Source,
 }
 
 /// What is set at one level, read rarely.
@@ -111,17 +122,29 @@ impl Ancestry {
                 swap_current: source(Some("memory.swap.current"), None),
                 memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
                 limits: Limits::default(),
+                protected_neighbours: Vec::new(),
+                folder: here.folder,
             }
         });
         Self {
-            version: own.version,
             levels: levels.collect(),
+            own: own.clone(),
         }
     }
 
     pub(super) fn read_limits(&mut self, buffer: &mut Vec<u8>) {
-        for files in &mut self.levels {
+        let top = self.levels.len().saturating_sub(1);
+        let mut inner: Option<Arc<Path>> = None;
+        for (up, files) in self.levels.iter_mut().enumerate() {
             files.read_limits(buffer);
+            let is_reclaimed = up == top || files.needs_usage();
+            files.protected_neighbours = match &inner {
+                Some(inner) if is_reclaimed && self.own.version == CgroupVersion::V2 => {
+                    protected_children(&self.own, &files.folder, inner, buffer)
+                }
+                _ => Vec::new(),
+            };
+            inner = Some(Arc::clone(&files.folder));
         }
     }
 
@@ -135,9 +158,12 @@ impl Ancestry {
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
             found.errors.extend(files.limits.error.clone());
+            protected = files
+                .protected_by_neighbours(buffer)
+                .saturating_add(protected);
             let usage = match up {
                 0 => own.usage(),
-                _ if files.needs_usage() => files.usage(self.version, buffer),
+                _ if files.needs_usage() => files.usage(self.own.version, buffer),
                 _ => Ok(None),
             };
             match usage {
@@ -181,7 +207,7 @@ impl Ancestry {
         if visible.is_some_and(|visible| visible <= limit) {
             return Ok(None);
         }
-        let version = self.version;
+        let version = self.own.version;
         let usage = match &mut self.levels[..] {
             [] | [_] => own.usage()?,
             [.., top] => top.usage(version, buffer)?,
@@ -226,6 +252,16 @@ impl Files {
             },
             error,
         };
+    }
+
+    fn protected_by_neighbours(&mut self, buffer: &mut Vec<u8>) -> u64 {
+        let protected = self.protected_neighbours.iter_mut().map(|neighbour| {
+            let usage = neighbour.current.parse(buffer, number::parse);
+            let stat = neighbour.stat.parse(buffer, cgroup_memory_stat::parse_v2);
+            let usage = usage_of(&usage, &stat).ok().flatten();
+            usage.map_or(0, |usage| usage.protected(neighbour.min))
+        });
+        protected.fold(0, u64::saturating_add)
     }
 
     /// Whether its usage is needed, for a limit or for what it protects.
@@ -296,6 +332,35 @@ impl Files {
         let used = self.swap_current.parse(buffer, number::parse).ok()?;
         Some(Limit::Bytes(limit.saturating_sub(used)))
     }
+}
+
+/// The children of `folder` with `memory.min`, but for `inner`. A neighbour that is not readable counts as unprotected.
+fn protected_children(
+    own: &CgroupFolder,
+    folder: &Path,
+    inner: &Path,
+    buffer: &mut Vec<u8>,
+) -> Vec<Neighbour> {
+    let children = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let others = children
+        .filter(|child| child.path() != inner && child.file_type().is_ok_and(|kind| kind.is_dir()));
+    others
+        .filter_map(|child| {
+            let here = CgroupFolder {
+                folder: Arc::from(child.path()),
+                ..own.clone()
+            };
+            let source = |name| Source::in_folder(&here, Some(name), None);
+            let min = source("memory.min")
+                .parse(buffer, cgroup_limit::parse)
+                .ok()?;
+            (min != Limit::Bytes(0)).then(|| Neighbour {
+                min,
+                current: source("memory.current"),
+                stat: source("memory.stat"),
+            })
+        })
+        .collect()
 }
 
 fn level(

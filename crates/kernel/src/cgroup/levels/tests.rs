@@ -131,6 +131,25 @@ fn a_cache_that_memory_min_protects_is_taken_for_the_parent_and_not_for_its_own_
 }
 
 #[test]
+fn a_neighbours_protected_cache_is_taken_for_the_parent_and_for_the_machine() {
+    let tree = v2();
+    let neighbour = [
+        ("memory.min", "900"),
+        ("memory.current", "1000"),
+        ("memory.stat", "active_file 600\ninactive_file 0"),
+    ];
+    tree.write("sol.slice/db.service", &neighbour);
+    tree.write("sol.slice/idle.service", &[("memory.min", "0")]);
+    tree.write("other.slice", &neighbour);
+    let levels = tree.levels(OWN);
+    assert_eq!(levels.limits[0].unreclaimable, 2770);
+    assert_eq!(levels.limits[1].unreclaimable, 4670 + 500);
+    assert_eq!(levels.protected, 500, "by other.slice");
+    tree.write("sol.slice", &[("memory.min", "6000")]);
+    assert_eq!(tree.levels(OWN).protected, 500 + 1330);
+}
+
+#[test]
 fn memory_high_and_swap_are_apart_from_the_limits_that_kill() {
     let tree = v2();
     tree.write(
