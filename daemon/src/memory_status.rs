@@ -19,7 +19,7 @@ pub(crate) struct MemoryStatus {
 /// One level, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelStatus {
-    /// Such as `slice /validator.slice`.
+    /// Such as `cgroup /validator.slice`.
     pub(crate) title: String,
     pub(crate) limit: f64,
     pub(crate) unreclaimable: f64,

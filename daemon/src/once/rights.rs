@@ -239,8 +239,12 @@ fn of_memory(tick: &Tick) -> Option<Check> {
             faultline_text::bytes(level.limit as u64),
             level.title,
             level
-                .others_text()
-                .map_or(String::new(), |others| format!(" ({others})"))
+                .others
+                .filter(|others| *others > 0.0)
+                .map_or(String::new(), |others| {
+                    let others = faultline_text::bytes(others as u64);
+                    format!("; {others} of what is taken belong to others")
+                })
         ),
         None => format!("the headroom is not known: {}", MemoryStatus::UNKNOWN),
     };

@@ -64,26 +64,29 @@ impl NumaFiles {
     /// The memory of all of them together.
     ///
     /// # Errors
-    /// When `meminfo` of a node cannot be read.
-    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<Option<LevelMemory>, ReadError> {
+    /// When `meminfo` of a node cannot be read, or lacks a line.
+    pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory, ReadError> {
         let (mut limit, mut sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
         for node in &mut self.nodes {
             let memory = node.parse(buffer, node_meminfo::parse)?;
             let Some((total, available)) = memory.total.zip(memory.available()) else {
-                return Ok(None);
+                return Err(ReadError::absent(
+                    Arc::clone(node.path()),
+                    "a line of the node's memory is missing",
+                ));
             };
             limit = limit.saturating_add(total);
             sum = sum.saturating_add(available);
             dirty = dirty.zip(memory.dirty).map(|(sum, bytes)| sum + bytes);
         }
-        Ok(Some(LevelMemory {
+        Ok(LevelMemory {
             level: Level::Numa,
             path: Arc::clone(&self.path),
             limit,
             unreclaimable: limit.saturating_sub(sum.saturating_sub(self.watermark)),
             dirty,
-        }))
+        })
     }
 }
 
@@ -140,11 +143,20 @@ Node 1 KReclaimable:      6 kB
     fn a_process_bound_to_one_node_has_what_that_node_has() {
         let (_folder, root) = host("Mems_allowed_list:\t1\n");
         let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
-        let level = files.sample(&mut Vec::new()).unwrap().unwrap();
+        let level = files.sample(&mut Vec::new()).unwrap();
         assert_eq!((level.level, &*level.path), (Level::Numa, "nodes 1"));
         assert_eq!(level.limit, 1000 << 10);
         assert_eq!(level.headroom(), (200 + 30 + 4 + 6 - 8) << 10);
         assert_eq!(level.dirty, Some(2 << 10));
+    }
+
+    #[test]
+    fn a_node_without_its_free_memory_is_an_error_and_no_missing_level() {
+        let (folder, root) = host("Mems_allowed_list:\t1\n");
+        let path = folder.path().join("sys/devices/system/node/node1/meminfo");
+        std::fs::write(path, "Node 1 MemTotal: 1000 kB\n").unwrap();
+        let mut files = NumaFiles::open(&root, 7, 1024).unwrap().unwrap();
+        assert!(files.sample(&mut Vec::new()).is_err());
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Headroom {
             .as_ref()
             .and_then(|meminfo| LevelMemory::of_machine(meminfo, cgroups.protected));
         let numa = match &mut self.numa {
-            Ok(Some(files)) => files.sample(&mut self.buffer),
+            Ok(Some(files)) => files.sample(&mut self.buffer).map(Some),
             Ok(None) => Ok(None),
             Err(error) => Err(error.clone()),
         };
