@@ -119,8 +119,12 @@ pub(super) struct Pool {
     held_back: [u64; 2],
 }
 
+/// A thread's id and start time: ids are used again.
+type ThreadKey = (u32, u64);
+
 #[derive(Debug)]
 struct Seen {
+    thread: ThreadKey,
     last: Totals,
     round: u64,
 }
@@ -131,7 +135,8 @@ pub(super) struct Pools {
     pools: Vec<Pool>,
     by_comm: HashMap<Comm, usize>,
     by_name: HashMap<Arc<str>, usize>,
-    threads: HashMap<(u32, u64), Seen>,
+    /// In the order of their keys. A hash table would take twice the memory.
+    threads: Vec<Seen>,
     round: u64,
     /// Names folded into `other`.
     folded: u64,
@@ -150,17 +155,17 @@ impl Pools {
         host: &HostConstants,
     ) {
         self.round += 1;
+        let round = self.round;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
+        self.add_new(threads);
         for thread in threads {
             let now = Totals::of(thread, host);
-            let seen = self.threads.entry((thread.tid, thread.start_ticks));
-            let seen = seen.or_insert_with(|| Seen {
-                last: Totals::default(),
-                round: 0,
-            });
+            let Some(seen) = self.seen(thread) else {
+                continue;
+            };
             let gained = now.since(&seen.last);
             seen.last = seen.last.renewed(now);
-            seen.round = self.round;
+            seen.round = round;
             let index = self.index_of(thread.comm);
             if let Some(pool) = self.pools.get_mut(index) {
                 pool.threads += 1;
@@ -173,8 +178,7 @@ impl Pools {
                 });
             }
         }
-        let round = self.round;
-        self.threads.retain(|_, seen| seen.round == round);
+        self.threads.retain(|seen| seen.round == round);
         // Names come and go with threads; what is not used any more need not be remembered.
         if self.by_comm.len() > 4 * (threads.len() + MOST_POOLS) {
             self.by_comm.clear();
@@ -186,6 +190,35 @@ impl Pools {
         if let Some(process) = process.filter(|_| threads.iter().all(exact)) {
             self.update_exited_cpu(process);
         }
+    }
+
+    fn add_new(&mut self, threads: &[ThreadSample]) {
+        let old = self.threads.len();
+        for thread in threads {
+            let key = key(thread);
+            let known = self.threads.get(..old).unwrap_or_default();
+            if known
+                .binary_search_by_key(&key, |seen| seen.thread)
+                .is_err()
+            {
+                self.threads.push(Seen {
+                    thread: key,
+                    last: Totals::default(),
+                    round: 0,
+                });
+            }
+        }
+        if self.threads.len() > old {
+            self.threads.sort_by_key(|seen| seen.thread);
+            self.threads.dedup_by_key(|seen| seen.thread);
+            self.threads.shrink_to_fit();
+        }
+    }
+
+    fn seen(&mut self, thread: &ThreadSample) -> Option<&mut Seen> {
+        let key = key(thread);
+        let index = self.threads.binary_search_by_key(&key, |seen| seen.thread);
+        self.threads.get_mut(index.ok()?)
     }
 
     /// A pool without a whole tick has the process's share.
@@ -287,6 +320,10 @@ impl Pools {
     pub(super) fn folded(&self) -> u64 {
         self.folded
     }
+}
+
+fn key(thread: &ThreadSample) -> ThreadKey {
+    (thread.tid, thread.start_ticks)
 }
 
 impl Pool {
