@@ -28,7 +28,7 @@ pub fn page(
     constant: &ConstantLabels,
 ) -> Result<Vec<u8>, fmt::Error> {
     let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
-    Ok(exposition.page(dialect, None)?.bytes())
+    Ok(exposition.page(dialect, None)?.bytes().to_vec())
 }
 
 /// All labels of a series: its metric's own, an allow-list's tags, the constant ones.

@@ -23,13 +23,13 @@ struct EncodedPages {
     exposition: Option<Exposition>,
     /// By dialect: of the newest tick that was requested, or of the one before.
     pages: [Option<CachedPage>; 3],
-    compressor: Compressor,
+    /// Where somebody takes a compressed page.
+    compressor: Option<Compressor>,
 }
 
 #[derive(Debug)]
 struct CachedPage {
     page: Page,
-    plain: Option<Bytes>,
     compressed: Option<Bytes>,
 }
 
@@ -56,17 +56,18 @@ impl Pages {
             pages, compressor, ..
         } = &mut *encoded;
         let cached = cached_page(&mut pages[dialect as usize], &exposition, dialect)?;
-        if !gzip || cached.page.size() <= WORTH_COMPRESSING {
-            return Ok((cached.plain().clone(), false));
+        let plain = cached.page.bytes();
+        if !gzip || plain.len() <= WORTH_COMPRESSING {
+            return Ok((plain.clone(), false));
         }
         if let Some(compressed) = &cached.compressed {
             return Ok((compressed.clone(), true));
         }
-        match compressor.compress(cached.page.pieces()) {
+        match compressor.get_or_insert_default().compress(plain) {
             Ok(compressed) => Ok((cached.compressed.insert(compressed).clone(), true)),
             Err(error) => {
                 tracing::error!(%error, "the page could not be compressed");
-                Ok((cached.plain().clone(), false))
+                Ok((plain.clone(), false))
             }
         }
     }
@@ -88,12 +89,6 @@ impl Pages {
     }
 }
 
-impl CachedPage {
-    fn plain(&mut self) -> &Bytes {
-        self.plain.get_or_insert_with(|| self.page.bytes().into())
-    }
-}
-
 /// Encodes the page unless it is there. What did not change is taken from the page that it replaces.
 fn cached_page<'a>(
     slot: &'a mut Option<CachedPage>,
@@ -103,8 +98,7 @@ fn cached_page<'a>(
     let cached = match slot.take() {
         Some(last) if last.page.number() == exposition.number() => last,
         last => CachedPage {
-            page: exposition.page(dialect, last.map(|last| last.page))?,
-            plain: None,
+            page: exposition.page(dialect, last.as_ref().map(|last| &last.page))?,
             compressed: None,
         },
     };
@@ -125,46 +119,20 @@ impl Default for Compressor {
 }
 
 impl Compressor {
-    fn compress<'a>(
-        &mut self,
-        pieces: impl Iterator<Item = &'a [u8]>,
-    ) -> Result<Bytes, CompressError> {
-        // A call of the compressor costs much for a family, and the whole page is much memory.
-        const BUFFER: usize = 16 * 1024;
-        self.0.reset();
-        let (mut buffer, mut out) = (Vec::with_capacity(BUFFER), Vec::new());
-        for piece in pieces {
-            if buffer.len() + piece.len() > BUFFER {
-                self.add(&buffer, FlushCompress::None, &mut out)?;
-                buffer.clear();
-            }
-            buffer.extend_from_slice(piece);
-        }
-        self.add(&buffer, FlushCompress::Finish, &mut out)?;
-        Ok(out.into())
-    }
-
-    fn add(
-        &mut self,
-        mut piece: &[u8],
-        flush: FlushCompress,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CompressError> {
+    fn compress(&mut self, page: &[u8]) -> Result<Bytes, CompressError> {
         // A compressed page takes a few of these.
         const GROWTH: usize = 4096;
-        let is_last = matches!(flush, FlushCompress::Finish);
-        while is_last || !piece.is_empty() {
-            if out.len() == out.capacity() {
-                out.reserve_exact(GROWTH);
+        self.0.reset();
+        let (mut out, mut read) = (Vec::new(), 0);
+        loop {
+            out.reserve_exact(GROWTH);
+            let rest = page.get(read..).unwrap_or_default();
+            let status = self.0.compress_vec(rest, &mut out, FlushCompress::Finish)?;
+            if status == Status::StreamEnd {
+                return Ok(out.into());
             }
-            let before = self.0.total_in();
-            if self.0.compress_vec(piece, out, flush)? == Status::StreamEnd {
-                break;
-            }
-            let read = usize::try_from(self.0.total_in() - before).unwrap_or(usize::MAX);
-            piece = piece.get(read..).unwrap_or_default();
+            read = usize::try_from(self.0.total_in()).unwrap_or(usize::MAX);
         }
-        Ok(())
     }
 }
 
@@ -239,7 +207,7 @@ mod tests {
         for length in [0, 1, 5_000, 700, 200_000] {
             let plain: Vec<u8> = (0..).flat_map(incompressible).take(length).collect();
             let mut read = Vec::new();
-            GzDecoder::new(&*compressor.compress(plain.chunks(700)).unwrap())
+            GzDecoder::new(&*compressor.compress(&plain).unwrap())
                 .read_to_end(&mut read)
                 .unwrap();
             assert_eq!(read, plain, "{length} bytes");

@@ -3,6 +3,7 @@
 use super::family::Family;
 use super::{ConstantLabels, Dialect, classic, collector};
 use faultline_catalog::{Reading, Tick, Value};
+use hyper::body::Bytes;
 use std::fmt;
 use std::sync::Arc;
 
@@ -19,8 +20,9 @@ pub struct Exposition {
 pub struct Page {
     exposition: Exposition,
     dialect: Dialect,
-    /// Each without excess capacity: they stay from scrape to scrape.
-    families: Vec<Box<[u8]>>,
+    bytes: Bytes,
+    /// Where each family ends in `bytes`.
+    ends: Box<[usize]>,
 }
 
 impl Exposition {
@@ -31,20 +33,14 @@ impl Exposition {
         last: Option<&Exposition>,
     ) -> Self {
         let last = last.filter(|last| Arc::ptr_eq(&last.constant, constant));
-        let mut families = Family::all(tick);
-        for family in &mut families {
-            let before = last.and_then(|last| Some((last, last.family(family.order)?)));
-            let has_none = before.is_some_and(|(last, before)| {
-                before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
-            });
-            if !has_none {
-                family.drop_collisions(tick, constant);
-            }
-        }
+        let families = match last {
+            Some(last) if has_same_layout(&last.tick, tick) => Arc::clone(&last.families),
+            _ => families(tick, constant, last),
+        };
         Exposition {
             tick: Arc::clone(tick),
             constant: Arc::clone(constant),
-            families: families.into(),
+            families,
         }
     }
 
@@ -63,37 +59,53 @@ impl Exposition {
     ///
     /// # Errors
     /// prometheus-client refuses to encode the tick. Half a page would look like values that are absent.
-    pub fn page(&self, dialect: Dialect, last: Option<Page>) -> Result<Page, fmt::Error> {
-        let mut last = last.filter(|last| {
+    pub fn page(&self, dialect: Dialect, last: Option<&Page>) -> Result<Page, fmt::Error> {
+        let last = last.filter(|last| {
             last.dialect == dialect && Arc::ptr_eq(&last.exposition.constant, &self.constant)
         });
-        let mut families = Vec::with_capacity(self.families.len());
+        // The next page is seldom much longer.
+        let capacity = last.map_or(0, |last| last.bytes.len() + last.bytes.len() / 64);
+        let mut bytes = Vec::with_capacity(capacity);
+        let mut ends = Vec::with_capacity(self.families.len());
         let mut text = String::new();
         for family in &*self.families {
-            let unchanged = last.as_mut().and_then(|last| last.take(family, &self.tick));
-            if let Some(unchanged) = unchanged {
-                families.push(unchanged);
-                continue;
+            let unchanged = last.and_then(|last| last.unchanged(family, &self.tick));
+            match unchanged {
+                Some(unchanged) => bytes.extend_from_slice(unchanged),
+                None => self.encode(family, dialect, &mut text, &mut bytes)?,
             }
-            text.clear();
-            families.push(match dialect {
-                Dialect::Classic => {
-                    let readings = family.readings(&self.tick);
-                    classic::encode(&mut text, family.metric, readings, &self.constant);
-                    text.as_bytes().into()
-                }
-                Dialect::OpenMetrics => {
-                    collector::open_metrics(self, family.order, &mut text)?;
-                    text.as_bytes().into()
-                }
-                Dialect::Protobuf => collector::protobuf(self, family.order)?.into(),
-            });
+            ends.push(bytes.len());
+        }
+        if dialect == Dialect::OpenMetrics {
+            bytes.extend_from_slice(b"# EOF\n");
         }
         Ok(Page {
             exposition: self.clone(),
             dialect,
-            families,
+            bytes: bytes.into(),
+            ends: ends.into(),
         })
+    }
+
+    /// Appends a family to `out`. `text` is a buffer.
+    fn encode(
+        &self,
+        family: &Family,
+        dialect: Dialect,
+        text: &mut String,
+        out: &mut Vec<u8>,
+    ) -> fmt::Result {
+        text.clear();
+        match dialect {
+            Dialect::Classic => {
+                let readings = family.readings(&self.tick);
+                classic::encode(text, family.metric, readings, &self.constant);
+            }
+            Dialect::OpenMetrics => collector::open_metrics(self, family.order, text)?,
+            Dialect::Protobuf => out.extend(collector::protobuf(self, family.order)?),
+        }
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
     }
 
     /// The family at this place in the catalog's order.
@@ -118,24 +130,9 @@ impl Exposition {
 }
 
 impl Page {
-    /// All of it, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        let is_open_metrics = self.dialect == Dialect::OpenMetrics;
-        let end: Option<&[u8]> = is_open_metrics.then_some(b"# EOF\n");
-        self.families.iter().map(|family| &**family).chain(end)
-    }
-
-    /// Its length in bytes.
-    pub fn size(&self) -> usize {
-        self.pieces().map(<[u8]>::len).sum()
-    }
-
     /// The whole page.
-    pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.size());
-        self.pieces()
-            .for_each(|piece| bytes.extend_from_slice(piece));
-        bytes
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
     }
 
     /// The number of the tick that it shows.
@@ -144,14 +141,46 @@ impl Page {
     }
 
     /// What this page has of a family, if it shows the same as `tick` does.
-    fn take(&mut self, family: &Family, tick: &Tick) -> Option<Box<[u8]>> {
+    fn unchanged(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
         let index = self.exposition.index(family.order)?;
         let (shown, before) = (&self.exposition.tick, self.exposition.families.get(index)?);
         let is_same = is_same((before, shown), (family, tick), |a, b| {
             is_same_series(a, b) && is_same_value(&a.value, &b.value)
         });
-        is_same.then(|| self.families.get_mut(index).map(std::mem::take))?
+        let start = match index.checked_sub(1) {
+            Some(previous) => *self.ends.get(previous)?,
+            None => 0,
+        };
+        let end = *self.ends.get(index)?;
+        is_same.then(|| self.bytes.get(start..end))?
     }
+}
+
+/// The families of a tick without the series that collide.
+fn families(tick: &Tick, constant: &ConstantLabels, last: Option<&Exposition>) -> Arc<[Family]> {
+    let mut families = Family::all(tick);
+    for family in &mut families {
+        let before = last.and_then(|last| Some((last, last.family(family.order)?)));
+        let has_none = before.is_some_and(|(last, before)| {
+            before.dropped == 0 && is_same((before, &last.tick), (family, tick), is_same_series)
+        });
+        if !has_none {
+            family.drop_collisions(tick, constant);
+        }
+    }
+    families.into()
+}
+
+/// Whether both ticks have the same series at the same positions.
+fn has_same_layout(a: &Tick, b: &Tick) -> bool {
+    let is_same_metric = |a: &Reading, b: &Reading| std::ptr::eq(a.metric, b.metric);
+    a.batches.len() == b.batches.len()
+        && a.batches.iter().zip(&b.batches).all(|(a, b)| {
+            let pairs = || a.readings.iter().zip(&b.readings);
+            Arc::ptr_eq(a, b)
+                || a.readings.len() == b.readings.len()
+                    && pairs().all(|(a, b)| is_same_metric(a, b) && is_same_series(a, b))
+        })
 }
 
 /// Whether each reading of a family is the `same` in both ticks.
