@@ -262,6 +262,15 @@ impl Peer {
     pub(crate) fn is_local(self) -> bool {
         self == Peer::LOCAL
     }
+
+    /// Whether it is a process of this host: a socket in the file system, or loopback.
+    pub(crate) fn is_same_host(self) -> bool {
+        self.0.is_none_or(|address| match address {
+            IpAddr::V4(address) => address.is_loopback(),
+            // ::1, of which the first half is kept.
+            IpAddr::V6(network) => network.is_unspecified(),
+        })
+    }
 }
 
 impl fmt::Display for Peer {
@@ -332,5 +341,11 @@ mod tests {
         assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
         assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
         assert!(!peer("::1").is_local() && Peer::LOCAL.is_local());
+        for same_host in ["::1", "127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
+            assert!(peer(same_host).is_same_host(), "{same_host}");
+        }
+        for other in ["192.0.2.1", "2001:db8::1", "fe80::1", "::ffff:192.0.2.1"] {
+            assert!(!peer(other).is_same_host(), "{other}");
+        }
     }
 }

@@ -94,7 +94,7 @@ impl Site {
         let mut answer = match denied {
             Some(answer) => answer,
             None if request.uri().path() == flight_save::PATH => self.save_flight(&request).await,
-            None => self.route(&request),
+            None => self.route(&request, peer),
         };
         let headers = answer.headers_mut();
         headers
@@ -129,8 +129,10 @@ impl Site {
         }
     }
 
-    fn route(&self, request: &Request<()>) -> Response<Body> {
+    fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
         let page: fn(&Site, &HeaderMap) -> Response<Body> = match request.uri().path() {
+            // To compress costs more CPU than to copy within the host.
+            "/metrics" if peer.is_same_host() => Site::plain_metrics,
             "/metrics" => Site::metrics,
             "/healthz" => Site::healthz,
             "/readyz" => Site::readyz,
@@ -209,6 +211,15 @@ impl Site {
     }
 
     fn metrics(&self, headers: &HeaderMap) -> Response<Body> {
+        let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
+        self.metrics_as(headers, gzip)
+    }
+
+    fn plain_metrics(&self, headers: &HeaderMap) -> Response<Body> {
+        self.metrics_as(headers, false)
+    }
+
+    fn metrics_as(&self, headers: &HeaderMap, gzip: bool) -> Response<Body> {
         let Some(tick) = self.state.ticks.get() else {
             return sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -220,7 +231,6 @@ impl Site {
             text_of(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
-        let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let (page, compressed) = match self.pages.get(&tick, dialect, gzip) {
             Ok(page) => page,
             Err(error) => {

@@ -2,6 +2,7 @@ use super::*;
 use crate::hub::Sink;
 use crate::supervisor::Stage;
 use faultline_catalog::{Batch, Reading, Source, metrics};
+use http_body_util::BodyExt;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -202,15 +203,24 @@ fn metrics_are_served_in_the_dialect_that_is_asked_for() {
 }
 
 #[test]
-fn a_compressed_page_is_the_same_page() {
+fn a_page_is_compressed_for_other_hosts_alone_and_is_the_same_page() {
     let mut server = start(None);
     server.tick(7);
-    let plain = server.get("/metrics", "");
-    let packed = server.get("/metrics", "Accept-Encoding: gzip\r\n");
-    assert_eq!(packed.header("content-encoding"), Some("gzip"));
-    assert!(packed.body.len() < plain.body.len() / 2);
+    let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
+    assert_eq!(plain.header("content-encoding"), None);
+    let site = Site::new(state(server.clock, &server.ticks), None, Vec::new());
+    let request = hyper::Request::get("/metrics")
+        .header("accept-encoding", "gzip")
+        .body(())
+        .unwrap();
+    let other_host = socket::Peer::at([192, 0, 2, 1].into());
+    let answer = server.runtime.block_on(site.answer(request, other_host));
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    let packed = server.runtime.block_on(answer.into_body().collect());
+    let packed = packed.unwrap().to_bytes();
+    assert!(packed.len() < plain.body.len() / 2);
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&packed.body[..])
+    flate2::read::GzDecoder::new(&packed[..])
         .read_to_string(&mut text)
         .unwrap();
     assert_eq!(text, plain.text());
