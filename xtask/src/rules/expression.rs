@@ -38,10 +38,11 @@ const LISTS: [&str; 6] = [
 const ADDED: [&str; 3] = ["job", "instance", "hardware"];
 
 /// What Prometheus makes itself, with the labels beside the target's.
-const ITS_OWN: [(&str, &[&str]); 4] = [
+const ITS_OWN: [(&str, &[&str]); 5] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
     ("scrape_samples_scraped", &[]),
+    ("prometheus_rule_evaluation_failures_total", &["rule_group"]),
     (
         "ALERTS",
         &["alertname", "alertstate", "severity", "because"],
