@@ -9,7 +9,7 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus")
@@ -187,4 +187,110 @@ fn pages_of_the_cause_are_never_silenced() {
             "it silences pages of all kinds: {rule}"
         );
     }
+}
+
+/// Each starts a program, so this is a minute or so.
+const ATTEMPTS: usize = 1_000;
+
+/// A running Alertmanager with the shipped configuration; killed when dropped.
+struct Alertmanager {
+    process: Child,
+    url: String,
+}
+
+impl Drop for Alertmanager {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Alertmanager {
+    /// None where it is not installed.
+    #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+    fn start() -> Option<Self> {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .and_then(|listener| listener.local_addr())
+            .unwrap()
+            .port();
+        let storage = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alertmanager");
+        let started = Command::new("prometheus-alertmanager")
+            .arg(format!("--config.file={}", shipped().display()))
+            .arg(format!("--storage.path={}", storage.display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .args(["--cluster.listen-address=", "--log.level=error"])
+            .stdout(Stdio::null())
+            .spawn();
+        match started {
+            Ok(process) => Some(Self {
+                process,
+                url: format!("--alertmanager.url=http://127.0.0.1:{port}"),
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("SKIPPED: no prometheus-alertmanager");
+                None
+            }
+            Err(error) => panic!("prometheus-alertmanager cannot be run: {error}"),
+        }
+    }
+
+    /// Repeats until it answers: it has just been started.
+    fn add(&self, labels: &[&str]) {
+        let words = [&["alert", "add", &self.url], labels].concat();
+        let mut outputs = (0..ATTEMPTS).map_while(|_| amtool(&words));
+        assert!(outputs.any(|(added, _)| added), "no answer");
+    }
+
+    /// Name and mount point or device of each alert that is told.
+    fn active(&self) -> BTreeSet<String> {
+        let words = ["alert", "query", "--active", "-o", "json", &self.url];
+        let (_, output) = amtool(&words).unwrap();
+        let alerts: Vec<Value> = serde_json::from_str(&output).unwrap();
+        let name = |alert: &Value| {
+            let label = |name: &str| {
+                alert["labels"][name]
+                    .as_str()
+                    .unwrap_or_default()
+                    .to_owned()
+            };
+            let severity = label("severity");
+            let of = label("mountpoint") + &label("device");
+            format!("{} {severity} {of}", label("alertname"))
+        };
+        alerts.iter().map(name).collect()
+    }
+}
+
+#[test]
+fn a_page_for_a_file_system_silences_no_ticket_of_another_one() {
+    let Some(alertmanager) = Alertmanager::start() else {
+        return;
+    };
+    if amtool(&["--version"]).is_none() {
+        return;
+    }
+    for (name, severity, label) in [
+        ("AgaveDiskFullAhead", "page", "mountpoint=/mnt/ledger"),
+        ("AgaveDiskFullAhead", "ticket", "mountpoint=/mnt/ledger"),
+        ("AgaveDiskFullAhead", "ticket", "mountpoint=/mnt/accounts"),
+        ("AgaveDiskNearlyFull", "page", "mountpoint=/mnt/ledger"),
+        ("AgaveDiskSlow", "ticket", "device=nvme1n1"),
+    ] {
+        let (name, severity) = (format!("alertname={name}"), format!("severity={severity}"));
+        alertmanager.add(&[&name, &severity, "job=faultline", "instance=v1", label]);
+    }
+    let wanted = [
+        "AgaveDiskFullAhead page /mnt/ledger",
+        "AgaveDiskFullAhead ticket /mnt/accounts",
+        "AgaveDiskNearlyFull page /mnt/ledger",
+        "AgaveDiskSlow ticket nvme1n1",
+    ]
+    .map(str::to_owned);
+    let mut active = (0..ATTEMPTS).map(|_| alertmanager.active());
+    let wanted = BTreeSet::from(wanted);
+    assert!(
+        active.any(|active| active == wanted),
+        "{:?}",
+        alertmanager.active()
+    );
 }
