@@ -1,0 +1,137 @@
+//! Every case of every alert again, while what is around it changes: labels of targets, and the interval of scrapes.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use cases::Case;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Mutex;
+use std::time::Duration;
+
+#[path = "rule_changes/cases.rs"]
+mod cases;
+#[path = "rule_changes/samples.rs"]
+mod samples;
+
+/// What promtool has against a file of tests; none where there is no promtool.
+#[expect(clippy::disallowed_methods, reason = "the witness is a program")]
+fn failures(file: &Path) -> Option<String> {
+    match Command::new("promtool")
+        .args(["test", "rules"])
+        .arg(file)
+        .output()
+    {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(
+            [output.stdout, output.stderr]
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .concat(),
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            eprintln!("SKIPPED: no promtool");
+            None
+        }
+        Err(error) => panic!("promtool cannot be run: {error}"),
+    }
+}
+
+/// Runs these cases, those of one alert together.
+#[track_caller]
+fn check(name: &str, cases: Vec<Case>, ignored: &str) {
+    let mut groups: BTreeMap<Vec<String>, Vec<Case>> = BTreeMap::new();
+    for case in cases {
+        let alerts = case.alerts().into_iter().map(str::to_owned).collect();
+        groups.entry(alerts).or_default().push(case);
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("rule_changes")
+        .join(name);
+    let files: Vec<PathBuf> = groups
+        .iter()
+        .map(|(alerts, cases)| cases::write(&folder.join(alerts.join("+")), cases, ignored))
+        .collect();
+    let (files, failed) = (Mutex::new(files), Mutex::new(String::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some(file) = { files.lock().unwrap().pop() } {
+                    let failures = failures(&file).unwrap_or_default();
+                    *failed.lock().unwrap() += &failures;
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed}");
+}
+
+/// Cases of which a slower scrape sees nothing, or always the same moment.
+const TOO_QUICK: [&str; 2] = [
+    "FaultlineDown: it crashes every minute, and half of the scrapes fail",
+    "AgaveFallingBehind: behind, while every second scrape fails",
+];
+
+fn scraped_each(seconds: u64) {
+    let cases = cases::all()
+        .into_iter()
+        .filter(|case| seconds <= 15 || !TOO_QUICK.contains(&&*case.name))
+        .map(|case| case.scraped_each(Duration::from_secs(seconds)))
+        .collect();
+    check(&format!("scraped-each-{seconds}s"), cases, "");
+}
+
+#[test]
+fn labels_of_one_instance_change_no_alert_of_another() {
+    let cases = cases::all().into_iter().map(|case| case.with_changes(0.5));
+    check("labels", cases.collect(), " changed");
+}
+
+/// A rate whose samples are in two series falls to half for its window. The alert waits again if its limit is between. An
+/// event between two series is counted in neither.
+const COUNTED_IN_PARTS: [&str; 4] = [
+    "AgaveMemoryPressure",
+    "AgaveMajorFaultStorm",
+    "AgaveDiskSlow",
+    "AgaveOomHappened: killed in its cgroup, which the next process has again, and the daemon was not there",
+];
+
+#[test]
+fn a_label_that_changes_late_ends_no_alert_of_its_instance() {
+    let in_parts = |case: &Case| {
+        COUNTED_IN_PARTS
+            .iter()
+            .any(|name| case.name.starts_with(name))
+    };
+    let cases = cases::all()
+        .into_iter()
+        .filter(|case| !in_parts(case))
+        .map(|case| case.with_changes(0.9));
+    check("late", cases.collect(), "");
+}
+
+#[test]
+fn alerts_are_the_same_when_scraped_each_5_seconds() {
+    scraped_each(5);
+}
+
+#[test]
+fn alerts_are_the_same_when_scraped_each_15_seconds() {
+    scraped_each(15);
+}
+
+#[test]
+fn alerts_are_the_same_when_scraped_each_30_seconds() {
+    scraped_each(30);
+}
+
+/// A minute, and each scrape a little late.
+#[test]
+fn alerts_are_the_same_when_scraped_each_61_seconds() {
+    scraped_each(61);
+}

@@ -1,0 +1,298 @@
+//! The cases of `grafana/prometheus/tests`, and what becomes of them when targets change.
+
+use crate::samples::Samples;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The interval at which promtool evaluates the rules, as in the files.
+const EVALUATION: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    series: Vec<(String, Samples)>,
+    moments: Vec<Moment>,
+}
+
+/// The alerts of one name at one time.
+#[derive(Debug, Clone)]
+struct Moment {
+    time: Duration,
+    alert: String,
+    /// The labels of each alert that fires.
+    firing: Vec<Vec<(String, String)>>,
+}
+
+pub(crate) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus")
+}
+
+fn yaml(path: &Path) -> Value {
+    serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// `1h30m`, `15s`.
+fn duration(text: &str) -> Duration {
+    let mut total = 0;
+    let mut number = 0;
+    for c in text.chars() {
+        match c.to_digit(10) {
+            Some(digit) => number = number * 10 + u64::from(digit),
+            None => {
+                let unit = match c {
+                    's' => 1,
+                    'm' => 60,
+                    'h' => 3_600,
+                    'd' => 86_400,
+                    _ => panic!("{text} is no duration"),
+                };
+                total += std::mem::take(&mut number) * unit;
+            }
+        }
+    }
+    Duration::from_secs(total)
+}
+
+/// Every case that names alerts.
+pub(crate) fn all() -> Vec<Case> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join("tests"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    let cases = files.iter().flat_map(|file| {
+        let file = yaml(file);
+        list(&file["tests"]).map(case).collect::<Vec<_>>()
+    });
+    cases.filter(|case| !case.moments.is_empty()).collect()
+}
+
+fn case(test: &Value) -> Case {
+    let interval = duration(test["interval"].as_str().unwrap_or("1m"));
+    let series = list(&test["input_series"])
+        .map(|series| {
+            let values = series["values"].as_str().unwrap();
+            (text(&series["series"]), Samples::parse(values, interval))
+        })
+        .collect();
+    let moments = list(&test["alert_rule_test"]).map(|moment| Moment {
+        time: duration(moment["eval_time"].as_str().unwrap()),
+        alert: text(&moment["alertname"]),
+        firing: list(&moment["exp_alerts"])
+            .map(|alert| labels(&alert["exp_labels"]))
+            .collect(),
+    });
+    Case {
+        name: text(&test["name"]),
+        series,
+        moments: moments.collect(),
+    }
+}
+
+fn labels(labels: &Value) -> Vec<(String, String)> {
+    let labels = labels.as_object().unwrap().iter();
+    labels
+        .map(|(name, value)| (name.clone(), text(value)))
+        .collect()
+}
+
+/// A series of another instance and with further labels; none for a series without an instance.
+fn renamed(series: &str, suffix: &str, labels: &str) -> Option<String> {
+    let (before, rest) = series.split_once("instance=\"")?;
+    let (instance, after) = rest.split_once('"')?;
+    Some(format!(
+        "{before}instance=\"{instance}{suffix}\",{labels}{after}"
+    ))
+}
+
+impl Case {
+    pub(crate) fn alerts(&self) -> BTreeSet<&str> {
+        self.moments
+            .iter()
+            .map(|moment| moment.alert.as_str())
+            .collect()
+    }
+
+    /// Scraped at another interval. What happens between two scrapes is seen by the next one: so much later are the alerts.
+    pub(crate) fn scraped_each(&self, interval: Duration) -> Self {
+        let mut case = self.clone();
+        let mut delay = Duration::ZERO;
+        for (_, samples) in &mut case.series {
+            delay = interval.saturating_sub(samples.interval);
+            *samples = samples.at(interval);
+        }
+        let mut has_fired = false;
+        for moment in &mut case.moments {
+            has_fired |= !moment.firing.is_empty();
+            if has_fired && !delay.is_zero() {
+                moment.time += EVALUATION;
+            }
+        }
+        case
+    }
+
+    /// Next to each instance are copies of it: two that differ by `site`, two that differ by `replica`, and one
+    /// whose `site` changes at `share` of the time until its alert fires.
+    pub(crate) fn with_changes(&self, share: f64) -> Self {
+        let change = self.first_firing().mul_f64(share);
+        let mut case = self.clone();
+        for (series, samples) in &self.series {
+            let [ended, goes_on] = samples.split(change);
+            for (suffix, label, samples) in [
+                (" doubled", "site=\"one\"", samples),
+                (" doubled", "site=\"two\"", samples),
+                (" replicas", "replica=\"a\"", samples),
+                (" replicas", "replica=\"b\"", samples),
+                (" changed", "site=\"one\"", &ended),
+                (" changed", "site=\"two\"", &goes_on),
+            ] {
+                let name = renamed(series, suffix, label);
+                case.series.extend(name.map(|name| (name, samples.clone())));
+            }
+        }
+        for moment in &mut case.moments {
+            let copies = moment.firing.iter().flat_map(|labels| {
+                let is_instance = |(name, _): &(String, String)| name == "instance";
+                let at = labels.iter().position(is_instance);
+                at.into_iter().flat_map(move |at| {
+                    [" doubled", " replicas", " changed"].map(|suffix| {
+                        let mut copy = labels.clone();
+                        copy[at].1 += suffix;
+                        copy
+                    })
+                })
+            });
+            let copies: Vec<_> = copies.collect();
+            moment.firing.extend(copies);
+        }
+        case
+    }
+
+    /// The time at which a first alert is seen to fire; the last time if none is.
+    fn first_firing(&self) -> Duration {
+        let fires = |moment: &&Moment| !moment.firing.is_empty();
+        let firing = self.moments.iter().filter(fires);
+        let times = firing.map(|moment| moment.time).min();
+        let last = self.moments.iter().map(|moment| moment.time);
+        times.or(last.max()).unwrap()
+    }
+
+    /// A test of promtool, in which alerts of some instances are not looked at.
+    fn test(&self, ignored: &str) -> Value {
+        let interval = self.series.first().map_or(EVALUATION, |(_, s)| s.interval);
+        let series: Vec<_> = self
+            .series
+            .iter()
+            .map(|(name, samples)| json!({ "series": name, "values": samples.text() }))
+            .collect();
+        let moments: Vec<_> = self
+            .moments
+            .iter()
+            .map(|moment| moment.test(ignored))
+            .collect();
+        json!({
+            "name": self.name,
+            "interval": format!("{}s", interval.as_secs()),
+            "input_series": series,
+            "promql_expr_test": moments,
+        })
+    }
+}
+
+impl Moment {
+    fn test(&self, ignored: &str) -> Value {
+        let looked_at = |labels: &&Vec<(String, String)>| {
+            let mut labels = labels.iter();
+            let instance = labels.find(|(name, _)| name == "instance");
+            ignored.is_empty() || instance.is_none_or(|(_, value)| !value.ends_with(ignored))
+        };
+        let firing: Vec<_> = self
+            .firing
+            .iter()
+            .filter(looked_at)
+            .map(|labels| {
+                let labels: String = labels
+                    .iter()
+                    .map(|(name, value)| format!(",{name}={value:?}"))
+                    .collect();
+                let alert = &self.alert;
+                let labels =
+                    format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{labels}}}");
+                json!({ "labels": labels, "value": 1 })
+            })
+            .collect();
+        let except = match ignored {
+            "" => String::new(),
+            suffix => format!(",instance!~\".*{suffix}\""),
+        };
+        let alert = &self.alert;
+        json!({
+            "expr": format!("ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{except}}}"),
+            "eval_time": format!("{}s", self.time.as_secs()),
+            "exp_samples": firing,
+        })
+    }
+}
+
+/// A file of tests, with the rules of these alerts alone and the recording rules that they read: promtool evaluates all that
+/// it is given.
+pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str) -> PathBuf {
+    let groups = groups(&cases.iter().flat_map(Case::alerts).collect());
+    let order: Vec<_> = groups.iter().map(|group| group["name"].clone()).collect();
+    std::fs::create_dir_all(into).unwrap();
+    let rules = into.join("rules.json");
+    // JSON is YAML.
+    std::fs::write(&rules, json!({ "groups": groups }).to_string()).unwrap();
+    let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
+    let file = into.join("tests.json");
+    let content = json!({
+        "rule_files": [rules],
+        "evaluation_interval": format!("{}s", EVALUATION.as_secs()),
+        "group_eval_order": order,
+        "tests": tests,
+    });
+    std::fs::write(&file, content.to_string()).unwrap();
+    file
+}
+
+fn groups(alerts: &BTreeSet<&str>) -> Vec<Value> {
+    let [mut recorded, mut groups] = ["recording", "alerts"].map(|name| {
+        let rules = yaml(&folder().join(format!("rules/faultline.{name}.yml")));
+        list(&rules["groups"]).cloned().collect::<Vec<_>>()
+    });
+    keep(&mut groups, |rule| {
+        rule["alert"]
+            .as_str()
+            .is_some_and(|name| alerts.contains(name))
+    });
+    let read: String = groups
+        .iter()
+        .flat_map(|group| list(&group["rules"]))
+        .map(|rule| text(&rule["expr"]))
+        .collect();
+    keep(&mut recorded, |rule| {
+        rule["record"]
+            .as_str()
+            .is_some_and(|name| read.contains(name))
+    });
+    recorded.append(&mut groups);
+    recorded
+}
+
+/// Keeps these rules, and no group without any.
+fn keep(groups: &mut Vec<Value>, wanted: impl Fn(&Value) -> bool) {
+    for group in groups.iter_mut() {
+        group["rules"].as_array_mut().unwrap().retain(&wanted);
+    }
+    groups.retain(|group| list(&group["rules"]).count() > 0);
+}
