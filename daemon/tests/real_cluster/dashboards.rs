@@ -16,6 +16,9 @@ const WINDOW: f64 = 300.0;
 /// How long a query may go on showing nothing, or a rendering take.
 const PATIENCE: Duration = Duration::from_secs(180);
 
+/// The label `experiment` of both daemons.
+const EXPERIMENT: &str = "by two ways";
+
 /// One query with Grafana's variables filled in.
 struct Asked {
     /// Dashboard, panel, and the query's letter.
@@ -58,7 +61,7 @@ fn value_of(variable: &Value, instance: &str) -> String {
         _ if variable["multi"] == true => ".*".to_owned(),
         "instance" => instance.to_owned(),
         "earlier" => "20s".to_owned(),
-        _ => ".+".to_owned(),
+        _ => EXPERIMENT.to_owned(),
     }
 }
 
