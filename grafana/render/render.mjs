@@ -1,6 +1,6 @@
-// Draws every dashboard from a running Prometheus, and fails where a panel does, or has nothing to show without a reason.
+// Draws every dashboard from a running Prometheus. Fails where a query or a panel does, or has nothing to show without a reason.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -22,6 +22,8 @@ const { values: options } = parseArgs({
     scrape: { type: 'string', default: '5' },
     set: { type: 'string', multiple: true, default: [] },
     only: { type: 'string', multiple: true, default: [] },
+    report: { type: 'string' },
+    'allow-empty': { type: 'boolean', default: false },
     chromium: { type: 'string', default: 'chromium' },
   },
 });
@@ -98,7 +100,8 @@ function judge(name, { report, faults }, reasons) {
     wrong.push(...errors.map((error) => `${name}, ${panel}: ${error}`));
     for (const [letter, count] of Object.entries(series)) {
       const reason = reasons[panel] ?? reasons[`${panel} ${letter}`];
-      if (count === 0 && errors.length === 0 && !reason) wrong.push(`${name}, ${panel}, query ${letter}: no series`);
+      const complains = !options['allow-empty'] && !reason;
+      if (count === 0 && errors.length === 0 && complains) wrong.push(`${name}, ${panel}, query ${letter}: no series`);
     }
   }
   if (report.length === 0) wrong.push(`${name}: nothing was drawn`);
@@ -114,6 +117,7 @@ async function main() {
   const state = {};
   const server = await serve(state);
   const wrong = [];
+  const reports = {};
   for (const file of readdirSync(options.dashboards).filter((file) => file.endsWith('.json'))) {
     const name = basename(file, '.json');
     if (options.only.length > 0 && !options.only.includes(name)) continue;
@@ -125,10 +129,12 @@ async function main() {
     const picture = join(options.out, `${name}.png`);
     await photograph(`http://127.0.0.1:${server.address().port}/`, HEADING + rows * ROW + 8, picture);
     wrong.push(...judge(name, state.result, { ...always[name], ...sometimes[name] }));
+    reports[name] = state.result.report;
     const drawn = state.result.report.length;
     console.log(`${picture}: ${drawn} panels, ${Math.round(statSync(picture).size / 1e3)} kB`);
   }
   server.close();
+  if (options.report) writeFileSync(options.report, JSON.stringify(reports, null, 1));
   for (const line of wrong) console.error(line);
   return wrong.length === 0 ? 0 : 1;
 }

@@ -24,25 +24,30 @@ class Boundary extends React.Component {
   }
 }
 
-// As Grafana computes them: a point for about every two pixels, no step below the panel's own.
-function steps(panel, width, { from, to }, scrape) {
-  const least = Math.max(Number.parseInt(panel.interval ?? '0', 10), scrape);
-  const step = Math.max(least, Math.ceil((to - from) / (width / 2)));
+// As Grafana computes them: a point for each pixel, rounded; no step below the panel's own, or else the scrape interval.
+function steps(panel, width, time, scrape) {
+  const { intervalMs } = D.rangeUtil.calculateInterval(time, Math.floor(width), panel.interval ?? `${scrape}s`);
+  const step = intervalMs / 1e3;
   return { step, rate: Math.max(step + scrape, 4 * scrape) };
 }
 
-async function load(panel, record, width, range, { values, scrape }) {
-  const { step, rate } = steps(panel, width, range, scrape);
+// Grafana's backend moves both ends of a range back to a multiple of the step.
+const aligned = ({ from, to }, step) => ({ from: Math.floor(from / step) * step, to: Math.floor(to / step) * step });
+
+async function load(panel, record, width, { range, time, values, scrape }) {
+  const { step, rate } = steps(panel, width, time, scrape);
+  const same = (text) => ({ shown: text, query: text });
   const inside = {
     ...values,
-    __rate_interval: { query: `${rate}s` },
-    __interval: { query: `${step}s` },
-    __range: { query: `${Math.round(range.to - range.from)}s` },
+    __rate_interval: same(`${rate}s`),
+    __interval: same(`${step}s`),
+    __range: same(`${Math.round(range.to - range.from)}s`),
   };
   const data = [];
   for (const target of panel.targets) {
-    const asked = { ...target, legendFormat: fill(target.legendFormat, inside) };
-    const found = await frames(asked, fill(target.expr, inside), { ...range, step, many: panel.targets.length > 1 });
+    const asked = { ...target, legendFormat: fill(target.legendFormat, inside, 'shown') };
+    const within = target.instant ? range : aligned(range, step);
+    const found = await frames(asked, fill(target.expr, inside), { ...within, step, many: panel.targets.length > 1 });
     record.series[target.refId] = found.reduce((sum, frame) => sum + (target.format === 'table' ? frame.length : 1), 0);
     data.push(...found);
   }
@@ -51,7 +56,7 @@ async function load(panel, record, width, range, { values, scrape }) {
   return D.applyFieldOverrides({
     data: transformed,
     fieldConfig: panel.fieldConfig,
-    replaceVariables: (text) => fill(text, inside),
+    replaceVariables: (text) => fill(text, inside, 'shown'),
     theme,
     timeZone: 'utc',
     fieldConfigRegistry: registryFor(panel.fieldConfig),
@@ -84,7 +89,7 @@ function Heading({ title, values, labels, width }) {
 }
 
 async function drawn(panel, page, report) {
-  const { column, row, heading, range, time } = page;
+  const { column, row, heading, time } = page;
   const { x, y, w, h } = panel.gridPos;
   const place = { left: x * column + 8, top: heading + y * row, width: w * column - 8, height: h * row - 8 };
   if (panel.type === 'row') {
@@ -95,7 +100,7 @@ async function drawn(panel, page, report) {
   report.push(record);
   let data = [];
   try {
-    data = await load(panel, record, place.width, range, page);
+    data = await load(panel, record, place.width, page);
   } catch (error) {
     record.errors.push(String(error.message ?? error));
   }

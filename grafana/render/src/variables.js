@@ -1,11 +1,21 @@
 // The variables above the panels, as Grafana fills them in.
 import { labelValues, resultValues } from './prometheus.js';
 
-// As the Prometheus data source escapes what goes into a regular expression within quotes.
-const escaped = (text) => text.replace(/\\/g, '\\\\\\\\').replace(/[$^*{}[\]'+?.()|]/g, '\\\\$&');
+// Grafana's Prometheus data source escapes a value for a regular expression only where several values, or All, can be chosen.
+// Any other value is escaped for a string. Version 13.2, without its feature toggle prometheusSpecialCharsInLabelValues.
+const forString = (text) => text.replace(/\\/g, '\\\\').replace(/'/g, "\\\\'");
+const forRegex = (text) => text.replace(/\\/g, '\\\\\\\\').replace(/[$^*{}[\]+?.()|]/g, '\\\\$&');
 
-export const fill = (text, values) =>
-  text.replace(/\$\{(\w+)(?::\w+)?\}|\$(\w+)/g, (all, braced, bare) => values[braced ?? bare]?.query ?? all);
+// What stands in a query for a value, or for the list of all values.
+export function interpolated(value, { multi, includeAll }) {
+  if (!multi && !includeAll) return forString(value);
+  const escaped = [].concat(value).map(forRegex);
+  return escaped.length === 1 ? escaped[0] : `(${escaped.join('|')})`;
+}
+
+// `field` is what a variable is replaced by: `query` in expressions, `shown` in legends.
+export const fill = (text, values, field = 'query') =>
+  text.replace(/\$\{(\w+)(?::\w+)?\}|\$(\w+)/g, (all, braced, bare) => values[braced ?? bare]?.[field] ?? all);
 
 async function choices({ query: { query }, regex }, values, range) {
   const result = /^query_result\((.+)\)$/s.exec(query);
@@ -22,23 +32,19 @@ async function choices({ query: { query }, regex }, values, range) {
 export async function resolve(list, range, chosen) {
   const values = {};
   for (const variable of list) {
-    const { name } = variable;
-    if (variable.type === 'datasource') {
-      values[name] = { shown: 'Prometheus', query: 'prometheus' };
-    } else if (variable.type === 'custom') {
-      const value = chosen[name] ?? variable.current.value;
-      values[name] = { shown: value, query: value };
-    } else {
-      const found = await choices(variable, values, range);
-      const all = variable.includeAll && [].concat(variable.current.value ?? []).includes('$__all');
-      if (chosen[name] && !variable.multi) {
-        values[name] = { shown: chosen[name], query: escaped(chosen[name]) };
-      } else if (all) {
-        values[name] = { shown: 'All', query: variable.allValue ?? `(${found.map(escaped).join('|')})` };
-      } else {
-        values[name] = { shown: found[0] ?? 'None', query: escaped(found[0] ?? '') };
-      }
-    }
+    values[variable.name] = await valueOf(variable, values, range, chosen[variable.name]);
   }
   return values;
+}
+
+async function valueOf(variable, values, range, wanted) {
+  const one = (value) => ({ shown: value, query: interpolated(value, variable) });
+  if (variable.type === 'datasource') return { shown: 'Prometheus', query: 'prometheus' };
+  if (variable.type === 'custom') return one(wanted ?? variable.current.value);
+  const found = await choices(variable, values, range);
+  if (wanted && !variable.multi) return one(wanted);
+  if (variable.includeAll && [].concat(variable.current.value ?? []).includes('$__all')) {
+    return { shown: 'All', query: variable.allValue ?? interpolated(found, variable) };
+  }
+  return found.length > 0 ? one(found[0]) : { shown: 'None', query: '' };
 }
