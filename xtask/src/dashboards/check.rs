@@ -286,7 +286,7 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
     let variables = &dashboard.templating.list;
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
-            Some(expression) => names.wrong_with(&expression),
+            Some(expression) => names.wrong_with(&plain(&expression)),
             None => vec![format!(
                 "${}: neither label_values nor query_result",
                 variable.name

@@ -1,38 +1,11 @@
-//! The names in a PromQL expression. No parser of the language: promtool checks the grammar, this finds which words are
-//! metrics and which labels are asked of them.
+//! The names in a PromQL expression: which metrics it selects, and which labels of them it names.
 
 use faultline_catalog::{Kind, metrics};
+use promql_parser::label::{Labels, Matchers};
+use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, parse};
+use promql_parser::util::visitor::{ExprVisitor, walk_expr};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Words of the language that stand where a metric could.
-const WORDS: [&str; 16] = [
-    "and",
-    "or",
-    "unless",
-    "by",
-    "without",
-    "on",
-    "ignoring",
-    "group_left",
-    "group_right",
-    "bool",
-    "offset",
-    "inf",
-    "nan",
-    "start",
-    "end",
-    "atan2",
-];
-
-/// Words followed by a list of labels in parentheses.
-const LISTS: [&str; 6] = [
-    "by",
-    "without",
-    "on",
-    "ignoring",
-    "group_left",
-    "group_right",
-];
+use std::convert::Infallible;
 
 /// Labels that Prometheus adds to every series: its own, and that of `grafana/prometheus/targets`.
 const ADDED: [&str; 3] = ["job", "instance", "hardware"];
@@ -53,11 +26,18 @@ const ITS_OWN: [(&str, &[&str]); 5] = [
 #[derive(Debug)]
 pub(crate) struct Names(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
-/// One word of an expression with what was asked of it.
+/// A metric with the labels of its matchers.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked<'a> {
-    name: &'a str,
-    labels: Vec<&'a str>,
+struct Selected {
+    name: String,
+    labels: Vec<String>,
+}
+
+/// What an expression names: metrics, and the labels by which series are grouped and matched.
+#[derive(Debug, Default)]
+struct Named {
+    selected: Vec<Selected>,
+    listed: Vec<String>,
 }
 
 impl Names {
@@ -90,29 +70,45 @@ impl Names {
 
     /// Metrics that do not exist, and labels that these metrics do not have, in words.
     pub(crate) fn wrong_with(&self, expression: &str) -> Vec<String> {
+        match parse(expression) {
+            Ok(parsed) => self.unknown(&named(&parsed)),
+            Err(error) => vec![format!("no PromQL: {error}: {expression}")],
+        }
+    }
+
+    fn unknown(&self, named: &Named) -> Vec<String> {
         let mut wrong = Vec::new();
-        let found = asked(expression);
-        let every: Option<BTreeSet<&str>> = found.iter().try_fold(BTreeSet::new(), |all, asked| {
-            let labels = self.0.get(asked.name)?.as_ref()?;
-            Some(all.into_iter().chain(labels.iter().copied()).collect())
-        });
+        let every: Option<BTreeSet<&str>> =
+            named
+                .selected
+                .iter()
+                .try_fold(BTreeSet::new(), |all, selected| {
+                    let labels = self.0.get(&selected.name)?.as_ref()?;
+                    Some(all.into_iter().chain(labels.iter().copied()).collect())
+                });
         if let Some(every) = every {
-            let of_none = |label: &&str| !every.contains(*label) && !ADDED.contains(label);
-            let of_none = listed(expression).into_iter().filter(of_none);
+            let of_none = |label: &&String| {
+                !every.contains(label.as_str()) && !ADDED.contains(&label.as_str())
+            };
             wrong.extend(
-                of_none.map(|label| format!("no metric of this expression has a label {label}")),
+                named
+                    .listed
+                    .iter()
+                    .filter(of_none)
+                    .map(|label| format!("no metric of this expression has a label {label}")),
             );
         }
-        for asked in found {
-            let Some(known) = self.0.get(asked.name) else {
-                wrong.push(format!("there is no metric {}", asked.name));
+        for Selected { name, labels } in &named.selected {
+            let Some(known) = self.0.get(name) else {
+                wrong.push(format!("there is no metric {name}"));
                 continue;
             };
-            let unknown = |label: &&&str| {
-                known.as_ref().is_some_and(|k| !k.contains(**label)) && !ADDED.contains(*label)
+            let unknown = |label: &&String| {
+                known.as_ref().is_some_and(|k| !k.contains(label.as_str()))
+                    && !ADDED.contains(&label.as_str())
             };
-            for label in asked.labels.iter().filter(unknown) {
-                wrong.push(format!("{} has no label {label}", asked.name));
+            for label in labels.iter().filter(unknown) {
+                wrong.push(format!("{name} has no label {label}"));
             }
         }
         wrong
@@ -134,119 +130,63 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Every word in the place of a metric, with the labels in the braces behind it.
-fn asked(expression: &str) -> Vec<Asked<'_>> {
-    let mut found: Vec<Asked<'_>> = Vec::new();
-    let mut rest = expression;
-    while let Some(first) = rest.chars().next() {
-        match first {
-            '"' | '\'' | '`' => rest = after_string(rest, first),
-            '#' => rest = rest.split_once('\n').map_or("", |(_, after)| after),
-            '[' => rest = rest.split_once(']').map_or("", |(_, after)| after),
-            '{' => {
-                let (labels, after) = matchers(rest.get(1..).unwrap_or_default());
-                if let Some(last) = found.last_mut() {
-                    last.labels.extend(labels);
-                }
-                rest = after;
-            }
-            c if is_name(c) => {
-                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-                let (word, after) = rest.split_at(end);
-                rest = after;
-                if LISTS.contains(&word) && after.trim_start().starts_with('(') {
-                    rest = after.split_once(')').map_or("", |(_, after)| after);
-                } else if is_metric(word, after) {
-                    found.push(Asked {
-                        name: word,
-                        labels: Vec::new(),
-                    });
-                }
-            }
-            c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),
-        }
-    }
-    found
+fn named(expression: &Expr) -> Named {
+    let mut named = Named::default();
+    let Ok(_) = walk_expr(&mut named, expression);
+    named
 }
 
-/// The labels in lists: those by which series are grouped and matched.
-fn listed(expression: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut rest = expression;
-    while let Some(first) = rest.chars().next() {
-        match first {
-            '"' | '\'' | '`' => rest = after_string(rest, first),
-            '#' => rest = rest.split_once('\n').map_or("", |(_, after)| after),
-            c if is_name(c) => {
-                let (word, after) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
-                rest = after;
-                if LISTS.contains(&word)
-                    && let Some((list, after)) = after
-                        .trim_start()
-                        .strip_prefix('(')
-                        .and_then(|list| list.split_once(')'))
-                {
-                    found.extend(
-                        list.split(',')
-                            .map(str::trim)
-                            .filter(|label| !label.is_empty()),
-                    );
-                    rest = after;
-                }
-            }
-            c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),
-        }
-    }
-    found
-}
-
-/// Not a number or duration, not a word of the language, not a function or aggregation.
-fn is_metric(word: &str, after: &str) -> bool {
-    let after = after.trim_start();
-    let called = after.starts_with('(')
-        || ["by", "without"]
+impl Named {
+    fn select(&mut self, name: Option<&String>, matchers: &Matchers) {
+        let every = matchers
+            .or_matchers
             .iter()
-            .any(|list| begins_with_word(after, list));
-    !word.starts_with(|c: char| c.is_ascii_digit())
-        && !WORDS.contains(&word.to_ascii_lowercase().as_str())
-        && !called
-}
+            .flatten()
+            .chain(&matchers.matchers);
+        self.selected.push(Selected {
+            name: name.cloned().unwrap_or_default(),
+            labels: every.map(|matcher| matcher.name.clone()).collect(),
+        });
+    }
 
-fn begins_with_word(text: &str, word: &str) -> bool {
-    text.strip_prefix(word)
-        .is_some_and(|after| !after.starts_with(is_name))
-}
+    fn list(&mut self, labels: &Labels) {
+        self.listed.extend(labels.labels.iter().cloned());
+    }
 
-/// The names of the labels before the closing brace, and what is behind it.
-fn matchers(mut rest: &str) -> (Vec<&str>, &str) {
-    let mut labels = Vec::new();
-    while let Some(first) = rest.chars().next() {
-        match first {
-            '}' => return (labels, rest.get(1..).unwrap_or_default()),
-            '"' | '\'' | '`' => rest = after_string(rest, first),
-            c if is_name(c) => {
-                let (word, after) = rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len()));
-                labels.push(word);
-                rest = after;
-            }
-            c => rest = rest.get(c.len_utf8()..).unwrap_or_default(),
+    fn list_modifier(&mut self, modifier: Option<&LabelModifier>) {
+        if let Some(modifier) = modifier {
+            self.list(modifier.labels());
         }
     }
-    (labels, rest)
 }
 
-/// What is behind a string that begins with `quote`.
-fn after_string(text: &str, quote: char) -> &str {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' if quote != '`' => escaped = true,
-            c if c == quote => return text.get(at + c.len_utf8()..).unwrap_or_default(),
+impl ExprVisitor for Named {
+    type Error = Infallible;
+
+    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
+        match expression {
+            Expr::VectorSelector(selector) => {
+                self.select(selector.name.as_ref(), &selector.matchers)
+            }
+            Expr::MatrixSelector(selector) => {
+                self.select(selector.vs.name.as_ref(), &selector.vs.matchers)
+            }
+            Expr::Aggregate(aggregate) => self.list_modifier(aggregate.modifier.as_ref()),
+            Expr::Binary(BinaryExpr {
+                modifier: Some(modifier),
+                ..
+            }) => {
+                self.list_modifier(modifier.matching.as_ref());
+                if let VectorMatchCardinality::ManyToOne(extra)
+                | VectorMatchCardinality::OneToMany(extra) = &modifier.card
+                {
+                    self.list(extra);
+                }
+            }
             _ => {}
         }
+        Ok(true)
     }
-    ""
 }
 
 #[cfg(test)]

@@ -1,15 +1,17 @@
 use super::*;
 
-fn names(expression: &str) -> Vec<&str> {
-    asked(expression)
-        .into_iter()
-        .map(|asked| asked.name)
-        .collect()
+fn found(expression: &str) -> Named {
+    named(&parse(expression).unwrap())
+}
+
+fn names(expression: &str) -> Vec<String> {
+    let selected = found(expression).selected;
+    selected.into_iter().map(|selected| selected.name).collect()
 }
 
 #[test]
 fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
-    let expression = "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 or -Inf";
+    let expression = "sum by (pool) (rate(a_total{x=\"b_total\"}[5m] offset 1h)) / on (job) group_left (c) d > 1e3 - -Inf";
     assert_eq!(names(expression), ["a_total", "d"]);
     assert_eq!(
         names("histogram_quantile(0.95, sum without (path) (rate(h_bucket[5m])))"),
@@ -24,20 +26,34 @@ fn functions_numbers_durations_and_lists_of_labels_are_no_metrics() {
 
 #[test]
 fn labels_are_those_in_the_braces() {
-    let found = asked(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#);
-    assert_eq!(
-        found,
-        [
-            Asked {
-                name: "a",
-                labels: vec!["b", "e"]
-            },
-            Asked {
-                name: "g",
-                labels: vec!["h"]
-            }
-        ]
-    );
+    let selected = found(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#).selected;
+    let labels: Vec<(String, Vec<String>)> = selected
+        .into_iter()
+        .map(|one| (one.name, one.labels))
+        .collect();
+    let expected = |name: &str, labels: &[&str]| {
+        (
+            name.to_owned(),
+            labels.iter().map(|label| (*label).to_owned()).collect(),
+        )
+    };
+    assert_eq!(labels, [expected("a", &["b", "e"]), expected("g", &["h"])]);
+}
+
+#[test]
+fn what_is_no_promql_is_found() {
+    let names = Names::of_the_catalog();
+    for broken in [
+        "agave_up ==",
+        "rate(agave_up)",
+        "sum by job (agave_up)",
+        "agave_up{job=\"x}",
+    ] {
+        assert!(
+            names.wrong_with(broken).join("").starts_with("no PromQL"),
+            "{broken}"
+        );
+    }
 }
 
 #[test]
@@ -123,6 +139,6 @@ fn a_text_may_name_a_prefix_but_no_metric_that_does_not_exist() {
 fn an_expression_cut_anywhere_ends() {
     let whole = "sum by (a) (rate(b{c=\"d\\\"\"}[5m])) / é";
     for end in (0..whole.len()).filter(|end| whole.is_char_boundary(*end)) {
-        let _ = asked(&whole[..end]);
+        let _ = Names::of_the_catalog().wrong_with(&whole[..end]);
     }
 }
