@@ -1,6 +1,7 @@
 //! The Grafana dashboards, kept as Grafana has them: put in order, and checked against the catalog, the rules and the runbooks.
 
 mod check;
+mod queries;
 
 use crate::rules;
 use crate::run::read;

@@ -2,6 +2,7 @@
 //! nobody is woken by an alert without severity, runbook and tests.
 
 pub(crate) mod expression;
+pub(crate) mod shape;
 
 use crate::run::read;
 use anyhow::Context;

@@ -1,7 +1,8 @@
 //! What a dashboard must have, and may only name.
 
+use super::queries::{self, plain};
 use crate::rules;
-use crate::rules::expression::Names;
+use crate::rules::expression::{Names, result_labels};
 use crate::run::read;
 use anyhow::Context;
 use serde::Deserialize;
@@ -61,6 +62,10 @@ struct Variable {
     #[serde(rename = "type")]
     kind: String,
     query: Value,
+    #[serde(default)]
+    multi: bool,
+    #[serde(default, rename = "includeAll")]
+    include_all: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -129,6 +134,23 @@ impl Dashboard {
 }
 
 impl Panel {
+    /// Addresses of the panel's links and of the links of its values.
+    fn urls(&self) -> impl Iterator<Item = &str> {
+        let overrides = self
+            .field_config
+            .overrides
+            .iter()
+            .flat_map(|change| &change.properties);
+        let of_values = overrides
+            .filter(|property| property.id == "links")
+            .map(|property| &property.value)
+            .chain([&self.field_config.defaults["links"]])
+            .filter_map(Value::as_array)
+            .flatten();
+        let of_panel = self.links.iter().map(|link| link.url.as_str());
+        of_panel.chain(of_values.filter_map(|link| link["url"].as_str()))
+    }
+
     /// Whether it shows from where on a value is bad: by colours, a line, or a cell.
     fn shows_a_bound(&self) -> bool {
         let colours = |value: &Value| {
@@ -284,9 +306,17 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
         )
     }));
     let variables = &dashboard.templating.list;
+    let is_list = |name: &str| {
+        let variable = variables.iter().find(|variable| variable.name == name);
+        variable.is_some_and(|variable| variable.multi || variable.include_all)
+    };
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         wrong.extend(match choices(variable) {
-            Some(expression) => names.wrong_with(&plain(&expression)),
+            Some(expression) => {
+                let mut wrong = names.wrong_with_query(&plain(&expression));
+                wrong.extend(queries::wrong_with(&expression, is_list));
+                wrong
+            }
             None => vec![format!(
                 "${}: neither label_values nor query_result",
                 variable.name
@@ -306,6 +336,7 @@ fn of_dashboard(dashboard: &Dashboard, names: &Names) -> Vec<String> {
             .into_iter()
             .filter(|name| !name.starts_with("__") && !has(name));
         wrong.extend(unknown.map(|name| format!("there is no variable ${name} in {}", query.expr)));
+        wrong.extend(queries::wrong_with(&query.expr, is_list));
     }
     wrong
 }
@@ -315,7 +346,7 @@ fn choices(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
         let (of, label) = inside.rsplit_once(", ")?;
-        return Some(format!("count by ({label}) ({of})"));
+        return Some(format!("group by ({label}) ({of})"));
     }
     query.strip_prefix("query_result(").map(str::to_owned)
 }
@@ -376,7 +407,7 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
     }
     for query in &panel.targets {
         let expression = plain(&query.expr);
-        wrong.extend(names.wrong_with(&expression));
+        wrong.extend(names.wrong_with_query(&expression));
         if expression.contains("vector(") {
             wrong.push(format!("absent is not zero: {}", query.expr));
         }
@@ -386,9 +417,11 @@ fn of_panel(panel: &Panel, names: &Names) -> Vec<String> {
             .split("{{")
             .skip(1)
             .filter_map(|after| after.split("}}").next());
-        for label in shown {
-            wrong.extend(names.wrong_with(&format!("count by ({label}) ({expression})")));
-        }
+        let labels = result_labels(&expression);
+        let missing =
+            shown.filter(|label| labels.as_ref().is_some_and(|all| !all.contains(*label)));
+        wrong
+            .extend(missing.map(|label| format!("its result has no label {label} for the legend")));
     }
     wrong
 }
@@ -401,15 +434,6 @@ fn tells_a_bound(words: &str) -> bool {
         ["above", "below", "than"].contains(&before.to_ascii_lowercase().as_str())
             && number.starts_with(|c: char| c.is_ascii_digit())
     })
-}
-
-/// An expression with durations where Grafana's variables stand.
-fn plain(expression: &str) -> String {
-    ["$__rate_interval", "$__range", "$__interval", "$earlier"]
-        .iter()
-        .fold(expression.to_owned(), |text, variable| {
-            text.replace(variable, "5m")
-        })
 }
 
 /// Links lead to runbooks and dashboards that there are.
@@ -426,6 +450,10 @@ fn links(root: &Path, panel: &Panel, dashboards: &[Dashboard]) -> Vec<String> {
             wrong.push(format!("there is no runbook and no dashboard {url}"));
         }
     }
+    for url in panel.urls() {
+        let unencoded = queries::unencoded(url).into_iter();
+        wrong.extend(unencoded.map(|value| format!("write ${{{value}:percentencode}} in {url}")));
+    }
     wrong
 }
 
@@ -441,7 +469,7 @@ mod tests {
             "title": "A",
             "description": "Whether one is followed.\n\n**What to do:** Start one.",
             "datasource": source,
-            "targets": [{ "refId": "A", "expr": "agave_up", "legendFormat": "", "datasource": source }],
+            "targets": [{ "refId": "A", "expr": "max by (job, instance) (agave_up)", "legendFormat": "", "datasource": source }],
             "fieldConfig": { "defaults": { "unit": "none" }, "overrides": [] },
             "links": [{ "title": "Runbook: AgaveDown", "url": format!("{}AgaveDown.md", rules::BASE) }],
         })
@@ -511,8 +539,8 @@ mod tests {
     #[test]
     fn what_a_panel_names_must_be_there() {
         assert!(wrong_with(asking("agave_upp", "")).contains("no metric agave_upp"));
-        assert!(wrong_with(asking("sum by (pool) (agave_up)", "")).contains("pool"));
-        assert!(wrong_with(asking("agave_up", "{{pool}}")).contains("pool"));
+        assert!(wrong_with(asking("max by (pool) (agave_up)", "")).contains("pool"));
+        assert!(wrong_with(asking("max by (job) (agave_up)", "{{pool}}")).contains("pool"));
         assert!(wrong_with(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
         assert_eq!(
             wrong_with(asking(
@@ -570,10 +598,12 @@ mod tests {
             name: "x".into(),
             kind: "query".into(),
             query: json!({ "query": query }),
+            multi: false,
+            include_all: false,
         };
         assert_eq!(
             choices(&asks("label_values(a{b=\"c\"}, d)")).unwrap(),
-            "count by (d) (a{b=\"c\"})"
+            "group by (d) (a{b=\"c\"})"
         );
         assert_eq!(
             choices(&asks("query_result(count by (d) (a))")).unwrap(),

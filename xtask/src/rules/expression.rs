@@ -1,5 +1,6 @@
 //! The names in a PromQL expression: which metrics it selects, and which labels of them it names.
 
+use super::shape;
 use faultline_catalog::{Kind, metrics};
 use promql_parser::label::{Labels, Matchers};
 use promql_parser::parser::{BinaryExpr, Expr, LabelModifier, VectorMatchCardinality, parse};
@@ -76,6 +77,15 @@ impl Names {
         }
     }
 
+    /// The same, and operands and results that still have the labels of a target.
+    pub(crate) fn wrong_with_query(&self, expression: &str) -> Vec<String> {
+        let mut wrong = self.wrong_with(expression);
+        if let Ok(parsed) = parse(expression) {
+            wrong.extend(shape::wrong_with(&parsed));
+        }
+        wrong
+    }
+
     fn unknown(&self, named: &Named) -> Vec<String> {
         let mut wrong = Vec::new();
         let every: Option<BTreeSet<&str>> =
@@ -128,6 +138,11 @@ impl Names {
 
 fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
+}
+
+/// The labels of an expression's result, unless it is a scalar or still has the labels of its target.
+pub(crate) fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
+    shape::labels(&parse(expression).ok()?)
 }
 
 fn named(expression: &Expr) -> Named {

@@ -1,0 +1,162 @@
+//! The queries of a dashboard as Grafana sends them: its variables, its windows, its links.
+
+use promql_parser::label::{MatchOp, Matchers};
+use promql_parser::parser::{Expr, parse};
+use promql_parser::util::visitor::{ExprVisitor, walk_expr};
+use std::convert::Infallible;
+use std::time::Duration;
+
+/// A window over scraped series has at least four scrapes of the longest interval that is supported, 60 s.
+const SHORTEST_WINDOW: Duration = Duration::from_secs(4 * 60);
+
+/// Variables that stand where a duration does.
+const DURATIONS: [&str; 4] = ["$__rate_interval", "$__range", "$__interval", "$earlier"];
+
+/// An expression with durations where Grafana's variables stand for them. In strings `${name:format}` becomes `$name`.
+pub(super) fn plain(expression: &str) -> String {
+    let mut text = String::new();
+    let mut rest = expression;
+    while let Some((before, after)) = rest.split_once("${") {
+        let (inside, behind) = after.split_once('}').unwrap_or((after, ""));
+        let name = inside.split(':').next().unwrap_or_default();
+        text.push_str(&format!("{before}${name}"));
+        rest = behind;
+    }
+    text.push_str(rest);
+    DURATIONS
+        .iter()
+        .fold(text, |text, variable| text.replace(variable, "5m"))
+}
+
+/// Wrong operators in front of variables, and windows that are too short. `is_list` tells whether several values of a variable
+/// can be chosen: only those does Grafana escape for a regular expression.
+pub(super) fn wrong_with(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut visitor = Visitor {
+        is_list,
+        wrong: Vec::new(),
+    };
+    if let Ok(parsed) = parse(&plain(expression)) {
+        let Ok(_) = walk_expr(&mut visitor, &parsed);
+    }
+    visitor.wrong
+}
+
+#[derive(Debug)]
+struct Visitor<F> {
+    is_list: F,
+    wrong: Vec<String>,
+}
+
+impl<F: Fn(&str) -> bool> Visitor<F> {
+    fn matchers(&mut self, matchers: &Matchers) {
+        for matcher in matchers
+            .matchers
+            .iter()
+            .chain(matchers.or_matchers.iter().flatten())
+        {
+            let Some((_, variable)) = matcher.value.split_once('$') else {
+                continue;
+            };
+            let is_regex = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
+            let (is_list, label) = ((self.is_list)(variable), &matcher.name);
+            if is_regex && !is_list {
+                self.wrong.push(format!(
+                    "{label}=~\"${variable}\": Grafana does not escape a single value; write {label}=\"${variable}\""
+                ));
+            }
+            if is_list && !is_regex {
+                self.wrong.push(format!(
+                    "{label}=\"${variable}\": Grafana makes a regular expression of several values; write {label}=~\"${variable}\""
+                ));
+            }
+        }
+    }
+}
+
+impl<F: Fn(&str) -> bool> ExprVisitor for Visitor<F> {
+    type Error = Infallible;
+
+    fn pre_visit(&mut self, expression: &Expr) -> Result<bool, Infallible> {
+        match expression {
+            Expr::VectorSelector(selector) => self.matchers(&selector.matchers),
+            Expr::MatrixSelector(selector) => {
+                self.matchers(&selector.vs.matchers);
+                if selector.range < SHORTEST_WINDOW {
+                    self.wrong.push(format!(
+                        "a window below four scrapes of 60 s; write [$__rate_interval]: {selector}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+}
+
+/// Values in a link that Grafana does not encode: a value with `&`, `#` or `+` would change the address.
+pub(super) fn unencoded(url: &str) -> Vec<&str> {
+    url.split("${")
+        .skip(1)
+        .filter_map(|after| after.split('}').next())
+        .filter(|inside| {
+            let format = inside.split_once(':').map(|(_, format)| format);
+            !matches!(format, Some("percentencode" | "queryparam"))
+                && !["__url_time_range", "__all_variables"].contains(inside)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(expression: &str) -> String {
+        wrong_with(expression, |name| name == "job").join("\n")
+    }
+
+    #[test]
+    fn variables_of_grafana_become_promql() {
+        assert_eq!(
+            plain("rate(a{b=~\"${job:regex}\"}[${__rate_interval}]) offset $earlier"),
+            "rate(a{b=~\"$job\"}[5m]) offset 5m"
+        );
+    }
+
+    #[test]
+    fn a_single_value_is_compared_and_a_list_is_a_regular_expression() {
+        assert_eq!(
+            wrong("a{job=~\"$job\", instance=\"$instance\", x=~\"y.*\"}"),
+            ""
+        );
+        assert!(wrong("a{instance=~\"$instance\"}").contains("write instance=\"$instance\""));
+        assert!(wrong("rate(a{instance!~\"${instance}\"}[5m])").contains("does not escape"));
+        assert!(wrong("a{job=\"$job\"}").contains("write job=~\"$job\""));
+    }
+
+    #[test]
+    fn a_window_is_long_enough_for_slow_scrapes() {
+        assert!(wrong("rate(a[1m])").contains("$__rate_interval"));
+        assert!(wrong("max_over_time(rate(a[2m])[1h:15s])").contains("$__rate_interval"));
+        assert_eq!(
+            wrong("rate(a[$__rate_interval]) + rate(a[5m]) + deriv(a[$__range])"),
+            ""
+        );
+    }
+
+    #[test]
+    fn a_value_in_a_link_is_encoded() {
+        let url = "/d/x?${__url_time_range}&${datasource:queryparam}&${__all_variables}&var-x=";
+        assert_eq!(
+            unencoded(&format!("{url}${{__value.text:percentencode}}")),
+            [""; 0]
+        );
+        assert_eq!(
+            unencoded(&format!("{url}${{__value.text}}")),
+            ["__value.text"]
+        );
+        assert_eq!(
+            unencoded("/d/x?var-x=${__field.labels.instance:raw}"),
+            ["__field.labels.instance:raw"]
+        );
+    }
+}
