@@ -6,7 +6,7 @@ pub(crate) mod shape;
 
 use crate::run::read;
 use anyhow::Context;
-use expression::Names;
+use expression::{Names, result_labels};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -176,17 +176,35 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
     blocks.flat_map(str::lines)
 }
 
+/// Whether a recording rule yields the labels that its name says.
+fn of_record(name: &str, rule: &Rule) -> Option<String> {
+    let Some(named) = shape::recorded(name) else {
+        return Some(format!("{name}: the first word of its name says no labels"));
+    };
+    let mut yielded = result_labels(&rule.expr)?;
+    yielded.extend(rule.labels.keys().cloned());
+    let list = |labels: &BTreeSet<String>| labels.iter().cloned().collect::<Vec<_>>().join(", ");
+    (named != yielded).then(|| {
+        format!(
+            "{name}: its labels are {}, by its name they are {}",
+            list(&yielded),
+            list(&named)
+        )
+    })
+}
+
 fn of_rule(rule: &Rule, names: &Names, broken: &mut Vec<String>) {
     let who = rule
         .alert
         .as_deref()
         .or(rule.record.as_deref())
         .unwrap_or("a rule without a name");
+    let wrong = names.wrong_with_query(&rule.expr);
+    broken.extend(wrong.into_iter().map(|what| format!("{who}: {what}")));
     broken.extend(
-        names
-            .wrong_with(&rule.expr)
-            .into_iter()
-            .map(|what| format!("{who}: {what}")),
+        rule.record
+            .as_deref()
+            .and_then(|name| of_record(name, rule)),
     );
     let Some(alert) = &rule.alert else { return };
     if !rule
@@ -282,7 +300,7 @@ mod tests {
         ];
         Rule {
             alert: Some(alert.to_owned()),
-            expr: "agave_up == 0".to_owned(),
+            expr: "max by (job, instance) (agave_up) == 0".to_owned(),
             lasting: Some("5m".to_owned()),
             labels: BTreeMap::from([("severity".to_owned(), "page".to_owned())]),
             annotations: annotations
@@ -336,6 +354,31 @@ mod tests {
         let mut bad = rule("A");
         bad.annotations.remove("description");
         assert!(wrong_with(&bad).contains("description"));
+    }
+
+    #[test]
+    fn a_rule_with_the_labels_of_its_target_is_found() {
+        let mut bad = rule("A");
+        bad.expr = "agave_up == 0".to_owned();
+        assert!(wrong_with(&bad).contains("the result has the labels of the target"));
+        bad.expr = "max by (job, instance) (agave_up) == 0 and on (job, instance) up".to_owned();
+        assert!(wrong_with(&bad).contains("an operand has the labels of the target"));
+    }
+
+    #[test]
+    fn a_recording_rule_yields_the_labels_of_its_name() {
+        let record = |name: &str, expr: &str| {
+            wrong_with(&Rule {
+                record: Some(name.to_owned()),
+                expr: expr.to_owned(),
+                ..Rule::default()
+            })
+        };
+        let by_level = "max by (job, instance, level) (agave_memory_level_limit_bytes)";
+        assert_eq!(record("instance_level:x:max", by_level), "");
+        assert!(record("instance:x:max", by_level).contains("its labels are instance, job, level"));
+        assert!(record("instance:x:max", "agave_up").contains("the labels of the target"));
+        assert!(record("fleet:x:max", by_level).contains("says no labels"));
     }
 
     #[test]
