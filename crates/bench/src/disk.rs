@@ -439,6 +439,39 @@ mod tests {
     }
 
     #[test]
+    fn a_database_that_changes_meanwhile_is_named_although_its_time_and_length_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("chain.sqlite");
+        Connection::open(&path)
+            .unwrap()
+            .execute_batch(
+                "CREATE TABLE blocks (body BLOB);
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
+                 INSERT INTO blocks SELECT randomblob(3000) FROM n;",
+            )
+            .unwrap();
+        let text = fs::read(&path).unwrap();
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        let read = |change: &dyn Fn()| {
+            let disk = disk("a", folder.path(), PATIENCE, &|| {
+                change();
+                false
+            });
+            disk.databases[0].problems.join("; ")
+        };
+        assert_eq!(read(&|| ()), "");
+        let changed = read(&|| {
+            fs::write(&path, &text).unwrap();
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(modified).unwrap();
+        });
+        assert!(
+            changed.contains("it changed while it was read"),
+            "{changed}"
+        );
+    }
+
+    #[test]
     fn what_is_no_database_in_spite_of_its_name_is_said() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(

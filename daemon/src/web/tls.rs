@@ -1,6 +1,7 @@
 //! TLS, with certificates that are read again when their files change: a renewal needs no restart.
 
 use super::error::WebError;
+use faultline_file_version::FileVersion;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
@@ -11,7 +12,7 @@ use rustls::{CertificateError, Error, RootCertStore, ServerConfig, SupportedProt
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
@@ -50,25 +51,38 @@ impl ClientCertificates {
     }
 }
 
-/// Changes when a file is replaced or written to; `None` while it is not there.
-type Fingerprint = Vec<Option<(SystemTime, u64)>>;
+/// Of each file; `None` while it is not there.
+type Versions = Vec<Option<FileVersion>>;
 
 /// Takes connections with the newest usable certificate.
 #[derive(Debug)]
 pub(super) struct Acceptor {
     files: TlsFiles,
-    loaded: Mutex<(Fingerprint, Arc<ServerConfig>)>,
+    loaded: Mutex<Loaded>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    config: Arc<ServerConfig>,
+    /// Of the files of `config`.
+    versions: Versions,
+    /// Why the files cannot replace `config`, as last logged.
+    error: Option<String>,
 }
 
 impl Acceptor {
     /// Reads the files.
     pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
         // Taken before the files are read: a change in between is seen as a change later.
-        let seen = files.fingerprint();
+        let versions = files.versions();
         let config = Arc::new(files.load()?);
         Ok(Acceptor {
             files,
-            loaded: Mutex::new((seen, config)),
+            loaded: Mutex::new(Loaded {
+                config,
+                versions,
+                error: None,
+            }),
         })
     }
 
@@ -84,40 +98,47 @@ impl Acceptor {
 
     /// The configuration from the files as they are now; the last good one if they cannot be used.
     fn current(&self) -> Arc<ServerConfig> {
-        let now = self.files.fingerprint();
+        let versions = self.files.versions();
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.0 != now {
+        if loaded.versions != versions {
             match self.files.load() {
                 Ok(config) => {
                     tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
-                    loaded.1 = Arc::new(config);
+                    *loaded = Loaded {
+                        config: Arc::new(config),
+                        versions,
+                        error: None,
+                    };
                 }
+                // Tried again with each connection, and logged once.
                 Err(error) => {
-                    tracing::error!(%error, "cannot load the changed TLS files; the previous ones stay in use")
+                    let error = error.to_string();
+                    if loaded.error.as_ref() != Some(&error) {
+                        tracing::error!(
+                            error,
+                            "cannot load the changed TLS files; the previous ones stay in use"
+                        );
+                        loaded.error = Some(error);
+                    }
                 }
             }
-            // Also after a failure, which is then reported once and not with every connection.
-            loaded.0 = now;
         }
-        Arc::clone(&loaded.1)
+        Arc::clone(&loaded.config)
     }
 }
 
 impl TlsFiles {
-    fn fingerprint(&self) -> Fingerprint {
-        let look = |path: &Path| {
-            let metadata = std::fs::metadata(path).ok()?;
-            Some((metadata.modified().ok()?, metadata.len()))
-        };
-        [
+    fn versions(&self) -> Versions {
+        let files = [
             Some(self.cert.as_path()),
             Some(&self.key),
             self.clients.authorities(),
-        ]
-        .into_iter()
-        .flatten()
-        .map(look)
-        .collect()
+        ];
+        files
+            .into_iter()
+            .flatten()
+            .map(|path| FileVersion::of_path(path).ok())
+            .collect()
     }
 
     /// That the certificate is not valid at this time since 1970.

@@ -5,6 +5,7 @@
 
 use super::{Database, Limit, Part};
 use anyhow::{Context as _, ensure};
+use faultline_file_version::FileVersion;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +13,6 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 /// Begins every SQLite database.
 const HEAD: &[u8; 16] = b"SQLite format 3\0";
@@ -30,13 +30,13 @@ pub(super) fn is_one(path: &Path) -> bool {
 
 /// Its tables and indexes, the largest first.
 pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Database {
-    let before = seen(path);
+    let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
     let parts = parts(path, limit).unwrap_or_else(|error| {
         problems.push(format!("its tables are not known: {error:#}"));
         Vec::new()
     });
-    if !parts.is_empty() && seen(path) != before {
+    if !parts.is_empty() && FileVersion::of_path(path).ok() != before {
         problems.push("it changed while it was read: sizes are near what they are".to_owned());
     }
     let wal = fs::metadata(with_end(path, "-wal")).map_or(0, |wal| wal.len());
@@ -52,11 +52,6 @@ pub(super) fn database(path: &Path, within: String, limit: Limit<'_>) -> Databas
         parts,
         problems,
     }
-}
-
-fn seen(path: &Path) -> Option<(u64, SystemTime)> {
-    let metadata = fs::metadata(path).ok()?;
-    Some((metadata.len(), metadata.modified().ok()?))
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {

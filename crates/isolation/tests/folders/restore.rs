@@ -5,9 +5,10 @@ use super::{Scene, is_root, names, seen};
 use faultline_isolation::folders::{self, Owner, restore};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A kept folder: an archive, a key-value store, a file with a hole, a link inside.
 fn kept(scene: &Scene) -> PathBuf {
@@ -236,4 +237,31 @@ fn everything_belongs_to_the_user_that_is_named() {
         let meta = fs::symlink_metadata(scene.path("ledger").join(name)).unwrap();
         assert_eq!((meta.uid(), meta.gid()), (65_534, 65_533), "{name}");
     }
+}
+
+#[test]
+fn a_file_that_is_written_meanwhile_is_refused_although_its_time_and_length_are_kept() {
+    let scene = Scene::new();
+    let from = scene.path("kept");
+    fs::create_dir(&from).unwrap();
+    let path = from.join("account");
+    fs::write(&path, vec![7; 64 << 20]).unwrap();
+    let written = fs::metadata(&path).unwrap().modified().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                file.write_all_at(&[8], 4_096).unwrap();
+                file.set_modified(written).unwrap();
+            }
+        });
+        let refused = (0..20).all(|_| {
+            scene.clear().unwrap();
+            let restored = restore(&from, &scene.path("ledger"), None, None);
+            restored.is_err_and(|error| error.to_string().contains("changed while it was copied"))
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert!(refused);
+    });
 }

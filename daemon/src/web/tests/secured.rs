@@ -7,6 +7,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::path::PathBuf;
 
+mod renewed;
+
 /// A folder with certificates and a web config file.
 struct Folder {
     folder: tempfile::TempDir,

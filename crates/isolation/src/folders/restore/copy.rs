@@ -3,6 +3,7 @@
 use super::Owner;
 use crate::Error;
 use crate::tree::{Entered, Folder, failed};
+use faultline_file_version::FileVersion;
 use rustix::fs::{Advice, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -41,6 +42,12 @@ pub(super) fn copy(
     let Entered::Open((source, stat)) = from.file(name)? else {
         return Err(changed());
     };
+    let source = File::from(source);
+    let version = || match source.metadata() {
+        Ok(metadata) => Ok(FileVersion::from(&metadata)),
+        Err(error) => Err(Error::at(&from.join(name))(error)),
+    };
+    let before = version()?;
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let target =
         rustix::fs::openat(to.fd(), name, flags, Mode::RUSR | Mode::WUSR).map_err(wrong)?;
@@ -50,12 +57,8 @@ pub(super) fn copy(
         data(&source, &target, size).map_err(wrong)?;
     }
     dress(&target, &stat, owner).map_err(wrong)?;
-    let now = |file: &OwnedFd| rustix::fs::fstat(file).map_err(wrong);
-    let (source_now, target_now) = (now(&source)?, now(&target)?);
-    if source_now.st_size != stat.st_size
-        || target_now.st_size != stat.st_size
-        || source_now.st_mtime != stat.st_mtime
-    {
+    let copied = rustix::fs::fstat(&target).map_err(wrong)?;
+    if version()? != before || copied.st_size != stat.st_size {
         return Err(changed());
     }
     // A copy of hundreds of gigabytes need not push everything else out of memory.
@@ -80,7 +83,7 @@ pub(super) fn can_clone(from: &Folder, to: &Folder) -> bool {
 }
 
 /// Piece by piece, leaving out the holes.
-fn data(source: &OwnedFd, target: &OwnedFd, size: u64) -> Result<(), Errno> {
+fn data(source: &File, target: &OwnedFd, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
         let start = match rustix::fs::seek(source, SeekFrom::Data(at)) {
@@ -104,7 +107,7 @@ fn data(source: &OwnedFd, target: &OwnedFd, size: u64) -> Result<(), Errno> {
     rustix::fs::ftruncate(target, size)
 }
 
-fn piece(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+fn piece(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
     let (mut read, mut written) = (start, start);
     while read < end {
         let length = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
@@ -126,11 +129,12 @@ fn piece(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(),
     Ok(())
 }
 
-fn by_hand(source: &OwnedFd, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
+fn by_hand(source: &File, target: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {
     let wrong = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    let open =
-        |file: &OwnedFd| Ok::<_, Errno>(File::from(rustix::io::fcntl_dupfd_cloexec(file, 0)?));
-    let (mut source, mut target) = (open(source)?, open(target)?);
+    let (mut source, mut target) = (
+        source.try_clone().map_err(wrong)?,
+        File::from(target.try_clone().map_err(wrong)?),
+    );
     for file in [&source, &target] {
         rustix::fs::seek(file.as_fd(), SeekFrom::Start(start))?;
     }

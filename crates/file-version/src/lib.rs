@@ -1,0 +1,46 @@
+//! Whether a file has changed, from its metadata alone.
+
+use std::fs::Metadata;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Differs after every write, replacement or switch of a link, and after a change of owner or mode.
+///
+/// Modification time and length alone do not: both can be equal in two files, and a program can set the time back.
+/// No program can set the change time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileVersion {
+    device: u64,
+    inode: u64,
+    length: u64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
+    /// Of content or metadata, as `modified`.
+    changed: (i64, i64),
+}
+
+impl FileVersion {
+    /// Follows links.
+    ///
+    /// # Errors
+    /// As [`std::fs::metadata`].
+    pub fn of_path(path: &Path) -> io::Result<Self> {
+        std::fs::metadata(path).map(|metadata| Self::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for FileVersion {
+    fn from(metadata: &Metadata) -> Self {
+        FileVersion {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Certificates that change while the server runs, with modification times and lengths that do not.
+
+use super::*;
+use std::fs::File;
+use std::os::unix::fs::symlink;
+use std::time::SystemTime;
+
+/// PEM files of this length.
+const LENGTH: usize = 2_048;
+
+/// Writes NAME/tls.crt and NAME/tls.key, both as old and as long as those of any other name.
+fn issue_old(folder: &Folder, name: &str) -> CertificateDer<'static> {
+    std::fs::create_dir_all(folder.folder.path().join(name)).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec!["localhost".to_owned()])
+        .unwrap()
+        .signed_by(&key, &folder.authority)
+        .unwrap();
+    write_old(folder, &format!("{name}/tls.crt"), &certificate.pem());
+    write_old(folder, &format!("{name}/tls.key"), &key.serialize_pem());
+    certificate.der().clone()
+}
+
+fn write_old(folder: &Folder, name: &str, text: &str) {
+    let path = folder.write(name, &format!("{text:\n<LENGTH$}"));
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1))
+        .unwrap();
+}
+
+/// The web config file, with the certificate in the folder `data`.
+fn web_config(folder: &Folder) -> PathBuf {
+    folder.write(
+        "web.yml",
+        "tls_server_config: { cert_file: data/tls.crt, key_file: data/tls.key }\n",
+    )
+}
+
+fn copy_old(folder: &Folder, from: &str, to: &str) {
+    let text = std::fs::read_to_string(folder.folder.path().join(from)).unwrap();
+    write_old(folder, to, &text);
+}
+
+#[test]
+fn a_link_that_is_switched_shows_the_new_certificate() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.folder.path().join(name);
+    let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
+    symlink("a", path("data")).unwrap();
+    let server = start(Some(&web_config(&folder)));
+    assert_eq!(shown(folder.connect(server.address, None)), first);
+    symlink("b", path("next")).unwrap();
+    std::fs::rename(path("next"), path("data")).unwrap();
+    assert_eq!(shown(folder.connect(server.address, None)), second);
+}
+
+#[test]
+fn a_half_written_pair_keeps_the_old_one_until_its_key_is_there() {
+    let folder = Folder::new();
+    let (first, second) = (issue_old(&folder, "data"), issue_old(&folder, "new"));
+    let server = start(Some(&web_config(&folder)));
+    assert_eq!(shown(folder.connect(server.address, None)), first);
+    copy_old(&folder, "new/tls.crt", "data/tls.crt");
+    for _ in 0..2 {
+        assert_eq!(shown(folder.connect(server.address, None)), first);
+    }
+    copy_old(&folder, "new/tls.key", "data/tls.key");
+    assert_eq!(shown(folder.connect(server.address, None)), second);
+}
+
+#[test]
+fn a_pair_that_is_put_back_is_shown_again() {
+    let folder = Folder::new();
+    let path = |name: &str| folder.folder.path().join(name);
+    let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
+    symlink("a", path("data")).unwrap();
+    let server = start(Some(&web_config(&folder)));
+    for (target, wanted) in [
+        ("b", &second),
+        ("none", &second),
+        ("a", &first),
+        ("b", &second),
+    ] {
+        symlink(target, path("next")).unwrap();
+        std::fs::rename(path("next"), path("data")).unwrap();
+        assert_eq!(
+            shown(folder.connect(server.address, None)),
+            *wanted,
+            "{target}"
+        );
+    }
+}
