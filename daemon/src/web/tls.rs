@@ -1,5 +1,7 @@
 //! TLS, with certificates that are read again when their files change: a renewal needs no restart.
 
+mod key_kind;
+
 use super::error::WebError;
 use faultline_file_version::FileVersion;
 use rustls::client::WebPkiServerVerifier;
@@ -175,7 +177,7 @@ impl TlsFiles {
         let ca = self
             .clients
             .authorities()
-            .map(|ca| self.certificates(ca, "client_ca_file").map(drop));
+            .map(|ca| self.client_authorities(ca).map(drop));
         let each = [
             Some(self.certificates(&self.cert, "cert_file").map(drop)),
             Some(self.private_key().map(drop)),
@@ -192,8 +194,47 @@ impl TlsFiles {
 
     fn private_key(&self) -> Result<PrivateKeyDer<'static>, WebError> {
         let text = read(&self.key)?;
-        PrivateKeyDer::from_pem_slice(&text)
-            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))
+        let key = PrivateKeyDer::from_pem_slice(&text)
+            .map_err(|error| self.not_pem("key_file", &self.key, "private key", &error))?;
+        match rustls::crypto::ring::sign::any_supported_type(&key) {
+            Ok(_) => Ok(key),
+            Err(error) => Err(self.unusable_key(&key, &error)),
+        }
+    }
+
+    fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
+        let path = self.key.display();
+        let Some(kind) = key_kind::of_refused_key(key.secret_der()) else {
+            return self.wrong("key_file", format!("{path}: {error}"));
+        };
+        self.wrong(
+            "key_file",
+            format!(
+                "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
+                 ecparam -name prime256v1 -genkey -noout` and have a certificate issued for it"
+            ),
+        )
+    }
+
+    /// Certificates of authorities, of which the library can use at least one.
+    fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
+        let certificates = self.certificates(ca, "client_ca_file")?;
+        let unsupported: Option<Vec<_>> = certificates
+            .iter()
+            .map(|certificate| key_kind::unsupported_curve(certificate))
+            .collect();
+        let Some(curves) = unsupported else {
+            return Ok(certificates);
+        };
+        let curve = curves.first().copied().unwrap_or_default();
+        Err(self.wrong(
+            "client_ca_file",
+            format!(
+                "{}: the TLS library cannot check signatures of this authority's key ({curve}): sign the clients with a \
+                 P-256 key",
+                ca.display()
+            ),
+        ))
     }
 
     fn load(&self) -> Result<ServerConfig, WebError> {
@@ -233,7 +274,7 @@ impl TlsFiles {
         required: bool,
     ) -> Result<Arc<dyn ClientCertVerifier>, WebError> {
         let mut roots = RootCertStore::empty();
-        for certificate in self.certificates(ca, "client_ca_file")? {
+        for certificate in self.client_authorities(ca)? {
             roots.add(certificate).map_err(|error| {
                 self.wrong("client_ca_file", format!("{}: {error}", ca.display()))
             })?;

@@ -8,6 +8,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use std::path::PathBuf;
 
 mod renewed;
+mod unsupported_keys;
 
 /// A folder with certificates and a web config file.
 struct Folder {
