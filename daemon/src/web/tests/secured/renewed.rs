@@ -55,17 +55,68 @@ fn a_link_that_is_switched_shows_the_new_certificate() {
 }
 
 #[test]
-fn a_half_written_pair_keeps_the_old_one_until_its_key_is_there() {
+fn a_link_behind_links_that_is_switched_shows_the_new_certificate() {
     let folder = Folder::new();
-    let (first, second) = (issue_old(&folder, "data"), issue_old(&folder, "new"));
+    let path = |name: &str| folder.folder.path().join(name);
+    let (first, second) = (issue_old(&folder, "a"), issue_old(&folder, "b"));
+    // As Kubernetes mounts a secret.
+    symlink("a", path("..data")).unwrap();
+    std::fs::create_dir(path("data")).unwrap();
+    for name in ["tls.crt", "tls.key"] {
+        symlink(format!("../..data/{name}"), path("data").join(name)).unwrap();
+    }
     let server = start(Some(&web_config(&folder)));
     assert_eq!(shown(folder.connect(server.address, None)), first);
-    copy_old(&folder, "new/tls.crt", "data/tls.crt");
-    for _ in 0..2 {
-        assert_eq!(shown(folder.connect(server.address, None)), first);
-    }
-    copy_old(&folder, "new/tls.key", "data/tls.key");
+    symlink("b", path("next")).unwrap();
+    std::fs::rename(path("next"), path("..data")).unwrap();
     assert_eq!(shown(folder.connect(server.address, None)), second);
+}
+
+#[test]
+fn a_half_written_pair_keeps_the_old_one_until_the_other_file_is_there() {
+    for order in [["tls.crt", "tls.key"], ["tls.key", "tls.crt"]] {
+        let folder = Folder::new();
+        let (first, second) = (issue_old(&folder, "data"), issue_old(&folder, "new"));
+        let server = start(Some(&web_config(&folder)));
+        assert_eq!(shown(folder.connect(server.address, None)), first);
+        let put = |name| copy_old(&folder, &format!("new/{name}"), &format!("data/{name}"));
+        put(order[0]);
+        for _ in 0..2 {
+            assert_eq!(
+                shown(folder.connect(server.address, None)),
+                first,
+                "{order:?}"
+            );
+        }
+        put(order[1]);
+        assert_eq!(
+            shown(folder.connect(server.address, None)),
+            second,
+            "{order:?}"
+        );
+    }
+}
+
+#[test]
+fn a_renewed_authority_of_clients_ends_the_old_one() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    let [own, of_other] = [&folder, &other].map(|folder| folder.issue("client"));
+    write_old(&folder, "clients.pem", &folder.authority.pem());
+    let web_config = folder.web_config(
+        "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: clients.pem\n",
+    );
+    let server = start(Some(&web_config));
+    let is_served = |(certificate, key): &(CertificateDer<'static>, PrivateKeyDer<'static>)| {
+        let own = Some((certificate.clone(), key.clone_key()));
+        let mut stream = folder.connect(server.address, own);
+        let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let mut answer = Vec::new();
+        let sent = stream.write_all(request);
+        sent.and_then(|()| stream.read_to_end(&mut answer)).is_ok() && !answer.is_empty()
+    };
+    assert!(is_served(&own) && !is_served(&of_other));
+    write_old(&folder, "clients.pem", &other.authority.pem());
+    assert!(!is_served(&own) && is_served(&of_other));
 }
 
 #[test]
