@@ -107,7 +107,7 @@ pub(crate) const MAIN: &[Fault] = &[
             (
                 "agave_disk_operation_seconds_total",
                 "direction=\"write\"",
-                Adds(40.0),
+                Adds(200.0),
             ),
         ],
     },
