@@ -17,6 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+#[path = "recorded_day/changes.rs"]
+mod changes;
 #[path = "real_alerts/disk.rs"]
 #[allow(dead_code, reason = "the recorder fills no disk")]
 mod disk;
@@ -32,6 +34,10 @@ mod recorder;
 mod recording;
 #[path = "recorded_day/stored.rs"]
 mod stored;
+#[path = "recorded_day/unchanged.rs"]
+mod unchanged;
+#[path = "recorded_day/verdicts.rs"]
+mod verdicts;
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
@@ -71,8 +77,9 @@ fn a_recorded_healthy_day_is_quiet_and_each_fault_put_into_it_has_its_alerts_and
         from,
         to,
         faults,
+        change: None,
     });
-    let storage = stored::store(&recording, &rules, &nodes, folder.path())?;
+    let storage = stored::of_alerts(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, Vec::new())?;
     // Otherwise everything is quiet.
     assert_eq!(
@@ -144,6 +151,7 @@ fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_ot
         from: now - 4 * HOUR,
         to,
         faults: Vec::new(),
+        change: None,
     }];
     let endless: Vec<Fault> = faults::MAIN.iter().map(Fault::without_an_end).collect();
     for (fault, endless) in faults::MAIN.iter().zip(&endless) {
@@ -153,9 +161,10 @@ fn a_prometheus_with_the_rules_tells_of_each_node_of_a_fleet_its_fault_and_no_ot
             from: began - HOUR,
             to,
             faults: vec![(began, endless)],
+            change: None,
         });
     }
-    let storage = stored::store(&recording, &rules, &nodes, folder.path())?;
+    let storage = stored::of_alerts(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, at_once(folder.path()))?;
     let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for fault in faults::MAIN {

@@ -57,6 +57,11 @@ impl Fault {
         self.hours * 3_600.0
     }
 
+    /// Whether it is there so many milliseconds after its begin.
+    pub(crate) fn lasts(&self, since: i64) -> bool {
+        (0.0..self.seconds()).contains(&(since as f64 / 1e3))
+    }
+
     /// What becomes of this series.
     pub(crate) fn of(&self, name: &str, labels: &str) -> Option<Change> {
         let found = self

@@ -35,38 +35,49 @@ impl fmt::Display for Held {
 }
 
 /// Every time for which an alert's expression held for longer than its `for`, without a break.
-pub(crate) fn all(
-    prometheus: &Prometheus,
-    rules: &[Rule],
-    [begin, end]: [i64; 2],
-) -> Result<Vec<Held>> {
+pub(crate) fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<Held>> {
     let mut held = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_alert) {
-        for (labels, moments) in moments(prometheus, rule, (begin as f64 / 1e3, end as f64 / 1e3))?
-        {
-            let label = |name: &str| {
-                rule.labels
-                    .get(name)
-                    .or_else(|| labels.get(name))
-                    .cloned()
-                    .unwrap_or_default()
-            };
-            let hour = |moment: f64| (moment - begin as f64 / 1e3) / 3_600.0;
-            let without_a_break = moments.chunk_by(|one, next| next - one < 1.5 * rule.interval);
-            let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
-            held.extend(
-                times
-                    .filter(|(from, to)| to - from >= rule.lasting)
-                    .map(|(from, to)| Held {
-                        alert: rule.name.clone(),
-                        severity: label("severity"),
-                        because: label("because"),
-                        instance: label("instance"),
-                        from: hour(from + rule.lasting),
-                        to: hour(to),
-                    }),
-            );
-        }
+        held.extend(of(prometheus, rule, day, &[])?);
+    }
+    Ok(held)
+}
+
+/// The same of one rule, which is not evaluated in the pauses.
+pub(crate) fn of(
+    prometheus: &Prometheus,
+    rule: &Rule,
+    [begin, end]: [i64; 2],
+    pauses: &[[i64; 2]],
+) -> Result<Vec<Held>> {
+    let mut held = Vec::new();
+    let paused = |one: f64, next: f64| {
+        let within = pauses.iter().map(|pause| pause.map(|end| end as f64 / 1e3));
+        let shared = within.map(|[begin, end]| (end.min(next) - begin.max(one)).max(0.0));
+        shared.sum::<f64>()
+    };
+    let day = (begin as f64 / 1e3, end as f64 / 1e3);
+    for (labels, moments) in moments(prometheus, rule, day)? {
+        let label = |name: &str| {
+            let label = rule.labels.get(name).or_else(|| labels.get(name));
+            label.cloned().unwrap_or_default()
+        };
+        let hour = |moment: f64| (moment - day.0) / 3_600.0;
+        let without_a_break =
+            moments.chunk_by(|one, next| next - one < 1.5 * rule.interval + paused(*one, *next));
+        let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
+        held.extend(
+            times
+                .filter(|(from, to)| to - from >= rule.lasting)
+                .map(|(from, to)| Held {
+                    alert: rule.name.clone(),
+                    severity: label("severity"),
+                    because: label("because"),
+                    instance: label("instance"),
+                    from: hour(from + rule.lasting),
+                    to: hour(to),
+                }),
+        );
     }
     Ok(held)
 }

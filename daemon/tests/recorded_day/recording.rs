@@ -1,5 +1,6 @@
 //! The recording, and longer times made of it: its minutes one after another, without a seam where something is counted.
 
+use crate::changes::{Change, Stream};
 use crate::faults::Fault;
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -82,6 +83,8 @@ pub(crate) struct Node<'a> {
     pub(crate) to: i64,
     /// Each with its begin.
     pub(crate) faults: Vec<(i64, &'a Fault)>,
+    /// With the moments at which it happens.
+    pub(crate) change: Option<(Change, Vec<i64>)>,
 }
 
 impl Recording {
@@ -154,14 +157,16 @@ impl Recording {
         nodes: &[Node],
         out: &mut impl Write,
     ) -> std::io::Result<()> {
-        for (name, family) in self
+        let named: Vec<String> = self
             .families
-            .iter()
-            .filter(|(name, _)| names(name.as_str()))
-        {
+            .keys()
+            .filter(|name| names(name))
+            .cloned()
+            .collect();
+        for name in &named {
             for node in nodes {
-                for series in family {
-                    self.write_series(name, series, node, out)?;
+                for series in &self.families[name] {
+                    self.write_series((name, &named), series, node, out)?;
                 }
             }
         }
@@ -170,7 +175,7 @@ impl Recording {
 
     fn write_series(
         &self,
-        name: &str,
+        (name, names): (&str, &[String]),
         series: &Series,
         node: &Node,
         out: &mut impl Write,
@@ -186,7 +191,10 @@ impl Recording {
             .iter()
             .filter_map(|(at, fault)| Some((*at, *fault, fault.of(name, &labels)?)))
             .collect();
-        let moved = how(name);
+        let mut changed = node
+            .change
+            .as_ref()
+            .map(|(change, moments)| Stream::new((*change, moments), names, (name, &labels)));
         let size = self.last("agave_filesystem_size_bytes");
         for round in 0.. {
             let by = node.from - self.begin + round * self.period;
@@ -199,7 +207,7 @@ impl Recording {
                 .filter(|(time, _)| *time < self.begin + self.period)
             {
                 let at = time + by;
-                let value = match moved {
+                let value = match how(name) {
                     _ if name == SET.0 => SET.1,
                     Moved::GoesOn => value + (last - first) * round as f64,
                     Moved::WithItsSample => value + by as f64 / 1e3,
@@ -215,13 +223,19 @@ impl Recording {
                             change.change(value, (at - begin) as f64 / 1e3, fault.seconds(), size)
                         }
                     });
-                if let Some(value) = told.filter(|_| at < node.to) {
-                    writeln!(
-                        out,
-                        "{name}{{{labels}}} {value} {}.{:03}",
-                        at / 1000,
-                        at % 1000
-                    )?;
+                let Some(value) = told.filter(|_| at < node.to) else {
+                    continue;
+                };
+                let is_faulty = concerned
+                    .iter()
+                    .any(|(begin, fault, _)| fault.lasts(at - begin));
+                let samples = match &mut changed {
+                    Some(changed) => changed.samples(at, value, is_faulty),
+                    None => vec![(labels.clone(), value)],
+                };
+                for (labels, value) in samples {
+                    let (seconds, rest) = (at / 1000, at % 1000);
+                    writeln!(out, "{name}{{{labels}}} {value} {seconds}.{rest:03}")?;
                 }
             }
         }

@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// A file of rules: of this tree, or of the folder that `FAULTLINE_RULES` names.
 pub(crate) fn shipped(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../grafana/prometheus/rules")
-        .join(name)
+    let of_tree = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus/rules");
+    let folder = std::env::var_os("FAULTLINE_RULES").map_or_else(of_tree, PathBuf::from);
+    folder.join(name)
 }
 
 /// The rules of this tree, as Prometheus reads them.
@@ -37,7 +38,7 @@ pub(crate) fn words(expression: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What alerts read, themselves or by a recording rule.
-fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
+pub(crate) fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
     let alerts = rules
         .iter()
         .filter(|rule| rule.is_alert)
@@ -51,34 +52,42 @@ fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
     read
 }
 
-/// A folder of blocks with these nodes.
-pub(crate) fn store(
+/// Blocks in the storage of a Prometheus.
+pub(crate) struct Stored {
+    pub(crate) folder: PathBuf,
+    /// Recording rules that Prometheus refuses for some time of these nodes.
+    pub(crate) refused: Vec<String>,
+}
+
+/// What alerts read of these nodes; no recording rule is refused.
+pub(crate) fn of_alerts(
     recording: &Recording,
     rules: &[Rule],
     nodes: &[Node],
     folder: &Path,
 ) -> Result<PathBuf> {
-    let (text, storage) = (folder.join("nodes.om"), folder.join("data"));
-    let promtool =
-        in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
     let read = read_by_alerts(rules);
+    let stored = store(recording, rules, &|name| read.contains(name), nodes, folder)?;
+    assert_eq!(stored.refused, [""; 0]);
+    Ok(stored.folder)
+}
+
+/// A folder of blocks with these nodes: of the series and recording rules with these names.
+pub(crate) fn store(
+    recording: &Recording,
+    rules: &[Rule],
+    is_kept: &dyn Fn(&str) -> bool,
+    nodes: &[Node],
+    folder: &Path,
+) -> Result<Stored> {
+    let (text, storage) = (folder.join("nodes.om"), folder.join("data"));
     let mut out = BufWriter::new(std::fs::File::create(&text).expect("room for a file"));
     let written = recording
-        .write(&|name: &str| read.contains(name), nodes, &mut out)
+        .write(is_kept, nodes, &mut out)
         .and_then(|()| out.flush());
     written.expect("room for a file");
     let [file, data] = [&text, &storage].map(|path| path.display().to_string());
-    // Blocks that are longer than two hours: the text is read once for each.
-    let import = [
-        "tsdb",
-        "create-blocks-from",
-        "--quiet",
-        "--max-block-duration=24h",
-        "openmetrics",
-        &file,
-        &data,
-    ];
-    succeed(&promtool, &import)?;
+    create_blocks(&["openmetrics", &file, &data])?;
     std::fs::remove_file(&text).expect("room for a file");
     let prometheus = on(&storage, Vec::new())?;
     let [from, to] = span(nodes).map(|ms| (ms / 1000).to_string());
@@ -88,38 +97,51 @@ pub(crate) fn store(
         format!("--end={to}"),
     );
     let output = format!("--output-dir={data}");
-    let recording_rules = folder.join("recording.yml");
-    std::fs::write(&recording_rules, recorded(rules, &read)).expect("room for a file");
-    let recording_rules = recording_rules.display().to_string();
+    let file = folder.join("recording.yml");
+    let words = [
+        "rules",
+        &url,
+        &from,
+        &to,
+        &output,
+        &file.display().to_string(),
+    ];
+    let mut refused = Vec::new();
+    // One after another: an error of one hides no other.
+    for rule in rules
+        .iter()
+        .filter(|rule| !rule.is_alert && is_kept(&rule.name))
+    {
+        std::fs::write(&file, recorded(rule)).expect("room for a file");
+        match create_blocks(&words) {
+            Err(Error::Ended { tail, .. }) if tail.contains("rule importer") => {
+                refused.push(rule.name.clone());
+            }
+            created => created?,
+        }
+    }
+    Ok(Stored {
+        folder: storage,
+        refused,
+    })
+}
+
+/// Blocks that are longer than two hours: the text is read once for each.
+fn create_blocks(words: &[&str]) -> Result<()> {
+    let promtool =
+        in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
     let length = "--max-block-duration=24h";
     succeed(
         &promtool,
-        &[
-            "tsdb",
-            "create-blocks-from",
-            "--quiet",
-            length,
-            "rules",
-            &url,
-            &from,
-            &to,
-            &output,
-            &recording_rules,
-        ],
-    )?;
-    Ok(storage)
+        &[&["tsdb", "create-blocks-from", "--quiet", length], words].concat(),
+    )
 }
 
-/// The recording rules that alerts read, as a file: of what only dashboards read nothing is stored.
-fn recorded(rules: &[Rule], read: &BTreeSet<&str>) -> String {
-    let kept = rules
-        .iter()
-        .filter(|rule| !rule.is_alert && read.contains(rule.name.as_str()));
-    let rules: Vec<_> = kept
-        .map(|rule| json!({ "record": rule.name, "expr": rule.expression }))
-        .collect();
+/// A recording rule as a file.
+fn recorded(rule: &Rule) -> String {
+    let rule = json!({ "record": rule.name, "expr": rule.expression });
     // JSON is YAML.
-    json!({ "groups": [{ "name": "recorded", "interval": "15s", "rules": rules }] }).to_string()
+    json!({ "groups": [{ "name": "recorded", "interval": "15s", "rules": [rule] }] }).to_string()
 }
 
 /// From the first sample to the last one.

@@ -1,0 +1,297 @@
+//! Changes of a node that are no faults: what Prometheus has of a series before and after them.
+
+use crate::faults::{self, Fault};
+use crate::recording::HOUR;
+
+/// Shorter than what every `last_over_time` of the rules bridges.
+const GAP_SECONDS: f64 = 90.0;
+/// Of a restart of Prometheus or of the daemon, until the next scrape.
+const RESTART_SECONDS: f64 = 45.0;
+/// Seconds after its end at which a validator starts, is catching up, and is at the tip.
+const STARTS: f64 = 45.0;
+const CATCHES_UP: f64 = 600.0;
+const AT_TIP: f64 = 900.0;
+/// Seconds for which the daemon repeats an answer about votes.
+const ANSWERS_LIVE: f64 = 180.0;
+/// Absent while there is no process.
+const OF_PROCESS: [&str; 11] = [
+    "agave_accounts_storages",
+    "agave_healthy",
+    "agave_memory_effective_limit_bytes",
+    "agave_memory_level_limit_bytes",
+    "agave_memory_level_unreclaimable_bytes",
+    "agave_memory_unreclaimable_bytes",
+    "agave_process_max_fds",
+    "agave_process_open_fds",
+    "agave_process_start_time_seconds",
+    "agave_process_swap_bytes",
+    "agave_target_info",
+];
+/// Without them a page is right.
+const NEVER_END: [&str; 2] = ["up", "agave_up"];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A label of the target has another value.
+    Label,
+    /// A second target of the same job and instance comes or goes.
+    SecondTarget,
+    /// Both Prometheus servers of a pair write, with a label `replica`, or one writes without it.
+    Replica,
+    DaemonRestart,
+    ValidatorRestart,
+    /// Nothing is scraped from any node.
+    PrometheusRestart,
+    /// Nothing is scraped from the node.
+    Gap,
+    /// Two thirds of the balance are paid to another account at once, and come back hours later.
+    Transfer,
+    /// Files of some GiB are written at once, and removed hours later.
+    File,
+    /// A minute between scrapes, not 15 seconds.
+    SlowScrape,
+    /// A daemon of another version has one metric less.
+    Upgrade,
+}
+
+pub(crate) const ALL: [Change; 11] = [
+    Change::Label,
+    Change::SecondTarget,
+    Change::Replica,
+    Change::DaemonRestart,
+    Change::ValidatorRestart,
+    Change::PrometheusRestart,
+    Change::Gap,
+    Change::Transfer,
+    Change::File,
+    Change::SlowScrape,
+    Change::Upgrade,
+];
+
+impl Change {
+    /// When it happens in a day: shortly after faults begin, so that the windows of their alerts have it in them.
+    pub(crate) fn moments(self, from: i64) -> Vec<i64> {
+        let shortest = match self {
+            Change::DaemonRestart => HOUR / 2,
+            Change::ValidatorRestart => 4 * HOUR,
+            _ => 0,
+        };
+        let mut begins: Vec<i64> = match self {
+            Change::Transfer | Change::File => vec![from + 6 * HOUR, from + 9 * HOUR],
+            Change::SlowScrape => vec![from],
+            Change::Upgrade => (1..72).map(|third| from + third * HOUR / 3).collect(),
+            _ => faults::all()
+                .map(|fault: &Fault| from + (fault.at * HOUR as f64) as i64 + 60_000)
+                .collect(),
+        };
+        begins.sort_unstable();
+        let mut last = i64::MIN / 2;
+        begins.retain(|begin| {
+            let kept = begin - last > shortest;
+            if kept {
+                last = *begin;
+            }
+            kept
+        });
+        begins
+    }
+
+    /// Whether a node with a fault must have its alerts all the same.
+    pub(crate) fn leaves_faults(self) -> bool {
+        !matches!(self, Change::ValidatorRestart | Change::Upgrade)
+    }
+
+    /// Times without an evaluation, in milliseconds.
+    pub(crate) fn pauses(self, from: i64) -> Vec<[i64; 2]> {
+        if self != Change::PrometheusRestart {
+            return Vec::new();
+        }
+        let pause = |begin| [begin, begin + (RESTART_SECONDS * 1e3) as i64];
+        self.moments(from).into_iter().map(pause).collect()
+    }
+}
+
+/// One series of a node, sample by sample.
+pub(crate) struct Stream<'a> {
+    pub(crate) change: Change,
+    pub(crate) moments: &'a [i64],
+    /// All metrics.
+    pub(crate) names: &'a [String],
+    pub(crate) name: &'a str,
+    pub(crate) labels: &'a str,
+    happened: usize,
+    last: f64,
+    /// The value before the last moment.
+    base: f64,
+    count: usize,
+}
+
+/// Labels and value.
+type Sample = (String, f64);
+
+impl<'a> Stream<'a> {
+    pub(crate) fn new(
+        (change, moments): (Change, &'a [i64]),
+        names: &'a [String],
+        (name, labels): (&'a str, &'a str),
+    ) -> Self {
+        Stream {
+            change,
+            moments,
+            names,
+            name,
+            labels,
+            happened: 0,
+            last: 0.0,
+            base: 0.0,
+            count: 0,
+        }
+    }
+
+    /// What Prometheus has for a value; `is_faulty`: a fault has made it.
+    pub(crate) fn samples(&mut self, at: i64, value: f64, is_faulty: bool) -> Vec<Sample> {
+        let happened = self.moments.partition_point(|moment| *moment <= at);
+        if happened > self.happened {
+            (self.happened, self.base) = (happened, self.last);
+        }
+        (self.last, self.count) = (value, self.count + 1);
+        let since = happened
+            .checked_sub(1)
+            .map_or(f64::INFINITY, |last| (at - self.moments[last]) as f64 / 1e3);
+        let value = match self.change {
+            Change::Label | Change::SecondTarget | Change::Replica => return self.labelled(value),
+            Change::PrometheusRestart => Some(value).filter(|_| since >= RESTART_SECONDS),
+            Change::Gap if since < GAP_SECONDS => self.of_failed_scrape(),
+            Change::DaemonRestart => self.of_new_daemon(value, since),
+            Change::ValidatorRestart => self.of_new_validator(value, since),
+            Change::Transfer | Change::File if !is_faulty => Some(self.after_step(value, since)),
+            Change::SlowScrape if self.count % 4 != 1 => None,
+            Change::Upgrade if self.is_ended() => None,
+            _ => Some(value),
+        };
+        value
+            .map(|value| (self.labels_of_version(), value))
+            .into_iter()
+            .collect()
+    }
+
+    /// Each restart of a validator is of another version.
+    fn labels_of_version(&self) -> String {
+        if self.change == Change::ValidatorRestart && self.happened % 2 == 1 {
+            self.labels
+                .replace("version=\"2.1.14\"", "version=\"2.1.15\"")
+        } else {
+            self.labels.to_owned()
+        }
+    }
+
+    fn labelled(&self, value: f64) -> Vec<Sample> {
+        let is_odd = self.happened % 2 == 1;
+        let more: &[&str] = match (self.change, is_odd) {
+            (Change::Label, false) => &[",hardware=\"a\""],
+            (Change::Label, true) => &[",hardware=\"b\""],
+            (Change::SecondTarget, true) => &[",hardware=\"a\"", ",hardware=\"b\""],
+            (Change::SecondTarget, false) => &[",hardware=\"a\""],
+            (_, true) => &[",replica=\"a\"", ",replica=\"b\""],
+            (_, false) => &[""],
+        };
+        more.iter()
+            .map(|more| (format!("{}{more}", self.labels), value))
+            .collect()
+    }
+
+    fn of_failed_scrape(&self) -> Option<f64> {
+        (self.name == "up").then_some(0.0)
+    }
+
+    fn of_new_daemon(&self, value: f64, since: f64) -> Option<f64> {
+        if since < RESTART_SECONDS {
+            return self.of_failed_scrape();
+        }
+        let is_count = ["_total", "_count", "_sum", "_bucket"]
+            .iter()
+            .any(|end| self.name.ends_with(end));
+        let is_summed = [
+            "faultline_",
+            "process_",
+            "agave_program_cache_",
+            "agave_replay_",
+            "agave_transactions_",
+            "agave_process_restarts_",
+            "agave_process_ends_",
+        ]
+        .iter()
+        .any(|begin| self.name.starts_with(begin));
+        Some(match self.happened.checked_sub(1) {
+            Some(last) if self.name == "process_start_time_seconds" => {
+                self.moments[last] as f64 / 1e3 + RESTART_SECONDS - 5.0
+            }
+            Some(_) if is_count && is_summed => value - self.base,
+            _ => value,
+        })
+    }
+
+    /// A planned restart of a validator whose next leader slot is hours away.
+    fn of_new_validator(&self, value: f64, since: f64) -> Option<f64> {
+        let is_gone = since < STARTS;
+        if is_gone && OF_PROCESS.contains(&self.name) {
+            return None;
+        }
+        let phase = match since {
+            since if since < STARTS => "gone",
+            since if since < CATCHES_UP => "initializing",
+            since if since < AT_TIP => "catching_up",
+            _ => "at_tip",
+        };
+        let is_up = phase == "at_tip";
+        match self.name {
+            "agave_up" => Some(f64::from(u8::from(!is_gone))),
+            "agave_phase" => {
+                let is_it = self.labels.contains(&format!("phase=\"{phase}\""));
+                Some(f64::from(u8::from(is_it)))
+            }
+            "agave_delinquent" | "agave_vote_distance_slots" if since < ANSWERS_LIVE => Some(value),
+            // The node itself answers, and not while it starts.
+            "agave_delinquent" | "agave_vote_distance_slots" if since < CATCHES_UP => None,
+            "agave_delinquent" => Some(f64::from(u8::from(!is_up))),
+            "agave_vote_distance_slots" if !is_up => Some(since * 2.5),
+            "agave_slots_behind" if since < CATCHES_UP => None,
+            "agave_slots_behind" if !is_up => Some((AT_TIP - since) * 3.0),
+            "agave_next_leader_slot_seconds" => is_up.then_some(20_000.0),
+            "agave_process_start_time_seconds" if self.happened > 0 => {
+                Some(self.moments[self.happened - 1] as f64 / 1e3 + STARTS - 1.0)
+            }
+            "agave_process_page_faults_total" if self.happened > 0 => Some(value - self.base),
+            "agave_process_restarts_total" | "agave_process_ends_total"
+                if self.labels.contains("reason=\"exit\"") =>
+            {
+                Some(value + self.happened as f64)
+            }
+            "agave_healthy" => Some(f64::from(u8::from(is_up))),
+            "faultline_source_up" if !is_up && self.labels.contains("source=\"datapoints\"") => {
+                Some(0.0)
+            }
+            _ => Some(value),
+        }
+    }
+
+    fn after_step(&self, value: f64, since: f64) -> f64 {
+        let is_identity = self.labels.contains("account=\"identity\"");
+        match (self.change, self.name) {
+            _ if self.happened.is_multiple_of(2) => value,
+            (Change::Transfer, "agave_balance_sol") if is_identity => value - self.base * 2.0 / 3.0,
+            (Change::File, "agave_filesystem_avail_bytes") => value - 3.0 * 1024_f64.powi(3),
+            // What the daemon makes of the growth of its last minutes.
+            (Change::File, "agave_filesystem_until_full_seconds") if since < 1_200.0 => 9_000.0,
+            _ => value,
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        let ended = self
+            .happened
+            .checked_sub(1)
+            .and_then(|last| self.names.get(last % self.names.len()));
+        ended.is_some_and(|ended| ended == self.name) && !NEVER_END.contains(&self.name)
+    }
+}

@@ -1,0 +1,123 @@
+//! A day in which one node changes: its alerts and those of the others stay as they were.
+
+use crate::changes::{self, Change};
+use crate::recording::{HOUR, Node, Recording};
+use crate::verdicts::{Column, OfRules};
+use crate::{faults, held, hours, now, stored, verdicts};
+use faultline_testkit::prometheus::{Prometheus, Rule, SKIP_MESSAGE};
+use faultline_testkit::{Error, Result};
+use std::time::Instant;
+
+/// Seconds between evaluations; at 15 the test takes four times as long.
+const INTERVAL: f64 = 60.0;
+
+/// The alerts of a day; with a change, also those of two nodes that have it.
+fn day(
+    recording: &Recording,
+    rules: &[Rule],
+    change: Option<Change>,
+    from: i64,
+) -> Result<OfRules> {
+    let to = from + 24 * HOUR;
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let node = |instance, is_faulty: bool, change: Option<Change>| {
+        let faults = faults::all().filter(|_| is_faulty);
+        let faults = faults
+            .map(|fault| (from + hours(fault.at), fault))
+            .collect();
+        let change = change.map(|change| (change, change.moments(from)));
+        Node {
+            instance,
+            from,
+            to,
+            faults,
+            change,
+        }
+    };
+    let of_all = change.filter(|change| *change == Change::PrometheusRestart);
+    let mut nodes = vec![node("healthy", false, of_all), node("faulty", true, of_all)];
+    if change.is_some() {
+        nodes.push(node("changing", false, change));
+    }
+    if change.is_some_and(Change::leaves_faults) {
+        nodes.push(node("changing_faulty", true, change));
+    }
+    let read = stored::read_by_alerts(rules);
+    let stored = stored::store(
+        recording,
+        rules,
+        &|name| read.contains(name),
+        &nodes,
+        folder.path(),
+    )?;
+    let prometheus = stored::on(&stored.folder, Vec::new())?;
+    let pauses = change.map_or_else(Vec::new, |change| change.pauses(from));
+    let of_rule = |rule: &Rule| {
+        let is_refused = stored::words(&rule.expression)
+            .any(|word| stored.refused.iter().any(|refused| refused == word));
+        match held::of(&prometheus, rule, [from, to], &pauses) {
+            _ if is_refused => Ok(None),
+            Err(Error::Malformed {
+                what: "prometheus refuses",
+                ..
+            }) => Ok(None),
+            held => held.map(Some),
+        }
+    };
+    let alerts = rules.iter().filter(|rule| rule.is_alert);
+    alerts.map(of_rule).collect()
+}
+
+/// All changes, or those that `FAULTLINE_CHANGES` names.
+fn selected() -> Vec<Change> {
+    let names = std::env::var("FAULTLINE_CHANGES").ok();
+    let is_selected = |change: &Change| {
+        let name = format!("{change:?}");
+        names
+            .as_ref()
+            .is_none_or(|names| names.split(',').any(|one| one == name))
+    };
+    changes::ALL.into_iter().filter(is_selected).collect()
+}
+
+#[test]
+#[ignore = "takes minutes, of two cores; part of .ci/run --long"]
+fn no_change_of_a_node_hides_an_alert_of_any_node_or_makes_a_false_one() -> Result<()> {
+    if !Prometheus::is_installed() {
+        eprintln!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let (recording, mut rules) = (Recording::read(), stored::rules()?);
+    for rule in &mut rules {
+        rule.interval = INTERVAL;
+    }
+    let from = (now() - 25 * HOUR) / 60_000 * 60_000;
+    let without = day(&recording, &rules, None, from)?;
+    let mut columns: Vec<Column> = Vec::new();
+    for change in selected() {
+        let begin = Instant::now();
+        let with = day(&recording, &rules, Some(change), from)?;
+        for one in with.iter().flatten().flatten() {
+            if one.instance.starts_with("changing") && std::env::var_os("FAULTLINE_SHOW").is_some()
+            {
+                println!("{change:?}: {one}");
+            }
+        }
+        columns.push((
+            change,
+            verdicts::compare(&without, &with, change.leaves_faults()),
+        ));
+        println!("{change:?}: {} s", begin.elapsed().as_secs());
+    }
+    let alerts: Vec<&Rule> = rules.iter().filter(|rule| rule.is_alert).collect();
+    println!("{}", verdicts::table(&alerts, &columns));
+    let wrong = columns.iter().flat_map(|(change, cells)| {
+        let of_rules = alerts
+            .iter()
+            .zip(cells)
+            .filter(|(_, cell)| !cell.is_empty());
+        of_rules.map(move |(rule, cell)| format!("{change:?}: {} {cell}", verdicts::name(rule)))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+    Ok(())
+}

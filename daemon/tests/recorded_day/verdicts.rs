@@ -1,0 +1,135 @@
+//! What a change does to each rule, as a table.
+
+use crate::changes::Change;
+use crate::held::Held;
+use faultline_testkit::prometheus::Rule;
+use std::fmt::Write as _;
+
+/// Hours by which an alert may come later or earlier after a change.
+const TOLERANCE: f64 = 0.15;
+
+/// The alerts of each rule in a day; `None`: Prometheus refuses the rule.
+pub(crate) type OfRules = Vec<Option<Vec<Held>>>;
+
+/// One change, and for each rule what is wrong: nothing, or some of `LEGEND`.
+pub(crate) type Column = (Change, Vec<String>);
+
+pub(crate) const LEGEND: &str = "E: the rule errs; o: alerts of another instance differ; f: a false alert; m: an alert is missing";
+
+/// Compares a day with a change with the day without it.
+pub(crate) fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<String> {
+    let of_rule = |(without, with): (&Option<Vec<Held>>, &Option<Vec<Held>>)| {
+        let (Some(without), Some(with)) = (without, with) else {
+            return "E".to_owned();
+        };
+        let of = |held: &[Held], instance: &str| -> Vec<Held> {
+            let of = held.iter().filter(|one| one.instance == instance);
+            of.cloned().collect()
+        };
+        let (before, after) = (of(without, "faulty"), of(with, "changing_faulty"));
+        let others = |held: &[Held]| -> Vec<Held> {
+            let is_other = |one: &&Held| !one.instance.starts_with("changing");
+            held.iter().filter(is_other).cloned().collect()
+        };
+        let differ = !same(&others(without), &others(with));
+        let is_false = !of(with, "changing").is_empty() || !all_in(&after, &before);
+        let is_missing = leaves_faults && !all_in(&before, &after);
+        let found = [(differ, 'o'), (is_false, 'f'), (is_missing, 'm')];
+        found
+            .iter()
+            .filter_map(|(is_so, sign)| is_so.then_some(*sign))
+            .collect()
+    };
+    without.iter().zip(with).map(of_rule).collect()
+}
+
+fn same(one: &[Held], other: &[Held]) -> bool {
+    let instances = |held: &[Held]| -> Vec<String> {
+        let mut all: Vec<_> = held.iter().map(|one| one.instance.clone()).collect();
+        all.sort_unstable();
+        all
+    };
+    instances(one) == instances(other)
+        && one.iter().all(|one| {
+            other
+                .iter()
+                .any(|other| other.instance == one.instance && is_near(one, other))
+        })
+}
+
+fn is_near(one: &Held, other: &Held) -> bool {
+    (one.from - other.from).abs() < TOLERANCE && (one.to - other.to).abs() < TOLERANCE
+}
+
+/// Whether each of `some` is at the time of one of `all`.
+fn all_in(some: &[Held], all: &[Held]) -> bool {
+    some.iter().all(|one| {
+        all.iter()
+            .any(|other| one.from < other.to + TOLERANCE && other.from < one.to + TOLERANCE)
+    })
+}
+
+/// Rules with changes as columns.
+pub(crate) fn table(rules: &[&Rule], columns: &[Column]) -> String {
+    let mut text = format!("{LEGEND}\n{:<58}", "");
+    for (change, _) in columns {
+        // Writing to a String cannot fail.
+        let _ = write!(text, " {:<17}", format!("{change:?}"));
+    }
+    for (at, rule) in rules.iter().enumerate() {
+        let _ = write!(text, "\n{:<58}", name(rule));
+        for (_, cells) in columns {
+            let cell = cells.get(at).map_or("", String::as_str);
+            let _ = write!(text, " {:<17}", if cell.is_empty() { "." } else { cell });
+        }
+    }
+    text.lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
+}
+
+/// With the labels that tell rules of one name apart.
+pub(crate) fn name(rule: &Rule) -> String {
+    let labels = rule.labels.values().map(String::as_str);
+    format!("{} {}", rule.name, labels.collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn each_difference_has_its_sign() {
+    let held = |instance: &str, from: f64| Held {
+        alert: "A".to_owned(),
+        severity: "page".to_owned(),
+        because: String::new(),
+        instance: instance.to_owned(),
+        from,
+        to: from + 1.0,
+    };
+    let without = vec![Some(vec![held("faulty", 2.0)])];
+    for (with, wanted) in [
+        (None, "E"),
+        (
+            Some(vec![held("faulty", 2.0), held("changing_faulty", 2.1)]),
+            "",
+        ),
+        (Some(vec![held("changing_faulty", 2.0)]), "o"),
+        (
+            Some(vec![held("faulty", 3.0), held("changing_faulty", 2.0)]),
+            "o",
+        ),
+        (Some(vec![held("faulty", 2.0)]), "m"),
+        (
+            Some(vec![held("faulty", 2.0), held("changing_faulty", 5.0)]),
+            "fm",
+        ),
+        (
+            Some(vec![
+                held("faulty", 2.0),
+                held("changing_faulty", 2.0),
+                held("changing", 9.0),
+            ]),
+            "f",
+        ),
+    ] {
+        assert_eq!(compare(&without, &vec![with], true), [wanted]);
+    }
+}
