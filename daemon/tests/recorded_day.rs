@@ -22,6 +22,8 @@ mod changes;
 #[path = "real_alerts/disk.rs"]
 #[allow(dead_code, reason = "the recorder fills no disk")]
 mod disk;
+#[path = "recorded_day/drawn.rs"]
+mod drawn;
 #[path = "recorded_day/faults.rs"]
 mod faults;
 #[path = "recorded_day/held.rs"]
