@@ -158,9 +158,9 @@ impl Pools {
         let round = self.round;
         self.pools.iter_mut().for_each(|pool| pool.threads = 0);
         self.add_new(threads);
-        for thread in threads {
+        for (position, thread) in threads.iter().enumerate() {
             let now = Totals::of(thread, host);
-            let Some(seen) = self.seen(thread) else {
+            let Some(seen) = self.seen(thread, position) else {
                 continue;
             };
             let gained = now.since(&seen.last);
@@ -193,6 +193,10 @@ impl Pools {
     }
 
     fn add_new(&mut self, threads: &[ThreadSample]) {
+        let known = self.threads.iter().map(|seen| seen.thread);
+        if known.eq(threads.iter().map(key)) {
+            return;
+        }
         let old = self.threads.len();
         for thread in threads {
             let key = key(thread);
@@ -215,10 +219,20 @@ impl Pools {
         }
     }
 
-    fn seen(&mut self, thread: &ThreadSample) -> Option<&mut Seen> {
+    /// Looks at `position` first: without new threads, both lists are in the same order.
+    fn seen(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut Seen> {
         let key = key(thread);
-        let index = self.threads.binary_search_by_key(&key, |seen| seen.thread);
-        self.threads.get_mut(index.ok()?)
+        let is_there = self
+            .threads
+            .get(position)
+            .is_some_and(|seen| seen.thread == key);
+        let index = if is_there {
+            position
+        } else {
+            let found = self.threads.binary_search_by_key(&key, |seen| seen.thread);
+            found.ok()?
+        };
+        self.threads.get_mut(index)
     }
 
     /// A pool without a whole tick has the process's share.
