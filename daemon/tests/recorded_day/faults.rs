@@ -259,7 +259,7 @@ pub(crate) const FURTHER: &[Fault] = &[
         what: "reads_pages_from_disk",
         at: 1.25,
         hours: 0.5,
-        after: 0.1,
+        after: 0.15,
         alerts: &[("AgaveMajorFaultStorm", "ticket")],
         changes: &[(
             "agave_process_page_faults_total",
@@ -271,7 +271,7 @@ pub(crate) const FURTHER: &[Fault] = &[
         what: "stalls_on_memory",
         at: 2.0,
         hours: 0.5,
-        after: 0.1,
+        after: 0.15,
         alerts: &[("AgaveMemoryPressure", "ticket")],
         changes: &[(
             "agave_host_pressure_stalled_seconds_total",
