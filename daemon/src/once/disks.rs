@@ -235,10 +235,9 @@ mod tests {
             ("AgaveDiskInodesLow", "inodes"),
         ] {
             let rule = rules.split(&format!("alert: {alert}\n")).nth(1).unwrap();
-            let threshold = rule
-                .split(&format!("agave_filesystem_{metric}[2m]) < "))
-                .nth(1)
-                .unwrap();
+            let size = format!("(agave_filesystem_{metric})");
+            let after_size = rule.split(&size).nth(1).unwrap();
+            let threshold = after_size.split(") < ").nth(1).unwrap();
             assert_eq!(
                 threshold.split_whitespace().next(),
                 Some(NEARLY_FULL.to_string().as_str()),
