@@ -9,8 +9,13 @@ use std::time::Duration;
 /// A window over scraped series has at least four scrapes of the longest interval that is supported, 60 s.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(4 * 60);
 
-/// Variables that stand where a duration does.
-const DURATIONS: [&str; 4] = ["$__rate_interval", "$__range", "$__interval", "$earlier"];
+/// Variables that stand where a duration does, with one of their values. `$__interval` can be as short as a scrape.
+const DURATIONS: [(&str, &str); 4] = [
+    ("$__rate_interval", "5m"),
+    ("$__range", "5m"),
+    ("$__interval", "15s"),
+    ("$earlier", "5m"),
+];
 
 /// An expression with durations where Grafana's variables stand for them. In strings `${name:format}` becomes `$name`.
 pub(super) fn plain(expression: &str) -> String {
@@ -23,9 +28,9 @@ pub(super) fn plain(expression: &str) -> String {
         rest = behind;
     }
     text.push_str(rest);
-    DURATIONS
-        .iter()
-        .fold(text, |text, variable| text.replace(variable, "5m"))
+    DURATIONS.iter().fold(text, |text, (variable, value)| {
+        text.replace(variable, value)
+    })
 }
 
 /// Wrong operators in front of variables, and windows that are too short. `is_list` tells whether several values of a variable

@@ -103,12 +103,11 @@ impl Check {
     }
 
     fn called(&mut self, call: &Call) -> Shape {
-        if call.func.name.starts_with("absent") {
-            return absent(call);
-        }
-        let mut shapes = call.args.args.iter().map(|argument| self.shape(argument));
-        let vector = shapes.find(|shape| *shape != Shape::Scalar);
+        let arguments = call.args.args.iter();
+        let shapes: Vec<Shape> = arguments.map(|argument| self.shape(argument)).collect();
+        let vector = shapes.into_iter().find(|shape| *shape != Shape::Scalar);
         match call.func.name {
+            name if name.starts_with("absent") => absent(call),
             _ if call.func.return_type == ValueType::Scalar => Shape::Scalar,
             "histogram_quantile" | "histogram_fraction" => vector
                 .unwrap_or(Shape::Raw)
@@ -261,8 +260,10 @@ fn source(expression: &Expr) -> Option<String> {
 
 /// One series with the labels of the matchers `=`.
 fn absent(call: &Call) -> Shape {
-    let Some(Expr::VectorSelector(selector)) = call.args.args.first().map(AsRef::as_ref) else {
-        return Shape::of(Set::new());
+    let selector = match call.args.args.first().map(AsRef::as_ref) {
+        Some(Expr::VectorSelector(selector)) => selector,
+        Some(Expr::MatrixSelector(matrix)) => &matrix.vs,
+        _ => return Shape::of(Set::new()),
     };
     let matchers = selector.matchers.matchers.iter();
     let equal = matchers.filter(|matcher| matcher.op == MatchOp::Equal);
