@@ -5,7 +5,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Differs after every write, replacement or switch of a link, and after a change of owner or mode.
+/// Differs after a write, a replacement and a switch of a link, and after a change of owner, mode, name or number of links.
+/// Two writes within one tick of the kernel's clock (at most 10 ms) can have equal versions.
 ///
 /// Modification time and length alone do not: both can be equal in two files, and a program can set the time back.
 /// No program can set the change time.

@@ -102,7 +102,9 @@ impl Acceptor {
     fn current(&self) -> Arc<ServerConfig> {
         let versions = self.files.versions();
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.versions != versions {
+        if loaded.versions == versions {
+            loaded.error = None;
+        } else {
             match self.files.load() {
                 Ok(config) => {
                     tracing::info!(file = %self.files.cert.display(), "TLS certificate reloaded");
@@ -204,7 +206,7 @@ impl TlsFiles {
 
     fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
         let path = self.key.display();
-        let Some(kind) = key_kind::of_refused_key(key.secret_der()) else {
+        let Some(kind) = key_kind::of_refused_key(key) else {
             return self.wrong("key_file", format!("{path}: {error}"));
         };
         self.wrong(

@@ -1,5 +1,7 @@
 //! Kinds of keys that the TLS library cannot use, by the object identifiers in DER.
 
+use rustls::pki_types::PrivateKeyDer;
+
 /// An identifier with its tag and length, and the name that `openssl` users know.
 const CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
@@ -28,7 +30,12 @@ const RSA: (&[u8], &str) = (
 const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01";
 
 /// The kind of a private key that the library has refused, if it is a known one.
-pub(super) fn of_refused_key(der: &[u8]) -> Option<&'static str> {
+pub(super) fn of_refused_key(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
+    // Without an identifier.
+    if let PrivateKeyDer::Pkcs1(_) = key {
+        return Some(RSA.1);
+    }
+    let der = key.secret_der();
     let known = CURVES.iter().chain([&ED448, &RSA]);
     known
         .filter(|(identifier, _)| contains(der, identifier))

@@ -61,6 +61,22 @@ const RSA_1024: &str = "-----BEGIN PRIVATE KEY-----\n\
     /HCIz2BNFlvgZ1TVwHcxiuoZNc/5ZuAu2bLGKhMWnKkPQetaLQ6UAAGJrF95tD8a\n\
     FOVEjklpOvp3hw==\n\
     -----END PRIVATE KEY-----\n";
+/// `openssl genrsa -traditional 1024`.
+const RSA_1024_PKCS1: &str = "-----BEGIN RSA PRIVATE KEY-----\n\
+    MIICWwIBAAKBgQDs3IO32R86FndEwtppvMAyOohitYofIuUpX4VBzaLlxO5usaTU\n\
+    DcxJIbaP6pkB0PCUl3gqO3vczB5+IpZOChLQZ8my9VG7JnV73WTEYsn5wI5C3MF6\n\
+    MKh5wBMEYKMqX9yodlJIwNvmUCAwZEWXZ89L77y7ZFQ0QuEAU6PexBlXgQIDAQAB\n\
+    AoGADhLUKLpX5qWrFITXYWz7poBf1i2fNVZnc1vfmRdU1H4tBJq9hnQDbVz5cfeo\n\
+    e7kkck/Frgy2wVnHfgskDyL+FxKwZjxHzx/AVSugxHqzvQYrURIden9ImJlFmQ9p\n\
+    F903szbQNXKF/uIP5JJdi/R6dtWKS03sZuLY8Hs6vdU79bkCQQD2onh2Jx/hrIgF\n\
+    7RPTM7feSYh0qsLooWSmLpKym9l0mtPkc1tISCT+LKGJpr9asz8fi3OSQHX0WWsS\n\
+    gnkIdd5rAkEA9dsJzYc17FTsN9mByY6mNmVi4BkK2vSNBgZ6B0vd+zIGGwwCddpF\n\
+    EEoqHri5rTrc0jjZ4qnYY9dwKiv6T9XEwwJAD0SFgoLvhU/h58QCWyuzcS5KJTbA\n\
+    9BexnFv7ttTRBFflUBoYB4R3zchDg7rv05SPDsvaLq6Q3rx+VVoAVha92wJAIQYJ\n\
+    /Ax0ZslFbX8O2ucJVncp39YdSindI3kNPRuotowSm+FyFyh5bGW54KSJdEZa0PYH\n\
+    9lVAFrEihNehaMXbBwJAKfXwiN9yk11DKSdKoR7KNeQW06JC5DdFkm+9rlfcI/cj\n\
+    TFuNRomUNUqidDLR8wvtmWvdxSH4qLMfKrBVluBwbA==\n\
+    -----END RSA PRIVATE KEY-----\n";
 
 /// What the check of a configuration finds.
 fn findings(folder: &Folder, more: &str) -> Vec<String> {
@@ -80,6 +96,7 @@ fn a_key_is_refused_by_the_name_of_its_kind() {
         (SECP256K1, "curve secp256k1"),
         (ED448, "Ed448"),
         (RSA_1024, "RSA"),
+        (RSA_1024_PKCS1, "RSA"),
     ] {
         let folder = Folder::new();
         folder.write("server.pem", P521_CERTIFICATE);
