@@ -77,7 +77,13 @@ fn selected() -> Vec<Change> {
             .as_ref()
             .is_none_or(|names| names.split(',').any(|one| one == name))
     };
-    changes::ALL.into_iter().filter(is_selected).collect()
+    let selected: Vec<Change> = changes::ALL.into_iter().filter(is_selected).collect();
+    assert!(
+        !selected.is_empty(),
+        "FAULTLINE_CHANGES names none of {:?}",
+        changes::ALL
+    );
+    selected
 }
 
 #[test]
