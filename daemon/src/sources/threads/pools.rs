@@ -219,7 +219,7 @@ impl Pools {
         }
     }
 
-    /// Looks at `position` first: without new threads, both lists are in the same order.
+    /// Looks at `position` first: it is right until threads come or go.
     fn seen(&mut self, thread: &ThreadSample, position: usize) -> Option<&mut Seen> {
         let key = key(thread);
         let is_there = self
