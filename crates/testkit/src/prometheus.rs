@@ -41,6 +41,8 @@ pub struct PrometheusOptions {
     pub interval: Option<u32>,
     /// A folder with blocks that are there already, which gets what is added; `None`: a new one.
     pub storage: Option<PathBuf>,
+    /// More arguments of its command line.
+    pub arguments: Vec<String>,
 }
 
 /// One series of an answer: labels (the name as `__name__`) and value.
@@ -105,6 +107,7 @@ impl Prometheus {
         if options.native_histograms {
             arguments.push("--enable-feature=native-histograms".to_owned());
         }
+        arguments.extend_from_slice(&options.arguments);
         let output = folder.path().join("prometheus.out");
         let mut running = Running::start(&Program {
             path,

@@ -17,6 +17,7 @@ mod native_histograms;
 mod once;
 mod pages;
 mod pool_cpu;
+mod prometheus_restart;
 mod ready_file;
 mod real_process;
 mod recording;
