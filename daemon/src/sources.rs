@@ -58,6 +58,7 @@ pub fn told(
     live: Latest<Config>,
 ) -> Vec<Box<dyn Poll>> {
     let mut sources: Vec<Box<dyn Poll>> = Vec::new();
+    let slot_time = Latest::default();
     if config.host.enabled {
         let (found, interval) = (told.resources.clone(), config.host.interval);
         sources.push(Box::new(resources::Resources {
@@ -82,6 +83,7 @@ pub fn told(
         sources.push(Box::new(votes::Votes {
             heard: told.votes.clone(),
             rpc: told.rpc.clone(),
+            slot_time: slot_time.clone(),
             told: None,
         }));
     }
@@ -91,6 +93,8 @@ pub fn told(
             told: None,
         }));
     }
-    sources.push(Box::new(conclusions::Conclusions::new(live, told)));
+    sources.push(Box::new(conclusions::Conclusions::new(
+        live, told, slot_time,
+    )));
     sources
 }

@@ -21,6 +21,7 @@ use faultline_recording::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One run. All times are seconds since [`Run::origin_unix_ns`], the run's first tick, unless they say otherwise.
 #[derive(Debug, Clone, Default)]
@@ -81,6 +82,8 @@ pub struct Session {
     pub version: String,
     /// By which it found the phase.
     pub rules: Rules,
+    /// The slot time that the daemon had measured when the session began.
+    pub slot_time: Option<Duration>,
 }
 
 /// One followed process.
@@ -173,9 +176,15 @@ pub struct Points {
 impl Run {
     /// By which the daemon found the phase at a tick.
     pub fn rules(&self, tick: &Tick) -> Rules {
-        let mut sessions = self.sessions.iter();
-        let session = sessions.find(|session| session.id == tick.session);
-        session.map_or_else(Rules::default, |session| session.rules)
+        self.session(tick)
+            .map_or_else(Rules::default, |session| session.rules)
+    }
+
+    /// The session of a tick.
+    pub(crate) fn session(&self, tick: &Tick) -> Option<&Session> {
+        self.sessions
+            .iter()
+            .find(|session| session.id == tick.session)
     }
 
     /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.

@@ -59,7 +59,7 @@ fn tick(number: u64, at: Stamp, evidence: &Evidence, phase: Option<Phase>) -> Ti
 }
 
 /// Lives through a case as the daemon does, and records it. Returns the tracker, and what it last said of the process.
-fn live(case: &Case, path: &Path) -> (Tracker, Option<bool>) {
+fn live(case: &Case, pace: u64, path: &Path) -> (Tracker, Option<bool>) {
     let session = NewSession {
         started: stamp(Duration::ZERO),
         interval: Duration::from_secs(1),
@@ -69,7 +69,7 @@ fn live(case: &Case, path: &Path) -> (Tracker, Option<bool>) {
     let labels = Vec::new();
     let mut writer = Writer::create(path, &Opening { labels, session }).unwrap();
     let (mut tracker, mut kept_up, mut is_followed) = (Tracker::new(Rules::default()), None, false);
-    for (number, (now, evidence)) in (1..).zip(case.evidence()) {
+    for (number, (now, evidence)) in (1..).zip(case.evidence(pace)) {
         let is_there = evidence.process != Process::None;
         if is_there && !is_followed {
             tracker.restart();
@@ -100,14 +100,17 @@ fn live(case: &Case, path: &Path) -> (Tracker, Option<bool>) {
 #[test]
 fn a_report_of_every_case_ends_with_the_answer_and_the_seconds_of_the_live_daemon() {
     let folder = tempfile::tempdir().unwrap();
-    for (number, case) in cases().iter().enumerate() {
+    let cases = cases();
+    let at_paces =
+        { cases.iter() }.flat_map(|case| case.paces().iter().map(move |pace| (case, *pace)));
+    for (number, (case, pace)) in at_paces.enumerate() {
         let path = folder.path().join(format!("{number}.fltl"));
-        let (tracker, kept_up) = live(case, &path);
+        let (tracker, kept_up) = live(case, pace, &path);
         let run = load(&path).unwrap();
         let course = measure(&run).course;
         assert_eq!(
             course.kept_up.answer, kept_up,
-            "{}: {}",
+            "{} at {pace} slots in 10 s: {}",
             case.name, course.kept_up.why
         );
         for phase in Phase::ALL {

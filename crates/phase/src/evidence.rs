@@ -116,4 +116,6 @@ pub struct Evidence {
     pub slot: Option<u64>,
     /// The tip of the cluster as the validator knows it, likewise.
     pub tip: Option<u64>,
+    /// The validator calls itself healthy. Its own slot then measures the slot time where no source reports the tip.
+    pub is_healthy: bool,
 }

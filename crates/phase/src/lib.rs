@@ -6,10 +6,11 @@
 mod evidence;
 mod position;
 mod rules;
+mod slot_time;
 mod tip_time;
 mod tracker;
 
 pub use evidence::{Evidence, Phase, Process, Stage, word};
-pub use rules::{Rules, SLOT_TIME};
+pub use rules::Rules;
 pub use tip_time::{KEPT_UP, TipTime};
 pub use tracker::{Interval, STALL, Tracker};

@@ -5,8 +5,9 @@ use std::time::Duration;
 /// Longest time over which the rate of a slot is measured.
 const PACE_WINDOW: Duration = Duration::from_secs(10);
 
-/// Fewer slots show no pace: a starved validator replays one or two at a time.
+/// Fewer slots show no pace, unless a slot takes so long: a starved validator replays one or two at a time.
 const MIN_PACE: u64 = 3;
+const MIN_PACE_TIME: Duration = Duration::from_millis(1300);
 
 /// Reports further apart than this are an interruption, not the cadence of a source.
 const MAX_CADENCE: Duration = Duration::from_secs(25);
@@ -15,13 +16,12 @@ const MAX_CADENCE: Duration = Duration::from_secs(25);
 const SLOWEST: f64 = 0.4;
 const FASTEST: f64 = 1.6;
 
-/// The most slots that a cluster makes within this time.
-pub(crate) fn max_slots(within: Duration, slot_time: Duration) -> u64 {
-    slots(within, slot_time, FASTEST)
+/// The most slots that a cluster makes within this time; any number while its slot time is not known.
+pub(crate) fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
+    slot_time.map_or(u64::MAX, |slot_time| slots(within, slot_time, FASTEST))
 }
 
 fn slots(within: Duration, slot_time: Duration, rate: f64) -> u64 {
-    // A slot time of zero allows any number.
     (rate * within.as_secs_f64() / slot_time.as_secs_f64()) as u64
 }
 
@@ -58,7 +58,7 @@ impl SlotTrack {
 
     /// Takes a report. It is compared with the report before it, not with the highest slot: a slot that was wrong once must not
     /// hide the next ones.
-    pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Duration) {
+    pub(crate) fn report(&mut self, slot: u64, at: Duration, slot_time: Option<Duration>) {
         // Two seconds more, for skipped slots and late answers.
         let since = at.saturating_sub(self.known_at) + Duration::from_secs(2);
         self.is_fast = slot.saturating_sub(self.slot) > max_slots(since, slot_time);
@@ -66,7 +66,10 @@ impl SlotTrack {
             self.advanced_at = at;
         }
         let passed = at.saturating_sub(self.anchor.1);
-        let needed = slots(passed, slot_time, SLOWEST).max(MIN_PACE);
+        let needed = slot_time.map_or(MIN_PACE, |slot_time| {
+            let min = slots(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE);
+            slots(passed, slot_time, SLOWEST).max(min)
+        });
         let keeps_pace = slot.saturating_sub(self.anchor.0) >= needed;
         if keeps_pace {
             self.kept_pace_at = at;

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-/// The time of a slot that clusters aim at.
-pub const SLOT_TIME: Duration = Duration::from_millis(400);
-
 /// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
-/// Thresholds of the phases, and what a cluster and the daemon do in time.
+/// Thresholds of the phases, and the interval of the ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
     /// At the tip: at most so many slots behind ...
@@ -19,8 +16,6 @@ pub struct Rules {
     pub behind_slots: u64,
     /// ... for this long, after it was at the tip.
     pub behind_for: Duration,
-    /// How long the cluster takes for a slot.
-    pub slot_time: Duration,
     /// From tick to tick.
     pub interval: Duration,
 }
@@ -39,7 +34,6 @@ impl Default for Rules {
             at_tip_for: Duration::from_secs(60),
             behind_slots: 128,
             behind_for: Duration::from_secs(30),
-            slot_time: SLOT_TIME,
             interval: Duration::from_secs(1),
         }
     }

@@ -5,14 +5,15 @@
 use crate::evidence::{Evidence, Phase, Process, Stage};
 use crate::position::{SlotTrack, max_slots};
 use crate::rules::Rules;
+use crate::slot_time::SlotTimeMeter;
 use crate::tip_time::TipTime;
 use std::time::Duration;
 
 /// The validator has fallen behind if its slot does not advance for this long while the tip does.
 pub const STALL: Duration = Duration::from_secs(15);
 
-/// The tip may advance by so many slots although the cluster halts: their shreds arrive before their banks are frozen.
-const IN_FLIGHT: u64 = 4;
+/// The tip may advance by the slots of this time although the cluster halts: their shreds arrive before their banks are frozen.
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 
 /// After a pause, the distance is believed once it was small for this long: at first the validator knows only the old tip.
 const SETTLE: Duration = Duration::from_secs(8);
@@ -57,6 +58,8 @@ pub struct Tracker {
     /// Not yet returned.
     decided: Vec<Interval>,
     seconds: [Duration; Phase::ALL.len()],
+    /// Of the cluster: another process goes on with it.
+    slot_time: SlotTimeMeter,
     of_process: ProcessState,
 }
 
@@ -98,8 +101,21 @@ impl Tracker {
             decided_until: Duration::ZERO,
             decided: Vec::new(),
             seconds: [Duration::ZERO; Phase::ALL.len()],
+            slot_time: SlotTimeMeter::default(),
             of_process: ProcessState::default(),
         }
+    }
+
+    /// Before the first tick, with the slot time as it was measured earlier.
+    #[must_use]
+    pub fn with_slot_time(mut self, slot_time: Duration) -> Self {
+        self.slot_time = SlotTimeMeter::known(slot_time);
+        self
+    }
+
+    /// The time of a slot, measured by the tip over 5 to 60 s in which the validator was near it; `None` before.
+    pub fn slot_time(&self) -> Option<Duration> {
+        self.slot_time.value()
     }
 
     /// Other rules from now on.
@@ -178,12 +194,13 @@ impl Tracker {
 
     fn forget(&mut self) {
         self.of_process = ProcessState::default();
+        self.slot_time.interrupt();
         self.is_known = true;
     }
 
     /// Takes the slots.
     fn report(&mut self, now: Duration, evidence: &Evidence) {
-        let (of, slot_time) = (&mut self.of_process, self.rules.slot_time);
+        let (of, slot_time) = (&mut self.of_process, self.slot_time.settled());
         of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
             let tip = of.tip.get_or_insert(SlotTrack::new(slot, now));
@@ -209,6 +226,23 @@ impl Tracker {
         if let (Some(tip), Some(own)) = (evidence.tip, of.own) {
             of.behind = Some(tip.saturating_sub(own.slot));
         }
+        self.measure_slot_time(now, evidence);
+    }
+
+    fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {
+        let of = &self.of_process;
+        let (newest, is_near) = match of.behind {
+            Some(behind) => (evidence.tip, behind <= self.rules.at_tip_slots),
+            None => (evidence.slot, evidence.is_healthy),
+        };
+        let Some(newest) = newest else {
+            return;
+        };
+        if is_near && !of.is_hurrying(now) {
+            self.slot_time.report(newest, now);
+        } else {
+            self.slot_time.interrupt();
+        }
     }
 
     fn update_phase(&mut self, now: Duration, evidence: &Evidence, slept: bool) {
@@ -225,6 +259,7 @@ impl Tracker {
                 .own
                 .is_some_and(|own| own.advanced_at == from);
         } else if slept || is_stopped {
+            self.slot_time.interrupt();
             self.set_unknown();
         } else if is_news {
             self.take_evidence(now, evidence);
@@ -274,9 +309,9 @@ impl Tracker {
         let standstills = [of.standstill, of.standing_still()].into_iter().flatten();
         let is_left = |still: &Standstill| {
             let since = now.saturating_sub(still.until);
-            let made_since = max_slots(since, self.rules.slot_time);
+            let made_since = max_slots(since + IN_FLIGHT, self.slot_time.settled());
             let made = of.newest_tip().saturating_sub(still.tip);
-            since < AFTER_PAUSE && made > made_since.saturating_add(IN_FLIGHT)
+            since < AFTER_PAUSE && made > made_since
         };
         { standstills }
             .find(is_left)
@@ -397,11 +432,8 @@ impl Tracker {
         let Some(behind) = of.behind else {
             return phase;
         };
-        let is_after_pause = of
-            .resumed_at
-            .is_some_and(|at| now.saturating_sub(at) < AFTER_PAUSE);
-        let is_fast = is_after_pause && of.own.is_some_and(|own| own.is_fast);
-        let since = of.near_tip_since.filter(|_| !is_fast).unwrap_or(now);
+        let is_hurrying = of.is_hurrying(now);
+        let since = of.near_tip_since.filter(|_| !is_hurrying).unwrap_or(now);
         of.near_tip_since = (behind <= rules.at_tip_slots).then_some(since);
         of.far_behind_since =
             (behind > rules.behind_slots).then(|| of.far_behind_since.unwrap_or(now));
@@ -419,6 +451,13 @@ impl Tracker {
 }
 
 impl ProcessState {
+    /// A pause ended lately, and its slot comes on faster than a cluster.
+    fn is_hurrying(&self, now: Duration) -> bool {
+        let is_after_pause = { self.resumed_at }
+            .is_some_and(|resumed_at| now.saturating_sub(resumed_at) < AFTER_PAUSE);
+        is_after_pause && self.own.is_some_and(|own| own.is_fast)
+    }
+
     /// The highest slot that is known to exist.
     fn newest_tip(&self) -> u64 {
         let slots = [self.own, self.tip].into_iter().flatten();

@@ -14,10 +14,17 @@ use faultline_phase::{Evidence, Interval, Phase, Process, Rules, Stage, Tracker}
 use std::time::Duration;
 
 #[test]
-fn every_case_goes_through_its_phases_and_ends_with_its_answer() {
-    for case in cases() {
-        let (mut tracker, mut evidence) =
-            (Tracker::new(Rules::default()), case.evidence().into_iter());
+fn every_case_goes_through_its_phases_and_ends_with_its_answer_at_every_slot_time() {
+    let cases = cases();
+    let at_paces = cases
+        .iter()
+        .flat_map(|case| case.paces().iter().map(move |pace| (case, *pace)));
+    for (case, pace) in at_paces {
+        let name = format!("{} at {pace} slots in 10 s", case.name);
+        let (mut tracker, mut evidence) = (
+            Tracker::new(Rules::default()),
+            case.evidence(pace).into_iter(),
+        );
         let mut kept_up = None;
         for step in &case.steps {
             for (now, evidence) in evidence.by_ref().take(step.seconds as usize) {
@@ -26,16 +33,15 @@ fn every_case_goes_through_its_phases_and_ends_with_its_answer() {
                     kept_up = tracker.kept_up();
                 }
             }
-            assert_eq!(tracker.phase(), step.phase, "{}: {step:?}", case.name);
+            assert_eq!(tracker.phase(), step.phase, "{name}: {step:?}");
         }
         tracker.finish();
-        assert_eq!(kept_up, case.kept_up, "{}", case.name);
+        assert_eq!(kept_up, case.kept_up, "{name}");
         for (phase, seconds) in &case.seconds {
             let spent = tracker.time_in(*phase).as_secs();
             assert!(
                 spent.abs_diff(*seconds) <= 2,
-                "{}: {phase:?} for {spent} s",
-                case.name
+                "{name}: {phase:?} for {spent} s"
             );
         }
     }
@@ -46,7 +52,7 @@ fn all_time_is_decided_once_and_in_order_whatever_the_evidence() {
     for case in cases() {
         let mut tracker = Tracker::new(Rules::default());
         let mut all: Vec<Interval> = Vec::new();
-        for (now, evidence) in case.evidence() {
+        for (now, evidence) in case.evidence(25) {
             all.extend(tracker.tick(now, &evidence));
         }
         all.extend(tracker.finish());
@@ -83,6 +89,7 @@ fn near(second: u64) -> Evidence {
         stage: Some(Stage::Running),
         slot: Some(slot),
         tip: Some(slot + 1),
+        is_healthy: true,
     }
 }
 
@@ -146,23 +153,51 @@ fn a_stall_is_reported_while_the_slot_of_one_that_was_at_the_tip_stands_still() 
 }
 
 #[test]
-fn the_slot_time_decides_what_is_pace() {
-    let phase_after_a_minute = |slot_time| {
-        let mut tracker = Tracker::new(Rules {
-            slot_time: Duration::from_millis(slot_time),
-            ..Rules::default()
-        });
-        for second in 1..=60 {
-            tracker.tick(at(second), &near(second));
+fn a_change_of_pace_is_neither_a_pause_nor_time_behind() {
+    for (before, after) in [(25, 50), (50, 25), (50, 10), (10, 50)] {
+        let mut tracker = Tracker::new(Rules::default());
+        let slot = |second: u64| {
+            let (old, new) = (second.min(300), second.saturating_sub(300));
+            1_000 + (old * before + new * after) / 10
+        };
+        for second in 1..=600 {
+            let slot = slot(second);
+            tracker.tick(
+                at(second),
+                &Evidence {
+                    slot: Some(slot),
+                    tip: Some(slot + 1),
+                    ..near(second)
+                },
+            );
         }
-        tracker.phase()
-    };
-    assert_eq!(phase_after_a_minute(400), Some(Phase::CatchingUp));
-    assert_eq!(
-        phase_after_a_minute(100),
-        None,
-        "2.5 slots a second are a quarter of that pace"
-    );
+        let slot_time = tracker.slot_time().unwrap().as_secs_f64();
+        assert!(
+            (slot_time * after as f64 / 10.0 - 1.0).abs() < 0.05,
+            "{slot_time}"
+        );
+        assert_eq!(
+            (tracker.phase(), tracker.kept_up()),
+            (Some(Phase::AtTip), Some(true)),
+            "{before} to {after} slots in 10 s"
+        );
+    }
+}
+
+#[test]
+fn a_healthy_validator_without_a_tip_has_a_slot_time_and_one_that_catches_up_has_none() {
+    for (is_healthy, expected) in [(true, Some(Duration::from_millis(400))), (false, None)] {
+        let mut tracker = Tracker::new(Rules::default());
+        for second in 1..=61 {
+            let evidence = Evidence {
+                tip: None,
+                is_healthy,
+                ..near(second)
+            };
+            tracker.tick(at(second), &evidence);
+        }
+        assert_eq!(tracker.slot_time(), expected);
+    }
 }
 
 #[test]

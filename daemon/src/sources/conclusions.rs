@@ -23,7 +23,7 @@ use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostRoot, ProcessId};
-use faultline_phase::{Evidence, Phase, Process, Rules, SLOT_TIME, Stage, Tracker, word};
+use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, word};
 use slots::SlotSources;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +37,8 @@ pub struct Conclusions {
     config: Arc<config::Config>,
     told: Inputs,
     tracker: Tracker,
+    /// For the sources before this one.
+    slot_time: Latest<Duration>,
     slots: SlotSources,
     followed: Option<ProcessId>,
     followed_at: Stamp,
@@ -71,7 +73,7 @@ struct Known {
 
 impl Conclusions {
     /// Nothing concluded yet. `live` is the configuration, which may be replaced while the daemon runs.
-    pub fn new(live: Latest<config::Config>, told: Inputs) -> Self {
+    pub fn new(live: Latest<config::Config>, told: Inputs, slot_time: Latest<Duration>) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
         let (slots, followed, followed_at, validator) = Default::default();
@@ -80,6 +82,7 @@ impl Conclusions {
             config,
             told,
             tracker,
+            slot_time,
             slots,
             followed,
             followed_at,
@@ -96,6 +99,13 @@ impl Conclusions {
         {
             self.tracker.configure(rules(&config));
             self.config = config;
+        }
+    }
+
+    fn publish_slot_time(&self) {
+        let slot_time = self.tracker.slot_time();
+        if slot_time != self.slot_time.get().map(|time| *time) {
+            self.slot_time.set(slot_time.map(Arc::new));
         }
     }
 
@@ -323,6 +333,7 @@ impl Poll for Conclusions {
             if after != before {
                 tracing::info!(from = word(before), to = word(after), "phase");
             }
+            self.publish_slot_time();
             phases(&self.tracker, &evidence, &mut finding);
         }
         finding
@@ -336,7 +347,6 @@ fn rules(config: &config::Config) -> Rules {
         at_tip_for: phase.at_tip_for,
         behind_slots: phase.behind_slots,
         behind_for: phase.behind_for,
-        slot_time: SLOT_TIME,
         interval: config.sampling.interval,
     }
 }
@@ -363,6 +373,8 @@ fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     ] {
         readings.extend(flag.map(|flag| Reading::flag(metric, [], flag)));
     }
+    let slot_time = tracker.slot_time();
+    readings.extend(slot_time.map(|time| Reading::real(&v::SLOT_SECONDS, [], time.as_secs_f64())));
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
         finding.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));

@@ -17,6 +17,7 @@ use faultline_agave::PublicKey;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
 use known::{Known, Own};
+use std::time::Duration;
 
 /// What the task has heard, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
@@ -70,6 +71,8 @@ pub struct Votes {
     pub heard: Handle,
     /// What `rpc` has heard.
     pub rpc: rpc::Handle,
+    /// How long a slot takes, as measured up to the last tick.
+    pub slot_time: Latest<Duration>,
     /// When the answer was heard that was told last.
     pub told: Option<Stamp>,
 }
@@ -93,8 +96,10 @@ impl Poll for Votes {
                 .facts()
                 .filter(|facts| Some(facts.process) == process);
             let near_tip = newest.as_ref().is_some_and(|facts| facts.is_near_tip());
+            let slot_time = self.slot_time.get().map(|time| *time);
             known.readings(
                 (newest.and_then(|facts| facts.epoch_info), near_tip),
+                slot_time,
                 look.now,
                 &mut finding.readings,
             );

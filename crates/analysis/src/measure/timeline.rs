@@ -48,7 +48,11 @@ fn follow(run: &Run, ticks: Range<usize>, phases: &mut [Option<Phase>]) {
     let Some(first) = run.ticks.get(ticks.start) else {
         return;
     };
+    let slot_time = run.session(first).and_then(|session| session.slot_time);
     let mut tracker = Tracker::new(run.rules(first));
+    if let Some(slot_time) = slot_time {
+        tracker = tracker.with_slot_time(slot_time);
+    }
     let is_kept = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
     let source = if ticks.clone().any(|index| is_kept(&index)) {
         kept_evidence
@@ -123,6 +127,7 @@ fn kept_evidence(run: &Run, index: usize) -> Option<Evidence> {
         }),
         slot: slot(run, Signal::EvidenceSlot, index),
         tip: slot(run, Signal::EvidenceTip, index),
+        is_healthy: false,
     })
 }
 
@@ -152,6 +157,7 @@ fn older_evidence(run: &Run, index: usize) -> Option<Evidence> {
         tip: processed
             .zip(behind)
             .map(|(slot, behind)| slot.saturating_add(behind)),
+        is_healthy: false,
     })
 }
 

@@ -7,7 +7,8 @@ use super::{
 };
 use faultline_catalog::metrics::cgroup::FROZEN;
 use faultline_catalog::metrics::process::STATE;
-use faultline_phase::{Rules, SLOT_TIME};
+use faultline_catalog::metrics::validator::SLOT_SECONDS;
+use faultline_phase::Rules;
 use faultline_recording::schema::column_of;
 use faultline_recording::{
     Cell, Error, EventRow, ProblemRow, ProcessRow, Recording, SessionRow, TickRow,
@@ -68,7 +69,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         points: points(&recording, &clock, &rows)?,
         ..Run::default()
     };
-    run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
+    run.sessions = sessions_of(&recording, &sessions, &rows, &run)?;
     run.processes = processes
         .iter()
         .filter(|row| same.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
@@ -136,7 +137,7 @@ pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
         signals: signals(recording, &rows, &EVIDENCE)?,
         ..Run::default()
     };
-    run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
+    run.sessions = sessions_of(recording, &sessions, &rows, &run)?;
     Ok(run)
 }
 
@@ -265,13 +266,44 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
     ticks
 }
 
-fn session(row: &SessionRow, run: &Run) -> Session {
+fn sessions_of(
+    recording: &Recording,
+    rows: &[SessionRow],
+    ticks: &[TickRow],
+    run: &Run,
+) -> Result<Vec<Session>, Error> {
+    let slot_times = first_slot_times(recording, ticks)?;
+    let session = |row: &SessionRow| session(row, run, slot_times.get(&row.id).copied());
+    Ok(rows.iter().map(session).collect())
+}
+
+/// The slot time at the first tick of each session that has one, by the session.
+fn first_slot_times(
+    recording: &Recording,
+    ticks: &[TickRow],
+) -> Result<HashMap<i64, Duration>, Error> {
+    let begins: HashMap<i64, i64> = ticks
+        .chunk_by(|a, b| a.session == b.session)
+        .filter_map(|session| session.first())
+        .map(|tick| (tick.id, tick.session))
+        .collect();
+    let rows = recording.series_of(&SLOT_SECONDS)?;
+    let of_session = rows.iter().filter_map(|row| {
+        let session = begins.get(&row.tick)?;
+        let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
+        Some((*session, slot_time))
+    });
+    Ok(of_session.collect())
+}
+
+fn session(row: &SessionRow, run: &Run, slot_time: Option<Duration>) -> Session {
     Session {
         id: row.id,
         from: run.at(nanoseconds(row.started)),
         interval: row.interval.as_secs_f64(),
         version: row.version.clone(),
         rules: rules(row),
+        slot_time,
     }
 }
 
@@ -288,7 +320,6 @@ fn rules(row: &SessionRow) -> Rules {
         at_tip_for: seconds("at_tip_seconds", default.at_tip_for),
         behind_slots: slots("behind_slots", default.behind_slots),
         behind_for: seconds("behind_seconds", default.behind_for),
-        slot_time: SLOT_TIME,
         interval: row.interval,
     }
 }

@@ -68,58 +68,76 @@ fn step(text: &'static str) -> Option<Step> {
 }
 
 impl Case {
-    /// The evidence of each second, from 1 on.
-    pub(crate) fn evidence(&self) -> Vec<(Duration, Evidence)> {
+    /// Slots that clusters make in ten seconds, at the slot times for which it holds.
+    pub(crate) fn paces(&self) -> &'static [u64] {
+        if self.name.starts_with("at 0.4 s") {
+            &[25]
+        } else {
+            &[10, 25, 50]
+        }
+    }
+
+    /// The evidence of each second, from 1 on, in a cluster that makes so many slots in ten seconds.
+    pub(crate) fn evidence(&self, in_ten: u64) -> Vec<(Duration, Evidence)> {
         let mut world = World {
-            tip: 20_000,
+            in_ten,
+            tip: 100_000,
             own: 0,
             known: 0,
-            seconds: 0,
         };
         let seconds = self
             .steps
             .iter()
             .flat_map(|step| std::iter::repeat_n(step, step.seconds as usize));
-        let evidence = seconds.map(|step| world.second(step.what, step.argument));
-        (1..).map(Duration::from_secs).zip(evidence).collect()
+        (1..)
+            .zip(seconds)
+            .map(|(second, step)| {
+                let evidence = world.second(second, step.what, step.argument);
+                (Duration::from_secs(second), evidence)
+            })
+            .collect()
     }
 }
 
-/// A cluster that makes five slots in two seconds, and a validator in it.
+/// A cluster, and a validator in it. Slots are counted in tenths.
 struct World {
-    /// Twice the tip.
+    in_ten: u64,
     tip: u64,
     own: u64,
     /// The tip as the validator knows it.
     known: u64,
-    seconds: u64,
 }
 
 impl World {
-    fn second(&mut self, what: &str, argument: &str) -> Evidence {
-        self.seconds += 1;
+    /// The slots in tenths that a validator replays, where a step names them for a cluster of 2.5 slots a second.
+    fn replayed(&self, slots: u64) -> u64 {
+        slots * 10 * self.in_ten / 25
+    }
+
+    fn second(&mut self, second: u64, what: &str, argument: &str) -> Evidence {
         if what != "halts" {
-            self.tip += 5;
+            self.tip += self.in_ten;
         }
-        let (tip, number) = (self.tip / 2, argument.parse().unwrap_or(0));
-        let further = (self.own + number).min(tip);
+        let (tip, number) = (self.tip, argument.parse().unwrap_or(0));
+        let further = (self.own + self.replayed(number)).min(tip);
         (self.own, self.known) = match what {
-            "follows" | "only_pushes" => (tip - number, tip),
-            "silent" => (tip - 1, tip),
+            "follows" | "only_pushes" => (tip - number * 10, tip),
+            "silent" => (tip - 10, tip),
             "stopped" | "halts" => (self.own, self.known),
             "hangs" => (self.own, tip),
-            "hears_no_tip" => (self.own + 2, self.known),
+            "hears_no_tip" => (self.own + self.replayed(2), self.known),
             "catches_up" => (further, tip),
-            "hurries" => (further, further + 2),
-            "stays_back" => (self.own + self.seconds % 2, tip),
-            "ended" | "starts" | "only_runs" => (tip - 400, tip),
+            "hurries" => (further, further + 20),
+            "stays_back" => (self.own + self.replayed(1) / 2, tip),
+            "ended" | "starts" | "only_runs" => (tip - self.replayed(400), tip),
             _ => panic!("no such step: {what}"),
         };
         let answers = Evidence {
             process: Process::Alive,
             stage: Some(Stage::Running),
-            slot: Some(self.own),
-            tip: Some(self.known),
+            slot: Some(self.own / 10),
+            tip: Some(self.known / 10),
+            is_healthy: true,
         };
         let silent = Evidence {
             slot: None,
@@ -137,7 +155,7 @@ impl World {
                 ..silent
             },
             "only_runs" | "silent" => silent,
-            "only_pushes" if !self.seconds.is_multiple_of(10) => silent,
+            "only_pushes" if !second.is_multiple_of(10) => silent,
             _ => answers,
         }
     }

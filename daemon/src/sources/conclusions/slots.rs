@@ -94,6 +94,7 @@ impl SlotSources {
         if rpc_at > self.rpc_at {
             self.rpc_at = rpc_at;
             evidence.slot = own;
+            evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
             evidence.tip =
                 received.filter(|_| rpc.is_some_and(|facts| facts.distance_at == rpc_at));
             if let (Some(slot), Some(at)) = (received, rpc_at) {

@@ -13,11 +13,6 @@ use faultline_kernel::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a slot is meant to take, until its pace was seen.
-const NOMINAL_SLOT_SECONDS: f64 = 0.4;
-/// A pace is that of at least so much time.
-const PACE_OVER: Duration = Duration::from_secs(5);
-
 /// How long the answers to each question live.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lives {
@@ -80,8 +75,6 @@ pub(super) struct Known {
     pub(super) feature_sets: Aged<Shares>,
     /// From when on, by the uptime, all stake accounts may be asked again.
     pub(super) scan_due: Option<Duration>,
-    pace: Option<(u64, Stamp)>,
-    slot_seconds: f64,
 }
 
 impl Known {
@@ -115,8 +108,6 @@ impl Known {
             versions: Aged::default(),
             feature_sets: Aged::default(),
             scan_due: None,
-            pace: None,
-            slot_seconds: NOMINAL_SLOT_SECONDS,
         }
     }
 
@@ -126,19 +117,6 @@ impl Known {
         self.vote_account.is_some()
             && has_epoch
             && self.scan_due.is_none_or(|due| self.at.uptime >= due)
-    }
-
-    /// The processed bank, and with it the pace of the slots.
-    pub(super) fn hear_epoch(&mut self, info: EpochInfo, at: Stamp) {
-        self.epoch.set(info, at);
-        let (slot, since) = *self.pace.get_or_insert((info.absolute_slot, at));
-        let (slots, passed) = (info.absolute_slot.saturating_sub(slot), at.since(since));
-        if info.absolute_slot < slot {
-            self.pace = Some((info.absolute_slot, at));
-        } else if passed >= PACE_OVER && slots > 0 {
-            self.slot_seconds = passed.as_secs_f64() / slots as f64;
-            self.pace = Some((info.absolute_slot, at));
-        }
     }
 
     /// All vote accounts: which one is its own, and its place among them.
@@ -162,11 +140,12 @@ impl Known {
     }
 
     /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
-    /// only near the tip its slots take the time that the cluster's do.
+    /// only near the tip its slots take the `slot_time` of the cluster.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
     pub(super) fn readings(
         &self,
         (newest, near_tip): (Option<EpochInfo>, bool),
+        slot_time: Option<Duration>,
         now: Stamp,
         out: &mut Vec<Reading>,
     ) {
@@ -185,7 +164,7 @@ impl Known {
         }
         let bank = newest.or_else(|| self.epoch.fresh(now, often));
         bank.into_iter()
-            .for_each(|bank| self.tell_epoch(bank, near_tip, out));
+            .for_each(|bank| self.tell_epoch(bank, near_tip, slot_time, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
             self.tell_votes(&own, out);
         }
@@ -240,17 +219,24 @@ impl Known {
         }
     }
 
-    fn tell_epoch(&self, info: EpochInfo, near_tip: bool, out: &mut Vec<Reading>) {
+    fn tell_epoch(
+        &self,
+        info: EpochInfo,
+        near_tip: bool,
+        slot_time: Option<Duration>,
+        out: &mut Vec<Reading>,
+    ) {
         let slot = info.absolute_slot;
-        let seconds = |slots: u64| Value::Real(slots as f64 * self.slot_seconds);
+        let in_seconds = |metric, slots: Option<u64>| {
+            let (slots, slot_time) = slots.zip(slot_time)?;
+            let seconds = Value::Real(slots as f64 * slot_time.as_secs_f64());
+            Some(Reading::new(metric, [], seconds))
+        };
         let passed = info.slot_index as f64 / info.slots_in_epoch.max(1) as f64;
         out.push(Reading::whole(&m::EPOCH, [], info.epoch));
         out.push(Reading::new(&m::EPOCH_PROGRESS, [], Value::Real(passed)));
-        out.push(Reading::new(
-            &m::EPOCH_REMAINING,
-            [],
-            seconds(info.slots_in_epoch.saturating_sub(info.slot_index)),
-        ));
+        let remaining = info.slots_in_epoch.saturating_sub(info.slot_index);
+        out.extend(in_seconds(&m::EPOCH_REMAINING, Some(remaining)));
         let Some(schedule) = self
             .schedule
             .as_ref()
@@ -266,18 +252,16 @@ impl Known {
         if !near_tip {
             return;
         }
-        out.extend(
-            schedule
-                .next(slot)
-                .map(|slots| Reading::new(&m::NEXT_LEADER_SLOT, [], seconds(slots))),
-        );
-        if let Some(window) = schedule.window(slot) {
-            out.push(Reading::new(&m::RESTART_WINDOW, [], seconds(window.slots)));
-            out.push(Reading::new(
+        let window = schedule.window(slot);
+        for (metric, slots) in [
+            (&m::NEXT_LEADER_SLOT, schedule.next(slot)),
+            (&m::RESTART_WINDOW, window.map(|window| window.slots)),
+            (
                 &m::RESTART_WINDOW_BEGINS,
-                [],
-                seconds(window.begins),
-            ));
+                window.map(|window| window.begins),
+            ),
+        ] {
+            out.extend(in_seconds(metric, slots));
         }
     }
 

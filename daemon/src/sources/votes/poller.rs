@@ -323,7 +323,7 @@ impl Round<'_> {
 
     async fn epoch(&mut self) -> Option<EpochInfo> {
         let info: EpochInfo = self.question("getEpochInfo", processed()).await?;
-        self.known.hear_epoch(info, self.clock.now());
+        self.known.epoch.set(info, self.clock.now());
         Some(info)
     }
 

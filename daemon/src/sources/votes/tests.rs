@@ -14,6 +14,8 @@ use std::fmt::Display;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// Of the cluster that answers.
+const SLOT_TIME: Duration = Duration::from_millis(400);
 const ME: ProcessId = ProcessId {
     pid: 7,
     start_ticks: 70,
@@ -187,7 +189,11 @@ fn told(known: &Known, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
 
 fn told_where(known: &Known, newest: Option<EpochInfo>, near_tip: bool) -> Vec<(String, f64)> {
     let mut readings: Vec<Reading> = Vec::new();
-    known.readings((newest, near_tip), known.at, &mut readings);
+    known.readings((newest, near_tip), Some(SLOT_TIME), known.at, &mut readings);
+    named(&readings)
+}
+
+fn named(readings: &[Reading]) -> Vec<(String, f64)> {
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!(
@@ -272,6 +278,15 @@ async fn a_voting_validator_is_told_whole() {
     ]
     .map(|name| of(&next, name));
     assert_eq!(leads, [None; 3], "of another epoch");
+    let mut without = Vec::new();
+    known.readings((Some(bank(2_170)), true), None, known.at, &mut without);
+    let without = named(&without);
+    assert!(of(&without, "epoch").is_some());
+    assert_eq!(
+        ["epoch_remaining_seconds", "next_leader_slot_seconds"].map(|name| of(&without, name)),
+        [None; 2],
+        "the slot time is not known"
+    );
     let far = told_where(&known, Some(bank(2_170)), false);
     let leads = [
         "leader_slots assigned",
@@ -429,7 +444,7 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
         uptime: known.at.uptime + Duration::from_secs(3_600),
         ..known.at
     };
-    known.readings((None, true), hour, &mut old);
+    known.readings((None, true), Some(SLOT_TIME), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
     running.end().await;
 }
