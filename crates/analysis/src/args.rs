@@ -101,6 +101,9 @@ pub struct ReportArgs {
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub margin: Option<f64>,
+    /// Compares what is counted by slot as a rate, so that arms of different slot times can be compared.
+    #[arg(long)]
+    pub per_second: bool,
     /// Seed of the bootstrap: the same seed gives the same report.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -15,6 +15,7 @@ mod hardware;
 mod limits;
 mod memory;
 pub mod model;
+mod pace;
 mod paired;
 pub mod releases;
 mod scalars;
@@ -47,6 +48,8 @@ pub struct Options {
     pub margin: f64,
     /// Of the bootstrap: the same runs and seed give the same report.
     pub seed: u64,
+    /// What is counted by slot is compared as a rate, so that arms of different slot times can be compared.
+    pub per_second: bool,
 }
 
 impl Default for Options {
@@ -55,6 +58,7 @@ impl Default for Options {
             primary: scalar(DEFAULT).unwrap_or(&SCALARS[0]),
             margin: 0.05,
             seed: 1,
+            per_second: false,
         }
     }
 }
@@ -116,7 +120,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
         margin: options.margin,
         ..Settings::default()
     };
-    let subjects = Subjects::new(runs, &plan, arms);
+    let subjects = Subjects::new(runs, &plan, arms).compared_per_second(options.per_second);
     let mut pairs = comparison::pairs(&subjects, options.primary, &settings);
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);

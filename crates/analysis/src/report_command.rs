@@ -73,5 +73,6 @@ fn options(args: &ReportArgs) -> anyhow::Result<Options> {
         primary,
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
+        per_second: args.per_second,
     })
 }

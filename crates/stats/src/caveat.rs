@@ -47,6 +47,11 @@ pub enum Caveat {
         /// Each once.
         versions: Vec<String>,
     },
+    /// The clusters of the arms had slots of different length.
+    DifferentSlotTimes {
+        /// The arms, and how many seconds a slot took.
+        arms: Vec<(String, f64)>,
+    },
     /// A version before 4.4 counts `hits` of the program cache differently.
     HitsNotComparable {
         /// The versions, each once.
@@ -150,6 +155,15 @@ impl Caveat {
                     versions.join(", ")
                 )
             }
+            Caveat::DifferentSlotTimes { arms } => {
+                let arms: Vec<String> = { arms.iter() }
+                    .map(|(arm, seconds)| format!("{seconds:.2} s with {arm}"))
+                    .collect();
+                format!(
+                    "A slot took {}. A longer slot holds more work: what is counted by slot cannot be compared.",
+                    arms.join(", ")
+                )
+            }
             Caveat::HitsNotComparable { versions } => format!(
                 "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
                  cannot be compared.",
@@ -205,6 +219,9 @@ impl Caveat {
                 "Find out why, and run again; or look only at the time after the last restart."
             }
             Caveat::DifferentVersions { .. } => "Use one validator binary for all arms.",
+            Caveat::DifferentSlotTimes { .. } => {
+                "Compare rates (--per-second), or run all arms on one cluster at one time."
+            }
             Caveat::HitsNotComparable { .. } => {
                 "Compare misses, evictions and times, or use 4.4 or later in all arms."
             }

@@ -4,8 +4,8 @@ use foldhash::{HashSet, quality};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
-/// How many lines are remembered: at 2.5 slots a second and four kinds of deltas about quarter of an hour, over a minute
-/// at the pace of a catch-up. A repetition comes from a retrying proxy and follows within seconds.
+/// How many lines are remembered: with slots of 0.2 s and four kinds of deltas about seven minutes, over half a minute at
+/// the pace of a catch-up. A repetition comes from a retrying proxy and follows within seconds.
 const REMEMBERED: usize = 8192;
 
 /// Hashes of the newest lines, with a seed that differs from run to run. Two different lines collide once in 2^51 at this

@@ -55,6 +55,8 @@ pub struct Course {
     pub phase_of: Vec<Option<faultline_phase::Phase>>,
     /// Times at the tip in which no slot advanced.
     pub stalls: Vec<Stall>,
+    /// How long a slot took, as the median over the ticks at which it is known. Seconds.
+    pub slot_seconds: Option<f64>,
     /// Time of which nothing was recorded.
     pub gaps: Vec<Span>,
     /// The first tick at the tip.
@@ -79,6 +81,7 @@ pub fn course(run: &Run) -> Course {
     let Timeline {
         phases: phase_of,
         stalls,
+        slot_seconds,
     } = timeline(run);
     let phases = phases(run, &phase_of);
     let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
@@ -105,6 +108,7 @@ pub fn course(run: &Run) -> Course {
         phases,
         phase_of,
         stalls,
+        slot_seconds,
         gaps,
         at_tip,
         kept_up,

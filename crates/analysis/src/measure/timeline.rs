@@ -3,6 +3,7 @@
 use super::span::Span;
 use crate::run::{Run, Signal, Tick};
 use faultline_phase::{Evidence, Interval, Phase, Process, STALL, Stage, Tracker};
+use faultline_stats::summary::quantile;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub struct Timeline {
     pub phases: Vec<Option<Phase>>,
     /// In order.
     pub stalls: Vec<Stall>,
+    /// How long a slot took, as the median over the ticks at which it is known. Seconds.
+    pub slot_seconds: Option<f64>,
 }
 
 /// Follows each session by itself: another daemon finds the phase anew.
@@ -29,13 +32,15 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
     let mut timeline = Timeline {
         phases: run.ticks.iter().map(recorded).collect(),
         stalls: Vec::new(),
+        slot_seconds: None,
     };
-    let mut from = 0;
+    let (mut from, mut slot_times) = (0, Vec::new());
     for session in run.ticks.chunk_by(|a, b| a.session == b.session) {
         let ticks = from..from + session.len();
         from = ticks.end;
-        follow(run, ticks.clone(), &mut timeline.phases);
+        follow(run, ticks.clone(), &mut timeline.phases, &mut slot_times);
     }
+    timeline.slot_seconds = quantile(&slot_times, 0.5);
     timeline.stalls = stalls(run, &timeline.phases);
     timeline
 }
@@ -44,7 +49,12 @@ fn recorded(tick: &Tick) -> Option<Phase> {
     Phase::named(tick.phase.as_deref()?)
 }
 
-fn follow(run: &Run, ticks: Range<usize>, phases: &mut [Option<Phase>]) {
+fn follow(
+    run: &Run,
+    ticks: Range<usize>,
+    phases: &mut [Option<Phase>],
+    slot_times: &mut Vec<Option<f64>>,
+) {
     let Some(first) = run.ticks.get(ticks.start) else {
         return;
     };
@@ -80,6 +90,7 @@ fn follow(run: &Run, ticks: Range<usize>, phases: &mut [Option<Phase>]) {
             _ => evidence.stage,
         };
         decided.extend(tracker.tick(at(tick), &Evidence { stage, ..evidence }));
+        slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last = tracker.phase();
     decided.extend(tracker.finish());

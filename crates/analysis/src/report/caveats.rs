@@ -4,6 +4,7 @@ use super::cache::capacity;
 use super::cells::duration;
 use super::comparison::lower;
 use super::model;
+use super::pace;
 use super::subject::Part;
 use super::subject::{LONG_ENOUGH, Subject, Subjects};
 use crate::run::{ClockStep, Signal};
@@ -179,6 +180,7 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     if !before.is_empty() {
         found.push(Caveat::HitsNotComparable { versions: before });
     }
+    found.extend(pace::caveat(subjects));
     found.extend(machines(subjects));
     let begun: Vec<(f64, &str)> = subjects
         .all

@@ -2,6 +2,7 @@
 
 use super::cells::{count, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
+use super::pace;
 use super::scalars::{Better, SCALARS, Scalar};
 use super::subject::Part;
 use super::subject::Subjects;
@@ -19,6 +20,28 @@ pub(crate) struct Pair {
     pub(crate) primary: Comparison,
     /// By all others, Holm-adjusted.
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
+    /// Metrics that are not compared, and why.
+    refused: Vec<(&'static str, String)>,
+}
+
+impl Pair {
+    /// Why the metric is not compared; `None` if it is.
+    pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
+        let mut refused = self.refused.iter();
+        refused
+            .find(|(id, _)| *id == scalar.id)
+            .map(|(_, why)| why.as_str())
+    }
+}
+
+/// Why arms are not compared, each reason once.
+pub(crate) fn refusals(pairs: &[Pair], primary: &Scalar) -> Option<String> {
+    let mut reasons: Vec<&str> = pairs
+        .iter()
+        .filter_map(|pair| pair.refusal(primary))
+        .collect();
+    reasons.dedup();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 /// The arm that all others are compared with, and those; `None` without arms.
@@ -56,12 +79,13 @@ pub(crate) fn pairs(
     let mut pairs: Vec<Pair> = others
         .iter()
         .map(|other| {
+            let refusal = |scalar: &Scalar| pace::refusal(subjects, reference, other, scalar);
             let compare = |scalar: &Scalar| {
-                arms::compare(
-                    &values(subjects, reference, scalar, part),
-                    &values(subjects, other, scalar, part),
-                    settings,
-                )
+                let values = |arm| match refusal(scalar) {
+                    Some(_) => Vec::new(),
+                    None => values(subjects, arm, scalar, part),
+                };
+                arms::compare(&values(reference), &values(other), settings)
             };
             let rest = SCALARS.iter().filter(|scalar| scalar.id != primary.id);
             Pair {
@@ -69,6 +93,9 @@ pub(crate) fn pairs(
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+                refused: { SCALARS.iter() }
+                    .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
+                    .collect(),
             }
         })
         .collect();
@@ -100,7 +127,15 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
     let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
     counted
-        .filter_map(|subject| scalar.value(subject, part.of(subject)?))
+        .filter_map(|subject| {
+            let value = scalar.value(subject, part.of(subject)?)?;
+            pace::compared(
+                subjects,
+                scalar,
+                value,
+                subject.measured.course.slot_seconds,
+            )
+        })
         .collect()
 }
 
@@ -151,9 +186,9 @@ pub(crate) fn section(
     );
     let mut blocks = vec![
         Block::Text(text),
-        Block::Table(primary_table(primary, pairs, settings)),
+        Block::Table(primary_table(subjects, primary, pairs, settings)),
     ];
-    blocks.push(Block::Table(others_table(pairs)));
+    blocks.push(Block::Table(others_table(subjects, pairs)));
     blocks.push(Block::Table(definitions()));
     blocks.extend(more);
     Some(Section {
@@ -163,8 +198,13 @@ pub(crate) fn section(
     })
 }
 
-fn primary_table(primary: &Scalar, pairs: &[Pair], settings: &Settings) -> Table {
-    let unit = primary.unit;
+fn primary_table(
+    subjects: &Subjects<'_>,
+    primary: &Scalar,
+    pairs: &[Pair],
+    settings: &Settings,
+) -> Table {
+    let unit = &*pace::unit(primary, subjects.per_second);
     let columns = [
         ("Arms", ""),
         ("Difference", unit),
@@ -219,12 +259,12 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     let comparison = &pair.primary;
     let few = "needs two runs in each arm";
     let untested = "needs three runs in each arm, and a spread";
-    let none = "no run of the arm has a value";
+    let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
     vec![
         Cell::Text(format!("{} against {}", pair.other, pair.reference)),
         interval(comparison.difference, primary.decimals, few),
         interval(comparison.ratio, 3, few),
-        Cell::Text(words(comparison, primary)),
+        Cell::Text(conclusion(pair, comparison, primary)),
         number(comparison.reference.mean, primary.decimals, none),
         number(comparison.other.mean, primary.decimals, none),
         count(comparison.reference.runs),
@@ -242,7 +282,7 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     ]
 }
 
-fn others_table(pairs: &[Pair]) -> Table {
+fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
     let columns = [
         ("Metric", ""),
         ("Unit", ""),
@@ -272,7 +312,7 @@ fn others_table(pairs: &[Pair]) -> Table {
             let Some((_, comparison)) = pair.others.get(place) else {
                 continue;
             };
-            let none = "not known of any run of the arm";
+            let none = (pair.refusal(scalar)).unwrap_or("not known of any run of the arm");
             let few = if comparison.reference.runs.min(comparison.other.runs) == 0 {
                 none
             } else {
@@ -280,11 +320,11 @@ fn others_table(pairs: &[Pair]) -> Table {
             };
             listed.rows.push(vec![
                 Cell::Text(scalar.title.to_owned()),
-                Cell::Text(scalar.unit.to_owned()),
+                Cell::Text(pace::unit(scalar, subjects.per_second)),
                 Cell::Text(format!("{} against {}", pair.other, pair.reference)),
                 interval(comparison.difference, scalar.decimals, few),
                 interval(comparison.ratio, 3, few),
-                Cell::Text(words(comparison, scalar)),
+                Cell::Text(conclusion(pair, comparison, scalar)),
                 number(comparison.reference.mean, scalar.decimals, none),
                 number(comparison.other.mean, scalar.decimals, none),
             ]);
@@ -339,6 +379,12 @@ pub(crate) fn lower(title: &str) -> String {
         }
         _ => title.to_owned(),
     }
+}
+
+/// [`words`], or why there is nothing to say.
+pub(crate) fn conclusion(pair: &Pair, comparison: &Comparison, scalar: &Scalar) -> String {
+    pair.refusal(scalar)
+        .map_or_else(|| words(comparison, scalar), str::to_owned)
 }
 
 /// What may be said of two arms, in words. "Better" and "worse" only where a difference is shown.

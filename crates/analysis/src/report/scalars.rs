@@ -16,6 +16,15 @@ pub enum Better {
     Neither,
 }
 
+/// What a number is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Per {
+    /// By slot, or by batch, of which a slot has one or more.
+    Slot,
+    /// By time, or by nothing.
+    Time,
+}
+
 /// A number a run.
 #[derive(Debug)]
 pub struct Scalar {
@@ -29,6 +38,8 @@ pub struct Scalar {
     pub decimals: u8,
     /// Which way is good.
     pub better: Better,
+    /// What it is counted by.
+    pub(crate) per: Per,
     /// What it is.
     pub definition: &'static str,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
@@ -50,10 +61,10 @@ pub fn scalar(id: &str) -> Option<&'static Scalar> {
 }
 
 macro_rules! scalars {
-    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident: $definition:literal = $of:expr;)*) => {
+    ($(#[$about:meta])* $visible:vis $list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $per:ident: $definition:literal = $of:expr;)*) => {
         $(#[$about])*
         $visible static $list: &[Scalar] = &[$(Scalar {
-            id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, definition: $definition, of: $of,
+            id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, per: Per::$per, definition: $definition, of: $of,
         },)*];
     };
 }
@@ -61,37 +72,37 @@ macro_rules! scalars {
 scalars! {
     /// Every metric, in the order of the tables.
     pub SCALARS:
-    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
-    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower: "as above" = |_, n| n.replay_quantile(0.5);
-    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower: "as above; needs 100 slots" = |_, n| n.replay_quantile(0.99);
-    "cache-misses" "Program cache misses per batch" in "", 4, Lower: "mean of misses over the points of loaded-programs-cache-stats" = |_, n| n.cache.misses.mean;
-    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
-    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
-    "cache-time" "Program cache time per batch" in "µs", 1, Lower: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
-    "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
-    "read-cache-misses" "Read cache misses per slot" in "", 3, Lower: "accounts not found in the read cache, by replayed slots" = accounts::misses_per_slot;
-    "account-load" "Account load time per slot" in "µs", 1, Lower: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
-    "tps" "Transactions per second" in "/s", 1, Higher: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
-    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
-    "rss-mean" "RSS, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
-    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
-    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);
-    "major-faults" "Major faults per second" in "/s", 3, Lower: "all faults by all seconds" = |_, n| n.major.mean();
-    "minor-faults" "Minor faults per second" in "/s", 1, Lower: "all faults by all seconds" = |_, n| n.minor.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower: "of the cgroup" = |_, n| n.refault_file.mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower: "PSI of the cgroup" = |_, n| n.memory_some.mean().map(|share| 100.0 * share);
-    "cpu" "CPU cores in use" in "cores", 2, Neither: "CPU seconds per second" = |_, n| n.cpu;
+    "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, n| n.replay_quantile(0.95);
+    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "as above" = |_, n| n.replay_quantile(0.5);
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "as above; needs 100 slots" = |_, n| n.replay_quantile(0.99);
+    "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, n| n.cache.misses.mean;
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the same points" = |_, n| n.cache.evictions.mean;
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the same points" = |_, n| n.cache.reloads.mean;
+    "cache-time" "Program cache time per batch" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, n| n.cache.time.mean;
+    "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
+    "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, by replayed slots" = accounts::misses_per_slot;
+    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
+    "tps" "Transactions per second" in "/s", 1, Higher, Time: "all transactions by all known seconds, zeros included" = |_, n| n.tps.usual.map(|tps| tps.mean_of_all);
+    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Time: "of the seconds of which something is known" = |_, n| (n.tps.known > 0).then(|| n.tps.zero.map(|zero| 100.0 * zero as f64 / n.tps.known as f64)).flatten();
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, Slot: "of the ticks at which it is known" = |_, n| faultline_stats::summary::quantile_of_enough(&n.behind, 0.95);
+    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution to the first tick at the tip" = |s, _| s.catch_up();
+    "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, n| n.levels.rss.mean.map(gib);
+    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, n| n.levels.anon.mean.map(gib);
+    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, n| n.levels.headroom.min.map(gib);
+    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults by all seconds" = |_, n| n.major.mean();
+    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults by all seconds" = |_, n| n.minor.mean();
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |_, n| n.refault_file.mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |_, n| n.memory_some.mean().map(|share| 100.0 * share);
+    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, n| n.cpu;
 }
 
 scalars! {
     /// Further metrics by which releases are compared.
     pub(crate) OF_RELEASES:
-    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);
-    "least-ram" "Least RAM" in "GiB", 2, Lower: "memory that a search has found to be enough; of no other run" = |_, _| None;
-    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |s, _| s.steady.as_ref()?.levels.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |s, _| s.steady.as_ref()?.levels.anon.mean.map(gib);
+    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search has found to be enough; of no other run" = |_, _| None;
+    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |s, n| accounts::index_bytes(s, n).map(|bytes| bytes / 1_048_576.0);
 }
 
 fn gib(bytes: f64) -> f64 {

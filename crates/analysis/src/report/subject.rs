@@ -48,6 +48,8 @@ pub(crate) struct Subjects<'a> {
     /// Names of the arms, in the order of the report. The second runs of A/A pairs are in none of them: they would count
     /// their arm twice.
     pub(crate) arms: Vec<String>,
+    /// What is counted by slot is compared as a rate.
+    pub(crate) per_second: bool,
 }
 
 /// What is added to the name of an arm for the second runs of its A/A pair.
@@ -91,7 +93,13 @@ impl<'a> Subjects<'a> {
         Subjects {
             all,
             arms: if once.is_empty() { arms } else { once },
+            per_second: false,
         }
+    }
+
+    /// The same runs, with or without rates in place of what is counted by slot.
+    pub(crate) fn compared_per_second(self, per_second: bool) -> Self {
+        Subjects { per_second, ..self }
     }
 
     /// The arm that the others are compared with, and those: the first that has what is compared, so that one which has

@@ -31,7 +31,7 @@ const DRAWN: &[(&str, &str)] = &[
 /// What follows the end of a run.
 pub(crate) const AFTER_THE_END: &str = "after the end";
 
-/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take 0.4 s, seconds 1 s.
+/// Moments nearer to each other than this, in seconds, are joined whatever the daemon saw: slots take up to 1 s, seconds 1 s.
 const NEIGHBOURS: f64 = 2.0;
 
 /// More marks than this are no help.

@@ -1,7 +1,7 @@
 //! The first screen: the answer in plain words.
 
 use super::cells::bytes;
-use super::comparison::{Pair, lower, margin, way, words};
+use super::comparison::{Pair, lower, margin, refusals, way, words};
 use super::floor::Floor;
 use super::limits::{self, Limits};
 use super::model::{Verdict, VerdictKind};
@@ -248,11 +248,12 @@ fn of_two(pair: &Pair, primary: &Scalar, settings: &Settings) -> String {
                 "{other} and {reference} are described, not tested: too few runs to distinguish a difference from chance."
             )
         }
-        Conclusion::NoValues => {
-            format!(
+        Conclusion::NoValues => match pair.refusal(primary) {
+            Some(why) => format!("{title} of {other} and {reference} is {why}."),
+            None => format!(
                 "{other} and {reference} cannot be compared by {what}: it was not recorded in both."
-            )
-        }
+            ),
+        },
     }
 }
 
@@ -294,6 +295,7 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
     let differ = |way: Direction| {
         named(&|one| matches!(one, Conclusion::Differs { direction, .. } if *direction == way))
     };
+    let refused = refusals(pairs, primary);
     let parts = [
         differ(Direction::Lower).map(|arms| format!("lower with {arms} than with {reference}")),
         differ(Direction::Higher).map(|arms| format!("higher with {arms} than with {reference}")),
@@ -309,7 +311,9 @@ fn of_several(pairs: &[Pair], primary: &Scalar, settings: &Settings) -> String {
         named(&|one| matches!(one, Conclusion::Described | Conclusion::TooFewRuns { .. })).map(|arms| {
             format!("described, not tested, with {arms} and {reference}: too few runs to distinguish a difference from chance")
         }),
+        refused.clone(),
         named(&|one| matches!(one, Conclusion::NoValues))
+            .filter(|_| refused.is_none())
             .map(|arms| format!("not recorded with both {arms} and {reference}")),
     ];
     format!(

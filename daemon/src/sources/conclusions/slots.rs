@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Slots of a push are believed for this long: pushes come every 10 s, and later from a busy validator.
 const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
-/// The tip of a cluster advances about every 0.4 s, skipped slots aside. If the validator has not heard of a newer one for this
+/// The tip of a cluster advances about every slot time, which is up to 1 s, skipped slots aside. If the validator has not heard of a newer one for this
 /// long, it is starved or cut off, and does not know how far behind it is.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
