@@ -49,13 +49,23 @@ fn check(name: &str, cases: Vec<Case>, ignored: &str) {
         let alerts = case.alerts().into_iter().map(str::to_owned).collect();
         groups.entry(alerts).or_default().push(case);
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("rule_changes")
-        .join(name);
+    let folder = folder(name);
     let files: Vec<PathBuf> = groups
         .iter()
         .map(|(alerts, cases)| cases::write(&folder.join(alerts.join("+")), cases, ignored))
         .collect();
+    run(files);
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("rule_changes")
+        .join(name)
+}
+
+/// Runs these files of tests, two at a time.
+#[track_caller]
+fn run(files: Vec<PathBuf>) {
     let (files, failed) = (Mutex::new(files), Mutex::new(String::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -84,6 +94,11 @@ fn scraped_each(seconds: u64) {
         .map(|case| case.scraped_each(Duration::from_secs(seconds)))
         .collect();
     check(&format!("scraped-each-{seconds}s"), cases, "");
+}
+
+#[test]
+fn every_alert_fires_when_it_should_and_only_then() {
+    run(cases::write_unchanged(&folder("unchanged")));
 }
 
 #[test]

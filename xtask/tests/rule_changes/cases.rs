@@ -2,7 +2,7 @@
 
 use crate::samples::Samples;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -63,18 +63,40 @@ fn duration(text: &str) -> Duration {
     Duration::from_secs(total)
 }
 
+/// The files of tests.
+fn files() -> Vec<Value> {
+    let files = std::fs::read_dir(folder().join("tests")).unwrap();
+    let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().map(|file| yaml(file)).collect()
+}
+
 /// Every case that names alerts.
 pub(crate) fn all() -> Vec<Case> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(folder().join("tests"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    files.sort();
-    let cases = files.iter().flat_map(|file| {
-        let file = yaml(file);
-        list(&file["tests"]).map(case).collect::<Vec<_>>()
-    });
+    let files = files();
+    let tests = files.iter().flat_map(|file| list(&file["tests"]));
+    let cases = tests.map(case);
     cases.filter(|case| !case.moments.is_empty()).collect()
+}
+
+/// Writes every test as its file has it, those of the same alerts together. A test that names no alert is of all.
+pub(crate) fn write_unchanged(into: &Path) -> Vec<PathBuf> {
+    let mut of_alerts: BTreeMap<(BTreeSet<String>, Duration), Vec<Value>> = BTreeMap::new();
+    for file in files() {
+        let interval = duration(file["evaluation_interval"].as_str().unwrap());
+        for test in list(&file["tests"]) {
+            let alerts = list(&test["alert_rule_test"]).map(|moment| text(&moment["alertname"]));
+            let tests = of_alerts.entry((alerts.collect(), interval)).or_default();
+            tests.push(test.clone());
+        }
+    }
+    let mut written = Vec::new();
+    for (number, ((alerts, interval), tests)) in of_alerts.iter().enumerate() {
+        let groups = groups(&alerts.iter().map(String::as_str).collect());
+        let folder = into.join(number.to_string());
+        written.push(write_file(&folder, &groups, tests, *interval));
+    }
+    written
 }
 
 fn case(test: &Value) -> Case {
@@ -247,17 +269,21 @@ impl Moment {
 /// A file of tests, with the rules of these alerts alone and the recording rules that they read: promtool evaluates all that
 /// it is given.
 pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str) -> PathBuf {
+    let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
     let groups = groups(&cases.iter().flat_map(Case::alerts).collect());
+    write_file(into, &groups, &tests, EVALUATION)
+}
+
+fn write_file(into: &Path, groups: &[Value], tests: &[Value], evaluation: Duration) -> PathBuf {
     let order: Vec<_> = groups.iter().map(|group| group["name"].clone()).collect();
     std::fs::create_dir_all(into).unwrap();
     let rules = into.join("rules.json");
     // JSON is YAML.
     std::fs::write(&rules, json!({ "groups": groups }).to_string()).unwrap();
-    let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
     let file = into.join("tests.json");
     let content = json!({
         "rule_files": [rules],
-        "evaluation_interval": format!("{}s", EVALUATION.as_secs()),
+        "evaluation_interval": format!("{}s", evaluation.as_secs()),
         "group_eval_order": order,
         "tests": tests,
     });
@@ -265,6 +291,7 @@ pub(crate) fn write(into: &Path, cases: &[Case], ignored: &str) -> PathBuf {
     file
 }
 
+/// The groups of rules with these alerts; with all if none is named.
 fn groups(alerts: &BTreeSet<&str>) -> Vec<Value> {
     let [mut recorded, mut groups] = ["recording", "alerts"].map(|name| {
         let rules = yaml(&folder().join(format!("rules/faultline.{name}.yml")));
@@ -273,7 +300,7 @@ fn groups(alerts: &BTreeSet<&str>) -> Vec<Value> {
     keep(&mut groups, |rule| {
         rule["alert"]
             .as_str()
-            .is_some_and(|name| alerts.contains(name))
+            .is_some_and(|name| alerts.is_empty() || alerts.contains(name))
     });
     let read: String = groups
         .iter()
