@@ -15,10 +15,14 @@ datapoint! {
         misses: u64 = "read_only_accounts_cache_misses",
         /// Delta.
         evicts: u64 = "read_only_accounts_cache_evicts",
-        /// Delta: looking accounts up, found or not.
+        /// Delta: looking accounts up, found or not. Until 4.4.
         load_us: u64 = "read_only_accounts_cache_load_us",
-        /// Delta: putting accounts in.
+        /// The same since 4.5.
+        load_ns: u64 = "read_only_accounts_cache_load_ns",
+        /// Delta: putting accounts in. Until 4.4.
         store_us: u64 = "read_only_accounts_cache_store_us",
+        /// The same since 4.5.
+        store_ns: u64 = "read_only_accounts_cache_store_ns",
         /// Delta: evicting accounts, in a thread of its own.
         evict_us: u64 = "read_only_accounts_cache_evict_us",
     }
@@ -66,7 +70,7 @@ datapoint! {
         disk_data_bytes: u64 = "disk_index_data_file_size" | "disk_data_file_size",
         /// Delta: bins that were scanned for entries old enough to leave memory.
         bins_scanned: u64 = "buckets_scanned",
-        /// Delta: the time of these scans, summed over threads. The second name since 4.4.
+        /// Delta: the time of these scans, summed over threads. The second name since 4.3.
         scan_us: u64 = "flush_scan_us" | "evict_scan_us",
     }
 }
@@ -106,7 +110,7 @@ datapoint! {
     WriteCacheFlush {
         /// How long rooted slots took; what is flushed beyond them, because the cache is too large, is not in it.
         elapsed_us: u64 = "flush_roots_elapsed",
-        /// Bytes of accounts written. Since 2.3; the second name since 4.4.
+        /// Bytes of accounts written. Since 2.3; the second name since 4.3.
         flushed_bytes: u64 = "account_bytes_flushed" | "account_bytes_stored",
     }
 }

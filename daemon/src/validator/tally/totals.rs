@@ -39,7 +39,7 @@ enum Total {
     SendErrors,
 }
 
-/// How each total is exported. Times are summed in microseconds.
+/// How each total is exported. Times are summed in nanoseconds.
 const TOTALS: [(&Metric, Option<&str>); 27] = [
     (&v::CACHE_EVICTION_PASSES, None),
     (&v::CACHE_EVICTION_TIME, None),
@@ -131,23 +131,25 @@ impl Totals {
         match known {
             Known::CacheTimes(times) => {
                 self.sum(Total::EvictionPasses, times.evict_passes);
-                self.sum(Total::EvictionTime, times.evict_us);
+                self.sum_us(Total::EvictionTime, times.evict_us);
                 self.sum(Total::EvictionExamined, times.evict_examined);
             }
             Known::ReadCache(cache) => {
-                self.sum(Total::ReadCacheLoad, cache.load_us);
-                self.sum(Total::ReadCacheStore, cache.store_us);
-                self.sum(Total::ReadCacheEvict, cache.evict_us);
+                self.sum_us(Total::ReadCacheLoad, cache.load_us);
+                self.sum(Total::ReadCacheLoad, cache.load_ns);
+                self.sum_us(Total::ReadCacheStore, cache.store_us);
+                self.sum(Total::ReadCacheStore, cache.store_ns);
+                self.sum_us(Total::ReadCacheEvict, cache.evict_us);
             }
             Known::AccountsIndex(index) | Known::AccountsIndexStartup(index) => {
                 self.sum(Total::IndexFound, index.gets_from_mem);
                 self.sum(Total::IndexMissing, index.gets_missing);
                 self.sum(Total::DiskFound, index.disk_found);
                 self.sum(Total::DiskMissing, index.disk_missing);
-                self.sum(Total::DiskFoundTime, index.disk_found_us);
-                self.sum(Total::DiskMissingTime, index.disk_missing_us);
+                self.sum_us(Total::DiskFoundTime, index.disk_found_us);
+                self.sum_us(Total::DiskMissingTime, index.disk_missing_us);
                 self.sum(Total::BinsScanned, index.bins_scanned);
-                self.sum(Total::ScanTime, index.scan_us);
+                self.sum_us(Total::ScanTime, index.scan_us);
             }
             Known::AccountsLoads(loads) => {
                 self.sum(Total::LoadedWriteCache, loads.from_write_cache);
@@ -157,7 +159,7 @@ impl Totals {
             }
             Known::WriteCacheFlush(flush) => {
                 self.sum(Total::Flushes, Some(1));
-                self.sum(Total::FlushTime, flush.elapsed_us);
+                self.sum_us(Total::FlushTime, flush.elapsed_us);
                 self.sum(Total::FlushedBytes, flush.flushed_bytes);
             }
             Known::RepairRequests(requests) => {
@@ -200,6 +202,13 @@ impl Totals {
         }
     }
 
+    fn sum_us(&mut self, total: Total, more: Option<u64>) {
+        let ns = more.map(|us| delta(Some(us)).saturating_mul(1_000));
+        if let (Some(ns), Some(place)) = (ns, self.sums.get_mut(total as usize)) {
+            add(place.get_or_insert(0), ns);
+        }
+    }
+
     /// Adds what other totals of the same validator summed.
     pub(super) fn merge(&mut self, other: &Totals) {
         for (mine, theirs) in self.sums.iter_mut().zip(other.sums) {
@@ -226,7 +235,7 @@ impl Totals {
         for ((metric, label), sum) in TOTALS.into_iter().zip(self.sums) {
             let Some(sum) = sum else { continue };
             let value = if metric.unit == Unit::Seconds {
-                Value::Real(sum as f64 / 1e6)
+                Value::Real(sum as f64 / 1e9)
             } else {
                 Value::Whole(sum)
             };
@@ -315,6 +324,28 @@ mod tests {
         ] {
             let (metric, is) = TOTALS[total as usize];
             assert_eq!((metric.name, is), (name, label));
+        }
+    }
+
+    #[test]
+    fn times_of_the_read_cache_are_read_in_the_unit_that_their_field_names() {
+        for line in [
+            "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_us=1500000i,read_only_accounts_cache_store_us=250i,read_only_accounts_cache_evict_us=40i 1",
+            "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_ns=1500000000i,read_only_accounts_cache_store_ns=250000i,read_only_accounts_cache_evict_us=40i 1",
+        ] {
+            let mut totals = Totals::default();
+            totals.add(&known(line));
+            let read_cache = |label: &str, seconds| {
+                ("agave_read_cache_seconds_total", label.to_owned(), seconds)
+            };
+            assert_eq!(
+                told(&totals),
+                [
+                    read_cache("load", 1.5),
+                    read_cache("store", 0.000_25),
+                    read_cache("evict", 0.000_04)
+                ]
+            );
         }
     }
 
