@@ -1,6 +1,6 @@
 //! What is true of a release.
 //!
-//! The boundaries were read in the published sources from 2.0.5 to 4.4.0. A newer release gets the newest facts.
+//! The boundaries were read in the published sources from 2.0.5 to 4.5.0-alpha.4. A newer release gets the newest facts.
 
 use std::fmt;
 
@@ -36,6 +36,18 @@ impl Client {
         }
     }
 
+    /// Whether its validator runs Agave's code, so that its version is one of Agave's.
+    pub fn runs_agave(&self) -> bool {
+        match self {
+            Self::Agave | Self::Jito | Self::Frankendancer | Self::SolanaLabs => true,
+            Self::Firedancer => false,
+            // The other clients of Agave's list that do not run it.
+            Self::Other(name) => !["harmonicfiredancer", "firebam", "sig"]
+                .iter()
+                .any(|other| name.eq_ignore_ascii_case(other)),
+        }
+    }
+
     /// A short name, fit for a label.
     pub fn name(&self) -> &str {
         match self {
@@ -47,6 +59,28 @@ impl Client {
             Self::Other(name) => name,
         }
     }
+}
+
+/// How finished a release is, in the order in which its builds appear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Maturity {
+    /// `4.5.0-alpha.4`.
+    Alpha(u32),
+    /// `4.5.0-beta.1`.
+    Beta(u32),
+    /// `4.5.0-rc.1`.
+    ReleaseCandidate(u32),
+    /// Not a prerelease.
+    Stable,
+}
+
+/// An Agave release. Releases are ordered by age: a prerelease comes before its release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release {
+    /// Major, minor, patch.
+    pub number: (u32, u32, u32),
+    /// Whether it is a prerelease, and which.
+    pub maturity: Maturity,
 }
 
 /// A version as a validator tells it.
@@ -93,9 +127,10 @@ impl Version {
                 .any(|part| part == "jito")
                 .then_some(Client::Jito)
         };
-        // Frankendancer counts 0.x and hides Agave's version in the third number.
-        let by_number =
-            || (number.0 == 0 && embedded(number.2).is_some()).then_some(Client::Frankendancer);
+        let by_number = || {
+            let is_embedded = embedded(unpacked(number, suffix)).is_some();
+            is_embedded.then_some(Client::Frankendancer)
+        };
         let client = stated.or_else(by_suffix).or_else(by_number);
         let suffix = (!suffix.is_empty()).then(|| {
             suffix
@@ -111,14 +146,16 @@ impl Version {
         })
     }
 
-    /// The Agave version whose facts apply: the own one, or for Frankendancer the embedded one, which its third number
-    /// holds (`0.503.20214` runs Agave 2.2.14).
+    /// The number of [`Version::release`]: the facts of a release apply to its prereleases.
     pub fn agave(&self) -> (u32, u32, u32) {
-        if self.number.0 == 0 {
-            embedded(self.number.2).unwrap_or(self.number)
-        } else {
-            self.number
-        }
+        self.release().number
+    }
+
+    /// The Agave release whose facts apply: the own one, or for Frankendancer the embedded one (`0.503.20214` runs
+    /// Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
+    pub fn release(&self) -> Release {
+        let told = unpacked(self.number, self.suffix.as_deref().unwrap_or_default());
+        embedded(told).unwrap_or(told)
     }
 
     /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
@@ -161,9 +198,83 @@ fn decimal(text: &str) -> Option<u32> {
         .then(|| text.parse().ok())?
 }
 
-/// The version that Frankendancer's third number holds: 20214 is 2.2.14.
-fn embedded(third: u32) -> Option<(u32, u32, u32)> {
-    (third >= 10_000).then_some((third / 10_000, third / 100 % 100, third % 100))
+impl Maturity {
+    /// From a suffix: `beta.1`, `rc1`, `jito-rc.1`. A suffix that names no prerelease is a stable fork's.
+    fn of_suffix(suffix: &str) -> Self {
+        let suffix = suffix.to_ascii_lowercase();
+        let mut parts = suffix.split(['-', '+']);
+        let found = parts.find_map(|part| {
+            let names = [
+                ("alpha", Self::Alpha as fn(u32) -> Self),
+                ("beta", Self::Beta),
+                ("rc", Self::ReleaseCandidate),
+            ];
+            let (rest, of) = names
+                .into_iter()
+                .find_map(|(name, of)| Some((part.strip_prefix(name)?, of)))?;
+            let rest = rest.strip_prefix('.').unwrap_or(rest);
+            let digits = rest.split('.').next().unwrap_or_default();
+            match digits {
+                "" => Some(of(0)),
+                digits => decimal(digits).map(of),
+            }
+        });
+        found.unwrap_or(Self::Stable)
+    }
+
+    fn with_number(self, number: u32) -> Self {
+        match self {
+            Self::Alpha(_) => Self::Alpha(number),
+            Self::Beta(_) => Self::Beta(number),
+            Self::ReleaseCandidate(_) => Self::ReleaseCandidate(number),
+            Self::Stable => Self::Stable,
+        }
+    }
+}
+
+/// What numbers and suffix mean. In gossip, Agave since 4.0 keeps a prerelease in two bits of the minor number and in
+/// the patch number; a node before 4.0 shows these numbers as they are (`4.49157.4` is 4.5.0-alpha.4).
+fn unpacked((major, minor, patch): (u32, u32, u32), suffix: &str) -> Release {
+    let packed = match minor >> MINOR_BITS {
+        1 => Maturity::ReleaseCandidate(patch),
+        2 => Maturity::Beta(patch),
+        3 => Maturity::Alpha(patch),
+        _ => {
+            return Release {
+                number: (major, minor, patch),
+                maturity: Maturity::of_suffix(suffix),
+            };
+        }
+    };
+    Release {
+        number: (major, minor & ((1 << MINOR_BITS) - 1), 0),
+        maturity: packed,
+    }
+}
+
+const MINOR_BITS: u32 = 14;
+
+/// The Agave release in a version of Frankendancer, which counts 0.x. Its third number holds Agave's version (20214 is
+/// 2.2.14). In a prerelease, the number of the prerelease holds it, and its last two digits are Agave's prerelease
+/// (40002 is 4.0.0-beta.2).
+fn embedded(told: Release) -> Option<Release> {
+    let (0, _, patch) = told.number else {
+        return None;
+    };
+    let digits = match told.maturity {
+        Maturity::Stable => patch,
+        Maturity::Alpha(n) | Maturity::Beta(n) | Maturity::ReleaseCandidate(n) => n,
+    };
+    let (major, minor, last) = (digits / 10_000, digits / 100 % 100, digits % 100);
+    let patch = if told.maturity == Maturity::Stable {
+        last
+    } else {
+        0
+    };
+    (major > 0).then(|| Release {
+        number: (major, minor, patch),
+        maturity: told.maturity.with_number(last),
+    })
 }
 
 /// Whether a text can be a version with its details, as `validator-new` and `getVersion` tell it: at most 128 printable ASCII

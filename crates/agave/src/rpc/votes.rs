@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::PublicKey;
 use crate::json::{self, MAX_ENTRIES};
-use crate::version::Version;
+use crate::version::{Client, Release, Version};
 
 /// Lamports are what JSON-RPC counts in.
 pub const LAMPORTS_PER_SOL: f64 = 1e9;
@@ -222,19 +222,25 @@ pub struct ClusterNodes(
 pub struct ClusterNode {
     /// Its identity.
     pub pubkey: PublicKey,
-    /// Major, minor, patch; `None` if it names no version.
-    #[serde(default, deserialize_with = "version_number")]
-    pub version: Option<(u32, u32, u32)>,
+    /// The Agave release that it runs; `None` if it names no version. That of a client without Agave means nothing.
+    #[serde(default, deserialize_with = "release")]
+    pub version: Option<Release>,
+    /// Who built it, if the node that answers tells.
+    #[serde(default, deserialize_with = "client")]
+    pub client_id: Option<Client>,
     /// Its feature set.
     #[serde(default)]
     pub feature_set: Option<u32>,
 }
 
-fn version_number<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<(u32, u32, u32)>, D::Error> {
+fn release<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Release>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.and_then(|text| Some(Version::parse(&text).ok()?.number)))
+    Ok(text.and_then(|text| Some(Version::parse(&text).ok()?.release())))
+}
+
+fn client<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Client>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    Ok(name.as_deref().map(Client::of_name))
 }
 
 #[cfg(test)]
@@ -341,7 +347,8 @@ mod tests {
         ]);
         let ClusterNodes(nodes) = read(&nodes).unwrap();
         let versions: Vec<_> = nodes.iter().map(|node| node.version).collect();
-        assert_eq!(versions, [None, Some((2, 1, 14)), None]);
+        let stable = Version::parse("2.1.14").unwrap().release();
+        assert_eq!(versions, [None, Some(stable), None]);
         assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
             read::<ClusterNodes>(&json!(7)),

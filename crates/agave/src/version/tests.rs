@@ -30,6 +30,12 @@ fn versions_are_read_as_validators_tell_them() {
             Some(Client::Frankendancer),
         ),
         (
+            "0.101.0-beta.40002",
+            (0, 101, 0),
+            Some("beta.40002"),
+            Some(Client::Frankendancer),
+        ),
+        (
             "3.0.1 (client:Unknown(9))",
             (3, 0, 1),
             None,
@@ -79,6 +85,10 @@ fn the_program_cache_grows_at_its_boundaries() {
         ("4.4.0", 1024, 921),
         ("0.503.20100", 256, 230),
         ("0.503.20214", 512, 460),
+        ("0.808.40200", 512, 460),
+        ("0.101.0-beta.40002", 512, 460),
+        ("0.32869.40002", 512, 460),
+        ("4.3.0-beta.1", 1024, 921),
     ] {
         let found = version(text);
         assert_eq!(
@@ -98,4 +108,67 @@ fn a_shrink_target_of_any_capacity_is_ninety_percent_rounded_down() {
         (shrink_target(1), shrink_target(11), shrink_target(u64::MAX)),
         (0, 9, 16_602_069_666_338_596_453)
     );
+}
+
+#[test]
+fn releases_are_in_the_order_of_their_age_whoever_embeds_them() {
+    let oldest_first = [
+        vec!["2.1.14", "2.1.14-jito", "0.501.20114"],
+        vec!["4.0.0-alpha.9"],
+        vec![
+            "4.0.0-beta.2",
+            "0.101.0-beta.40002",
+            "0.32869.40002",
+            "4.32768.2",
+        ],
+        vec!["4.0.0-beta.10", "4.0.0-beta.10-jito"],
+        vec![
+            "4.0.0-rc.1",
+            "4.0.0-rc1",
+            "4.0.0-jito-rc.1",
+            "0.103.0-rc.40001",
+        ],
+        vec!["4.0.0", "v4.0.0", "0.903.40000"],
+        vec![
+            "4.0.2",
+            "0.903.40002",
+            "4.0.2 (src:1; feat:2, client:HarmonicAgave)",
+        ],
+        vec!["4.2.0", "0.808.40200"],
+        vec!["4.5.0-alpha.4", "4.49157.4"],
+        vec!["4.5.0", "4.5.0-alphabet", "4.5.0-rcx"],
+    ];
+    let releases = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| version(text).release())
+            .collect::<Vec<_>>()
+    };
+    for pair in oldest_first.windows(2) {
+        for (older, newer) in releases(&pair[0]).into_iter().flat_map(|older| {
+            releases(&pair[1])
+                .into_iter()
+                .map(move |newer| (older, newer))
+        }) {
+            assert!(older < newer, "{older:?} {newer:?}");
+        }
+    }
+    for equal in &oldest_first {
+        let found = releases(equal);
+        assert!(
+            found.iter().all(|one| *one == found[0]),
+            "{equal:?}: {found:?}"
+        );
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_release_reads_back_from_what_an_older_node_shows(major in 1_u32..100, minor in 0_u32..100, n in 0_u32..1_000) {
+        for (tag, name) in [(1, "rc"), (2, "beta"), (3, "alpha")] {
+            let packed = version(&format!("{major}.{}.{n}", minor | tag << 14)).release();
+            let shown = version(&format!("{major}.{minor}.0-{name}.{n}")).release();
+            proptest::prop_assert_eq!(packed, shown);
+        }
+    }
 }

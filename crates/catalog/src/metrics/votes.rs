@@ -26,6 +26,6 @@ section! {
     EPOCH_PROGRESS = Gauge, Ratio, "agave_epoch_progress_ratio" [] "Share of the slots of this epoch that have passed.", from "getEpochInfo";
     EPOCH_REMAINING = Gauge, Seconds, "agave_epoch_remaining_seconds" [] "Time until the epoch ends.", from "getEpochInfo, the pace of the slots";
     CLUSTER = Info, Flag, "agave_cluster_info" ["cluster", "genesis_hash"] "The cluster: mainnet-beta, testnet or devnet by its genesis hash, else that hash.", from "getGenesisHash, once";
-    VERSION_STAKE = Gauge, Ratio, "agave_cluster_version_stake_ratio" ["version"] "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown.", from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
+    VERSION_STAKE = Gauge, Ratio, "agave_cluster_version_stake_ratio" ["version"] "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown. A prerelease is older than its release. Frankendancer is the Agave that it embeds; other clients' versions (Firedancer, Sig) are unknown, as they cannot be compared.", from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
     FEATURE_SET_STAKE = Gauge, Ratio, "agave_cluster_feature_set_stake_ratio" ["feature_set"] "Share of the cluster's active stake on the same feature set as this node, on another, or unknown.", from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
 }

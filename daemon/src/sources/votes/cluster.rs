@@ -2,7 +2,7 @@
 
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{ClusterNode, NodeVersion, VoteAccounts};
-use faultline_agave::version::Version;
+use faultline_agave::version::{Client, Version};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -41,15 +41,17 @@ pub(super) fn running(
     nodes: &[ClusterNode],
     own: &NodeVersion,
 ) -> Option<Running> {
-    let mine = Version::parse(&own.solana_core).ok()?;
+    let mine = Version::parse(&own.solana_core).ok()?.release();
     let nodes: HashMap<PublicKey, &ClusterNode> =
         nodes.iter().map(|node| (node.pubkey, node)).collect();
     let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
     for (account, _) in votes.all() {
         let stake = account.activated_stake as f64;
         let node = nodes.get(&account.node_pubkey);
-        let theirs = node.and_then(|node| node.version);
-        let version = match theirs.map(|theirs| theirs.cmp(&mine.number)) {
+        let runs_agave =
+            |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
+        let theirs = node.filter(runs_agave).and_then(|node| node.version);
+        let version = match theirs.map(|theirs| theirs.cmp(&mine)) {
             Some(Ordering::Greater) => 0,
             Some(Ordering::Equal) => 1,
             Some(Ordering::Less) => 2,
@@ -132,5 +134,42 @@ mod tests {
             running(&VoteAccounts::default(), &nodes, &own).is_none(),
             "no stake, no shares"
         );
+    }
+
+    /// The share of a cluster of one other node that is newer, the same, older, unknown, as this node's version sees it.
+    fn of_one(own: &str, other: &str, client: Option<&str>) -> &'static str {
+        let vote = json!({"activatedStake": 4, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key("a").to_string(), "rootSlot": 0, "votePubkey": key("a").to_string()});
+        let votes = serde_json::from_value(json!({"current": [vote], "delinquent": []})).unwrap();
+        let nodes: Vec<ClusterNode> = serde_json::from_value(
+            json!([{"pubkey": key("a").to_string(), "version": other, "clientId": client}]),
+        )
+        .unwrap();
+        let own = NodeVersion {
+            solana_core: own.to_owned(),
+            feature_set: None,
+        };
+        let found = running(&votes, &nodes, &own).unwrap();
+        let mut all = found.versions.into_iter();
+        all.find(|(_, share)| *share > 0.0).unwrap().0
+    }
+
+    #[test]
+    fn a_prerelease_is_older_than_its_release_and_frankendancer_is_the_agave_that_it_embeds() {
+        for (own, other, is) in [
+            ("4.1.0-beta.2", "4.1.0", "newer"),
+            ("4.1.0", "4.1.0-rc.1", "older"),
+            ("4.5.0-alpha.4", "4.49157.4", "same"),
+            ("4.0.2", "0.808.40200", "newer"),
+            ("4.2.0", "0.808.40200", "same"),
+            ("0.101.0-beta.40002", "4.0.0-beta.2", "same"),
+            ("0.32869.40002", "4.0.2", "newer"),
+            ("2.1.14", "2.1.14-jito", "same"),
+        ] {
+            assert_eq!(of_one(own, other, None), is, "{own} beside {other}");
+        }
+        assert_eq!(of_one("4.4.0", "4.4.0", Some("HarmonicAgave")), "same");
+        for client in ["Firedancer", "HarmonicFiredancer", "FireBAM", "Sig"] {
+            assert_eq!(of_one("4.4.0", "26.1000.0", Some(client)), "unknown");
+        }
     }
 }
