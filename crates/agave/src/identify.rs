@@ -5,6 +5,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::PublicKey;
+
 /// What a process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Process {
@@ -88,6 +90,8 @@ pub struct Validator {
     pub identity: Option<PathBuf>,
     /// `--rpc-port`; `None` if not given: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
+    /// `--vote-account`, if it is an address: of a keypair only the path is told.
+    pub vote_account: Option<PublicKey>,
     /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
     pub log: Option<PathBuf>,
     /// The CPU that the proof-of-history thread of a block producer is pinned to: `--poh-pinned-cpu-core` (since 4.4,
@@ -164,6 +168,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
             ledger: path(&["--ledger", "-l"]),
             identity: path(&["--identity", "-i"]),
             rpc_port: text(&["--rpc-port"]).and_then(|port| port.parse().ok()),
+            vote_account: text(&["--vote-account"]).and_then(|account| account.parse().ok()),
             poh_cpu: poh_cpu(program, &args),
             health_distance: text(&["--health-check-slot-distance"])
                 .and_then(|slots| slots.parse().ok())

@@ -180,6 +180,15 @@ pub(crate) fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: us
     deserializer.deserialize_seq(List::<T, MAX>(PhantomData))
 }
 
+/// Reads a field of one entry among many: `None` if it is null or not what it should be, and with `default` if it is
+/// missing. So one entry does not take the others away.
+pub(crate) fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let field = <&RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(field.get()).ok())
+}
+
 /// Reads an object, and refuses one of more than [`MAX_ENTRIES`].
 pub(crate) fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
 where

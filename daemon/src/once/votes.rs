@@ -102,10 +102,8 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
         .with("last_vote", behind)
         .with(
             "stake",
-            Some(format!(
-                "{:.2} SOL",
-                own.account.activated_stake as f64 / LAMPORTS_PER_SOL
-            )),
+            { own.account.activated_stake }
+                .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
         )
         .with("lacks", lacks)
 }

@@ -47,6 +47,29 @@ fn an_option_with_a_longer_name_is_another_option() {
 }
 
 #[test]
+fn a_vote_account_is_told_by_its_address_and_a_keypair_is_not_opened() {
+    let address = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
+    for (line, told) in [
+        (
+            format!("agave-validator --vote-account {address} --ledger /l"),
+            Some(address),
+        ),
+        (
+            format!("agave-validator --vote-account={address}"),
+            Some(address),
+        ),
+        (
+            "agave-validator --vote-account /keys/vote.json".to_owned(),
+            None,
+        ),
+        ("agave-validator --no-voting".to_owned(), None),
+    ] {
+        let found = validator("agave-validator", &line).vote_account;
+        assert_eq!(found.map(|key| key.to_string()).as_deref(), told, "{line}");
+    }
+}
+
+#[test]
 fn the_cpu_of_the_proof_of_history_is_the_first_unless_another_one_is_given() {
     for (line, cpu) in [
         ("agave-validator --ledger /l", Some(0)),

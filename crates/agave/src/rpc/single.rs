@@ -1,7 +1,7 @@
 //! One question at a time, as a client of the node would send it.
 
-use crate::Error;
 use crate::json::{self, Response};
+use crate::{Error, Excerpt};
 use serde::de::{Deserialize, IgnoredAny};
 use serde_json::{Value, json};
 
@@ -32,13 +32,13 @@ pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error>
 /// The result in this body, which answers the question with that id.
 ///
 /// # Errors
-/// Those of [`answered`]; [`Error::Garbage`] also if the result is another than the method promises.
+/// Those of [`answered`]; [`Error::Shape`] if the result is another than the method promises.
 pub fn result<'a, T: Deserialize<'a>>(
     method: &'static str,
     id: u64,
     body: &'a [u8],
 ) -> Result<T, Error> {
-    let response: Response<'a, T> = json::read(body)?;
+    let response: Response<'a, T> = json::read(body).map_err(|why| misshapen(method, body, why))?;
     if response.id != Some(id) {
         return Err(Error::Unanswered { method });
     }
@@ -47,9 +47,43 @@ pub fn result<'a, T: Deserialize<'a>>(
         .map_err(|error| error.into_error(method))
 }
 
+/// Why a body was not read: its result does not fit, or it is no answer at all.
+fn misshapen(method: &'static str, body: &[u8], why: Error) -> Error {
+    let answer = json::read::<Response<'_>>(body);
+    match (answer.and_then(Response::outcome), why) {
+        (Ok(Ok(result)), Error::Garbage { why, .. }) => Error::Shape {
+            method,
+            why,
+            text: Excerpt::of(result.get().as_bytes()),
+        },
+        (_, why) => why,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_without_a_required_field_is_told_from_what_is_no_answer() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Needs {
+            #[expect(dead_code, reason = "only its absence matters")]
+            slot: u64,
+        }
+        let read = |body: &str| {
+            let error = result::<Needs>("getSlot", 3, body.as_bytes()).unwrap_err();
+            error.to_string()
+        };
+        let lacks = read(r#"{"jsonrpc":"2.0","id":3,"result":{"other":1}}"#);
+        assert!(
+            lacks.starts_with("unexpected result of getSlot (missing field `slot`")
+                && lacks.ends_with("`{\\\"other\\\":1}`"),
+            "{lacks}"
+        );
+        assert!(read("<html>").starts_with("not a JSON-RPC answer"));
+        assert!(read(r#"{"id":3,"error":{"code":5,"message":"m"}}"#).starts_with("RPC error 5"));
+    }
 
     #[test]
     fn an_answer_counts_whatever_it_says_and_a_refusal_or_another_answer_does_not() {

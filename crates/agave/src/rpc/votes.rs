@@ -36,24 +36,31 @@ pub struct VoteAccounts {
     pub delinquent: Vec<VoteAccount>,
 }
 
-/// One vote account.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// One vote account. A field that is missing or unreadable is `None`, and takes no other one away.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct VoteAccount {
     /// The vote account.
-    pub vote_pubkey: PublicKey,
+    #[serde(deserialize_with = "json::tolerant")]
+    pub vote_pubkey: Option<PublicKey>,
     /// The identity of the validator that votes with it.
-    pub node_pubkey: PublicKey,
+    #[serde(deserialize_with = "json::tolerant")]
+    pub node_pubkey: Option<PublicKey>,
     /// Lamports that are staked to it and active in this epoch.
-    pub activated_stake: u64,
-    /// Percent of rewards that the validator keeps.
-    pub commission: u8,
+    #[serde(deserialize_with = "json::tolerant")]
+    pub activated_stake: Option<u64>,
+    #[serde(deserialize_with = "json::tolerant")]
+    commission: Option<u8>,
+    #[serde(deserialize_with = "json::tolerant")]
+    inflation_rewards_commission_bps: Option<u16>,
     /// The newest slot that it voted for; 0 before its first vote.
-    pub last_vote: u64,
-    /// Its root: older slots are final for it.
-    #[serde(default)]
-    pub root_slot: u64,
-    epoch_credits: EpochCredits,
+    #[serde(deserialize_with = "json::tolerant")]
+    pub last_vote: Option<u64>,
+    /// Its root: older slots are final for it. 0 before the first.
+    #[serde(deserialize_with = "json::tolerant")]
+    pub root_slot: Option<u64>,
+    #[serde(deserialize_with = "json::tolerant")]
+    epoch_credits: Option<EpochCredits>,
 }
 
 impl VoteAccounts {
@@ -65,20 +72,56 @@ impl VoteAccounts {
             .chain(delinquent.map(|account| (account, true)))
     }
 
-    /// The account that this identity votes with: of several the one with the largest stake.
-    pub fn of_identity(&self, identity: PublicKey) -> Option<&VoteAccount> {
+    /// The account that this identity votes with: of several `preferred`, else a current one before a delinquent one,
+    /// else the one with the newest vote, else the one with the largest stake.
+    pub fn of_identity(
+        &self,
+        identity: PublicKey,
+        preferred: Option<PublicKey>,
+    ) -> Option<PublicKey> {
         let own = self
             .all()
-            .map(|(account, _)| account)
-            .filter(|account| account.node_pubkey == identity);
-        own.max_by_key(|account| account.activated_stake)
+            .filter(|(account, _)| account.node_pubkey == Some(identity));
+        let best = own
+            .filter_map(|(account, delinquent)| Some((account.vote_pubkey?, account, delinquent)))
+            .max_by_key(|(key, account, delinquent)| {
+                let is_preferred = Some(*key) == preferred;
+                let votes = (!delinquent, account.last_vote, account.activated_stake);
+                (is_preferred, votes)
+            });
+        best.map(|(key, ..)| key)
     }
 }
 
 impl VoteAccount {
+    /// Share of the rewards that the validator keeps. Beside basis points the percent is rounded, up or down by version.
+    /// An account may state more than all; it keeps no more.
+    pub fn commission_ratio(&self) -> Option<f64> {
+        let exact = self
+            .inflation_rewards_commission_bps
+            .map(|bps| f64::from(bps) / 10_000.0);
+        let told = exact.or(self.commission.map(|percent| f64::from(percent) / 100.0));
+        told.map(|ratio| ratio.min(1.0))
+    }
+
+    /// Fields that every node tells of every account, and that are missing here.
+    pub fn missing_fields(&self) -> Vec<&'static str> {
+        let required = [
+            ("votePubkey", self.vote_pubkey.is_some()),
+            ("nodePubkey", self.node_pubkey.is_some()),
+            ("activatedStake", self.activated_stake.is_some()),
+            ("commission", self.commission_ratio().is_some()),
+            ("lastVote", self.last_vote.is_some()),
+            ("rootSlot", self.root_slot.is_some()),
+            ("epochCredits", self.epoch_credits.is_some()),
+        ];
+        let missing = required.iter().filter(|(_, is_there)| !is_there);
+        missing.map(|(name, _)| *name).collect()
+    }
+
     /// Credits earned in that epoch; `None` if it did not vote then, or before the two newest epochs in which it voted.
     pub fn credits(&self, epoch: u64) -> Option<u64> {
-        let EpochCredits(newest) = self.epoch_credits;
+        let EpochCredits(newest) = self.epoch_credits?;
         let (_, earned) = newest.into_iter().flatten().find(|(of, _)| *of == epoch)?;
         Some(earned)
     }
@@ -159,7 +202,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
 pub struct BlockProduction {
     /// By identity: leader slots that have passed, and blocks in them.
     #[serde(deserialize_with = "json::map")]
-    by_identity: HashMap<PublicKey, (u64, u64)>,
+    by_identity: HashMap<PublicKey, Option<(u64, u64)>>,
     /// The slots that were counted.
     pub range: SlotRange,
 }
@@ -182,12 +225,10 @@ pub struct LeaderSlots {
 }
 
 impl BlockProduction {
-    /// Of one identity. One that is not named had none.
-    pub fn of(&self, identity: PublicKey) -> LeaderSlots {
-        self.by_identity
-            .get(&identity)
-            .copied()
-            .map_or(LeaderSlots::default(), slots)
+    /// Of one identity. One that is not named had none; `None` if the node does not tell.
+    pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
+        let told = self.by_identity.get(&identity).copied();
+        told.map_or(Some(LeaderSlots::default()), |told| told.map(slots))
     }
 
     /// Of the whole cluster.
@@ -195,6 +236,7 @@ impl BlockProduction {
         self.by_identity
             .values()
             .copied()
+            .flatten()
             .map(slots)
             .fold(LeaderSlots::default(), |sum, one| LeaderSlots {
                 passed: sum.passed.saturating_add(one.passed),
@@ -216,30 +258,31 @@ pub struct ClusterNodes(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );
 
-/// One of them.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// One of them. A field that is missing or unreadable is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ClusterNode {
     /// Its identity.
-    pub pubkey: PublicKey,
+    #[serde(deserialize_with = "json::tolerant")]
+    pub pubkey: Option<PublicKey>,
     /// The Agave release that it runs; `None` if it names no version. That of a client without Agave means nothing.
-    #[serde(default, deserialize_with = "release")]
+    #[serde(deserialize_with = "release")]
     pub version: Option<Release>,
     /// Who built it, if the node that answers tells.
-    #[serde(default, deserialize_with = "client")]
+    #[serde(deserialize_with = "client")]
     pub client_id: Option<Client>,
     /// Its feature set.
-    #[serde(default)]
+    #[serde(deserialize_with = "json::tolerant")]
     pub feature_set: Option<u32>,
 }
 
 fn release<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Release>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
+    let text: Option<String> = json::tolerant(deserializer)?;
     Ok(text.and_then(|text| Some(Version::parse(&text).ok()?.release())))
 }
 
 fn client<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Client>, D::Error> {
-    let name = Option::<String>::deserialize(deserializer)?;
+    let name: Option<String> = json::tolerant(deserializer)?;
     Ok(name.as_deref().map(Client::of_name))
 }
 
@@ -286,9 +329,9 @@ mod tests {
         let votes: VoteAccounts = read(&votes).unwrap();
         let delinquent: Vec<bool> = votes.all().map(|(_, delinquent)| delinquent).collect();
         assert_eq!(delinquent, [false, false, true]);
-        let own = votes.of_identity(key("a")).unwrap();
-        assert_eq!(own.vote_pubkey, key("vb"), "the larger stake");
-        assert_eq!(votes.of_identity(key("x")), None);
+        let own = votes.of_identity(key("a"), None);
+        assert_eq!(own, Some(key("vb")), "all else equal, the larger stake");
+        assert_eq!(votes.of_identity(key("x"), None), None);
         let first = &votes.current[0];
         assert_eq!(
             [5, 4, 3].map(|epoch| first.credits(epoch)),
@@ -299,9 +342,12 @@ mod tests {
 
     #[test]
     fn an_address_that_is_none_is_refused_in_every_answer() {
+        let owned = "\u{1b}[31mowned\u{202e}";
         let mut votes = json!({"current": [account("va", "a", 3, json!([]))], "delinquent": []});
-        votes["current"][0]["votePubkey"] = "\u{1b}[31mowned\u{202e}".into();
-        let error = read::<VoteAccounts>(&votes).unwrap_err();
+        votes["current"][0]["votePubkey"] = owned.into();
+        let votes = read::<VoteAccounts>(&votes).unwrap();
+        assert_eq!(votes.current[0].vote_pubkey, None);
+        let error = read::<PublicKey>(&json!(owned)).unwrap_err();
         let words = error.to_string();
         assert!(
             words.contains("not a public key") && !words.contains(['\u{1b}', '\u{202e}']),
@@ -310,7 +356,8 @@ mod tests {
         let production = json!({"byIdentity": {"a": [1, 1]}, "range": {"firstSlot": 0}});
         assert!(read::<BlockProduction>(&production).is_err());
         assert!(read::<LeaderSchedule>(&json!({"a": [1]})).is_err());
-        assert!(read::<ClusterNodes>(&json!([{"pubkey": "a"}])).is_err());
+        let ClusterNodes(nodes) = read(&json!([{"pubkey": "a"}])).unwrap();
+        assert_eq!(nodes[0].pubkey, None);
     }
 
     #[test]
@@ -321,8 +368,8 @@ mod tests {
         }});
         let InContext { value } = read::<InContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
-        assert_eq!(value.of(key("a")), of(8, 1));
-        assert_eq!(value.of(key("none")), of(0, 0));
+        assert_eq!(value.of(key("a")), Some(of(8, 1)));
+        assert_eq!(value.of(key("none")), Some(of(0, 0)));
         assert_eq!(value.of_all(), of(12, 1));
         assert_eq!(value.range.first_slot, 0);
     }
@@ -352,7 +399,105 @@ mod tests {
         assert_eq!(nodes[1].feature_set, Some(3));
         assert!(matches!(
             read::<ClusterNodes>(&json!(7)),
-            Err(Error::Garbage { .. })
+            Err(Error::Shape { .. })
         ));
+    }
+
+    /// Vote accounts of one identity, each with its last vote and its stake.
+    fn several(current: &[(&str, u64, u64)], delinquent: &[(&str, u64, u64)]) -> VoteAccounts {
+        let account = |(name, last_vote, stake): &(&str, u64, u64)| {
+            let mut account = account(name, "a", *stake, json!([]));
+            account["lastVote"] = (*last_vote).into();
+            account
+        };
+        let list = |of: &[(&str, u64, u64)]| of.iter().map(account).collect::<Vec<_>>();
+        read(&json!({"current": list(current), "delinquent": list(delinquent)})).unwrap()
+    }
+
+    #[test]
+    fn of_several_accounts_the_one_that_votes_is_the_own_one() {
+        let of = |votes: &VoteAccounts, preferred| votes.of_identity(key("a"), preferred);
+        let abandoned = several(&[("new", 2_000, 5)], &[("old", 1_000, 900)]);
+        assert_eq!(of(&abandoned, None), Some(key("new")), "current");
+        assert_eq!(of(&abandoned, Some(key("old"))), Some(key("old")));
+        assert_eq!(
+            of(&abandoned, Some(key("b"))),
+            Some(key("new")),
+            "not its own"
+        );
+        let just_moved = several(&[("old", 1_900, 900), ("new", 2_000, 5)], &[]);
+        assert_eq!(of(&just_moved, None), Some(key("new")), "newest vote");
+        let stopped = several(&[], &[("old", 1_000, 900), ("new", 2_000, 0)]);
+        assert_eq!(of(&stopped, None), Some(key("new")), "newest vote");
+    }
+
+    #[test]
+    fn the_commission_is_exact_where_basis_points_are_told() {
+        let ratio = |commission: Value, bps: Value| {
+            let mut told = account("va", "a", 3, json!([]));
+            told["commission"] = commission;
+            told["inflationRewardsCommissionBps"] = bps;
+            read::<VoteAccount>(&told).unwrap().commission_ratio()
+        };
+        assert_eq!(ratio(json!(1), json!(50)), Some(0.005));
+        assert_eq!(ratio(json!(8), json!(799)), Some(0.0799));
+        assert_eq!(ratio(json!(7), Value::Null), Some(0.07));
+        assert_eq!(ratio(Value::Null, json!(0)), Some(0.0));
+        assert_eq!(ratio(Value::Null, Value::Null), None);
+        assert_eq!(ratio(json!(255), json!(25_500)), Some(1.0));
+        assert_eq!(ratio(json!(255), Value::Null), Some(1.0));
+    }
+
+    #[test]
+    fn a_field_of_one_account_takes_nothing_of_another_away_and_is_named() {
+        let fields = [
+            "votePubkey",
+            "nodePubkey",
+            "activatedStake",
+            "commission",
+            "lastVote",
+            "rootSlot",
+            "epochCredits",
+        ];
+        for field in fields {
+            for broken in [None, Some(Value::Null), Some(json!({"other": "shape"}))] {
+                let mut other = account("vb", "b", 5, json!([[5, 9, 0]]));
+                let members = other.as_object_mut().unwrap();
+                members.remove(field);
+                members.extend(broken.map(|value| (field.to_owned(), value)));
+                let own = account("va", "a", 3, json!([[5, 40, 0]]));
+                let votes: VoteAccounts =
+                    read(&json!({"current": [other, own], "delinquent": []})).unwrap();
+                assert_eq!(
+                    votes.of_identity(key("a"), None),
+                    Some(key("va")),
+                    "{field}"
+                );
+                assert_eq!(votes.current[0].missing_fields(), [field]);
+                assert_eq!(
+                    (
+                        votes.current[1].credits(5),
+                        votes.current[1].missing_fields()
+                    ),
+                    (Some(40), vec![])
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_broken_node_or_producer_takes_no_other_away() {
+        let nodes = json!([
+            {"pubkey": null, "version": 7}, {"version": {}, "featureSet": "x"},
+            {"pubkey": key("b").to_string(), "version": "2.1.14", "featureSet": 3, "clientId": null}
+        ]);
+        let ClusterNodes(nodes) = read(&nodes).unwrap();
+        assert_eq!(
+            (nodes[2].pubkey, nodes[2].feature_set),
+            (Some(key("b")), Some(3))
+        );
+        let produced = json!({"byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): null}, "range": {"firstSlot": 0}});
+        let produced: BlockProduction = read(&produced).unwrap();
+        assert_eq!((produced.of(key("b")), produced.of_all().passed), (None, 8));
     }
 }

@@ -45,6 +45,7 @@ impl Running {
         let asked = Asked {
             process,
             rpc_port: None,
+            vote_account: None,
             ledger: ledger.map(Path::to_owned),
         };
         let asked = Arc::new(Mutex::new(Some(asked)));

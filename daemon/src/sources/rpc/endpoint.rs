@@ -55,6 +55,12 @@ impl Endpoint {
         )
     }
 
+    /// The vote account that the process was started with.
+    pub(crate) fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
+        let asked = (self.asked)().filter(|asked| asked.process == process);
+        asked?.vote_account
+    }
+
     /// Whether the process is known to be near the tip.
     pub(crate) fn is_near_tip(&self, process: ProcessId) -> bool {
         self.handle

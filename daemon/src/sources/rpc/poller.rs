@@ -267,6 +267,7 @@ mod tests {
         Asked {
             process: process(1),
             rpc_port,
+            vote_account: None,
             ledger: None,
         }
     }

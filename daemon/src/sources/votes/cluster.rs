@@ -42,12 +42,16 @@ pub(super) fn running(
     own: &NodeVersion,
 ) -> Option<Running> {
     let mine = Version::parse(&own.solana_core).ok()?.release();
-    let nodes: HashMap<PublicKey, &ClusterNode> =
-        nodes.iter().map(|node| (node.pubkey, node)).collect();
+    let nodes: HashMap<PublicKey, &ClusterNode> = nodes
+        .iter()
+        .filter_map(|node| Some((node.pubkey?, node)))
+        .collect();
     let (mut total, mut versions, mut feature_sets) = (0.0, [0.0; 4], [0.0; 3]);
     for (account, _) in votes.all() {
-        let stake = account.activated_stake as f64;
-        let node = nodes.get(&account.node_pubkey);
+        let Some(stake) = account.activated_stake.map(|lamports| lamports as f64) else {
+            continue;
+        };
+        let node = account.node_pubkey.and_then(|key| nodes.get(&key));
         let runs_agave =
             |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
         let theirs = node.filter(runs_agave).and_then(|node| node.version);
@@ -109,8 +113,8 @@ mod tests {
             {"pubkey": key("c").to_string(), "version": "2.1.13", "featureSet": 7}, {"pubkey": key("rpc").to_string(), "version": "9.9.9", "featureSet": 9}
         ]);
         let (votes, nodes) = (
-            serde_json::from_value(votes).unwrap(),
-            serde_json::from_value::<Vec<_>>(nodes).unwrap(),
+            serde_json::from_str(&votes.to_string()).unwrap(),
+            serde_json::from_str::<Vec<_>>(&nodes.to_string()).unwrap(),
         );
         let own = NodeVersion {
             solana_core: "2.1.14".to_owned(),
@@ -139,11 +143,10 @@ mod tests {
     /// The share of a cluster of one other node that is newer, the same, older, unknown, as this node's version sees it.
     fn of_one(own: &str, other: &str, client: Option<&str>) -> &'static str {
         let vote = json!({"activatedStake": 4, "commission": 0, "epochCredits": [], "lastVote": 0, "nodePubkey": key("a").to_string(), "rootSlot": 0, "votePubkey": key("a").to_string()});
-        let votes = serde_json::from_value(json!({"current": [vote], "delinquent": []})).unwrap();
-        let nodes: Vec<ClusterNode> = serde_json::from_value(
-            json!([{"pubkey": key("a").to_string(), "version": other, "clientId": client}]),
-        )
-        .unwrap();
+        let votes = json!({"current": [vote], "delinquent": []}).to_string();
+        let nodes = json!([{"pubkey": key("a").to_string(), "version": other, "clientId": client}]);
+        let votes = serde_json::from_str(&votes).unwrap();
+        let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
         let own = NodeVersion {
             solana_core: own.to_owned(),
             feature_set: None,

@@ -38,7 +38,7 @@ pub(crate) struct Own {
 impl Own {
     /// Slots since its last vote; `None` before the first.
     pub(crate) fn distance(&self) -> Option<u64> {
-        let last = Some(self.account.last_vote).filter(|slot| *slot > 0)?;
+        let last = self.account.last_vote.filter(|slot| *slot > 0)?;
         Some(self.bank.absolute_slot.saturating_sub(last))
     }
 }
@@ -59,6 +59,8 @@ pub(super) struct Known {
     /// Rounds that have begun.
     pub(super) rounds: u64,
     pub(super) vote_account: Option<PublicKey>,
+    /// The vote account that the validator's arguments name.
+    pub(super) started_with: Option<PublicKey>,
     pub(super) genesis: Option<Arc<str>>,
     pub(super) schedule: Option<Arc<Schedule>>,
     pub(super) epoch: Aged<EpochInfo>,
@@ -68,7 +70,7 @@ pub(super) struct Known {
     /// Rank, and share of the best's credits.
     pub(super) standing: Aged<Option<(u64, f64)>>,
     /// The first slot of the epoch, own leader slots, and the cluster's.
-    pub(super) production: Aged<(u64, LeaderSlots, LeaderSlots)>,
+    pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
     /// Stake that changes at the end of an epoch, and which epoch that is.
     pub(super) moving: Aged<(u64, MovingStake)>,
     pub(super) versions: Aged<Shares>,
@@ -96,6 +98,7 @@ impl Known {
             problems: Vec::new(),
             rounds: 0,
             vote_account,
+            started_with: None,
             genesis: None,
             schedule: None,
             epoch: Aged::default(),
@@ -122,7 +125,7 @@ impl Known {
     /// All vote accounts: which one is its own, and its place among them.
     pub(super) fn hear_all(&mut self, votes: &VoteAccounts, is_configured: bool, at: Stamp) {
         if !is_configured {
-            self.vote_account = votes.of_identity(self.identity).map(|own| own.vote_pubkey);
+            self.vote_account = votes.of_identity(self.identity, self.started_with);
         }
         let epoch = self
             .epoch
@@ -202,7 +205,14 @@ impl Known {
         if let Some((_, own, all)) =
             production.filter(|(first, ..)| bank.is_some_and(|bank| first_slot(&bank) == *first))
         {
-            for (metric, slots) in [(&m::LEADER_SLOTS, own), (&m::CLUSTER_LEADER_SLOTS, all)] {
+            let told = [
+                (&m::LEADER_SLOTS, own),
+                (&m::CLUSTER_LEADER_SLOTS, Some(all)),
+            ];
+            let told = told
+                .into_iter()
+                .filter_map(|(metric, slots)| Some((metric, slots?)));
+            for (metric, slots) in told {
                 out.push(Reading::whole(metric, ["passed".into()], slots.passed));
                 out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
             }
@@ -267,7 +277,8 @@ impl Known {
 
     /// The account that is configured may be another machine's to vote with, which this one stands by for.
     pub(super) fn is_standby(&self, own: &Own) -> bool {
-        own.account.node_pubkey != self.identity
+        let node = own.account.node_pubkey;
+        node.is_some_and(|node| node != self.identity)
     }
 
     fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
@@ -277,18 +288,20 @@ impl Known {
         } else {
             "voting"
         };
-        let labels = [
-            Text::from(self.identity.to_string()),
-            role.into(),
-            Text::from(account.vote_pubkey.to_string()),
-        ];
-        out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
+        if let (Some(key), Some(_)) = (account.vote_pubkey, account.node_pubkey) {
+            let labels = [
+                Text::from(self.identity.to_string()),
+                role.into(),
+                Text::from(key.to_string()),
+            ];
+            out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
+        }
         out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
         for (kind, slot) in [
             ("last_vote", account.last_vote),
             ("root", account.root_slot),
         ] {
-            if slot > 0 {
+            if let Some(slot) = slot.filter(|slot| *slot > 0) {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
                 out.push(Reading::whole(
                     &m::VOTE_DISTANCE,
@@ -308,17 +321,10 @@ impl Known {
                 credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)),
             );
         }
-        out.push(Reading::new(
-            &m::COMMISSION,
-            [],
-            Value::Real(f64::from(account.commission) / 100.0),
-        ));
-        let stake = account.activated_stake as f64 / LAMPORTS_PER_SOL;
-        out.push(Reading::new(
-            &m::STAKE,
-            ["active".into()],
-            Value::Real(stake),
-        ));
+        let commission = account.commission_ratio();
+        out.extend(commission.map(|ratio| Reading::real(&m::COMMISSION, [], ratio)));
+        let stake = { account.activated_stake }.map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
+        out.extend(stake.map(|sol| Reading::new(&m::STAKE, ["active".into()], Value::Real(sol))));
     }
 }
 
@@ -331,7 +337,7 @@ pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
 fn place(votes: &VoteAccounts, own: PublicKey, epoch: u64) -> Option<(u64, f64)> {
     let staked = || votes.all().map(|(account, _)| account);
     let mine = staked()
-        .find(|account| account.vote_pubkey == own)?
+        .find(|account| account.vote_pubkey == Some(own))?
         .credits(epoch)?;
     let credits = || staked().filter_map(|account| account.credits(epoch));
     let better = credits().filter(|credits| *credits > mine).count() as u64;

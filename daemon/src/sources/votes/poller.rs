@@ -129,6 +129,7 @@ impl Poller {
                 timeout: self.config.timeout,
             };
             let mut known = self.begin(process, identity);
+            known.started_with = self.endpoint.vote_account(process);
             let (missing, early) = (&mut self.missing, &self.told);
             let round = Round {
                 known: &mut known,
@@ -351,13 +352,25 @@ impl Round<'_> {
         else {
             return;
         };
-        let Some((own, delinquent)) = votes.all().find(|(known, _)| known.vote_pubkey == account)
+        let mut told = votes.all();
+        let Some((own, delinquent)) = told.find(|(known, _)| known.vote_pubkey == Some(account))
         else {
-            let what = format!("getVoteAccounts: the node knows no vote account {account}");
+            let unnamed = votes.all().any(|(known, _)| known.vote_pubkey.is_none());
+            let what = if unnamed {
+                format!("getVoteAccounts: votePubkey is missing in the answer about {account}")
+            } else {
+                format!("getVoteAccounts: the node knows no vote account {account}")
+            };
             self.known.problems.push(Problem::new(Status::Broken, what));
             self.known.own.set(None, self.clock.now());
             return;
         };
+        let missing = own.missing_fields();
+        if !missing.is_empty() {
+            let fields = missing.join(", ");
+            let what = format!("getVoteAccounts: vote account {account} has no readable {fields}");
+            self.known.problems.push(Problem::new(Status::Broken, what));
+        }
         self.known.up = true;
         let Some(bank) = self.epoch().await else {
             return;

@@ -117,6 +117,15 @@ struct Running {
 
 impl Running {
     fn start(port: u16, vote_account: Option<PublicKey>) -> Running {
+        Running::start_with(port, vote_account, None)
+    }
+
+    /// Of a validator whose arguments name a vote account.
+    fn start_with(
+        port: u16,
+        vote_account: Option<PublicKey>,
+        argument: Option<PublicKey>,
+    ) -> Running {
         let (interval, timeout) = (Duration::from_millis(20), Duration::from_secs(20));
         let rpc = config::Rpc {
             interval,
@@ -132,10 +141,11 @@ impl Running {
             timeout,
         };
         let whom = || -> WhomToAsk {
-            Box::new(|| {
+            Box::new(move || {
                 Some(Asked {
                     process: ME,
                     rpc_port: None,
+                    vote_account: argument,
                     ledger: None,
                 })
             })
@@ -446,6 +456,82 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
     };
     known.readings((None, true), Some(SLOT_TIME), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
+    running.end().await;
+}
+
+/// Two vote accounts of the identity: one that votes, and an abandoned one with more stake.
+fn moved(request: &Value) -> Value {
+    let mut old = account(key("was"), IDENTITY, 10);
+    old["activatedStake"] = 9_000_000_000_u64.into();
+    old["lastVote"] = 1_000.into();
+    match (
+        request["method"].as_str(),
+        request.pointer("/params/0/votePubkey"),
+    ) {
+        (Some("getVoteAccounts"), Some(asked)) if *asked == VOTE => voting(request),
+        (Some("getVoteAccounts"), Some(_)) => json!({"current": [], "delinquent": [old]}),
+        (Some("getVoteAccounts"), None) => {
+            json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": [old]})
+        }
+        _ => voting(request),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_arguments_name_the_other()
+{
+    for (argument, delinquent, stake) in [
+        (None, 0.0, 2.5),
+        (Some(key("was")), 1.0, 9.0),
+        (Some(key("xe")), 0.0, 2.5),
+    ] {
+        let server = serve(moved, &[]).await;
+        let running = Running::start_with(server.port(), None, argument);
+        let told = told(&running.known(1).await, None);
+        assert_eq!(of(&told, "delinquent"), Some(delinquent), "{argument:?}");
+        assert_eq!(of(&told, "stake_sol active"), Some(stake), "{argument:?}");
+        running.end().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_field_that_another_validator_lacks_takes_no_metric_away_and_one_of_its_own_is_named() {
+    let without = |of: &'static str| {
+        move |request: &Value| {
+            let mut answer = voting(request);
+            let lists = ["/current/0", "/current/1", "/delinquent/0"];
+            if request["method"] == "getVoteAccounts" {
+                for entry in lists {
+                    let Some(entry) = answer.pointer_mut(entry) else {
+                        continue;
+                    };
+                    let is_own = entry["nodePubkey"] == IDENTITY;
+                    if is_own == (of == "own") {
+                        entry["commission"] = Value::Null;
+                    }
+                }
+            }
+            answer
+        }
+    };
+    let server = serve(without("others"), &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let all = told(&known, None);
+    assert!(known.problems.is_empty(), "{:?}", known.problems);
+    assert_eq!(of(&all, "vote_commission_ratio"), Some(0.07));
+    assert_eq!(of(&all, "vote_credits_rank"), Some(2.0));
+    running.end().await;
+    let server = serve(without("own"), &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let all = told(&known, None);
+    assert_eq!(of(&all, "vote_commission_ratio"), None);
+    assert_eq!(of(&all, "vote_credits this_epoch"), Some(300.0));
+    let words: Vec<String> = known.problems.iter().map(ToString::to_string).collect();
+    let expected =
+        format!("broken: getVoteAccounts: vote account {VOTE} has no readable commission");
+    assert_eq!(words, [expected]);
     running.end().await;
 }
 
