@@ -136,6 +136,7 @@ impl Found {
                 Some(Asked {
                     process,
                     rpc_port: None,
+                    rpc_host: None,
                     vote_account: None,
                     ledger: None,
                 })

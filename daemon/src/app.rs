@@ -408,6 +408,7 @@ pub(crate) fn whom(following: &Following) -> WhomToAsk {
         Some(Asked {
             process: target.process,
             rpc_port,
+            rpc_host: validator.rpc_host.clone(),
             vote_account: validator.vote_account,
             ledger: target.ledger.clone(),
         })

@@ -90,6 +90,9 @@ pub struct Validator {
     pub identity: Option<PathBuf>,
     /// `--rpc-port`; `None` if not given: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
+    /// The address or host at which its JSON-RPC listens, if its arguments give one: `--rpc-bind-address`; else
+    /// 127.0.0.1 with `--private-rpc`; else the first `--bind-address`. Without any of them it listens everywhere.
+    pub rpc_host: Option<String>,
     /// `--vote-account`, if it is an address: of a keypair only the path is told.
     pub vote_account: Option<PublicKey>,
     /// `--log`, `-o`: a path, or `-` for standard error. `None` for solana-test-validator, where it takes no value.
@@ -168,6 +171,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
             ledger: path(&["--ledger", "-l"]),
             identity: path(&["--identity", "-i"]),
             rpc_port: text(&["--rpc-port"]).and_then(|port| port.parse().ok()),
+            rpc_host: rpc_host(&args),
             vote_account: text(&["--vote-account"]).and_then(|account| account.parse().ok()),
             poh_cpu: poh_cpu(program, &args),
             health_distance: text(&["--health-check-slot-distance"])
@@ -180,6 +184,14 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
             },
         }),
     }
+}
+
+fn rpc_host(args: &[&OsStr]) -> Option<String> {
+    let host = |name: &str| option(args, &[name])?.to_str().map(ToOwned::to_owned);
+    let is_private = args.iter().any(|arg| *arg == "--private-rpc");
+    host("--rpc-bind-address")
+        .or_else(|| is_private.then(|| "127.0.0.1".to_owned()))
+        .or_else(|| host("--bind-address"))
 }
 
 fn poh_cpu(program: Program, args: &[&OsStr]) -> Option<usize> {

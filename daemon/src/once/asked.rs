@@ -157,6 +157,7 @@ pub(super) fn whom(config: &Config, seen: &ProcessLook) -> Option<WhomToAsk> {
                 Some(Asked {
                     process,
                     rpc_port: None,
+                    rpc_host: None,
                     vote_account: None,
                     ledger: None,
                 })

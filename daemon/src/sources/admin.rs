@@ -24,6 +24,8 @@ pub struct Asked {
     pub process: ProcessId,
     /// The port of its JSON-RPC, if its arguments name one.
     pub rpc_port: Option<u16>,
+    /// Where its JSON-RPC listens, if its arguments say: an address or a host's name.
+    pub rpc_host: Option<String>,
     /// The vote account that its arguments name by its address.
     pub vote_account: Option<PublicKey>,
     /// Its ledger folder as this daemon sees it; `None` if unknown.

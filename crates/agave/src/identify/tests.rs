@@ -47,6 +47,32 @@ fn an_option_with_a_longer_name_is_another_option() {
 }
 
 #[test]
+fn json_rpc_listens_where_the_validator_would_bind_it() {
+    for (arguments, host) in [
+        ("--rpc-port 8899", None),
+        ("--bind-address 10.0.0.7 --rpc-port 8899", Some("10.0.0.7")),
+        (
+            "--bind-address 10.0.0.7 --bind-address 10.0.0.8",
+            Some("10.0.0.7"),
+        ),
+        ("--bind-address 10.0.0.7 10.0.0.8", Some("10.0.0.7")),
+        ("--private-rpc --bind-address=10.0.0.7", Some("127.0.0.1")),
+        (
+            "--rpc-bind-address=10.0.0.9 --private-rpc --bind-address 10.0.0.7",
+            Some("10.0.0.9"),
+        ),
+        ("--rpc-bind-address localhost", Some("localhost")),
+    ] {
+        let line = format!("agave-validator --ledger /l {arguments}");
+        assert_eq!(
+            validator("agave-validator", &line).rpc_host.as_deref(),
+            host,
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn a_vote_account_is_told_by_its_address_and_a_keypair_is_not_opened() {
     let address = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
     for (line, told) in [

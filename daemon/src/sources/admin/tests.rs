@@ -45,6 +45,7 @@ impl Running {
         let asked = Asked {
             process,
             rpc_port: None,
+            rpc_host: None,
             vote_account: None,
             ledger: ledger.map(Path::to_owned),
         };

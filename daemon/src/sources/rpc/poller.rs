@@ -183,8 +183,8 @@ impl Question {
     }
 }
 
-/// Where to ask: where the configuration says, else where the validator itself says that it listens, else the port of
-/// its arguments on this machine.
+/// Where to ask: where the configuration says, else where the validator itself says that it listens, else the host and
+/// port of its arguments.
 pub(super) fn address(
     url: Option<&str>,
     asked: &Asked,
@@ -196,18 +196,27 @@ pub(super) fn address(
     let told = admin
         .filter(|facts| facts.process == asked.process)
         .and_then(|facts| facts.rpc_address)
-        .map(reachable);
-    let guessed = asked
-        .rpc_port
-        .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    told.or(guessed)
-        .and_then(|address| format!("http://{address}/").parse().ok())
+        .map(|address| reachable(address).to_string());
+    let by_arguments = || Some(authority(asked.rpc_host.as_deref(), asked.rpc_port?));
+    told.or_else(by_arguments)
+        .and_then(|authority| format!("http://{authority}/").parse().ok())
         .ok_or_else(|| {
             Problem::new(
                 Status::Absent,
                 "no --rpc-port on the command line; set rpc.url",
             )
         })
+}
+
+/// Host and port of arguments. Without a host, and at an unspecified address, it listens on this machine too.
+fn authority(host: Option<&str>, port: u16) -> String {
+    let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+    match host.map(str::parse::<IpAddr>) {
+        None => reachable((everywhere, port).into()).to_string(),
+        Some(Ok(address)) => reachable((address, port).into()).to_string(),
+        // A name, which is resolved when it is connected to.
+        Some(Err(_)) => format!("{}:{port}", host.unwrap_or_default()),
+    }
 }
 
 fn configured(url: &str) -> Result<Uri, Problem> {
@@ -267,6 +276,7 @@ mod tests {
         Asked {
             process: process(1),
             rpc_port,
+            rpc_host: None,
             vote_account: None,
             ledger: None,
         }
@@ -305,6 +315,26 @@ mod tests {
             "http://[::1]:7000/"
         );
         assert_eq!(at(None, Some(5), None), "http://127.0.0.1:5/");
+    }
+
+    #[test]
+    fn the_host_of_the_arguments_is_asked_until_the_validator_itself_tells() {
+        let at = |host: &str, admin: Option<&AdminFacts>| {
+            let asked = Asked {
+                rpc_host: Some(host.to_owned()),
+                ..asked(Some(5))
+            };
+            address(None, &asked, admin).unwrap().to_string()
+        };
+        assert_eq!(at("192.0.2.9", None), "http://192.0.2.9:5/");
+        assert_eq!(at("0.0.0.0", None), "http://127.0.0.1:5/");
+        assert_eq!(at("::", None), "http://[::1]:5/");
+        assert_eq!(at("2001:db8::7", None), "http://[2001:db8::7]:5/");
+        assert_eq!(at("localhost", None), "http://localhost:5/");
+        assert_eq!(
+            at("192.0.2.9", Some(&told(1, "192.0.2.7:7000"))),
+            "http://192.0.2.7:7000/"
+        );
     }
 
     #[test]

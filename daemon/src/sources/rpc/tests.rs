@@ -43,6 +43,7 @@ impl Running {
         let asked = Arc::new(Mutex::new(Some(Asked {
             process: ME,
             rpc_port: port,
+            rpc_host: None,
             vote_account: None,
             ledger: None,
         })));

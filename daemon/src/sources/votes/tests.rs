@@ -145,6 +145,7 @@ impl Running {
                 Some(Asked {
                     process: ME,
                     rpc_port: None,
+                    rpc_host: None,
                     vote_account: argument,
                     ledger: None,
                 })

@@ -32,6 +32,7 @@ fn start(port: u16) -> (Handle, Stage) {
             Some(Asked {
                 process: ME,
                 rpc_port: None,
+                rpc_host: None,
                 vote_account: None,
                 ledger: None,
             })
