@@ -14,8 +14,8 @@ pub use accounts::{
 };
 pub use kinds::{
     AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, InsertedShreds,
-    JemallocStats, NetStats, OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetRoot,
-    ShredInsertIsFull, TowerVote, ValidatorNew,
+    JemallocStats, NetStats, OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetIdentity,
+    SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
 };
 
 use crate::BadLine;
@@ -99,6 +99,8 @@ known! {
     "metrics" => Agent(AgentStats),
     /// Start-up is complete.
     "validator-new" => ValidatorNew(ValidatorNew),
+    /// The identity was set while it ran.
+    "validator-set_identity" => SetIdentity(SetIdentity),
     /// The heap; 4.2.2 has it, 3.1.12 has not.
     "jemalloc_stats" => Jemalloc(JemallocStats),
     /// The read cache of accounts.

@@ -229,6 +229,8 @@ pub static SERIES: &[&Metric] = &[
     &v::DATAPOINT,
     &v::DATAPOINT_SUM,
     &d::SOURCE_PROBLEMS,
+    &d::INGEST_LINES_PENDING,
+    &d::IDENTITY_REVISIONS,
     &d::INGEST_REQUESTS,
     &d::AUTH_FAILURES,
     &d::FORWARD_REQUESTS,

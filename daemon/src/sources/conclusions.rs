@@ -15,6 +15,7 @@ use crate::tail;
 use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{of_log, of_start};
+use crate::validator::senders::Assumption;
 
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
 use faultline_agave::version::{Version, shrink_target};
@@ -182,10 +183,8 @@ impl Conclusions {
                 .is_some_and(|v| v.rpc_port.is_some());
         let can_be_asked = (self.config.rpc.enabled && has_rpc)
             || known.admin.as_ref().is_some_and(|facts| facts.up);
-        if !can_be_asked && self.told.intake.assume_identity(look.now) {
-            tracing::warn!(
-                "the validator does not report its identity; the only sender of pushes is assumed to be it"
-            );
+        if !can_be_asked {
+            log_assumption(self.told.intake.assume_identity(look.now));
         }
         if let Some(facts) = &known.rpc
             && let (Some(info), Some(at)) = (facts.epoch_info, facts.slot_at)
@@ -337,6 +336,21 @@ impl Poll for Conclusions {
             phases(&self.tracker, &evidence, &mut finding);
         }
         finding
+    }
+}
+
+fn log_assumption(assumption: Option<Assumption>) {
+    match assumption {
+        Some(Assumption::Sole(identity)) => tracing::warn!(
+            identity,
+            "the validator does not report its identity; the only sender of pushes is assumed to be it"
+        ),
+        Some(Assumption::Revised { from, to }) => tracing::warn!(
+            from,
+            to,
+            "the sender that was assumed to be the validator is silent; the one that pushes in its place is assumed to be it"
+        ),
+        None => {}
     }
 }
 

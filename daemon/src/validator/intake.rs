@@ -11,7 +11,7 @@ use super::coverage::{Coverage, LastPush, Moment, PushEnd};
 use super::recent::Recent;
 use super::recorded::{self, Points};
 use super::reported::Reported;
-use super::senders::{Lines, NO_ID, SenderState, Senders, Settled, Sums};
+use super::senders::{Assumption, Lines, NO_ID, SenderState, Senders, Settled, Sums};
 use super::slots::{self, Plausible, Slots};
 use super::tally::Tally;
 use crate::config::Datapoints;
@@ -52,6 +52,8 @@ struct State {
     answers: Option<(Stamp, Stamp)>,
     empty_pushes: u32,
     log_recent: Recent,
+    /// How often an assumed identity was revised.
+    revisions: u64,
     /// A validator is followed or was.
     followed: bool,
     last_run: Option<LastPush>,
@@ -211,15 +213,16 @@ impl Intake {
         state.take(settled, self.allow().max_series(), self.recorder.get());
     }
 
-    /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while. True when it
-    /// just did.
-    pub fn assume_identity(&self, now: Stamp) -> bool {
+    /// The followed validator cannot be asked for its identity: takes a sole sender for it after a while, or the one
+    /// that pushes in its place. `None` if nothing has changed.
+    pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
-        let Some((_, settled)) = state.senders.assume(now) else {
-            return false;
-        };
+        let (assumption, settled) = state.senders.assume(now);
+        if matches!(assumption, Some(Assumption::Revised { .. })) {
+            state.revisions += 1;
+        }
         state.take(settled, self.allow().max_series(), self.recorder.get());
-        true
+        assumption
     }
 
     /// JSON-RPC told this processed slot at `at`, and the highest slot with shreds: slots that advance while pushes carry none

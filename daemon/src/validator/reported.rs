@@ -9,7 +9,7 @@ use faultline_agave::version::is_version;
 pub struct Reported {
     /// Points that the validator lost.
     pub points_lost: u64,
-    /// Its version, which it reports once.
+    /// Its version, which it reports at its start and when its identity is set.
     pub version: Option<String>,
 }
 
@@ -18,11 +18,14 @@ impl Reported {
     pub fn add(&mut self, known: &Known) {
         match known {
             Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
-            Known::ValidatorNew(new) => {
-                self.version = new.version.clone().filter(|version| is_version(version));
-            }
+            Known::ValidatorNew(new) => self.set_version(new.version.as_ref()),
+            Known::SetIdentity(set) => self.set_version(set.version.as_ref()),
             _ => {}
         }
+    }
+
+    fn set_version(&mut self, version: Option<&String>) {
+        self.version = version.filter(|version| is_version(version)).cloned();
     }
 
     /// Takes what the same validator reported while it was pending.

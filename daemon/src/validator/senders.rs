@@ -14,6 +14,7 @@ use super::recorded::PendingPoints;
 use super::reported::Reported;
 use super::slots::Slots;
 use super::tally::Tally;
+use faultline_agave::points::SetIdentity;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
@@ -127,8 +128,24 @@ pub struct Senders {
     startup_id: Option<String>,
     /// Set while its identity is assumed, since it cannot be asked.
     assumed: bool,
+    /// An identity set at run time that its sender reported, and the one before, where the validator tells it.
+    announced: Option<(Option<String>, String)>,
     /// The user of the validator that is followed, or was last.
     user: Option<u32>,
+}
+
+/// Whom the senders were assumed to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Assumption {
+    /// The sole sender is the validator.
+    Sole(String),
+    /// The validator has changed its identity, without being asked for it.
+    Revised {
+        /// What it was assumed to be.
+        from: String,
+        /// The sender that took its place.
+        to: String,
+    },
 }
 
 /// What a change of knowledge frees: sums to be taken into the total, and lines that turned out foreign.
@@ -208,6 +225,7 @@ impl Senders {
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.carried.clear();
         self.assumed = false;
+        self.announced = None;
         self.startup_id = startup_id;
         let user = self.user;
         let may_be_ours = |s: &&mut Sender| s.id != NO_ID && !is_other_user(s.user, user);
@@ -314,26 +332,87 @@ impl Senders {
         }
     }
 
-    /// The validator cannot be asked who it is: a sole sender, watched for a while, is taken for it.
-    pub fn assume(&mut self, now: Stamp) -> Option<(String, Settled)> {
-        if !self.carried.is_empty() {
-            return None;
+    /// A line of the sender `id` reports that the validator has set this identity.
+    pub fn announce(&mut self, id: &str, set: &SetIdentity) {
+        if set.new_id.as_deref() == Some(id) {
+            self.announced = Some((set.old_id.clone(), id.to_owned()));
         }
+    }
+
+    /// The validator cannot be asked who it is: a sole sender, watched for a while, is taken for it. If that one has
+    /// fallen silent, the one that pushes in its place is.
+    pub fn assume(&mut self, now: Stamp) -> (Option<Assumption>, Settled) {
+        let assumption = match self.carried.last() {
+            None => self.sole(now).map(Assumption::Sole),
+            Some(_) if !self.assumed => None,
+            Some(current) => {
+                let from = current.clone();
+                { self.successor(&from, now) }.map(|to| Assumption::Revised { from, to })
+            }
+        };
+        if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {
+            self.assumed = true;
+            self.announced = None;
+            self.carried.retain(|known| known != id);
+            self.carried.push(id.clone());
+            return (assumption, self.settle(None, now));
+        }
+        (None, self.drop_parallel(now))
+    }
+
+    fn sole(&self, now: Stamp) -> Option<String> {
         let mut pending = self
             .all
             .iter()
             .filter(|sender| sender.standing == SenderState::Pending);
         let sole = pending
             .next()
-            .filter(|sender| now.since(sender.first) >= WATCHED)?
-            .id
-            .clone();
-        if pending.next().is_some() {
-            return None;
+            .filter(|sender| now.since(sender.first) >= WATCHED)?;
+        pending.next().is_none().then(|| sole.id.clone())
+    }
+
+    /// When the assumed sender was heard last.
+    fn last_heard(&self, id: &str) -> Option<Stamp> {
+        let its = self.all.iter().filter(|sender| sender.id == id);
+        its.map(|sender| sender.newest).max()
+    }
+
+    /// Who pushes in place of a sender that has fallen silent; `None` while more than one may. A validator ends to
+    /// push under its old identity before it begins under the new one: whoever pushed beside it is another one.
+    fn successor(&self, current: &str, now: Stamp) -> Option<String> {
+        let last = self.last_heard(current);
+        let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
+        let mut others = self.all.iter().filter(|sender| {
+            let is_possible = sender.id != NO_ID && !is_other_user(sender.user, self.user);
+            let took_over =
+                self.carried.contains(&sender.id) || last.is_none_or(|at| sender.first >= at);
+            sender.id != current && is_possible && took_over && now.since(sender.newest) < WATCHED
+        });
+        if let Some((old, new)) = &self.announced
+            && new != current
+            && old.as_ref().map_or(is_silent(SILENT), |old| old == current)
+        {
+            return others.any(|sender| sender.id == *new).then(|| new.clone());
         }
-        self.assumed = true;
-        self.carried.push(sole.clone());
-        Some((sole, self.settle(None, now)))
+        let sole = others.next()?;
+        let is_watched = now.since(sole.first) >= WATCHED && now.since(sole.newest) < SILENT;
+        (others.next().is_none() && is_silent(WATCHED) && is_watched).then(|| sole.id.clone())
+    }
+
+    /// While an identity is assumed, who has pushed beside it for a while is foreign.
+    fn drop_parallel(&mut self, now: Stamp) -> Settled {
+        let mut settled = Settled::default();
+        let current = self.carried.last().filter(|_| self.assumed);
+        let Some(last) = current.and_then(|current| self.last_heard(current)) else {
+            return settled;
+        };
+        for sender in &mut self.all {
+            let is_parallel = sender.first < last && now.since(sender.first) >= WATCHED;
+            if sender.standing == SenderState::Pending && is_parallel {
+                sender.become_foreign(&mut settled);
+            }
+        }
+        settled
     }
 
     /// Takes senders that carry our identity. If the identity is known by the validator's word, `told` says what is known of the
@@ -369,16 +448,20 @@ impl Senders {
 
     /// Whether the identity is only assumed.
     pub fn assumed(&self) -> Option<&str> {
-        if self.assumed {
-            self.carried.first().map(String::as_str)
-        } else {
-            None
-        }
+        if self.assumed { self.identity() } else { None }
     }
 
     /// The identity carried now; `None` until it is known.
     pub fn identity(&self) -> Option<&str> {
         self.carried.last().map(String::as_str)
+    }
+
+    /// Lines that are kept apart until it is known whose they are.
+    pub fn pending_lines(&self) -> u64 {
+        self.all
+            .iter()
+            .map(|sender| sender.sums.lines.total())
+            .sum()
     }
 
     /// Senders of this standing heard of within `age`.

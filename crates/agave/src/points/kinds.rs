@@ -195,6 +195,18 @@ datapoint! {
 }
 
 datapoint! {
+    /// The identity was set while the validator ran. Pushed under the new one.
+    SetIdentity {
+        /// The public key before. 4.2 tells it.
+        old_id: String = "old_id",
+        /// The public key now. Nodes that do not tell the old one call it `id`.
+        new_id: String = "new_id" | "id",
+        /// For [`Version::parse`](crate::version::Version::parse).
+        version: String = "version",
+    }
+}
+
+datapoint! {
     /// What the program cache did since the root before. Only of a build by `scripts/install-agave --instrumented`.
     CacheTimes {
         /// The new root.

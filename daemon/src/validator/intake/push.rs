@@ -97,6 +97,9 @@ impl Push {
         let added = state.add(&self.allow, (host, self.user), line, point, self.now);
         self.ours |= added.ours;
         let Some(known) = added.known else { return };
+        if let Known::SetIdentity(set) = &known {
+            state.senders.announce(&self.host, set);
+        }
         let recorder = self.intake.recorder.get();
         let recorded =
             recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));

@@ -61,6 +61,13 @@ impl Intake {
         ] {
             out.push(Reading::counter(&d::INGEST_LINES, [result.into()], count));
         }
+        let pending = state.senders.pending_lines();
+        out.push(Reading::whole(&d::INGEST_LINES_PENDING, [], pending));
+        out.push(Reading::counter(
+            &d::IDENTITY_REVISIONS,
+            [],
+            state.revisions,
+        ));
         if let Some(at) = state.last_push {
             out.push(Reading::real(&d::LAST_PUSH, [], at.unix_seconds()));
         }

@@ -642,3 +642,48 @@ fn pushes_of_a_process_that_has_ended_are_not_taken_for_those_of_the_next() {
     busy_push(&intake, 110, 10_110, 1);
     assert_eq!(covered(&intake, 110), [0.0; 3]);
 }
+
+#[test]
+fn an_identity_that_was_set_at_run_time_without_being_asked_for_loses_no_line() {
+    let intake = intake();
+    let set = |second: u64| {
+        format!(
+            "validator-set_identity,host_id=B old_id=\"A\",new_id=\"B\",version=\"4.4.0\" {second}"
+        )
+    };
+    let mut sent = 0.0;
+    for (second, id) in (0..7)
+        .map(|n| (n * 10, "A"))
+        .chain((7..20).map(|n| (n * 10, "B")))
+    {
+        let mut told = vec![
+            cache(id, 10, second),
+            format!("other,host_id={id} v=1i {second}"),
+        ];
+        told.extend((second == 70).then(|| set(second)));
+        sent += told.len() as f64;
+        push(&intake, second, &told);
+        intake.assume_identity(at(second));
+        let pending = value(&intake, 1, "faultline_ingest_lines_pending", None).unwrap();
+        let counted = [
+            "used",
+            "ignored",
+            "bad",
+            "foreign",
+            "duplicate",
+            "implausible",
+        ];
+        let counted: f64 = counted.iter().map(|result| lines(&intake, result)).sum();
+        assert_eq!(
+            counted + pending,
+            sent,
+            "every line is in some counter, or waits"
+        );
+    }
+    assert_eq!(misses(&intake), 200.0);
+    assert_eq!(lines(&intake, "used"), 21.0);
+    let revisions = value(&intake, 1, "faultline_identity_revisions_total", None);
+    assert_eq!(revisions, Some(1.0));
+    assert_eq!(intake.facts().identity.as_deref(), Some("B"));
+    assert_eq!(intake.facts().version.as_deref(), Some("4.4.0"));
+}

@@ -109,19 +109,129 @@ fn a_sole_sender_is_assumed_only_after_a_while_and_only_alone() {
     let mut senders = Senders::default();
     senders.restart(None);
     send(&mut senders, "sole", 1);
-    assert!(senders.assume(at(30)).is_none());
-    assert_eq!(
-        senders
-            .assume(at(70))
-            .map(|(id, settled)| (id, settled.ours.len())),
-        Some(("sole".to_owned(), 1))
-    );
+    assert_eq!(senders.assume(at(30)).0, None);
+    let (assumption, settled) = senders.assume(at(70));
+    assert_eq!(assumption, Some(Assumption::Sole("sole".to_owned())));
+    assert_eq!(settled.ours.len(), 1);
     assert_eq!(senders.assumed(), Some("sole"));
     let mut crowd = Senders::default();
     crowd.restart(None);
     send(&mut crowd, "one", 1);
     send(&mut crowd, "two", 1);
-    assert!(crowd.assume(at(500)).is_none());
+    assert_eq!(crowd.assume(at(500)).0, None);
+}
+
+/// Senders of which the first one is assumed to be the validator, at second 70.
+fn assumed(id: &str) -> Senders {
+    let mut senders = Senders::default();
+    senders.restart(None);
+    for second in (0..=70).step_by(10) {
+        send(&mut senders, id, second);
+    }
+    assert!(senders.assume(at(70)).0.is_some());
+    senders
+}
+
+/// Pushes of these senders every 10 s, and what becomes of the assumption, with its second and the lines that it frees.
+fn push_on(
+    senders: &mut Senders,
+    ids: &[&str],
+    seconds: std::ops::RangeInclusive<u64>,
+) -> Option<(u64, Assumption, u64)> {
+    for second in seconds.step_by(10) {
+        for id in ids {
+            send(senders, id, second);
+        }
+        let (assumption, settled) = senders.assume(at(second));
+        if let Some(assumption) = assumption {
+            let lines = settled.ours.iter().map(|sums| sums.lines.used).sum();
+            return Some((second, assumption, lines));
+        }
+    }
+    None
+}
+
+fn revised(from: &str, to: &str) -> Assumption {
+    let (from, to) = (from.to_owned(), to.to_owned());
+    Assumption::Revised { from, to }
+}
+
+#[test]
+fn who_pushes_in_place_of_an_assumed_sender_that_fell_silent_is_taken_for_it_with_all_its_lines() {
+    let mut senders = assumed("first");
+    let found = push_on(&mut senders, &["second"], 80..=300);
+    assert_eq!(found, Some((140, revised("first", "second"), 7)));
+    assert_eq!(senders.assumed(), Some("second"));
+    assert_eq!(send(&mut senders, "second", 141), SenderState::Ours);
+    // And back.
+    let found = push_on(&mut senders, &["first"], 150..=400);
+    assert_eq!(found, Some((210, revised("second", "first"), 0)));
+}
+
+#[test]
+fn who_pushed_beside_the_assumed_sender_is_another_one_and_its_lines_are_counted_as_foreign() {
+    let mut senders = assumed("first");
+    assert_eq!(push_on(&mut senders, &["first", "beside"], 80..=130), None);
+    assert_eq!(senders.pending_lines(), 6);
+    send(&mut senders, "first", 140);
+    assert_eq!(senders.assume(at(140)).1.foreign, 6);
+    assert_eq!(senders.pending_lines(), 0);
+    assert_eq!(push_on(&mut senders, &["beside"], 150..=500), None);
+    let found = push_on(&mut senders, &["beside", "second"], 510..=900);
+    assert_eq!(
+        found.map(|(_, assumption, _)| assumption),
+        Some(revised("first", "second"))
+    );
+}
+
+#[test]
+fn of_two_that_may_have_taken_over_none_is_assumed() {
+    let mut senders = assumed("first");
+    assert_eq!(push_on(&mut senders, &["second", "third"], 80..=400), None);
+    assert_eq!(senders.identity(), Some("first"));
+    let found = push_on(&mut senders, &["third"], 410..=600);
+    assert_eq!(
+        found.map(|(_, assumption, _)| assumption),
+        Some(revised("first", "third"))
+    );
+}
+
+#[test]
+fn an_announced_identity_is_believed_at_once_if_it_follows_the_assumed_one() {
+    let set = |old: Option<&str>, new: &str| {
+        let mut set = SetIdentity::default();
+        (set.old_id, set.new_id) = (old.map(str::to_owned), Some(new.to_owned()));
+        set
+    };
+    let mut senders = assumed("first");
+    send(&mut senders, "second", 80);
+    senders.announce("second", &set(Some("first"), "second"));
+    let (assumption, settled) = senders.assume(at(81));
+    assert_eq!(assumption, Some(revised("first", "second")));
+    assert_eq!(settled.ours.len(), 1);
+    // Another validator's, or of somebody else's name.
+    for (id, set) in [
+        ("second", set(Some("x"), "second")),
+        ("second", set(Some("first"), "y")),
+    ] {
+        let mut senders = assumed("first");
+        send(&mut senders, "second", 80);
+        senders.announce(id, &set);
+        assert_eq!(senders.assume(at(81)).0, None);
+    }
+    // Before 4.2 it does not tell the old one: silence has to.
+    let mut senders = assumed("first");
+    send(&mut senders, "second", 80);
+    senders.announce("second", &set(None, "second"));
+    assert_eq!(senders.assume(at(84)).0, None);
+    assert_eq!(senders.assume(at(85)).0, Some(revised("first", "second")));
+    // What the validator itself tells needs no assumption.
+    let mut senders = Senders::default();
+    senders.restart(None);
+    senders.carries("first", at(1));
+    send(&mut senders, "second", 2);
+    senders.announce("second", &set(Some("first"), "second"));
+    assert_eq!(senders.assume(at(90)).0, None);
 }
 
 #[test]
