@@ -8,6 +8,7 @@ pub mod admin;
 mod asking;
 pub mod cgroup;
 pub mod conclusions;
+pub(crate) mod distance;
 pub mod host;
 pub mod listening;
 pub mod process;
@@ -83,8 +84,10 @@ pub fn told(
         sources.push(Box::new(votes::Votes {
             heard: told.votes.clone(),
             rpc: told.rpc.clone(),
+            intake: told.intake.clone(),
             slot_time: slot_time.clone(),
             told: None,
+            judged: None,
         }));
     }
     if config.admin.enabled {

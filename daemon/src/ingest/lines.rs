@@ -33,7 +33,7 @@ impl Intake for intake::Intake {
 
     fn admits(&self, user: PeerUser, now: Stamp) -> bool {
         match user {
-            PeerUser::Exempt => true,
+            PeerUser::Trusted | PeerUser::Allowed => true,
             PeerUser::User(user) => self.admits(user, now),
             PeerUser::Unknown(error) => {
                 self.record_refusal(error.to_string(), now);
@@ -43,7 +43,11 @@ impl Intake for intake::Intake {
     }
 
     fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
-        self.begin_from_user(user.user(), now)
+        match user {
+            PeerUser::Trusted => self.begin(now),
+            PeerUser::User(user) => self.begin_from_user(user, now),
+            PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
+        }
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {

@@ -7,8 +7,10 @@ use crate::clock::Clock;
 use crate::config::{self, Config, MIN_INTERVAL};
 use crate::hub::Latest;
 use crate::sources::admin::AdminFacts;
+use crate::sources::distance::Witnesses;
 use crate::sources::{rpc, votes};
 use crate::supervisor::Stage;
+use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -37,6 +39,8 @@ pub(super) async fn check(
         timeout,
         ..config.validator.clone()
     };
+    let witnesses = Witnesses::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE);
+    let is_far = witnesses.is_near_tip() == Some(false);
     let endpoint = rpc::Endpoint::new(&config.rpc, whom, admin, rpc);
     let poller = votes::Poller::new(&quick, clock, endpoint);
     let handle = poller.handle();
@@ -49,7 +53,7 @@ pub(super) async fn check(
     stage.end(GRACE).await;
     let standing = whole.or_else(|| handle.standing());
     match standing {
-        Some(standing) => found(&standing, config.validator.vote_account.is_some()),
+        Some(standing) => found(&standing, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
             name,
             "no answer within 5 s, or the identity is not known",
@@ -58,7 +62,7 @@ pub(super) async fn check(
     }
 }
 
-fn found(standing: &votes::Standing, is_configured: bool) -> Check {
+fn found(standing: &votes::Standing, is_configured: bool, is_far: bool) -> Check {
     let name = "votes";
     let lacks = words(&standing.problems);
     let (account, own) = match (&standing.account, &standing.own) {
@@ -82,7 +86,12 @@ fn found(standing: &votes::Standing, is_configured: bool) -> Check {
     let behind = own
         .distance()
         .map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
+    let behind = behind.filter(|_| !is_far);
     let check = match own.delinquent {
+        _ if is_far => Check::off(
+            name,
+            "not judged: the validator is far behind the tip, and would judge by its own old bank",
+        ),
         false if standing.is_standby => Check::ok(
             name,
             "the vote account is current; another node votes with it, and this one is on standby",

@@ -5,6 +5,7 @@
 mod slots;
 
 use super::admin::AdminFacts;
+use super::distance::Witnesses;
 use super::resources;
 use super::rpc::{self, RpcFacts, identity_of};
 use super::votes;
@@ -70,6 +71,13 @@ struct Known {
     datapoints: PushFacts,
     /// Up to so many slots behind the validator calls itself healthy.
     health_distance: u64,
+}
+
+impl Known {
+    fn witnesses(&self, now: Stamp) -> Witnesses {
+        let rpc = self.rpc.as_deref();
+        Witnesses::new(now, rpc, self.datapoints.slots, self.health_distance)
+    }
 }
 
 impl Conclusions {

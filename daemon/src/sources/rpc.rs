@@ -27,9 +27,6 @@ use faultline_kernel::ProcessId;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// As far behind as Agave's own default lets a node be and call itself healthy.
-const NEAR_TIP: u64 = 128;
-
 /// What JSON-RPC has told. Never changes; the poller publishes a new one. Slots, health and the count of transactions that
 /// two polls have not renewed are not here any more; identity and version live for three of their polls and 10 s.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,14 +61,6 @@ pub struct RpcFacts {
     pub problems: Vec<Problem>,
     /// Whether the last poll was told the processed bank.
     pub up: bool,
-}
-
-impl RpcFacts {
-    /// Whether its slot is about that of the cluster: by its shreds, or by its health where it does not tell them.
-    pub(crate) fn is_near_tip(&self) -> bool {
-        self.slots_behind
-            .map_or(self.health == Some(Health::Ok), |slots| slots <= NEAR_TIP)
-    }
 }
 
 /// What the poller has found, for the tick. Clones share it.

@@ -10,13 +10,16 @@ mod poller;
 
 pub use poller::Poller;
 
+use super::distance::Witnesses;
 use super::rpc;
 use crate::hub::Latest;
 use crate::tick::{Finding, Look, Poll};
+use crate::validator::intake::Intake;
 use faultline_agave::PublicKey;
+use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
-use known::{Known, Own};
+use known::{Known, Own, Vantage};
 use std::time::Duration;
 
 /// What the task has heard, for the tick. Clones share it.
@@ -73,8 +76,27 @@ pub struct Votes {
     pub rpc: rpc::Handle,
     /// How long a slot takes, as measured up to the last tick.
     pub slot_time: Latest<Duration>,
+    /// What pushes tell.
+    pub intake: Intake,
     /// When the answer was heard that was told last.
     pub told: Option<Stamp>,
+    /// When the own votes were answered that were told last, and whether the node was near the tip then.
+    pub judged: Option<(Stamp, Option<bool>)>,
+}
+
+impl Votes {
+    /// Whether the node that answered about the own votes was far behind then: it judged by an old bank.
+    fn is_judged_from_behind(&mut self, known: &Known, near_tip: Option<bool>) -> bool {
+        let Some(answered) = known.own.at() else {
+            return false;
+        };
+        let (_, was_near) = *self
+            .judged
+            .take_if(|(at, _)| *at == answered)
+            .get_or_insert((answered, near_tip));
+        self.judged = Some((answered, was_near));
+        was_near == Some(false)
+    }
 }
 
 impl Poll for Votes {
@@ -95,14 +117,17 @@ impl Poll for Votes {
                 .rpc
                 .facts()
                 .filter(|facts| Some(facts.process) == process);
-            let near_tip = newest.as_ref().is_some_and(|facts| facts.is_near_tip());
-            let slot_time = self.slot_time.get().map(|time| *time);
-            known.readings(
-                (newest.and_then(|facts| facts.epoch_info), near_tip),
-                slot_time,
-                look.now,
-                &mut finding.readings,
-            );
+            let validator = look.target.and_then(|target| target.validator.as_ref());
+            let limit = validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance);
+            let pushed = self.intake.newest_slots();
+            let near_tip = Witnesses::new(look.now, newest.as_deref(), pushed, limit).is_near_tip();
+            let vantage = Vantage {
+                newest: newest.and_then(|facts| facts.epoch_info),
+                is_near_tip: near_tip == Some(true),
+                slot_time: self.slot_time.get().map(|time| *time),
+                judged_from_behind: self.is_judged_from_behind(&known, near_tip),
+            };
+            known.readings(vantage, look.now, &mut finding.readings);
             finding.repeated = self.told.replace(known.at) == Some(known.at);
             finding.heard = Some(known.at);
             finding.up = known.up;

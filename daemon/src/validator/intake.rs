@@ -107,14 +107,19 @@ impl Intake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A body begins to arrive at `now`, of somebody who is trusted.
+    /// A body begins to arrive at `now`, of somebody who is trusted: by a password, or since it is the validator's log.
     pub fn begin(&self, now: Stamp) -> Push {
-        self.begin_from_user(None, now)
+        Push::new(self.clone(), self.allow(), (None, true), now)
     }
 
-    /// A body of `user` begins to arrive at `now`.
-    pub fn begin_from_user(&self, user: Option<u32>, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), user, now)
+    /// A body of `user` begins to arrive at `now`; it counts only if the validator runs as that user.
+    pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), (Some(user), true), now)
+    }
+
+    /// A body of an allowed user begins to arrive at `now`. Nothing proves that the validator wrote it.
+    pub fn begin_relayed(&self, now: Stamp) -> Push {
+        Push::new(self.clone(), self.allow(), (None, false), now)
     }
 
     /// The body has arrived, whole or cut: what it carried is counted already; this closes the account of the push.
@@ -232,6 +237,11 @@ impl Intake {
         state.rpc_slot = Some(processed);
         state.plausible.rpc(processed, received, at);
         state.answers = Some((state.answers.map_or(at, |(first, _)| first), at));
+    }
+
+    /// Newest slots, and when the push that told of them arrived.
+    pub fn newest_slots(&self) -> Option<(Stamp, Slots)> {
+        self.lock().newest_slots
     }
 
     /// What the phase and the target's labels want.

@@ -52,6 +52,8 @@ pub struct Slots {
     pub optimistic: Option<u64>,
     /// Newest slot received whole.
     pub shred: Option<u64>,
+    /// Whether the validator itself told all of them: by a password, as the owner of the socket, or in its log.
+    pub is_proven: bool,
 }
 
 impl Slots {
@@ -73,8 +75,14 @@ impl Slots {
         }
     }
 
-    /// Takes what a later push told. A kind that it does not tell has not advanced, and stays.
+    /// Takes what a later push told. A kind that it does not tell has not advanced, and stays; but nothing that is not
+    /// proven stays beside what is.
     pub fn follow(&mut self, later: Slots) {
+        if later.is_proven && !self.is_proven {
+            *self = later;
+            return;
+        }
+        self.is_proven = later.is_proven;
         for kind in [Kind::Frozen, Kind::Root, Kind::Optimistic, Kind::Shred] {
             let mut later = later;
             if let Some(slot) = *later.place(kind) {

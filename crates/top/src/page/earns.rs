@@ -9,6 +9,8 @@ use faultline_catalog::{Metric, Source};
 pub(crate) struct Earns {
     /// Whether it has a vote account, and that one is delinquent.
     pub(crate) delinquent: Option<bool>,
+    /// Whether it has a vote account that is not judged, since the node is far behind.
+    pub(crate) is_unjudged: bool,
     /// Whether it is known that it has no vote account.
     pub(crate) has_none: bool,
     /// Whether it runs another identity than the vote account's node.
@@ -39,12 +41,16 @@ impl Page {
                 .zip(self.get(metric, &["skipped"]))
         };
         let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
-        let is_standby = self.label(&m::VOTE_ACCOUNT, "role") == Some("standby");
+        let role = self.label(&m::VOTE_ACCOUNT, "role");
+        let is_standby = role == Some("standby");
         let delinquent = self.flag(&m::DELINQUENT, &[]);
         Some(Earns {
             delinquent,
             // The source is up without an account only if all were told and none is its own.
-            has_none: delinquent.is_none() && self.is_up(Source::Votes) == Some(true),
+            is_unjudged: delinquent.is_none() && role.is_some(),
+            has_none: delinquent.is_none()
+                && role.is_none()
+                && self.is_up(Source::Votes) == Some(true),
             is_standby,
             distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
             credits: self.get(&m::VOTE_CREDITS, &["this_epoch"]),

@@ -254,19 +254,14 @@ fn earns(scene: &Scene<'_>) -> Option<Row> {
         Some(true) => ("delinquent", scene.look.bad()),
         Some(false) if earns.is_standby => ("standby", Style::new()),
         Some(false) => ("votes", scene.look.good()),
-        None if earns.has_none => {
-            return Some(row(
-                "Earns",
-                "it has no vote account with stake",
-                Beside::Nothing,
-            ));
-        }
+        None if earns.is_unjudged => ("far behind, votes not judged", Style::new()),
         None => {
-            return Some(row(
-                "Earns",
-                "it is not known whether it votes",
-                Beside::Nothing,
-            ));
+            let words = if earns.has_none {
+                "it has no vote account with stake"
+            } else {
+                "it is not known whether it votes"
+            };
+            return Some(row("Earns", words, Beside::Nothing));
         }
     };
     let all = earns

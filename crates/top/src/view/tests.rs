@@ -155,6 +155,13 @@ fn one_line_answers_whether_a_validator_earns() {
         " Earns    delinquent"
     );
     let up = "agave_epoch 700\nfaultline_source_up{source=\"votes\"} 1\n";
+    let voting = "agave_vote_account_info{identity=\"i\",role=\"voting\",vote_account=\"v\"} 1\n";
+    assert_eq!(
+        line(&format!(
+            "{up}{voting}agave_vote_credits{{in=\"this_epoch\"}} 12\n"
+        )),
+        " Earns    far behind, votes not judged, 12 credits"
+    );
     assert_eq!(line(up), " Earns    it has no vote account with stake");
     assert_eq!(
         line("agave_epoch 700\n"),

@@ -4,23 +4,17 @@
 //! never takes its place while the answer is recent.
 
 use super::Known;
+use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
 use crate::tick::Finding;
-use crate::validator::slots::Slots;
 use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
 use faultline_catalog::metrics::validator as v;
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// Slots of a push are believed for this long: pushes come every 10 s, and later from a busy validator.
-const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
-
 /// The tip of a cluster advances about every slot time, which is up to 1 s, skipped slots aside. If the validator has not heard of a newer one for this
 /// long, it is starved or cut off, and does not know how far behind it is.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
-
-/// For this long after the last answer of JSON-RPC, pushes do not replace its values.
-const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
 
 /// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,7 +34,7 @@ impl SlotSources {
         finding: &mut Finding,
         evidence: &mut Evidence,
     ) {
-        self.report(known, evidence);
+        self.report(now, known, evidence);
         if evidence.process != Process::Stopped {
             self.show(now, known, finding);
         }
@@ -77,14 +71,12 @@ impl SlotSources {
             finding.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let behind = { rpc.and_then(|facts| facts.slots_behind) }
-            .filter(|_| tip_is_fresh)
-            .or(unless_recent(distance_at, points_behind(known, &points)));
-        finding.whole(&v::SLOTS_BEHIND, [], behind);
+        let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh);
+        finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
     /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
-    fn report(&mut self, known: &Known, evidence: &mut Evidence) {
+    fn report(&mut self, now: Stamp, known: &Known, evidence: &mut Evidence) {
         let rpc = known.rpc.as_deref();
         let rpc_at = rpc.and_then(|facts| facts.slot_at);
         let own = rpc
@@ -111,20 +103,10 @@ impl SlotSources {
         if own.is_none() && Some(at) > rpc_at {
             evidence.slot = points.frozen;
         }
-        if received.is_none() && points_behind(known, &points).is_some() {
+        if received.is_none() && known.witnesses(now).by_pushes().is_some() {
             evidence.tip = points.tip();
         }
     }
-}
-
-/// The distance that pushes tell; `None` if the validator contradicts it: by default it calls itself healthy up to 128 slots
-/// behind, and who pushes a wrong slot under its name does not speak for it.
-fn points_behind(known: &Known, points: &Slots) -> Option<u64> {
-    let rpc = known.rpc.as_deref();
-    let healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
-    points
-        .behind()
-        .filter(|behind| !healthy || *behind <= known.health_distance)
 }
 
 #[cfg(test)]
@@ -132,7 +114,8 @@ mod tests {
     use super::*;
     use crate::sources::rpc::RpcFacts;
     use crate::validator::intake::PushFacts;
-    use faultline_agave::rpc::EpochInfo;
+    use crate::validator::slots::Slots;
+    use faultline_agave::rpc::{EpochInfo, Health};
     use faultline_kernel::ProcessId;
     use std::sync::Arc;
 
@@ -273,6 +256,24 @@ mod tests {
         assert_eq!(look(&mut sources, 10, &answer).1, None);
         answer.datapoints.slots = Some((at(9), pushed(100, 104)));
         assert_eq!(look(&mut sources, 10, &answer).1, Some(4.0));
+    }
+
+    #[test]
+    fn the_validators_own_pushes_outrank_its_health_which_it_judges_by_what_it_stored() {
+        let own = |second, frozen, optimistic| {
+            let mut slots = pushed(frozen, optimistic);
+            slots.is_proven = true;
+            Some((second, slots))
+        };
+        let mut answer = known(Some((10, Some((105, 105)))), own(9, 100, 2_600));
+        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        (facts.max_shred, facts.slots_behind, facts.distance_at) = (None, None, None);
+        let mut sources = SlotSources::default();
+        let (_, behind, evidence) = look(&mut sources, 10, &answer);
+        assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
+        answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
+        let (_, behind, evidence) = look(&mut sources, 20, &answer);
+        assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Where the JSON-RPC of the followed process answers, for tasks that ask besides the poller.
 
-use super::Handle;
 use super::poller::address;
+use super::{Handle, RpcFacts};
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::admin::{AdminFacts, WhomToAsk};
 use faultline_agave::PublicKey;
 use faultline_kernel::ProcessId;
 use hyper::Uri;
+use std::sync::Arc;
 
 /// The JSON-RPC of the process that is followed, whichever that is at the moment.
 pub struct Endpoint {
@@ -61,19 +62,13 @@ impl Endpoint {
         asked?.vote_account
     }
 
-    /// Whether the process is known to be near the tip.
-    pub(crate) fn is_near_tip(&self, process: ProcessId) -> bool {
-        self.handle
-            .facts()
-            .is_some_and(|facts| facts.process == process && facts.is_near_tip())
+    /// What JSON-RPC of the process has answered.
+    pub(crate) fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
+        self.handle.facts().filter(|facts| facts.process == process)
     }
 
     /// What the process told of its software.
     pub(crate) fn version(&self, process: ProcessId) -> Option<faultline_agave::rpc::NodeVersion> {
-        self.handle
-            .facts()
-            .filter(|facts| facts.process == process)?
-            .version
-            .clone()
+        self.facts(process)?.version.clone()
     }
 }

@@ -43,6 +43,19 @@ impl Own {
     }
 }
 
+/// From where the answers are read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Vantage {
+    /// The processed bank, where one is known that is newer than that of the last round.
+    pub(super) newest: Option<EpochInfo>,
+    /// Only near the tip the node's slots take the time that the cluster's do.
+    pub(super) is_near_tip: bool,
+    /// How long a slot of the cluster takes.
+    pub(super) slot_time: Option<Duration>,
+    /// Whether the node was far behind when it answered about the own votes.
+    pub(super) judged_from_behind: bool,
+}
+
 /// Of a process and its identity: another one begins anew.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
@@ -142,16 +155,9 @@ impl Known {
         self.feature_sets.set(running.feature_sets, at);
     }
 
-    /// What is still believed. `newest` is the processed bank where one is known that is newer than that of the last round;
-    /// only near the tip its slots take the `slot_time` of the cluster.
+    /// What is still believed.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-    pub(super) fn readings(
-        &self,
-        (newest, near_tip): (Option<EpochInfo>, bool),
-        slot_time: Option<Duration>,
-        now: Stamp,
-        out: &mut Vec<Reading>,
-    ) {
+    pub(super) fn readings(&self, vantage: Vantage, now: Stamp, out: &mut Vec<Reading>) {
         let Lives {
             often,
             seldom,
@@ -165,11 +171,11 @@ impl Known {
             ];
             out.push(Reading::whole(&m::CLUSTER, labels, 1));
         }
-        let bank = newest.or_else(|| self.epoch.fresh(now, often));
+        let bank = vantage.newest.or_else(|| self.epoch.fresh(now, often));
         bank.into_iter()
-            .for_each(|bank| self.tell_epoch(bank, near_tip, slot_time, out));
+            .for_each(|bank| self.tell_epoch(bank, &vantage, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.tell_votes(&own, out);
+            self.tell_votes(&own, vantage.judged_from_behind, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
@@ -229,16 +235,10 @@ impl Known {
         }
     }
 
-    fn tell_epoch(
-        &self,
-        info: EpochInfo,
-        near_tip: bool,
-        slot_time: Option<Duration>,
-        out: &mut Vec<Reading>,
-    ) {
+    fn tell_epoch(&self, info: EpochInfo, vantage: &Vantage, out: &mut Vec<Reading>) {
         let slot = info.absolute_slot;
         let in_seconds = |metric, slots: Option<u64>| {
-            let (slots, slot_time) = slots.zip(slot_time)?;
+            let (slots, slot_time) = slots.zip(vantage.slot_time)?;
             let seconds = Value::Real(slots as f64 * slot_time.as_secs_f64());
             Some(Reading::new(metric, [], seconds))
         };
@@ -259,7 +259,7 @@ impl Known {
             ["assigned".into()],
             schedule.assigned(),
         ));
-        if !near_tip {
+        if !vantage.is_near_tip {
             return;
         }
         let window = schedule.window(slot);
@@ -281,7 +281,7 @@ impl Known {
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
+    fn tell_votes(&self, own: &Own, from_behind: bool, out: &mut Vec<Reading>) {
         let account = &own.account;
         let role = if self.is_standby(own) {
             "standby"
@@ -296,18 +296,19 @@ impl Known {
             ];
             out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         }
-        out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
+        if !from_behind {
+            out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
+        }
         for (kind, slot) in [
             ("last_vote", account.last_vote),
             ("root", account.root_slot),
         ] {
             if let Some(slot) = slot.filter(|slot| *slot > 0) {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
-                out.push(Reading::whole(
-                    &m::VOTE_DISTANCE,
-                    [kind.into()],
-                    own.bank.absolute_slot.saturating_sub(slot),
-                ));
+                let distance = own.bank.absolute_slot.saturating_sub(slot);
+                if !from_behind {
+                    out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], distance));
+                }
             }
         }
         let epoch = own.bank.epoch;

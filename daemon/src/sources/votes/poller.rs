@@ -7,8 +7,10 @@ use crate::clock::Clock;
 use crate::config;
 use crate::hub::Latest;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
+use crate::sources::distance::Witnesses;
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
+use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
     self, BlockProduction, ClusterNodes, EpochInfo, InContext, LeaderSchedule, StakeAccounts,
     VoteAccounts,
@@ -146,10 +148,7 @@ impl Poller {
             if !self.publish(&known) {
                 continue;
             }
-            if self.config.activating_stake
-                && known.wants_scan()
-                && self.endpoint.is_near_tip(process)
-            {
+            if self.config.activating_stake && known.wants_scan() && self.is_near_tip(process) {
                 let exchange = Exchange {
                     client: client.clone(),
                     url,
@@ -171,6 +170,14 @@ impl Poller {
             }
             self.known = Some(known);
         }
+    }
+
+    /// Whether JSON-RPC, which needs the full API for a scan, knows that the process is near the tip.
+    fn is_near_tip(&self, process: ProcessId) -> bool {
+        let facts = self.endpoint.facts(process);
+        let now = self.clock.now();
+        let witnesses = Witnesses::new(now, facts.as_deref(), None, HEALTH_DISTANCE);
+        witnesses.is_near_tip() == Some(true)
     }
 
     /// Tells the tick; not of a process that has ended meanwhile: nothing is known of it.

@@ -198,13 +198,19 @@ fn told(known: &Known, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
     told_where(known, newest, true)
 }
 
-fn told_where(known: &Known, newest: Option<EpochInfo>, near_tip: bool) -> Vec<(String, f64)> {
-    let mut readings: Vec<Reading> = Vec::new();
-    known.readings((newest, near_tip), Some(SLOT_TIME), known.at, &mut readings);
-    named(&readings)
+fn told_where(known: &Known, newest: Option<EpochInfo>, is_near_tip: bool) -> Vec<(String, f64)> {
+    let vantage = Vantage {
+        newest,
+        is_near_tip,
+        slot_time: Some(SLOT_TIME),
+        judged_from_behind: false,
+    };
+    told_from(known, vantage)
 }
 
-fn named(readings: &[Reading]) -> Vec<(String, f64)> {
+fn told_from(known: &Known, vantage: Vantage) -> Vec<(String, f64)> {
+    let mut readings: Vec<Reading> = Vec::new();
+    known.readings(vantage, known.at, &mut readings);
     let name = |reading: &Reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         format!(
@@ -289,9 +295,14 @@ async fn a_voting_validator_is_told_whole() {
     ]
     .map(|name| of(&next, name));
     assert_eq!(leads, [None; 3], "of another epoch");
-    let mut without = Vec::new();
-    known.readings((Some(bank(2_170)), true), None, known.at, &mut without);
-    let without = named(&without);
+    let without = told_from(
+        &known,
+        Vantage {
+            newest: Some(bank(2_170)),
+            is_near_tip: true,
+            ..Vantage::default()
+        },
+    );
     assert!(of(&without, "epoch").is_some());
     assert_eq!(
         ["epoch_remaining_seconds", "next_leader_slot_seconds"].map(|name| of(&without, name)),
@@ -455,7 +466,7 @@ async fn garbage_is_a_problem_of_its_question_alone_and_answers_age() {
         uptime: known.at.uptime + Duration::from_secs(3_600),
         ..known.at
     };
-    known.readings((None, true), Some(SLOT_TIME), hour, &mut old);
+    known.readings(Vantage::default(), hour, &mut old);
     assert!(old.is_empty(), "{old:?}");
     running.end().await;
 }
@@ -493,6 +504,49 @@ async fn of_two_accounts_the_one_that_votes_is_told_unless_the_validators_argume
         assert_eq!(of(&told, "stake_sol active"), Some(stake), "{argument:?}");
         running.end().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent() {
+    let server = serve(voting, &[]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(1).await;
+    let vantage = Vantage {
+        judged_from_behind: true,
+        ..Vantage::default()
+    };
+    let told = told_from(&known, vantage);
+    let judged = [
+        "delinquent",
+        "vote_distance_slots last_vote",
+        "vote_distance_slots root",
+    ];
+    assert_eq!(judged.map(|name| of(&told, name)), [None; 3]);
+    assert_eq!(of(&told, "vote_slot last_vote"), Some(2_158.0));
+    let mut votes = Votes {
+        heard: running.handle.clone(),
+        slot_time: Latest::default(),
+        rpc: rpc::Handle::default(),
+        intake: Intake::new(&config::Datapoints::default()),
+        told: None,
+        judged: None,
+    };
+    assert!(votes.is_judged_from_behind(&known, Some(false)));
+    assert!(
+        votes.is_judged_from_behind(&known, Some(true)),
+        "the answer is the same"
+    );
+    let mut later = known.clone();
+    let own = known.own.fresh(known.at, known.lives.often).unwrap();
+    later.own.set(
+        own,
+        Stamp {
+            uptime: known.at.uptime + Duration::from_secs(60),
+            ..known.at
+        },
+    );
+    assert!(!votes.is_judged_from_behind(&later, Some(true)));
+    running.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]

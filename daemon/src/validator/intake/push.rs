@@ -31,9 +31,13 @@ impl Push {
     pub(super) fn new(
         intake: Intake,
         allow: Arc<AllowList>,
-        user: Option<u32>,
+        (user, is_proven): (Option<u32>, bool),
         now: Stamp,
     ) -> Self {
+        let slots = Slots {
+            is_proven,
+            ..Slots::default()
+        };
         Push {
             intake,
             allow,
@@ -44,7 +48,7 @@ impl Push {
             end: None,
             cache_seen: false,
             ours: false,
-            slots: Slots::default(),
+            slots,
             newest_log_time: None,
             ignored: 0,
         }
@@ -109,6 +113,9 @@ impl Push {
             let Some(sums) = state.pending(&self.host, self.user, self.now) else {
                 return;
             };
+            if let Some((_, slots)) = &mut sums.slots {
+                slots.is_proven = self.slots.is_proven;
+            }
             sums.coverage.point(&known, added.time);
             sums.reported.add(&known);
             if let Some(end) = end {

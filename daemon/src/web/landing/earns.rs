@@ -2,7 +2,7 @@
 
 use super::words::count;
 use faultline_catalog::metrics::votes as m;
-use faultline_catalog::{Metric, Source, Tick};
+use faultline_catalog::{Metric, Reading, Source, Tick};
 use faultline_text::time;
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -14,6 +14,10 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         Some(1.0) => ("<span class=\"badge bad\">delinquent</span>", voter(tick)),
         Some(_) if is_standby(tick) => ("<span class=\"badge\">standby</span>", voter(tick)),
         Some(_) => ("<span class=\"badge good\">votes</span>", voter(tick)),
+        None if account(tick).is_some() => {
+            let unknown = "It is far behind: whether it is delinquent is not known.".to_owned();
+            ("", [vec![unknown], voter(tick)].concat())
+        }
         // The source is up without an account only if all were told and none is its own.
         None if known(&m::EPOCH, &[]).is_some() && is_up(tick) => (
             "",
@@ -39,12 +43,14 @@ fn is_up(tick: &Tick) -> bool {
         .any(|batch| batch.source == Source::Votes && batch.up)
 }
 
+fn account(tick: &Tick) -> Option<&Reading> {
+    let mut all = tick.readings();
+    all.find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT))
+}
+
 /// Whether it runs another identity than the vote account's node, whose votes are another validator's.
 fn is_standby(tick: &Tick) -> bool {
-    let account = tick
-        .readings()
-        .find(|reading| std::ptr::eq(reading.metric, &m::VOTE_ACCOUNT));
-    account
+    account(tick)
         .and_then(|account| account.labels.get(1))
         .is_some_and(|role| role.as_str() == "standby")
 }
@@ -104,7 +110,7 @@ fn voter(tick: &Tick) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_catalog::{Batch, Reading, Stamp, Value};
+    use faultline_catalog::{Batch, Stamp, Value};
     use std::sync::Arc;
 
     fn page(readings: Vec<Reading>) -> String {
@@ -166,15 +172,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_standby_is_named_and_has_no_days_of_votes() {
-        let labels = ["identity", "standby", "account"].map(Into::into).into();
-        let account = Reading {
+    fn vote_account(role: &'static str) -> Reading {
+        Reading {
             metric: &m::VOTE_ACCOUNT,
-            labels,
+            labels: ["identity", role, "account"].map(Into::into).into(),
             tags: Box::default(),
             value: Value::Real(1.0),
-        };
+        }
+    }
+
+    #[test]
+    fn a_validator_that_is_far_behind_has_votes_that_are_not_judged() {
+        let html = page(vec![
+            real(&m::EPOCH, None, 700.0),
+            vote_account("voting"),
+            real(&m::VOTE_CREDITS, Some("this_epoch"), 12.0),
+        ]);
+        for words in [
+            "It is far behind: whether it is delinquent is not known.",
+            "12 credits this epoch",
+        ] {
+            assert!(html.contains(words), "{words}: {html}");
+        }
+    }
+
+    #[test]
+    fn a_standby_is_named_and_has_no_days_of_votes() {
+        let account = vote_account("standby");
         let with = |delinquent| {
             page(vec![
                 account.clone(),

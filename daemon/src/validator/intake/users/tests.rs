@@ -1,5 +1,5 @@
 use crate::config::Datapoints;
-use crate::validator::intake::Intake;
+use crate::validator::intake::{Intake, Push};
 use faultline_catalog::{Reading, Stamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,7 @@ fn intake() -> (Intake, Arc<AtomicU32>) {
 fn push(intake: &Intake, user: u32, now: u64, lines: &[&str]) -> bool {
     let admitted = intake.admits(user, at(now));
     if admitted {
-        let mut push = intake.begin_from_user(Some(user), at(now));
+        let mut push = intake.begin_from_user(user, at(now));
         lines.iter().for_each(|line| push.line(line.as_bytes()));
         intake.commit(push, at(now));
     }
@@ -92,7 +92,7 @@ fn pushes_wait_until_a_validator_is_found_and_those_of_other_users_are_dropped_t
 fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_user() {
     let (intake, user) = intake();
     assert!(intake.admits(OTHER, at(1)));
-    let mut slow = intake.begin_from_user(Some(OTHER), at(1));
+    let mut slow = intake.begin_from_user(OTHER, at(1));
     slow.line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.restart(None);
@@ -104,6 +104,44 @@ fn a_body_that_began_before_the_validator_was_found_counts_only_if_it_is_of_its_
         Some(0.0)
     );
     assert_eq!(intake.facts().last_push, None);
+}
+
+#[test]
+fn slots_are_proven_where_a_password_or_the_validators_user_is_behind_them_and_not_by_a_relay() {
+    let pushed = |intake: &Intake, mut push: Push, second: u64, slot: u64| {
+        push.line(format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" {second}").as_bytes());
+        intake.commit(push, at(second));
+        let (_, slots) = intake.newest_slots().unwrap();
+        (slots.frozen, slots.is_proven)
+    };
+    let (intake, user) = intake();
+    user.store(VALIDATOR, Ordering::Relaxed);
+    intake.restart(None);
+    // Before the identity is known they wait, and stay what they are.
+    let mut early = intake.begin_from_user(VALIDATOR, at(1));
+    early.line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
+    intake.commit(early, at(1));
+    intake.carries("A", at(2));
+    assert!(
+        intake
+            .newest_slots()
+            .is_some_and(|(_, slots)| slots.is_proven)
+    );
+    let own = intake.begin_from_user(VALIDATOR, at(3));
+    assert_eq!(pushed(&intake, own, 3, 10), (Some(10), true));
+    let trusted = intake.begin(at(4));
+    assert_eq!(pushed(&intake, trusted, 4, 11), (Some(11), true));
+    let mut relayed = intake.begin_relayed(at(5));
+    relayed.line(b"optimistic_slot,host_id=A slot=900i 5");
+    assert_eq!(pushed(&intake, relayed, 5, 12), (Some(12), false));
+    assert_eq!(intake.newest_slots().unwrap().1.behind(), Some(888));
+    let own = intake.begin_from_user(VALIDATOR, at(6));
+    assert_eq!(pushed(&intake, own, 6, 13), (Some(13), true));
+    assert_eq!(
+        intake.newest_slots().unwrap().1.behind(),
+        None,
+        "what was relayed is left"
+    );
 }
 
 #[test]
