@@ -35,11 +35,12 @@ pub(super) struct Running {
     pub(super) feature_sets: Shares,
 }
 
-/// `None` without any stake, or if the node's own version does not tell.
+/// `None` without any stake, or if the node's own version does not tell. What gossip has of `identity` may be of the
+/// machine that carried it before: its stake is on the node's own version.
 pub(super) fn running(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],
-    own: &NodeVersion,
+    (identity, own): (PublicKey, &NodeVersion),
 ) -> Option<Running> {
     let mine = Version::parse(&own.solana_core).ok()?.release();
     let nodes: HashMap<PublicKey, &ClusterNode> = nodes
@@ -55,13 +56,17 @@ pub(super) fn running(
         let runs_agave =
             |node: &&&ClusterNode| node.client_id.as_ref().is_none_or(Client::runs_agave);
         let theirs = node.filter(runs_agave).and_then(|node| node.version);
+        let is_own = account.node_pubkey == Some(identity);
+        let theirs = if is_own { Some(mine) } else { theirs };
         let version = match theirs.map(|theirs| theirs.cmp(&mine)) {
             Some(Ordering::Greater) => 0,
             Some(Ordering::Equal) => 1,
             Some(Ordering::Less) => 2,
             None => 3,
         };
-        let feature_set = match node.and_then(|node| node.feature_set).zip(own.feature_set) {
+        let theirs = node.and_then(|node| node.feature_set);
+        let theirs = if is_own { own.feature_set } else { theirs };
+        let feature_set = match theirs.zip(own.feature_set) {
             Some((theirs, mine)) if theirs == mine => 0,
             Some(_) => 1,
             None => 2,
@@ -120,7 +125,7 @@ mod tests {
             solana_core: "2.1.14".to_owned(),
             feature_set: Some(7),
         };
-        let found = running(&votes, &nodes, &own).unwrap();
+        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
         assert_eq!(
             found.versions,
             [
@@ -135,9 +140,27 @@ mod tests {
             [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]
         );
         assert!(
-            running(&VoteAccounts::default(), &nodes, &own).is_none(),
+            running(&VoteAccounts::default(), &nodes, (key("x"), &own)).is_none(),
             "no stake, no shares"
         );
+    }
+
+    #[test]
+    fn the_own_stake_is_on_the_own_version_whatever_gossip_has_of_the_identity() {
+        let vote = json!({"activatedStake": 4, "nodePubkey": key("a").to_string(), "votePubkey": key("v").to_string()});
+        let votes = json!({"current": [vote], "delinquent": []}).to_string();
+        let votes = serde_json::from_str(&votes).unwrap();
+        let own = NodeVersion {
+            solana_core: "2.1.14".to_owned(),
+            feature_set: Some(7),
+        };
+        let older = json!([{"pubkey": key("a").to_string(), "version": "2.1.13", "featureSet": 6}]);
+        for nodes in [older, json!([])] {
+            let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
+            let found = running(&votes, &nodes, (key("a"), &own)).unwrap();
+            let same = |shares: Shares| shares.contains(&("same", 1.0));
+            assert!(same(found.versions) && same(found.feature_sets));
+        }
     }
 
     /// The share of a cluster of one other node that is newer, the same, older, unknown, as this node's version sees it.
@@ -151,7 +174,7 @@ mod tests {
             solana_core: own.to_owned(),
             feature_set: None,
         };
-        let found = running(&votes, &nodes, &own).unwrap();
+        let found = running(&votes, &nodes, (key("x"), &own)).unwrap();
         let mut all = found.versions.into_iter();
         all.find(|(_, share)| *share > 0.0).unwrap().0
     }

@@ -258,8 +258,9 @@ impl Round<'_> {
         }
         if let (true, Some(all), Some(version)) = (rarely, all, version) {
             let nodes: Option<ClusterNodes> = self.question("getClusterNodes", json!([])).await;
-            let running =
-                nodes.and_then(|ClusterNodes(nodes)| cluster::running(&all, &nodes, &version));
+            let running = nodes.and_then(|ClusterNodes(nodes)| {
+                cluster::running(&all, &nodes, (self.known.identity, &version))
+            });
             let now = self.clock.now();
             running
                 .into_iter()
