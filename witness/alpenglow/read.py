@@ -78,6 +78,9 @@ def votes_of(folder, identity):
         "identity": identity,
         "vote_account": account["votePubkey"],
         "delinquent": delinquent,
+        "epoch": epoch,
+        "last_vote": account["lastVote"],
+        "root_slot": account["rootSlot"],
         "commission_percent": account["inflationRewardsCommissionBps"] / 100,
         "activated_stake_sol": account["activatedStake"] / 1e9,
         "credits": {"this_epoch": this[0], "previous_epoch": before[0]},
@@ -242,6 +245,9 @@ def main(folder):
         expected["admin"][path.name] = admission(path)
     for path in sorted((folder / "variants").glob("getHealth-*.json")):
         expected["variants"][path.name] = health(path)
+    two = "getVoteAccounts-two-current.json"
+    account, delinquent = own_account(result(folder / "variants" / two), twin)
+    expected["variants"][two] = {"vote_account": account["votePubkey"], "delinquent": delinquent}
     text = json.dumps(expected, indent=1, sort_keys=True)
     (folder / "expected.json").write_text(text + "\n")
 

@@ -239,6 +239,9 @@ fn add_variants(tree: &mut Tree) {
         twin,
         &[rpc_type("RpcIdentity")],
     );
+    let two = answers::success(&answers::two_current_vote_accounts(Phase::NextEpoch));
+    let by = [rpc_type("RpcVoteAccountStatus")];
+    tree.add("variants", "getVoteAccounts-two-current.json", two, &by);
     let known = answers::success(&cluster::MAINNET_BETA);
     tree.add(
         "variants",
