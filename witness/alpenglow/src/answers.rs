@@ -162,8 +162,8 @@ fn commission(phase: Phase, of: &Validator) -> (u8, u16) {
 pub fn vote_accounts(phase: Phase) -> RpcVoteAccountStatus {
     let all = VALIDATORS.iter().map(|of| {
         let mut epoch_credits = epoch_credits(phase, of);
-        let told = MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY;
-        epoch_credits.drain(..epoch_credits.len().saturating_sub(told));
+        let history = MAX_RPC_VOTE_ACCOUNT_INFO_EPOCH_CREDITS_HISTORY;
+        epoch_credits.drain(..epoch_credits.len().saturating_sub(history));
         let (last_vote, root_slot) = last_vote_and_root(phase, of);
         let (commission, bps) = commission(phase, of);
         RpcVoteAccountInfo {

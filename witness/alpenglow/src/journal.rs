@@ -47,7 +47,7 @@ impl Log for Journal {
     fn flush(&self) {}
 }
 
-/// The days of this story are in one month.
+/// All times are in October 2026.
 fn timestamp() -> String {
     let since = clock::since_1970();
     let first_of_october = 1_790_812_800;

@@ -88,7 +88,7 @@ pub enum Outcome {
     SkippedByOwn,
     /// Finalized, without an own vote.
     NoVote,
-    /// Finalized without an own vote; the vote came after the report.
+    /// Finalized without an own vote; the vote received after the report.
     VoteAfterReport,
     /// Skipped by all.
     SkippedByAll,
@@ -200,11 +200,11 @@ fn pool(
     slot: Slot,
     micros: u64,
     votes: &[(Vote, usize)],
-    came: &[(CertificateType, usize)],
+    received: &[(CertificateType, usize)],
     built: &[(CertificateType, usize)],
 ) {
     clock::set(slot, micros);
-    consensus_pool::report(votes, came, built);
+    consensus_pool::report(votes, received, built);
 }
 
 fn pool_of_alpenglow(first: Slot) {
@@ -240,7 +240,7 @@ fn pool_of_alpenglow(first: Slot) {
     });
 }
 
-/// Before the migration: nothing comes, and the timer of the standstill runs out all the time.
+/// Before the migration: nothing is received, and the timer of the standstill runs out all the time.
 fn idle_pool(slot: Slot, genesis_votes: usize) {
     let genesis = block(GENESIS_SLOT);
     pool(

@@ -1,4 +1,4 @@
-//! What `build.rs` takes from the source files, each with what stands in for the crates around it.
+//! What `build` takes from the source files, each with what stands in for the crates around it.
 
 #![allow(dead_code)]
 
@@ -80,10 +80,10 @@ pub mod votor {
         use agave_votor_messages::certificate::CertificateType;
         use agave_votor_messages::vote::Vote;
 
-        /// One report: votes and certificates that came, and certificates that were built.
+        /// One report: received votes and certificates, and certificates that were built.
         pub fn report(
             votes: &[(Vote, usize)],
-            came: &[(CertificateType, usize)],
+            received: &[(CertificateType, usize)],
             built: &[(CertificateType, usize)],
         ) {
             let mut stats = stats::ConsensusPoolStats::default();
@@ -91,7 +91,7 @@ pub mod votor {
                 (0..*count).for_each(|_| stats.incr_ingested_vote(vote));
                 stats.incoming_votes += u32::try_from(*count).expect("a few");
             }
-            for (certificate, count) in came {
+            for (certificate, count) in received {
                 (0..*count).for_each(|_| stats.incr_ingested_cert(certificate));
                 stats.incoming_certs += u32::try_from(*count).expect("a few");
             }

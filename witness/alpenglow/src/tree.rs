@@ -102,6 +102,9 @@ fn phase(phase: Phase) -> Value {
 
 fn add_answers(tree: &mut Tree, phase: Phase) {
     let name = phase.name();
+    let votes = answers::success(&answers::vote_accounts(phase));
+    let by = [rpc_type("RpcVoteAccountStatus"), origin("rewards")];
+    tree.add(name, "getVoteAccounts.json", votes, &by);
     let mut add = |file: &str, content: String, by: String| tree.add(name, file, content, &[by]);
     let certificate = of("agave-votor-messages", "WireBlockCertMessage");
     let number = "a number in jsonrpc-core 18's Success".to_owned();
@@ -117,11 +120,6 @@ fn add_answers(tree: &mut Tree, phase: Phase) {
             number.clone(),
         );
     }
-    add(
-        "getVoteAccounts.json",
-        answers::success(&answers::vote_accounts(phase)),
-        rpc_type("RpcVoteAccountStatus"),
-    );
     add(
         "getAgGenesisCert.json",
         answers::success(&answers::genesis_certificate(phase)),

@@ -5,217 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
+mod sources;
+
 use serde_json::Value;
-
-/// What to take from a source file.
-enum Part {
-    /// The call of this macro whose text contains the second string.
-    Call(&'static str, &'static str),
-    /// The item that begins with this text, with its attributes.
-    Item(&'static str),
-    /// All but the documentation of the module.
-    File,
-}
-
-struct Source {
-    /// The name of the output file. Parts with one name are joined.
-    name: &'static str,
-    package: &'static str,
-    file: &'static str,
-    part: Part,
-    replace: &'static [(&'static str, &'static str)],
-}
-
-const CLOCK: (&str, &str) = ("time::{Duration, Instant},", "time::Duration,");
-
-const POINT: (&str, &str) = (
-    "solana_metrics::datapoint_info",
-    "crate::{clock::Instant, datapoint_info}",
-);
-
-fn sources() -> Vec<Source> {
-    let take = |name, package, file, part, replace| Source {
-        name,
-        package,
-        file,
-        part,
-        replace,
-    };
-    let point = |name, package, file| {
-        take(
-            name,
-            package,
-            file,
-            Part::Call("datapoint_info!", name),
-            &[],
-        )
-    };
-    let replay = "src/replay_stage.rs";
-    let reward = "src/block_component_processor/vote_reward.rs";
-    let inflation = "src/block_component_processor/vote_reward/epoch_inflation_account_state.rs";
-    let admin = "src/admin_rpc_service.rs";
-    let ledger = "src/blockstore_processor.rs";
-    let handover = "src/block_creation_loop/stats.rs";
-    vec![
-        point("bank_frozen", "solana-core", replay),
-        point("migration-started", "solana-core", replay),
-        point("migration-complete", "solana-core", replay),
-        point(
-            "optimistic_slot",
-            "solana-core",
-            "src/optimistic_confirmation_verifier.rs",
-        ),
-        point(
-            "loaded-programs-cache-stats",
-            "solana-runtime",
-            "src/bank/metrics.rs",
-        ),
-        take(
-            "validator-set_identity",
-            "agave-validator",
-            admin,
-            Part::Call("datapoint_info!", "validator-set_identity"),
-            &[("solana_version::version!()", "version()")],
-        ),
-        take(
-            "cost_tracker_stats",
-            "solana-core",
-            "src/cost_update_service.rs",
-            Part::Item("pub fn report_cost_tracker_stats("),
-            &[],
-        ),
-        take(
-            "accounts_db_store_timings",
-            "solana-accounts-db",
-            "src/accounts_db.rs",
-            Part::Call("datapoint_info!", "accounts_db_store_timings"),
-            &[("self.", "accounts.")],
-        ),
-        take(
-            "replay-slot-stats",
-            "solana-ledger",
-            ledger,
-            Part::Call("lazy!", "replay-slot-stats"),
-            &[("self.", "timing."), (");\n        }", ")\n        }")],
-        ),
-        take(
-            "slot-metrics",
-            "solana-core",
-            handover,
-            Part::Item("pub(crate) struct SlotMetrics"),
-            &[],
-        ),
-        take(
-            "slot-metrics",
-            "solana-core",
-            handover,
-            Part::Item("impl SlotMetrics"),
-            &[],
-        ),
-        take(
-            "event_handler",
-            "agave-votor",
-            "src/event_handler/stats.rs",
-            Part::File,
-            &[CLOCK, POINT],
-        ),
-        take(
-            "consensus_pool",
-            "agave-votor",
-            "src/consensus_pool/stats.rs",
-            Part::File,
-            &[("time::{Duration, Instant}", "time::Duration"), POINT],
-        ),
-        take(
-            "consensus_pool_service",
-            "agave-votor",
-            "src/consensus_pool_service/stats.rs",
-            Part::File,
-            &[CLOCK, POINT],
-        ),
-        take(
-            "purging",
-            "solana-core",
-            replay,
-            Part::Call("info!", "Alpenglow migration: Purging shreds"),
-            &[],
-        ),
-        take(
-            "event_loop",
-            "agave-votor",
-            "src/event_handler.rs",
-            Part::Call("info!", "Event loop starting genesis"),
-            &[],
-        ),
-        take(
-            "vat_failing",
-            "solana-core",
-            replay,
-            Part::Call("warn!", "VAT Health Check: Currently"),
-            &[],
-        ),
-        take(
-            "vat_passing",
-            "solana-core",
-            replay,
-            Part::Call("info!", "VAT Health Check: Passing"),
-            &[],
-        ),
-        take(
-            "rewards",
-            "solana-runtime",
-            reward,
-            Part::Item("fn calculate_reward(\n    epoch_state"),
-            &[],
-        ),
-        take(
-            "rewards",
-            "solana-runtime",
-            reward,
-            Part::Item("fn ensure_marker("),
-            &[],
-        ),
-        take(
-            "rewards",
-            "solana-runtime",
-            reward,
-            Part::Item("fn increment_credits(\n    epoch_credits"),
-            &[],
-        ),
-        take(
-            "inflation",
-            "solana-runtime",
-            inflation,
-            Part::Item("pub(super) struct EpochInflationState "),
-            &[],
-        ),
-        take(
-            "admin",
-            "agave-validator",
-            admin,
-            Part::Item("pub struct AdminRpcValidatorAdmissionTicketStatus"),
-            &[],
-        ),
-        take(
-            "admin",
-            "solana-runtime",
-            "src/bank.rs",
-            Part::Item("pub enum VATHealthError"),
-            &[],
-        ),
-    ]
-}
+use sources::{Part, SOURCES, Source};
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=Cargo.lock");
     let packages = packages();
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let mut files: Vec<(&str, String)> = Vec::new();
     let mut origins = String::from("pub const ORIGINS: &[(&str, &str)] = &[\n");
-    for source in sources() {
+    for source in &SOURCES {
         let (version, root) = package(&packages, source.package);
-        let (text, line) = read(&source, &root);
+        let (text, line) = read(source, &root);
         origins.push_str(&format!(
             "    ({:?}, \"{} {version} {}:{line}\"),\n",
             source.name, source.package, source.file
@@ -303,7 +107,7 @@ fn read(source: &Source, root: &Path) -> (String, usize) {
         }
         Part::File => (0, text.len()),
     };
-    let line = text[..begin].lines().count() + 1;
+    let line = text[..begin].matches('\n').count() + 1;
     let mut taken: String = text[begin..end]
         .lines()
         .filter(|line| !line.starts_with("//!"))
