@@ -9,6 +9,7 @@
 //! | programs that are deployed and upgraded meanwhile | [`loader`] |
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
+//! | a node around a migration to Alpenglow, as a release writes it | [`alpenglow::Node`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
 //! | a real browser that shows a page | [`browser::Browser`] |
 //! | a host that is only a folder | [`host::PretendHost`] |
@@ -23,6 +24,7 @@
 )]
 
 pub mod alertmanager;
+pub mod alpenglow;
 pub mod binaries;
 pub mod browser;
 pub mod cluster;

@@ -178,7 +178,10 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
     }
 }
 
-fn read_request(from: &mut BufReader<TcpStream>, answers: &mut TcpStream) -> Option<Arrival> {
+pub(crate) fn read_request(
+    from: &mut BufReader<TcpStream>,
+    answers: &mut TcpStream,
+) -> Option<Arrival> {
     let line = read_line(from).ok()?;
     let mut words = line.split(' ');
     let (method, target) = (words.next()?.to_owned(), words.next()?.to_owned());

@@ -2,6 +2,7 @@
 //! needs the machine for itself is a program of its own.
 
 mod activation;
+mod alpenglow;
 mod audit;
 mod counter_model;
 mod demo;
