@@ -20,13 +20,25 @@ use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
 use known::{Known, Own, Vantage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the task has heard, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Handle(Latest<Known>);
+pub struct Handle(Latest<Known>, Arc<AtomicBool>);
 
 impl Handle {
+    /// The own votes were answered far behind the tip, and the node is near it now: the next round is due.
+    fn request_round(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a round was requested since the last call.
+    fn take_request(&self) -> bool {
+        self.1.swap(false, Ordering::Relaxed)
+    }
+
     /// The cluster of `process`, by its genesis hash.
     pub fn cluster(&self, process: ProcessId) -> Option<String> {
         let known = self.0.get().filter(|known| known.process == process)?;
@@ -95,6 +107,9 @@ impl Votes {
             .take_if(|(at, _)| *at == answered)
             .get_or_insert((answered, near_tip));
         self.judged = Some((answered, was_near));
+        if was_near == Some(false) && near_tip == Some(true) {
+            self.heard.request_round();
+        }
         was_near == Some(false)
     }
 }

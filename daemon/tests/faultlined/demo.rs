@@ -182,7 +182,10 @@ fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
             let versions = page.get("agave_cluster_version_stake_ratio", &[("version", "newer")]);
             // Told once it is near the tip.
             let next = page.get("agave_next_leader_slot_seconds", &[]);
-            versions.and(next).map(|_| page).ok_or_else(|| daemon.log())
+            // Judged once it answers near the tip.
+            let judged = page.get("agave_delinquent", &[]);
+            let all = versions.and(next).and(judged);
+            all.map(|_| page).ok_or_else(|| daemon.log())
         },
     );
     let one = |name: &str| page.get(name, &[]);

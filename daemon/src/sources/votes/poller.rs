@@ -45,7 +45,7 @@ pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
-    told: Latest<Known>,
+    told: super::Handle,
     /// What the node does not offer, of the current process: it is not asked again.
     missing: Vec<&'static str>,
     known: Option<Known>,
@@ -83,7 +83,7 @@ impl Poller {
             config: config.clone(),
             clock,
             endpoint,
-            told: Latest::default(),
+            told: super::Handle::default(),
             missing: Vec::new(),
             known: None,
             standing: ProblemLog::default(),
@@ -92,7 +92,7 @@ impl Poller {
 
     /// What it finds, for the tick.
     pub fn handle(&self) -> super::Handle {
-        super::Handle(self.told.clone())
+        self.told.clone()
     }
 
     /// Asks until `stop`. Never ends before.
@@ -115,7 +115,8 @@ impl Poller {
                 .as_ref()
                 .is_some_and(|known| known.process == process && known.identity == identity);
             // A look may come a little early.
-            let due = asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
+            let due = self.told.take_request()
+                || asked_at.is_none_or(|at| now.since(at) + look / 2 >= self.config.interval);
             if same && !due {
                 continue;
             }
@@ -132,7 +133,7 @@ impl Poller {
             };
             let mut known = self.begin(process, identity);
             known.started_with = self.endpoint.vote_account(process);
-            let (missing, early) = (&mut self.missing, &self.told);
+            let (missing, early) = (&mut self.missing, &self.told.0);
             let round = Round {
                 known: &mut known,
                 exchange,
@@ -154,7 +155,7 @@ impl Poller {
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, early) = (&mut self.missing, &self.told);
+                let (missing, early) = (&mut self.missing, &self.told.0);
                 let round = Round {
                     known: &mut known,
                     exchange,
@@ -188,7 +189,7 @@ impl Poller {
             .is_some_and(|(now, _)| now == known.process);
         if lives {
             self.standing.say(Source::Votes, known.up, &known.problems);
-            self.told.set(Some(Arc::new(known.clone())));
+            self.told.0.set(Some(Arc::new(known.clone())));
         }
         lives
     }
