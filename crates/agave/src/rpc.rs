@@ -12,8 +12,8 @@ pub use genesis::{ALPENGLOW_GATE, FeatureGate, GenesisCertificate, of_feature_ga
 pub use single::{PROBES, answered, question, result};
 pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
 pub use votes::{
-    BlockProduction, ClusterNode, ClusterNodes, InContext, LAMPORTS_PER_SOL, LeaderSchedule,
-    LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
+    BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
+    LeaderSchedule, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
 };
 
 use serde::{Deserialize, Serialize};

@@ -5,7 +5,7 @@ use super::cluster::{self, Running, Shares};
 use crate::sources::asking::Aged;
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{
-    EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
+    CreditUnit, EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
 };
 use faultline_catalog::metrics::votes as m;
 use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
@@ -319,7 +319,7 @@ impl Known {
             ("previous_epoch", epoch.checked_sub(1)),
         ];
         for (which, epoch) in epochs {
-            let credits = epoch.and_then(|epoch| account.credits(epoch));
+            let credits = epoch.and_then(|epoch| account.credits(epoch, CreditUnit::Credits));
             out.extend(
                 credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)),
             );
@@ -348,8 +348,8 @@ fn place(votes: &VoteAccounts, own: PublicKey, epoch: u64) -> Option<(u64, f64)>
     let staked = || votes.all().map(|(account, _)| account);
     let mine = staked()
         .find(|account| account.vote_pubkey == own)?
-        .credits(epoch)?;
-    let credits = || staked().filter_map(|account| account.credits(epoch));
+        .credits(epoch, CreditUnit::Credits)?;
+    let credits = || staked().filter_map(|account| account.credits(epoch, CreditUnit::Credits));
     let better = credits().filter(|credits| *credits > mine).count() as u64;
     let best = credits().max().filter(|best| *best > 0)?;
     Some((better.saturating_add(1), mine as f64 / best as f64))
