@@ -220,6 +220,7 @@ pub static SERIES: &[&Metric] = &[
     &w::COMMISSION,
     &w::STAKE,
     &w::BALANCE,
+    &w::ADMITTED,
     &w::LEADER_SLOTS,
     &w::CLUSTER_LEADER_SLOTS,
     &w::EPOCH,

@@ -15,7 +15,7 @@ const PROMISED: usize = 1800;
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 82] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 83] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -52,6 +52,7 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 82] = [
     ("agave_vote_credits_rank", Some(1)),
     ("agave_vote_credits_of_best_ratio", Some(1)),
     ("agave_vote_commission_ratio", Some(1)),
+    ("agave_admitted", Some(2)),
     ("agave_stake_sol", Some(1)),
     ("agave_balance_sol", Some(2)),
     ("agave_leader_slots", Some(3)),
