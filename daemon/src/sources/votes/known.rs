@@ -2,11 +2,15 @@
 
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
+use super::migration::MigrationEvidence;
+use super::standing::AmongAll;
 use crate::sources::asking::Aged;
-use faultline_agave::PublicKey;
+use faultline_agave::consensus::{Consensus, Evidence, Protocol};
 use faultline_agave::rpc::{
-    CreditUnit, EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
+    CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount,
+    VoteAccounts,
 };
+use faultline_agave::{PublicKey, admission};
 use faultline_catalog::metrics::votes as m;
 use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
 use faultline_kernel::ProcessId;
@@ -15,6 +19,8 @@ use std::time::Duration;
 
 /// What a slot is meant to take, until its pace was seen.
 const NOMINAL_SLOT_SECONDS: f64 = 0.4;
+/// A healthy validator has its vote in a certificate of at most nine slots before.
+const LATE_SLOTS: u64 = 16;
 /// A pace is that of at least so much time.
 const PACE_OVER: Duration = Duration::from_secs(5);
 
@@ -70,8 +76,12 @@ pub(super) struct Known {
     pub(super) own: Aged<Option<Own>>,
     pub(super) identity_balance: Aged<u64>,
     pub(super) vote_balance: Aged<u64>,
-    /// Rank, and share of the best's credits.
-    pub(super) standing: Aged<Option<(u64, f64)>>,
+    pub(super) among_all: Aged<AmongAll>,
+    /// The epoch of the migration, once an account had its marker.
+    pub(super) marker_epoch: Option<u64>,
+    /// The slot of the genesis certificate, once there is one.
+    pub(super) certificate: Option<u64>,
+    pub(super) gate: Aged<FeatureGate>,
     /// The first slot of the epoch, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, LeaderSlots, LeaderSlots)>,
     /// Stake that changes at the end of an epoch, and which epoch that is.
@@ -82,6 +92,8 @@ pub(super) struct Known {
     pub(super) scan_due: Option<Duration>,
     pace: Option<(u64, Stamp)>,
     slot_seconds: f64,
+    /// Whether the pace was measured.
+    has_pace: bool,
 }
 
 impl Known {
@@ -109,7 +121,10 @@ impl Known {
             own: Aged::default(),
             identity_balance: Aged::default(),
             vote_balance: Aged::default(),
-            standing: Aged::default(),
+            among_all: Aged::default(),
+            marker_epoch: None,
+            certificate: None,
+            gate: Aged::default(),
             production: Aged::default(),
             moving: Aged::default(),
             versions: Aged::default(),
@@ -117,6 +132,7 @@ impl Known {
             scan_due: None,
             pace: None,
             slot_seconds: NOMINAL_SLOT_SECONDS,
+            has_pace: false,
         }
     }
 
@@ -137,6 +153,7 @@ impl Known {
             self.pace = Some((info.absolute_slot, at));
         } else if passed >= PACE_OVER && slots > 0 {
             self.slot_seconds = passed.as_secs_f64() / slots as f64;
+            self.has_pace = true;
             self.pace = Some((info.absolute_slot, at));
         }
     }
@@ -150,10 +167,77 @@ impl Known {
             .epoch
             .fresh(at, self.lives.often)
             .map(|info| info.epoch);
-        let place = epoch
-            .zip(self.vote_account)
-            .and_then(|(epoch, own)| place(votes, own, epoch));
-        self.standing.set(place, at);
+        let migrated_in = self.migrated_in(at);
+        let all = AmongAll::new(votes, self.vote_account, epoch, migrated_in);
+        self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
+        self.among_all.set(all, at);
+    }
+
+    /// What it knows of the migration.
+    pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
+        let all = self.among_all.fresh(now, self.lives.seldom);
+        let slots = self
+            .epoch
+            .fresh(now, self.lives.often)
+            .map(|bank| bank.slots_in_epoch);
+        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own_marker = own.and_then(|own| own.account.migration_epoch());
+        MigrationEvidence {
+            certificate: self.certificate,
+            gate: self.gate.fresh(now, self.lives.often),
+            has_marker: own_marker.is_some() || self.marker_epoch.is_some(),
+            most_credits: all.and_then(|all| all.most_earned).zip(slots),
+            genesis_hash: self.genesis.clone(),
+        }
+    }
+
+    /// The consensus, by what is known here alone.
+    pub(super) fn consensus(&self) -> Option<Consensus> {
+        let slot = self
+            .epoch
+            .fresh(self.at, self.lives.often)
+            .map(|bank| bank.absolute_slot);
+        let signs = self.migration(self.at);
+        let evidence = Evidence {
+            slot,
+            ..signs.evidence()
+        };
+        evidence.consensus()
+    }
+
+    /// Lamports that the vote account lacks for its admission.
+    pub(super) fn admission_shortfall(&self, now: Stamp) -> Option<u64> {
+        let balance = self.vote_balance.fresh(now, self.lives.often)?;
+        self.has_pace
+            .then(|| admission::shortfall(balance, self.slot_seconds))?
+    }
+
+    /// The epoch of the migration.
+    fn migrated_in(&self, now: Stamp) -> Option<u64> {
+        let by_genesis = || {
+            let bank = self.epoch.fresh(now, self.lives.often)?;
+            let before = first_slot(&bank).saturating_sub(self.certificate?);
+            Some(
+                bank.epoch
+                    .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
+            )
+        };
+        self.marker_epoch.or_else(by_genesis)
+    }
+
+    fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
+        match protocol {
+            None => CreditUnit::Unknown,
+            Some(Protocol::Tower | Protocol::Migrating) => CreditUnit::Credits,
+            Some(Protocol::Alpenglow) => CreditUnit::LamportsAfter(self.migrated_in(now)),
+        }
+    }
+
+    /// Whether the own votes were late in the last answer with all accounts: then all are asked in each round.
+    pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
+        let all = self.among_all.fresh(self.at, self.lives.seldom);
+        let distance = all.and_then(|all| all.vote_distance);
+        protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
 
     pub(super) fn hear_running(&mut self, running: Running, at: Stamp) {
@@ -167,7 +251,7 @@ impl Known {
     pub(super) fn readings(
         &self,
         (newest, near_tip): (Option<EpochInfo>, bool),
-        now: Stamp,
+        (now, protocol): (Stamp, Option<Protocol>),
         out: &mut Vec<Reading>,
     ) {
         let Lives {
@@ -187,7 +271,7 @@ impl Known {
         bank.into_iter()
             .for_each(|bank| self.tell_epoch(bank, near_tip, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.tell_votes(&own, out);
+            self.tell_votes(&own, (now, protocol), out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
@@ -215,9 +299,8 @@ impl Known {
                 sol(moving.deactivating),
             ));
         }
-        if let Some(Some((rank, share))) = self.standing.fresh(now, seldom) {
-            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
-            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+        if let Some(all) = self.among_all.fresh(now, seldom) {
+            self.tell_among_all(&all, (now, protocol), out);
         }
         let production = self.production.fresh(now, seldom);
         if let Some((_, own, all)) =
@@ -237,6 +320,37 @@ impl Known {
                 shares
                     .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
             );
+        }
+    }
+
+    fn tell_among_all(
+        &self,
+        all: &AmongAll,
+        (now, protocol): (Stamp, Option<Protocol>),
+        out: &mut Vec<Reading>,
+    ) {
+        let is_alpenglow = protocol == Some(Protocol::Alpenglow);
+        let has_credits = match protocol {
+            None => false,
+            Some(Protocol::Tower | Protocol::Migrating) => true,
+            Some(Protocol::Alpenglow) => all.epoch.is_some() && self.migrated_in(now) == all.epoch,
+        };
+        if let Some((rank, share)) = all.by_credits.filter(|_| has_credits) {
+            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
+            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+        }
+        if !is_alpenglow {
+            return;
+        }
+        let ratio = all.reward_of_best.map(Value::Real);
+        out.extend(ratio.map(|ratio| Reading::new(&m::VOTE_REWARD_OF_BEST, [], ratio)));
+        for (certificate, distance) in [
+            ("reward", all.vote_distance),
+            ("finalization", all.root_distance),
+        ] {
+            let labels = [certificate.into()];
+            let reading = |slots| Reading::whole(&m::CERTIFICATE_DISTANCE, labels, slots);
+            out.extend(distance.map(reading));
         }
     }
 
@@ -286,7 +400,12 @@ impl Known {
         own.account.node_pubkey != self.identity
     }
 
-    fn tell_votes(&self, own: &Own, out: &mut Vec<Reading>) {
+    fn tell_votes(
+        &self,
+        own: &Own,
+        (now, protocol): (Stamp, Option<Protocol>),
+        out: &mut Vec<Reading>,
+    ) {
         let account = &own.account;
         let role = if self.is_standby(own) {
             "standby"
@@ -304,25 +423,28 @@ impl Known {
             ("last_vote", account.last_vote),
             ("root", account.root_slot),
         ] {
-            if slot > 0 {
+            let is_alpenglow = protocol == Some(Protocol::Alpenglow);
+            if slot > 0 && !(is_alpenglow && kind == "root") {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
-                out.push(Reading::whole(
-                    &m::VOTE_DISTANCE,
-                    [kind.into()],
-                    own.bank.absolute_slot.saturating_sub(slot),
-                ));
+            }
+            if slot > 0 && !is_alpenglow {
+                let distance = own.bank.absolute_slot.saturating_sub(slot);
+                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], distance));
             }
         }
-        let epoch = own.bank.epoch;
+        let (epoch, unit) = (own.bank.epoch, self.credit_unit(now, protocol));
         let epochs = [
             ("this_epoch", Some(epoch)),
             ("previous_epoch", epoch.checked_sub(1)),
         ];
         for (which, epoch) in epochs {
-            let credits = epoch.and_then(|epoch| account.credits(epoch, CreditUnit::Credits));
-            out.extend(
-                credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)),
-            );
+            let Some(epoch) = epoch else { continue };
+            for (metric, earned) in [
+                (&m::VOTE_CREDITS, account.credits(epoch, unit)),
+                (&m::VOTE_REWARD, account.reward_lamports(epoch, unit)),
+            ] {
+                out.extend(earned.map(|earned| Reading::whole(metric, [which.into()], earned)));
+            }
         }
         out.push(Reading::new(
             &m::COMMISSION,
@@ -341,16 +463,4 @@ impl Known {
 /// The first slot of the epoch of a bank.
 pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
     bank.absolute_slot.saturating_sub(bank.slot_index)
-}
-
-/// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.
-fn place(votes: &VoteAccounts, own: PublicKey, epoch: u64) -> Option<(u64, f64)> {
-    let staked = || votes.all().map(|(account, _)| account);
-    let mine = staked()
-        .find(|account| account.vote_pubkey == own)?
-        .credits(epoch, CreditUnit::Credits)?;
-    let credits = || staked().filter_map(|account| account.credits(epoch, CreditUnit::Credits));
-    let better = credits().filter(|credits| *credits > mine).count() as u64;
-    let best = credits().max().filter(|best| *best > 0)?;
-    Some((better.saturating_add(1), mine as f64 / best as f64))
 }

@@ -5,13 +5,12 @@ use super::cluster;
 use super::known::{Known, Lives, Own, first_slot};
 use crate::clock::Clock;
 use crate::config;
-use crate::hub::Latest;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::rpc::{
-    self, BlockProduction, ClusterNodes, EpochInfo, InContext, LeaderSchedule, StakeAccounts,
-    VoteAccounts,
+    self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
+    GenesisCertificate, InContext, LeaderSchedule, StakeAccounts, VoteAccounts,
 };
 use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
@@ -35,6 +34,9 @@ const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
 /// How long a node may look through its accounts.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// What older versions, or the minimal API, do not have.
+const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
+
 /// How often it looks for another process or identity, which is asked at once.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -43,7 +45,7 @@ pub struct Poller {
     config: config::Validator,
     clock: Clock,
     endpoint: Endpoint,
-    told: Latest<Known>,
+    told: super::Handle,
     /// What the node does not offer, of the current process: it is not asked again.
     missing: Vec<&'static str>,
     known: Option<Known>,
@@ -81,7 +83,7 @@ impl Poller {
             config: config.clone(),
             clock,
             endpoint,
-            told: Latest::default(),
+            told: super::Handle::default(),
             missing: Vec::new(),
             known: None,
             standing: ProblemLog::default(),
@@ -90,7 +92,7 @@ impl Poller {
 
     /// What it finds, for the tick.
     pub fn handle(&self) -> super::Handle {
-        super::Handle(self.told.clone())
+        self.told.clone()
     }
 
     /// Asks until `stop`. Never ends before.
@@ -129,14 +131,14 @@ impl Poller {
                 timeout: self.config.timeout,
             };
             let mut known = self.begin(process, identity);
-            let (missing, early) = (&mut self.missing, &self.told);
+            let (missing, told) = (&mut self.missing, &self.told);
             let round = Round {
                 known: &mut known,
                 exchange,
                 config: &self.config,
                 clock: self.clock,
                 missing,
-                early,
+                told,
             };
             let version = self.endpoint.version(process);
             if timer.during(round.ask(version), || {}).await.is_none() {
@@ -154,14 +156,14 @@ impl Poller {
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, early) = (&mut self.missing, &self.told);
+                let (missing, told) = (&mut self.missing, &self.told);
                 let round = Round {
                     known: &mut known,
                     exchange,
                     config: &self.config,
                     clock: self.clock,
                     missing,
-                    early,
+                    told,
                 };
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
@@ -180,7 +182,7 @@ impl Poller {
             .is_some_and(|(now, _)| now == known.process);
         if lives {
             self.standing.say(Source::Votes, known.up, &known.problems);
-            self.told.set(Some(Arc::new(known.clone())));
+            self.told.known.set(Some(Arc::new(known.clone())));
         }
         lives
     }
@@ -219,7 +221,7 @@ struct Round<'a> {
     config: &'a config::Validator,
     clock: Clock,
     missing: &'a mut Vec<&'static str>,
-    early: &'a Latest<Known>,
+    told: &'a super::Handle,
 }
 
 impl Round<'_> {
@@ -233,15 +235,18 @@ impl Round<'_> {
             self.known.genesis = genesis.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
+        self.alpenglow_genesis().await;
         let mut all = None;
-        if seldom || self.known.standing.at().is_none() {
+        let protocol = self.told.protocol(self.known.process);
+        let has_answer = self.known.among_all.at().is_some();
+        if seldom || !has_answer || self.known.is_late(protocol) {
             all = self.all_votes().await;
         }
         self.own_votes().await;
         if first {
             // A slow node takes long for the rest.
             self.known.at = self.clock.now();
-            self.early.set(Some(Arc::new(self.known.clone())));
+            self.told.known.set(Some(Arc::new(self.known.clone())));
         }
         self.balances().await;
         self.schedule().await;
@@ -314,7 +319,9 @@ impl Round<'_> {
     }
 
     fn missing(&mut self) {
-        for method in self.missing.iter() {
+        // Without these two, other signs tell the consensus.
+        let is_needed = |method: &&&str| !OPTIONAL.contains(*method);
+        for method in self.missing.iter().filter(is_needed) {
             let what =
                 format!("{method} is not offered: the validator runs without --full-rpc-api");
             self.known.problems.push(Problem::new(Status::Absent, what));
@@ -325,6 +332,25 @@ impl Round<'_> {
         let info: EpochInfo = self.question("getEpochInfo", processed()).await?;
         self.known.hear_epoch(info, self.clock.now());
         Some(info)
+    }
+
+    /// Until there is a certificate. Of a node without one of the methods another sign may tell.
+    async fn alpenglow_genesis(&mut self) {
+        if self.known.certificate.is_some() {
+            return;
+        }
+        let certificate: Option<Option<GenesisCertificate>> =
+            self.question("getAgGenesisCert", json!([])).await;
+        let certificate = certificate.flatten();
+        self.known.certificate = certificate.map(|certificate| certificate.block.slot);
+        if certificate.is_some() {
+            return;
+        }
+        let params = rpc::of_feature_gate(ALPENGLOW_GATE);
+        let gate: Option<InContext<FeatureGate>> = self.question("getAccountInfo", params).await;
+        let now = self.clock.now();
+        gate.into_iter()
+            .for_each(|gate| self.known.gate.set(gate.value, now));
     }
 
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
@@ -339,7 +365,7 @@ impl Round<'_> {
         let Some(account) = self.known.vote_account else {
             self.known.up = self
                 .known
-                .standing
+                .among_all
                 .fresh(self.clock.now(), self.known.lives.seldom)
                 .is_some();
             return;
