@@ -359,9 +359,10 @@ impl Poll for Conclusions {
                     self.config.target.program_cache_entries,
                     &mut finding,
                 );
-                self.consensus(look.now, target.process, &known, &mut finding);
+                let consensus = self.consensus(look.now, target.process, &known, &mut finding);
+                let protocol = consensus.map(|consensus| consensus.protocol);
                 self.slots
-                    .look(look.now, &known, &mut finding, &mut evidence);
+                    .look((look.now, protocol), &known, &mut finding, &mut evidence);
             }
         }
         let is_other = look.target.is_some_and(|target| target.validator.is_none());
