@@ -454,6 +454,35 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_migrated_clusters_are_read_as_their_validators_printed_them() {
+        const M: u64 = u64::MAX;
+        let votes = |list: Value| -> VoteAccount {
+            let votes = json!({"current": [account("va", "a", 3, list)], "delinquent": []});
+            read::<VoteAccounts>(&votes).unwrap().current[0].clone()
+        };
+        let one = votes(json!([
+            [5, 4_126_391, 4_053_495],
+            [M, M, M],
+            [5, 7_406_803_535_u64, 4_126_391]
+        ]));
+        let other = votes(json!([
+            [0, 7_488, 0],
+            [1, 11_584, 7_488],
+            [M, M, M],
+            [1, 4_643_428_456_u64, 11_584]
+        ]));
+        for (account, epoch, credits, lamports) in [
+            (one, 5, 72_896, 7_402_677_144),
+            (other, 1, 4_096, 4_643_416_872),
+        ] {
+            let unit = CreditUnit::LamportsAfter(account.migration_epoch());
+            assert_eq!(account.credits(epoch, unit), Some(credits));
+            assert_eq!(account.reward_lamports(epoch, unit), Some(lamports));
+            assert_eq!(account.migration_epoch(), Some(epoch));
+        }
+    }
+
+    #[test]
     fn a_marker_tells_the_epoch_of_the_migration() {
         const M: u64 = u64::MAX;
         let of = |epoch_credits: Value| {
