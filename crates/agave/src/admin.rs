@@ -18,12 +18,13 @@ use crate::json::{self, Response};
 use crate::{Error, PublicKey};
 
 /// Everything this crate can ask on the socket.
-pub const READ_ONLY_METHODS: [&str; 5] = [
+pub const READ_ONLY_METHODS: [&str; 6] = [
     "startProgress",
     "startTime",
     "rpcAddress",
     "pid",
     "contactInfo",
+    "validatorAdmissionTicketStatus",
 ];
 
 /// A question to the admin socket.
@@ -40,16 +41,19 @@ pub enum Method {
     /// Identity and shred version. All versions; refused with [`Error::Rpc`] -32602 until start-up is complete;
     /// solana-test-validator 2.1.14 refused it still after it said `Running`.
     ContactInfo,
+    /// Whether the vote account may vote in this epoch and after the next one. Since 4.2.2.
+    AdmissionStatus,
 }
 
 impl Method {
     /// All of them, in the order of [`READ_ONLY_METHODS`].
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::StartProgress,
         Self::StartTime,
         Self::RpcAddress,
         Self::Pid,
         Self::ContactInfo,
+        Self::AdmissionStatus,
     ];
 
     /// Its JSON-RPC name.
@@ -82,6 +86,7 @@ impl Method {
             Self::RpcAddress => json::shape(method, result).map(Answer::RpcAddress),
             Self::Pid => json::shape(method, result).map(Answer::Pid),
             Self::ContactInfo => json::shape(method, result).map(Answer::ContactInfo),
+            Self::AdmissionStatus => json::shape(method, result).map(Answer::AdmissionStatus),
         }
     }
 }
@@ -99,6 +104,8 @@ pub enum Answer {
     Pid(u32),
     /// To [`Method::ContactInfo`].
     ContactInfo(ContactInfo),
+    /// To [`Method::AdmissionStatus`].
+    AdmissionStatus(AdmissionStatus),
 }
 
 #[derive(Deserialize)]
@@ -122,6 +129,80 @@ pub struct ContactInfo {
     /// `None` if the version does not tell.
     #[serde(default)]
     pub shred_version: Option<u16>,
+}
+
+/// `validatorAdmissionTicketStatus`, of the root bank. Each epoch begins with a check of all vote accounts; who fails it neither
+/// votes nor leads in the epoch after that one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct AdmissionStatus {
+    /// The vote account that the validator is configured with.
+    pub vote_account: PublicKey,
+    /// Whether it has a key to vote with: a standby and an RPC node have none.
+    pub voting_enabled: bool,
+    /// The epoch of the root bank.
+    pub current_epoch: u64,
+    /// Whether the feature is active. 4.2.2 alone reports it.
+    #[serde(default)]
+    pub vat_active: Option<bool>,
+    /// Whether it is admitted in this epoch.
+    pub in_current_epoch_vat: bool,
+    /// Why it would fail the check at the beginning of the next epoch; `None` if it would pass.
+    pub next_epoch_vat_failure_reason: Option<AdmissionFailure>,
+}
+
+/// Why a vote account fails the check.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "FailureName")]
+pub enum AdmissionFailure {
+    /// There is no such account, or nobody has delegated to it.
+    NoVoteAccount,
+    /// It has no BLS key.
+    NoBlsKey,
+    /// It has too little.
+    Lamports {
+        /// What it has.
+        balance: u64,
+        /// What it needs: rent, the ticket, and rewards that are not paid out yet.
+        needed: u64,
+    },
+    /// A reason that this crate does not know.
+    Other,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum FailureName {
+    Word(String),
+    Lamports {
+        #[serde(rename = "InsufficientFundsInVoteAccount")]
+        lamports: (u64, u64),
+    },
+    Other(serde::de::IgnoredAny),
+}
+
+impl From<FailureName> for AdmissionFailure {
+    fn from(name: FailureName) -> Self {
+        match name {
+            FailureName::Word(word) if word == "VoteAccountNotFound" => Self::NoVoteAccount,
+            FailureName::Word(word) if word == "NoBLSPubkey" => Self::NoBlsKey,
+            FailureName::Lamports {
+                lamports: (balance, needed),
+            } => Self::Lamports { balance, needed },
+            FailureName::Word(_) | FailureName::Other(_) => Self::Other,
+        }
+    }
+}
+
+impl AdmissionFailure {
+    /// The label value.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NoVoteAccount => "no vote account",
+            Self::NoBlsKey => "no BLS key",
+            Self::Lamports { .. } => "too few lamports",
+            Self::Other => "other",
+        }
+    }
 }
 
 /// How far the start has come. The states are not strictly ordered in time: `LoadingLedger` may appear twice.

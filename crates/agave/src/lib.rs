@@ -11,7 +11,7 @@
 //! | [`admin`] | JSON-RPC over the ledger's `admin.rpc` socket, read-only methods |
 //!
 //! and four that know the validator from outside: [`identify`] (is this process one?), [`arguments`] (where are its
-//! folders and ports?), [`threads`] (which pool does this thread belong to?) and [`version`] (what is true of this release?). [`config`] reads the metrics variable.
+//! folders and ports?), [`threads`] (which pool does this thread belong to?) and [`version`] (what is true of this release?). [`consensus`] tells which protocol it runs, from all of these; [`admission`] what an epoch of Alpenglow costs. [`config`] reads the metrics variable.
 //!
 //! Everything here is text and bytes in, types out: no file, no socket, no clock. Everything read is input: nothing in
 //! this crate panics on it.
@@ -37,8 +37,10 @@
 //! ```
 
 pub mod admin;
+pub mod admission;
 pub mod arguments;
 pub mod config;
+pub mod consensus;
 mod error;
 pub mod identify;
 mod json;

@@ -8,11 +8,13 @@
 //! milliseconds (behind a slow sink up to 5 s) after the point was made. Continuation lines of a message are indented
 //! by four spaces. Frankendancer prints the same message behind a head of its own, whose time is not read.
 
+mod migration;
 mod progress;
 mod replayed;
 mod splitter;
 mod time;
 
+pub use migration::Migration;
 pub use progress::Progress;
 pub use replayed::{Frozen, ReplayTimings};
 pub use splitter::LogSplitter;
@@ -72,6 +74,11 @@ impl<'a> LogLine<'a> {
     /// The step of a start this line tells of. `None` if it tells of none.
     pub fn progress(&self) -> Option<Progress> {
         Progress::of_message(self.message)
+    }
+
+    /// The step of the migration to Alpenglow that this line reports. `None` if it reports none.
+    pub fn migration(&self) -> Option<Migration> {
+        Migration::of_message(self.message)
     }
 
     /// The bank this line says is frozen. `None` if it says so of none.

@@ -13,9 +13,10 @@ pub use accounts::{
     WriteCacheFlush,
 };
 pub use kinds::{
-    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, InsertedShreds,
-    JemallocStats, NetStats, OptimisticSlot, ProgramCache, RepairRequests, ReplaySlot, SetIdentity,
-    SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
+    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, EventHandlerStats,
+    InsertedShreds, JemallocStats, MigrationComplete, MigrationStarted, NetStats, OptimisticSlot,
+    ProgramCache, RepairRequests, ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, TowerVote,
+    ValidatorNew,
 };
 
 use crate::BadLine;
@@ -129,6 +130,12 @@ known! {
     "tower-vote" => TowerVote(TowerVote),
     /// What the cluster has committed.
     "block-commitment-cache" => BlockCommitmentCache(BlockCommitmentCache),
+    /// Alpenglow's voting runs.
+    "event_handler_stats" => EventHandlerStats(EventHandlerStats),
+    /// A migration to Alpenglow lies ahead.
+    "migration-started" => MigrationStarted(MigrationStarted),
+    /// It is over.
+    "migration-complete" => MigrationComplete(MigrationComplete),
 }
 
 impl Kind {

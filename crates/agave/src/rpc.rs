@@ -3,15 +3,17 @@
 //! Agave answers JSON-RPC batches, so one POST carries everything a poll needs ([`Batch`]); answers are matched by id,
 //! not by order. RPC opens only after start-up, on `--rpc-port`; without that flag there is none.
 
+mod genesis;
 mod single;
 mod stakes;
 mod votes;
 
+pub use genesis::{ALPENGLOW_GATE, FeatureGate, GenesisCertificate, of_feature_gate};
 pub use single::{PROBES, answered, question, result};
 pub use stakes::{MovingStake, StakeAccounts, of_vote_account};
 pub use votes::{
-    BlockProduction, ClusterNode, ClusterNodes, InContext, LAMPORTS_PER_SOL, LeaderSchedule,
-    LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
+    BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
+    LeaderSchedule, LeaderSlots, SlotRange, VoteAccount, VoteAccounts,
 };
 
 use serde::{Deserialize, Serialize};
@@ -29,9 +31,9 @@ const MAX_ANSWERS: usize = 64;
 pub enum Commitment {
     /// The node's heaviest bank: newest, may be abandoned.
     Processed,
-    /// Optimistically confirmed.
+    /// Optimistically confirmed; the same as finalized under Alpenglow.
     Confirmed,
-    /// Rooted, about 32 slots behind.
+    /// Rooted: about 32 slots behind under Tower, one or two under Alpenglow.
     Finalized,
 }
 

@@ -250,6 +250,7 @@ mod tests {
             progress: None,
             identity: identity.parse().ok(),
             rpc_address: None,
+            admission: None,
             problems: Vec::new(),
             up: true,
         }

@@ -106,7 +106,13 @@ fn found(standing: &votes::Standing, is_configured: bool, is_far: bool) -> Check
             "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
         ),
     };
+    let consensus = standing
+        .consensus
+        .map_or("not proven by JSON-RPC alone".to_owned(), |proven| {
+            format!("{}, by {}", proven.protocol.name(), proven.sign.name())
+        });
     check
+        .with("consensus", Some(consensus))
         .with("account", Some(account.to_string()))
         .with("last_vote", behind)
         .with(

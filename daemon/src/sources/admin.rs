@@ -10,8 +10,9 @@ mod socket;
 pub use poller::Poller;
 
 use faultline_agave::PublicKey;
-use faultline_agave::admin::StartProgress;
-use faultline_catalog::{Problem, Stamp};
+use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
+use faultline_catalog::metrics::votes as m;
+use faultline_catalog::{Problem, Reading, Stamp};
 use faultline_kernel::ProcessId;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -52,10 +53,39 @@ pub struct AdminFacts {
     /// Where JSON-RPC listens as the validator was told, which may be an unspecified address; asked once in a process's
     /// life. `None` before that, and if the validator has no JSON-RPC.
     pub rpc_address: Option<SocketAddr>,
+    /// Whether the vote account is admitted; asked every minute once the start is over. `None` with a version that does not
+    /// report it, and as `progress`.
+    pub admission: Option<AdmissionStatus>,
     /// What the last poll could not learn.
     pub problems: Vec<Problem>,
     /// Whether the last poll was told the progress.
     pub up: bool,
+}
+
+impl AdminFacts {
+    /// `agave_admitted`. A node without a key to vote with is not to be admitted, nor is any before the feature is active.
+    pub fn readings(&self, out: &mut Vec<Reading>) {
+        let in_force =
+            |status: &&AdmissionStatus| status.voting_enabled && status.vat_active != Some(false);
+        let Some(status) = self.admission.as_ref().filter(in_force) else {
+            return;
+        };
+        let passes_next = status.next_epoch_vat_failure_reason.is_none();
+        for (epoch, is_admitted) in [("this", status.in_current_epoch_vat), ("next", passes_next)] {
+            out.push(Reading::flag(&m::ADMITTED, [epoch.into()], is_admitted));
+        }
+    }
+
+    /// Lamports that the vote account lacks for the next check; `None` if the validator does not report it.
+    pub fn admission_shortfall(&self) -> Option<u64> {
+        match self.admission.as_ref()?.next_epoch_vat_failure_reason {
+            None => Some(0),
+            Some(AdmissionFailure::Lamports { balance, needed }) => {
+                Some(needed.saturating_sub(balance))
+            }
+            Some(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Here alone JSON-RPC, the admin socket, the datapoints and the log meet: each tells a part, at its own time.
 
+mod consensus;
 mod slots;
 
 use super::admin::AdminFacts;
@@ -18,9 +19,14 @@ use crate::validator::intake::{Intake, PushFacts};
 use crate::validator::phase::{of_log, of_start};
 use crate::validator::senders::Assumption;
 
+use consensus::ConsensusState;
+use faultline_agave::admission;
+use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_agave::version::{Version, shrink_target};
 use faultline_catalog::metrics::recorded::PHASE_EVIDENCE;
+use faultline_catalog::metrics::votes::ADMISSION_SHORTFALL;
 use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
@@ -42,6 +48,7 @@ pub struct Conclusions {
     /// For the sources before this one.
     slot_time: Latest<Duration>,
     slots: SlotSources,
+    consensus: ConsensusState,
     followed: Option<ProcessId>,
     followed_at: Stamp,
     /// The followed process, if it is a validator: a wrapper is none.
@@ -85,7 +92,7 @@ impl Conclusions {
     pub fn new(live: Latest<config::Config>, told: Inputs, slot_time: Latest<Duration>) -> Self {
         let config = live.get().unwrap_or_default();
         let tracker = Tracker::new(rules(&config));
-        let (slots, followed, followed_at, validator) = Default::default();
+        let (slots, consensus, followed, followed_at, validator) = Default::default();
         Conclusions {
             live,
             config,
@@ -93,6 +100,7 @@ impl Conclusions {
             tracker,
             slot_time,
             slots,
+            consensus,
             followed,
             followed_at,
             validator,
@@ -125,6 +133,7 @@ impl Conclusions {
             self.followed = process;
             self.followed_at = look.now;
             self.slots = SlotSources::default();
+            self.consensus = ConsensusState::default();
             if process.is_some() {
                 self.tracker.restart();
             }
@@ -201,6 +210,50 @@ impl Conclusions {
                 .intake
                 .rpc_slots(info.absolute_slot, facts.max_shred, at);
         }
+    }
+
+    /// Shows the consensus, and passes it on to what is counted differently.
+    fn consensus(
+        &mut self,
+        now: Stamp,
+        process: ProcessId,
+        known: &Known,
+        finding: &mut Finding,
+    ) -> Option<Consensus> {
+        let votes = self.told.votes.migration(process, now);
+        let consensus = self.consensus.update(now, known, &votes);
+        self.told.votes.set_consensus(process, consensus);
+        let proven = consensus.as_ref();
+        proven.inspect(|consensus| consensus::readings(consensus, finding));
+        if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
+            self.admission_shortfall(now, process, known, finding);
+        }
+        consensus
+    }
+
+    /// What the vote account lacks, by the validator's own word, else by its balance at the tip.
+    fn admission_shortfall(
+        &self,
+        now: Stamp,
+        process: ProcessId,
+        known: &Known,
+        finding: &mut Finding,
+    ) {
+        let reported = known
+            .admin
+            .as_ref()
+            .and_then(|facts| facts.admission_shortfall());
+        let is_near_tip = known.witnesses(now).is_near_tip() == Some(true);
+        let by_balance = || {
+            let balance = self.told.votes.vote_balance(process, now)?;
+            let slot_time = self.tracker.slot_time()?;
+            admission::shortfall(balance, slot_time.as_secs_f64())
+        };
+        let lamports = reported.or_else(|| is_near_tip.then(by_balance)?);
+        let sol = lamports.map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
+        finding
+            .readings
+            .extend(sol.map(|sol| Reading::real(&ADMISSION_SHORTFALL, [], sol)));
     }
 
     /// What is known of the phase, the slots aside.
@@ -328,8 +381,10 @@ impl Poll for Conclusions {
                     self.config.target.program_cache_entries,
                     &mut finding,
                 );
+                let consensus = self.consensus(look.now, target.process, &known, &mut finding);
+                let protocol = consensus.map(|consensus| consensus.protocol);
                 self.slots
-                    .look(look.now, &known, &mut finding, &mut evidence);
+                    .look((look.now, protocol), &known, &mut finding, &mut evidence);
             }
         }
         let is_other = look.target.is_some_and(|target| target.validator.is_none());

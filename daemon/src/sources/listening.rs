@@ -101,6 +101,7 @@ impl Poll for Admin {
             .get()
             .filter(|facts| Some(facts.process) == process)
         {
+            facts.readings(&mut finding.readings);
             finding.repeated = self.told.replace(facts.at) == Some(facts.at);
             finding.heard = Some(facts.at);
             finding.up = facts.up;

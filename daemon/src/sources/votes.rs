@@ -6,8 +6,11 @@
 mod ahead;
 mod cluster;
 mod known;
+mod migration;
 mod poller;
+mod standing;
 
+pub use migration::MigrationEvidence;
 pub use poller::Poller;
 
 use super::distance::Witnesses;
@@ -16,6 +19,7 @@ use crate::hub::Latest;
 use crate::tick::{Finding, Look, Poll};
 use crate::validator::intake::Intake;
 use faultline_agave::PublicKey;
+use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_catalog::{Problem, Source, Stamp};
 use faultline_kernel::ProcessId;
@@ -26,38 +30,72 @@ use std::time::Duration;
 
 /// What the task has heard, for the tick. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Handle(Latest<Known>, Arc<AtomicBool>);
+pub struct Handle {
+    known: Latest<Known>,
+    /// The consensus of a process, as all sources together prove it.
+    consensus: Latest<(ProcessId, Consensus)>,
+    is_round_requested: Arc<AtomicBool>,
+}
 
 impl Handle {
     /// The own votes were answered far behind the tip, and the node is near it now: the next round is due.
     fn request_round(&self) {
-        self.1.store(true, Ordering::Relaxed);
+        self.is_round_requested.store(true, Ordering::Relaxed);
     }
 
     /// Whether a round was requested since the last call.
     fn take_request(&self) -> bool {
-        self.1.swap(false, Ordering::Relaxed)
+        self.is_round_requested.swap(false, Ordering::Relaxed)
     }
 
     /// The cluster of `process`, by its genesis hash.
     pub fn cluster(&self, process: ProcessId) -> Option<String> {
-        let known = self.0.get().filter(|known| known.process == process)?;
+        let known = self.of(process)?;
         known
             .genesis
             .as_deref()
             .map(|hash| cluster::name(hash).to_owned())
     }
 
+    /// What it knows of the migration of `process`.
+    pub fn migration(&self, process: ProcessId, now: Stamp) -> MigrationEvidence {
+        self.of(process)
+            .map(|known| known.migration(now))
+            .unwrap_or_default()
+    }
+
+    /// The balance of the vote account of `process`, in lamports.
+    pub fn vote_balance(&self, process: ProcessId, now: Stamp) -> Option<u64> {
+        let known = self.of(process)?;
+        known.vote_balance.fresh(now, known.lives.often)
+    }
+
+    /// Which consensus `process` runs; `None` while that is not known.
+    pub fn set_consensus(&self, process: ProcessId, consensus: Option<Consensus>) {
+        self.consensus
+            .set(consensus.map(|consensus| Arc::new((process, consensus))));
+    }
+
+    fn protocol(&self, process: ProcessId) -> Option<Protocol> {
+        let (of, consensus) = *self.consensus.get()?;
+        (of == process).then_some(consensus.protocol)
+    }
+
+    fn of(&self, process: ProcessId) -> Option<Arc<Known>> {
+        self.known.get().filter(|known| known.process == process)
+    }
+
     /// What was heard in the last round, or so far in the first; `None` before.
     pub(crate) fn standing(&self) -> Option<Standing> {
-        let known = self.0.get()?;
+        let known = self.known.get()?;
         let own = known.own.fresh(known.at, known.lives.often);
         Some(Standing {
             is_whole: known.whole,
-            is_known: known.standing.at().is_some(),
+            is_known: known.among_all.at().is_some(),
             account: known.vote_account,
             is_standby: own.iter().flatten().any(|own| known.is_standby(own)),
             own,
+            consensus: known.consensus(),
             problems: known.problems.clone(),
         })
     }
@@ -76,6 +114,8 @@ pub(crate) struct Standing {
     pub(crate) own: Option<Option<Own>>,
     /// Whether another node votes with it.
     pub(crate) is_standby: bool,
+    /// The consensus, as far as the node itself proves it.
+    pub(crate) consensus: Option<Consensus>,
     /// What could not be learnt.
     pub(crate) problems: Vec<Problem>,
 }
@@ -122,12 +162,7 @@ impl Poll for Votes {
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let mut finding = Finding::default();
         let process = look.target.map(|target| target.process);
-        if let Some(known) = self
-            .heard
-            .0
-            .get()
-            .filter(|known| Some(known.process) == process)
-        {
+        if let Some(known) = process.and_then(|process| self.heard.of(process)) {
             let newest = self
                 .rpc
                 .facts()
@@ -140,6 +175,7 @@ impl Poll for Votes {
                 newest: newest.and_then(|facts| facts.epoch_info),
                 is_near_tip: near_tip == Some(true),
                 slot_time: self.slot_time.get().map(|time| *time),
+                protocol: self.heard.protocol(known.process),
                 judged_from_behind: self.is_judged_from_behind(&known, near_tip),
             };
             known.readings(vantage, look.now, &mut finding.readings);

@@ -8,6 +8,7 @@ pub use push::Push;
 
 use super::allowed::{AllowList, Values};
 use super::coverage::{Coverage, LastPush, Moment, PushEnd};
+use super::migration::MigrationReports;
 use super::recent::Recent;
 use super::recorded::{self, Points};
 use super::reported::Reported;
@@ -74,6 +75,8 @@ pub struct PushFacts {
     pub identity: Option<String>,
     /// When the followed validator's last push arrived.
     pub last_push: Option<Stamp>,
+    /// What it reported of the migration to Alpenglow.
+    pub migration: MigrationReports,
 }
 
 impl Intake {
@@ -176,6 +179,7 @@ impl Intake {
             state.last_push,
             state.gone,
         ) = (None, None, None, false);
+        state.reported.migration = MigrationReports::default();
         state.plausible = Plausible::default();
         (
             state.rpc_slot,
@@ -252,6 +256,7 @@ impl Intake {
             version: state.reported.version.clone(),
             identity: state.senders.identity().map(str::to_owned),
             last_push: state.last_push,
+            migration: state.reported.migration,
         }
     }
 }
@@ -387,9 +392,9 @@ impl State {
     }
 
     /// What of a point of ours goes beyond sums.
-    fn follow_up(&mut self, known: &Known, time: i64) {
+    fn follow_up(&mut self, known: &Known, time: i64, now: Stamp) {
         self.coverage.point(known, time);
-        self.reported.add(known);
+        self.reported.add(known, now);
     }
 
     fn ignore(&mut self, host: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {

@@ -1,8 +1,10 @@
 //! Lost points and the version: what datapoints report that is neither a sum nor a slot.
 
+use super::migration::MigrationReports;
 use super::tally::{add, delta};
 use faultline_agave::points::Known;
 use faultline_agave::version::is_version;
+use faultline_catalog::Stamp;
 
 /// What was reported so far.
 #[derive(Debug, Clone, Default)]
@@ -11,11 +13,14 @@ pub struct Reported {
     pub points_lost: u64,
     /// Its version, which it reports at its start and when its identity is set.
     pub version: Option<String>,
+    /// Of the migration to Alpenglow.
+    pub migration: MigrationReports,
 }
 
 impl Reported {
-    /// Takes a point.
-    pub fn add(&mut self, known: &Known) {
+    /// Takes a point that arrived at `now`.
+    pub fn add(&mut self, known: &Known, now: Stamp) {
+        self.migration.add(known, now);
         match known {
             Known::Agent(agent) => add(&mut self.points_lost, delta(agent.points_lost)),
             Known::ValidatorNew(new) => self.set_version(new.version.as_ref()),
@@ -32,5 +37,6 @@ impl Reported {
     pub fn merge(&mut self, pending: Reported) {
         add(&mut self.points_lost, pending.points_lost);
         self.version = self.version.take().or(pending.version);
+        self.migration.merge(pending.migration);
     }
 }

@@ -15,7 +15,7 @@ const PROMISED: usize = 1800;
 const POOLS: usize = 152;
 
 /// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
-const NOT_ON_THE_PAGE: [(&str, Option<usize>); 82] = [
+const NOT_ON_THE_PAGE: [(&str, Option<usize>); 89] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
     ("agave_cgroup_io_bytes_total", Some(8)),
@@ -43,7 +43,15 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 82] = [
     ("faultline_auth_failures_total", Some(2)),
     ("faultline_demo", None),
     ("faultline_flight_save_failures_total", Some(1)),
+    // Of a migration to Alpenglow.
+    ("agave_alpenglow_genesis_slot", Some(1)),
+    ("agave_migration_slot", Some(1)),
     // Of a validator that votes.
+    ("agave_vote_reward_lamports", Some(2)),
+    ("agave_vote_reward_per_stake_of_best_ratio", Some(1)),
+    ("agave_certificate_distance_slots", Some(2)),
+    ("agave_admitted", Some(2)),
+    ("agave_admission_shortfall_sol", Some(1)),
     ("agave_vote_account_info", Some(1)),
     ("agave_delinquent", Some(1)),
     ("agave_vote_slot", Some(2)),

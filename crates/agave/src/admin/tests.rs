@@ -159,3 +159,57 @@ fn an_absurd_start_time_does_not_overflow() {
         Ok(Answer::StartTime(Duration::MAX))
     );
 }
+
+#[test]
+fn an_admission_status_says_why_the_next_check_would_fail() {
+    let read = |fields: &str, reason: &str| {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,{fields}"in_current_epoch_vat":true,"current_epoch_vote_account_stake":9,"current_epoch_vote_accounts":900,"next_epoch_vat_failure_reason":{reason}}}}}"#
+        );
+        Method::AdmissionStatus.read(1, body.as_bytes())
+    };
+    for (fields, reason, active, expected) in [
+        ("", "null", None, None),
+        (r#""vat_active":false,"#, "null", Some(false), None),
+        (
+            "",
+            r#""NoBLSPubkey""#,
+            None,
+            Some(AdmissionFailure::NoBlsKey),
+        ),
+        (
+            "",
+            r#""VoteAccountNotFound""#,
+            None,
+            Some(AdmissionFailure::NoVoteAccount),
+        ),
+        (
+            "",
+            r#"{"InsufficientFundsInVoteAccount":[27074400,827074400]}"#,
+            None,
+            Some(AdmissionFailure::Lamports {
+                balance: 27_074_400,
+                needed: 827_074_400,
+            }),
+        ),
+        (
+            "",
+            r#"{"Later":{"x":[]}}"#,
+            None,
+            Some(AdmissionFailure::Other),
+        ),
+        ("", r#""Later""#, None, Some(AdmissionFailure::Other)),
+    ] {
+        let Ok(Answer::AdmissionStatus(status)) = read(fields, reason) else {
+            panic!("{reason}: {:?}", read(fields, reason));
+        };
+        assert_eq!(
+            (status.vat_active, status.next_epoch_vat_failure_reason),
+            (active, expected)
+        );
+        assert!(
+            status.in_current_epoch_vat && status.voting_enabled && status.current_epoch == 1_064
+        );
+    }
+    assert!(matches!(read("", "}"), Err(Error::Garbage { .. })));
+}

@@ -117,7 +117,7 @@ impl Progress {
 }
 
 /// The number a text begins with.
-fn leading(text: &str) -> Option<u64> {
+pub(super) fn leading(text: &str) -> Option<u64> {
     let end = text
         .bytes()
         .position(|byte| !byte.is_ascii_digit())

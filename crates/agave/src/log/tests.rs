@@ -209,3 +209,62 @@ fn times_of_a_replay_are_read_where_their_order_is_known() {
     }
     assert_eq!(of("ledger processing timing: 3s"), None);
 }
+
+#[test]
+fn each_step_of_the_migration_is_recognised_and_other_words_about_it_are_none() {
+    let of = |message: &str| {
+        let line =
+            format!("[2026-10-21T12:00:00.1Z INFO  agave_votor_messages::migration] {message}");
+        LogLine::parse(&line).migration()
+    };
+    let starts = |slot| Some(Migration::Starts { slot });
+    let enabled = |genesis_slot| Some(Migration::Enabled { genesis_slot });
+    let certificate = "genesis_cert: GenesisCert { block: Block { slot: 459652999, block_id: 7Np4 }, signature: [] }";
+    for (message, expected) in [
+        (
+            "DMz6: Alpenglow feature flag was activated in 459648000, migration will start at 459653000",
+            starts(459_653_000),
+        ),
+        (
+            "DMz6: Alpenglow migration phase Migration { migration_slot: 459653000, genesis_block: None, genesis_cert: None }",
+            starts(459_653_000),
+        ),
+        ("DMz6: Alpenglow migration phase PreFeatureActivation", None),
+        ("DMz6: Alpenglow enabled!", enabled(None)),
+        (
+            "DMz6: Alpenglow enabled during startup! Genesis slot 459652999",
+            enabled(Some(459_652_999)),
+        ),
+        (
+            &format!("DMz6: Alpenglow migration phase AlpenglowEnabled {{ {certificate} }}"),
+            enabled(Some(459_652_999)),
+        ),
+        (
+            &format!(
+                "DMz6: Alpenglow migration phase FullAlpenglowEpoch {{ full_alpenglow_epoch: 1065, {certificate} }}"
+            ),
+            enabled(Some(459_652_999)),
+        ),
+        (
+            &format!(
+                "Pre startup initializing alpenglow migration from root bank: FullAlpenglowEpoch {{ full_alpenglow_epoch: 1065, {certificate} }}"
+            ),
+            enabled(Some(459_652_999)),
+        ),
+        (
+            "Pre startup initializing alpenglow migration from root bank: PreFeatureActivation",
+            None,
+        ),
+        (
+            "Alpenglow enabled, not starting AncestorHashesService",
+            None,
+        ),
+        ("DMz6: Enabling alpenglow during startup", None),
+        (
+            "DMz6: Alpenglow feature flag was activated in x, migration will start at y",
+            None,
+        ),
+    ] {
+        assert_eq!(of(message), expected, "{message}");
+    }
+}

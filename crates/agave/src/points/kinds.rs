@@ -291,3 +291,27 @@ datapoint! {
         highest_confirmed_slot: u64 = "highest-confirmed-slot",
     }
 }
+
+datapoint! {
+    /// The event loop of Alpenglow's voting, every 10 s. It waits for the end of the migration. Since 4.2.2.
+    EventHandlerStats {
+        /// Events that were ignored.
+        ignored: u64 = "ignored",
+    }
+}
+
+datapoint! {
+    /// A root has activated the feature of Alpenglow, some thousand slots before the migration. Once, live. Since 4.2.2.
+    MigrationStarted {
+        /// From this slot on blocks hold only votes.
+        migration_slot: u64 = "migration_slot",
+    }
+}
+
+datapoint! {
+    /// Alpenglow runs. Once, live. Since 4.2.2.
+    MigrationComplete {
+        /// The last slot before Alpenglow.
+        genesis_slot: u64 = "genesis_slot",
+    }
+}

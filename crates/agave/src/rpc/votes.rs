@@ -1,7 +1,7 @@
 //! What a node knows of votes, leader slots and the other nodes of its cluster.
 //!
 //! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and `getClusterNodes` need
-//! `--full-rpc-api`. Read in the sources of 2.0 to 4.4.
+//! `--full-rpc-api`. Read in the sources of 2.0 to 4.5.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -53,10 +53,11 @@ pub struct VoteAccount {
     commission: Option<u8>,
     #[serde(deserialize_with = "json::tolerant")]
     inflation_rewards_commission_bps: Option<u16>,
-    /// The newest slot that it voted for; 0 before its first vote.
+    /// The newest slot that it voted for, under Alpenglow by the newest certificate that has its vote; 0 before its first vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub last_vote: Option<u64>,
-    /// Its root: older slots are final for it. 0 before the first.
+    /// Its root: older slots are final for it. 0 before the first. Under Alpenglow the newest finalization certificate that has its
+    /// vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
     #[serde(deserialize_with = "json::tolerant")]
@@ -93,6 +94,18 @@ impl VoteAccounts {
     }
 }
 
+/// Which unit the entries of `epochCredits` have where no marker tells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CreditUnit {
+    /// Not known.
+    Unknown,
+    /// Before the migration: vote credits.
+    Credits,
+    /// Afterwards: vote credits up to the epoch of the migration, lamports later. Without that epoch all are lamports: five epochs
+    /// later no entry is older.
+    LamportsAfter(Option<u64>),
+}
+
 impl VoteAccount {
     /// Share of the rewards that the validator keeps. Beside basis points the percent is rounded, up or down by version.
     /// An account may state more than all; it keeps no more.
@@ -119,17 +132,107 @@ impl VoteAccount {
         missing.map(|(name, _)| *name).collect()
     }
 
-    /// Credits earned in that epoch; `None` if it did not vote then, or before the two newest epochs in which it voted.
-    pub fn credits(&self, epoch: u64) -> Option<u64> {
-        let EpochCredits(newest) = self.epoch_credits?;
-        let (_, earned) = newest.into_iter().flatten().find(|(of, _)| *of == epoch)?;
-        Some(earned)
+    /// Tower's vote credits of that epoch, in the epoch of the migration those before it; `None` if there are none, if the unit is
+    /// not known, or before the two newest epochs of the list.
+    pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
+        let of = self.epoch_credits?.of(epoch)?;
+        of.unmarked
+            .filter(|_| of.before_marker || unit.is_credits(epoch))
+    }
+
+    /// Lamports earned with Alpenglow in that epoch, in the epoch of the migration those after it; `None` likewise.
+    pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
+        let of = self.epoch_credits?.of(epoch)?;
+        let by_unit = of
+            .unmarked
+            .filter(|_| !of.before_marker && unit.is_lamports(epoch));
+        of.marked.or(by_unit)
+    }
+
+    /// What it earned in that epoch, whatever the unit: the largest entry.
+    pub fn most_earned(&self, epoch: u64) -> Option<u64> {
+        self.epoch_credits?
+            .of(epoch)
+            .and_then(|of| of.unmarked.max(of.marked))
+    }
+
+    /// The epoch of the migration, where the list has its marker.
+    pub fn migration_epoch(&self) -> Option<u64> {
+        self.epoch_credits?.migration_epoch
     }
 }
 
-/// Credits earned in the two newest epochs in which an account voted. A node lists them in order.
+impl CreditUnit {
+    fn is_credits(self, epoch: u64) -> bool {
+        match self {
+            Self::Unknown | Self::LamportsAfter(None) => false,
+            Self::Credits => true,
+            Self::LamportsAfter(Some(migration)) => epoch <= migration,
+        }
+    }
+
+    fn is_lamports(self, epoch: u64) -> bool {
+        match self {
+            Self::Unknown | Self::Credits => false,
+            Self::LamportsAfter(None) => true,
+            Self::LamportsAfter(Some(migration)) => epoch > migration,
+        }
+    }
+}
+
+/// What was earned in the two newest epochs of the list. A node lists them in order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct EpochCredits([Option<(u64, u64)>; 2]);
+struct EpochCredits {
+    newest: [Option<EarnedInEpoch>; 2],
+    migration_epoch: Option<u64>,
+}
+
+/// One epoch. The epoch of the migration has an entry before the marker and one behind it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct EarnedInEpoch {
+    epoch: u64,
+    /// Of an entry before a marker, or without any.
+    unmarked: Option<u64>,
+    /// Of an entry behind the marker: lamports.
+    marked: Option<u64>,
+    /// A marker came later in the list.
+    before_marker: bool,
+}
+
+/// The entry that Agave puts between credits and lamports (`AG_MIGRATION_EPOCH_CREDIT`).
+const MIGRATION_MARKER: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
+
+impl EpochCredits {
+    fn of(&self, epoch: u64) -> Option<EarnedInEpoch> {
+        self.newest
+            .into_iter()
+            .flatten()
+            .find(|of| of.epoch == epoch)
+    }
+
+    fn add(&mut self, epoch: u64, earned: u64, is_marked: bool) {
+        let [before, newest] = &mut self.newest;
+        if newest.is_none_or(|newest| newest.epoch != epoch) {
+            *before = newest.replace(EarnedInEpoch {
+                epoch,
+                ..EarnedInEpoch::default()
+            });
+        }
+        if let Some(newest) = newest {
+            if is_marked {
+                newest.marked = Some(earned);
+            } else {
+                newest.unmarked = Some(earned);
+            }
+        }
+    }
+
+    fn mark(&mut self) {
+        for of in self.newest.iter_mut().flatten() {
+            of.before_marker = true;
+        }
+    }
+}
 
 impl<'de> Deserialize<'de> for EpochCredits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -143,11 +246,20 @@ impl<'de> Deserialize<'de> for EpochCredits {
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut epochs: A) -> Result<EpochCredits, A::Error> {
-                let EpochCredits([mut before, mut newest]) = EpochCredits::default();
-                while let Some((epoch, end, begin)) = epochs.next_element::<(u64, u64, u64)>()? {
-                    before = newest.replace((epoch, end.saturating_sub(begin)));
+                let (mut credits, mut is_marked) = (EpochCredits::default(), false);
+                while let Some(entry) = epochs.next_element::<(u64, u64, u64)>()? {
+                    let (epoch, end, begin) = entry;
+                    if entry == MIGRATION_MARKER {
+                        credits.mark();
+                        is_marked = true;
+                        continue;
+                    }
+                    if is_marked && credits.migration_epoch.is_none() {
+                        credits.migration_epoch = Some(epoch);
+                    }
+                    credits.add(epoch, end.saturating_sub(begin), is_marked);
                 }
-                Ok(EpochCredits([before, newest]))
+                Ok(credits)
             }
         }
 
@@ -334,9 +446,118 @@ mod tests {
         assert_eq!(votes.of_identity(key("x"), None), None);
         let first = &votes.current[0];
         assert_eq!(
-            [5, 4, 3].map(|epoch| first.credits(epoch)),
+            [5, 4, 3].map(|epoch| first.credits(epoch, CreditUnit::Credits)),
             [Some(40), Some(30), None],
             "only the two newest are kept"
+        );
+    }
+
+    /// One account's credits and lamports of the epochs 8, 7 and 6.
+    fn earned(epoch_credits: Value, unit: CreditUnit) -> [[Option<u64>; 3]; 2] {
+        let votes = json!({"current": [account("va", "a", 3, epoch_credits)], "delinquent": []});
+        let votes: VoteAccounts = read(&votes).unwrap();
+        let own = &votes.current[0];
+        [
+            [8, 7, 6].map(|epoch| own.credits(epoch, unit)),
+            [8, 7, 6].map(|epoch| own.reward_lamports(epoch, unit)),
+        ]
+    }
+
+    #[test]
+    fn the_epoch_of_the_migration_has_credits_before_it_and_lamports_after_it() {
+        const M: u64 = u64::MAX;
+        let migrated_in = |epoch| CreditUnit::LamportsAfter(Some(epoch));
+        let none = [None; 3];
+        let in_it = json!([[6, 60, 0], [7, 90, 60], [M, M, M], [7, 5_090, 90]]);
+        for unit in [CreditUnit::Unknown, CreditUnit::Credits, migrated_in(7)] {
+            let expected = [[None, Some(30), Some(60)], [None, Some(5_000), None]];
+            assert_eq!(earned(in_it.clone(), unit), expected, "{unit:?}");
+        }
+        let next = json!([[7, 90, 60], [M, M, M], [7, 5_090, 90], [8, 9_090, 5_090]]);
+        let expected = [[None, Some(30), None], [Some(4_000), Some(5_000), None]];
+        assert_eq!(earned(next, migrated_in(7)), expected);
+        let started_later = json!([[M, M, M], [7, 5_000, 0]]);
+        assert_eq!(
+            earned(started_later, migrated_in(7)),
+            [none, [None, Some(5_000), None]]
+        );
+        let earned_nothing_after_it = json!([[6, 60, 0], [7, 90, 60]]);
+        let tower = [[None, Some(30), Some(60)], none];
+        assert_eq!(
+            earned(earned_nothing_after_it.clone(), migrated_in(7)),
+            tower
+        );
+        assert_eq!(
+            earned(earned_nothing_after_it.clone(), CreditUnit::Credits),
+            tower
+        );
+        assert_eq!(
+            earned(earned_nothing_after_it, CreditUnit::Unknown),
+            [none; 2]
+        );
+        let long_after = json!([[7, 90, 60], [8, 95, 90]]);
+        let lamports = [none, [Some(5), Some(30), None]];
+        assert_eq!(
+            earned(long_after, CreditUnit::LamportsAfter(None)),
+            lamports
+        );
+    }
+
+    #[test]
+    fn lists_of_migrated_clusters_are_read_as_their_validators_printed_them() {
+        const M: u64 = u64::MAX;
+        let votes = |list: Value| -> VoteAccount {
+            let votes = json!({"current": [account("va", "a", 3, list)], "delinquent": []});
+            read::<VoteAccounts>(&votes).unwrap().current[0].clone()
+        };
+        let one = votes(json!([
+            [5, 4_126_391, 4_053_495],
+            [M, M, M],
+            [5, 7_406_803_535_u64, 4_126_391]
+        ]));
+        let other = votes(json!([
+            [0, 7_488, 0],
+            [1, 11_584, 7_488],
+            [M, M, M],
+            [1, 4_643_428_456_u64, 11_584]
+        ]));
+        for (account, epoch, credits, lamports) in [
+            (one, 5, 72_896, 7_402_677_144),
+            (other, 1, 4_096, 4_643_416_872),
+        ] {
+            let unit = CreditUnit::LamportsAfter(account.migration_epoch());
+            assert_eq!(account.credits(epoch, unit), Some(credits));
+            assert_eq!(account.reward_lamports(epoch, unit), Some(lamports));
+            assert_eq!(account.migration_epoch(), Some(epoch));
+        }
+    }
+
+    #[test]
+    fn a_marker_tells_the_epoch_of_the_migration() {
+        const M: u64 = u64::MAX;
+        let of = |epoch_credits: Value| {
+            let votes =
+                json!({"current": [account("va", "a", 3, epoch_credits)], "delinquent": []});
+            let votes: VoteAccounts = read(&votes).unwrap();
+            (
+                votes.current[0].migration_epoch(),
+                votes.current[0].most_earned(7),
+            )
+        };
+        assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));
+        assert_eq!(
+            of(json!([
+                [7, 90, 60],
+                [M, M, M],
+                [7, 5_090, 90],
+                [8, 6_000, 5_090]
+            ])),
+            (Some(7), Some(5_000))
+        );
+        assert_eq!(
+            of(json!([[7, 90, 60], [M, M, M]])),
+            (None, Some(30)),
+            "nothing behind it"
         );
     }
 
@@ -476,7 +697,7 @@ mod tests {
                 assert_eq!(votes.current[0].missing_fields(), [field]);
                 assert_eq!(
                     (
-                        votes.current[1].credits(5),
+                        votes.current[1].credits(5, CreditUnit::Credits),
                         votes.current[1].missing_fields()
                     ),
                     (Some(40), vec![])

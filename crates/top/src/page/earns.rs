@@ -1,7 +1,7 @@
 //! Does it earn? What the page says of votes, leader slots and what is left to pay for votes.
 
 use super::Page;
-use faultline_catalog::metrics::votes as m;
+use faultline_catalog::metrics::{validator as v, votes as m};
 use faultline_catalog::{Metric, Source};
 
 /// A validator's votes; what the page does not say is `None`.
@@ -27,7 +27,7 @@ pub(crate) struct Earns {
     pub(crate) cluster_skips: Option<f64>,
     /// Seconds until the next leader slot.
     pub(crate) next: Option<f64>,
-    /// Days that the identity can pay for votes.
+    /// Days that the identity can pay for Tower votes.
     pub(crate) days: Option<f64>,
 }
 
@@ -43,6 +43,7 @@ impl Page {
         let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
         let role = self.label(&m::VOTE_ACCOUNT, "role");
         let is_standby = role == Some("standby");
+        let is_tower = self.get(&v::CONSENSUS, &["tower"]) == Some(1.0);
         let delinquent = self.flag(&m::DELINQUENT, &[]);
         Some(Earns {
             delinquent,
@@ -52,7 +53,8 @@ impl Page {
                 && role.is_none()
                 && self.is_up(Source::Votes) == Some(true),
             is_standby,
-            distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
+            distance: { self.get(&m::VOTE_DISTANCE, &["last_vote"]) }
+                .or_else(|| self.get(&m::CERTIFICATE_DISTANCE, &["reward"])),
             credits: self.get(&m::VOTE_CREDITS, &["this_epoch"]),
             rank: self.get(&m::VOTE_RANK, &[]),
             leads: slots(&m::LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0),
@@ -60,7 +62,7 @@ impl Page {
             next: self.get(&m::NEXT_LEADER_SLOT, &[]),
             days: self
                 .get(&m::BALANCE, &["identity"])
-                .filter(|_| !is_standby)
+                .filter(|_| !is_standby && is_tower)
                 .map(|sol| sol / m::VOTES_SOL_PER_DAY),
         })
     }

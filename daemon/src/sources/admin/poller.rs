@@ -7,7 +7,7 @@ use crate::config;
 use crate::hub::Latest;
 use crate::sources::asking::{Aged, PollTimer, ProblemLog, life};
 use crate::supervisor::{PathThread, Stop};
-use faultline_agave::admin::{Answer, ContactInfo, Method, StartProgress};
+use faultline_agave::admin::{AdmissionStatus, Answer, ContactInfo, Method, StartProgress};
 use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
 use faultline_kernel::ProcessId;
@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// What `contactInfo` is refused with: early in the start, and always by solana-test-validator.
 const NOT_TOLD: i64 = -32602;
+
+/// How often the admission is asked: it changes with transfers and with epochs.
+const ADMISSION_EVERY: Duration = Duration::from_secs(60);
 
 /// How often is asked.
 #[derive(Debug, Clone, Copy)]
@@ -141,6 +144,7 @@ impl Poller {
             process,
             timeout: self.timeout,
             address: memory.rpc_address.is_none(),
+            admission: memory.admission_is_due(now),
             seen: memory.seen,
         })
     }
@@ -180,6 +184,8 @@ struct Question {
     timeout: Duration,
     /// Whether the address of JSON-RPC is still to be learnt.
     address: bool,
+    /// Whether the admission is asked this time.
+    admission: bool,
     seen: bool,
 }
 
@@ -191,6 +197,8 @@ struct Heard {
     identity: Option<PublicKey>,
     /// `Some(None)`: there is no JSON-RPC.
     rpc_address: Option<Option<SocketAddr>>,
+    /// `Some(None)`: the validator does not report it.
+    admission: Option<Option<AdmissionStatus>>,
     problems: Vec<Problem>,
 }
 
@@ -233,6 +241,21 @@ impl Question {
             }
             other => heard.miss(&self.path, other)?,
         }
+        if self.admission {
+            self.ask_admission(&mut socket, heard).await?;
+        }
+        Ok(())
+    }
+
+    /// Older versions do not have it, and solana-test-validator refuses it.
+    async fn ask_admission(&self, socket: &mut Socket, heard: &mut Heard) -> Result<(), Failure> {
+        match socket.ask(Method::AdmissionStatus).await {
+            Ok(Answer::AdmissionStatus(status)) => heard.admission = Some(Some(status)),
+            Err(Failure::Answer(Error::NotOffered { .. } | Error::Rpc { code: NOT_TOLD, .. })) => {
+                heard.admission = Some(None);
+            }
+            other => heard.miss(&self.path, other)?,
+        }
         Ok(())
     }
 }
@@ -261,6 +284,7 @@ struct Memory {
     progress: Aged<StartProgress>,
     identity: Aged<PublicKey>,
     rpc_address: Option<Option<SocketAddr>>,
+    admission: Aged<Option<AdmissionStatus>>,
     problems: Vec<Problem>,
     up: bool,
 }
@@ -277,6 +301,7 @@ impl Memory {
             progress: Aged::default(),
             identity: Aged::default(),
             rpc_address: None,
+            admission: Aged::default(),
             problems: Vec::new(),
             up: false,
         }
@@ -286,6 +311,12 @@ impl Memory {
     fn rests(&self, now: Stamp, pace: Pace) -> bool {
         // Half a turn early counts: a poll ends after it was due, and the next one must not wait a whole turn for that.
         self.asked && self.running && now.since(self.at) + pace.starting / 2 < pace.running
+    }
+
+    fn admission_is_due(&self, now: Stamp) -> bool {
+        self.admission
+            .at()
+            .is_none_or(|at| now.since(at) >= ADMISSION_EVERY)
     }
 
     fn hear(&mut self, heard: Heard, at: Stamp, took: Duration) {
@@ -299,11 +330,15 @@ impl Memory {
         if let Some(identity) = heard.identity {
             self.identity.set(identity, at);
         }
+        if let Some(admission) = heard.admission {
+            self.admission.set(admission, at);
+        }
         self.rpc_address = self.rpc_address.or(heard.rpc_address);
         self.problems = heard.problems;
     }
 
     fn facts(&self, now: Stamp, pace: Pace) -> AdminFacts {
+        let admission = self.admission.fresh(now, life(ADMISSION_EVERY)).flatten();
         let life = life(if self.running {
             pace.running
         } else {
@@ -316,6 +351,7 @@ impl Memory {
             progress: self.progress.fresh(now, life),
             identity: self.identity.fresh(now, life),
             rpc_address: self.rpc_address.flatten(),
+            admission,
             problems: self.problems.clone(),
             up: self.up,
         }

@@ -138,6 +138,7 @@ fn validator(method: &str, progress: &str) -> Reply {
         "contactInfo" => result(
             r#"{"id":"DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr","gossip":"1.2.3.4:8001","shred_version":1}"#,
         ),
+        "validatorAdmissionTicketStatus" => error(-32601, "Method not found"),
         _ => panic!("asked for {method}"),
     }
 }
@@ -225,7 +226,12 @@ async fn a_running_validator_is_asked_seldom_and_its_successor_at_once() {
         .await;
     assert_eq!(
         server.methods()[polls..],
-        ["startProgress", "rpcAddress", "contactInfo"]
+        [
+            "startProgress",
+            "rpcAddress",
+            "contactInfo",
+            "validatorAdmissionTicketStatus"
+        ]
     );
     running.end().await;
 }
@@ -459,4 +465,42 @@ fn a_socket_without_the_right_to_connect_is_forbidden_with_the_remedy() {
         .unwrap()
         .join()
         .unwrap();
+}
+
+/// Whether it is admitted in this and in the next epoch, and what it lacks in lamports.
+async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
+    let folder = tempfile::tempdir().unwrap();
+    let _server = Server::start(folder.path(), move |method| match method {
+        "validatorAdmissionTicketStatus" => result(status),
+        _ => validator(method, "\"Running\""),
+    });
+    let running = Running::asking(folder.path());
+    let facts = running
+        .facts("the admission", |facts| facts.admission.is_some())
+        .await;
+    let mut readings = Vec::new();
+    facts.readings(&mut readings);
+    let told = readings.iter().map(|reading| {
+        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        (labels.join(" "), reading.value.number().unwrap())
+    });
+    let told = told.collect();
+    running.end().await;
+    assert_eq!(facts.problems, []);
+    (told, facts.admission_shortfall())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_admission_is_that_of_a_node_with_a_key_to_vote_with() {
+    let flags = |this: f64, next: f64| vec![("this".to_owned(), this), ("next".to_owned(), next)];
+    let lacks = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":true,"current_epoch_vote_account_stake":9,"current_epoch_vote_accounts":900,"next_epoch_vat_failure_reason":{"InsufficientFundsInVoteAccount":[27074400,827074400]}}"#;
+    assert_eq!(admission(lacks).await, (flags(1.0, 0.0), Some(800_000_000)));
+    let passes = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":null}"#;
+    assert_eq!(admission(passes).await, (flags(0.0, 1.0), Some(0)));
+    let no_key = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":true,"next_epoch_vat_failure_reason":"NoBLSPubkey"}"#;
+    assert_eq!(admission(no_key).await, (flags(1.0, 0.0), None));
+    let standby = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":false,"current_epoch":1064,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":"VoteAccountNotFound"}"#;
+    assert_eq!(admission(standby).await.0, []);
+    let not_in_force = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":9,"vat_active":false,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":"NoBLSPubkey"}"#;
+    assert_eq!(admission(not_in_force).await.0, []);
 }

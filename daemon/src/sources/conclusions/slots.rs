@@ -6,6 +6,7 @@
 use super::Known;
 use crate::sources::distance::{PUSH_MAX_AGE, RPC_PRECEDENCE};
 use crate::tick::Finding;
+use faultline_agave::consensus::Protocol;
 use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
 use faultline_catalog::metrics::validator as v;
@@ -23,24 +24,31 @@ pub(super) struct SlotSources {
     push_at: Option<Stamp>,
     /// The tip as JSON-RPC told it, and when it advanced last.
     tip: Option<(u64, Stamp)>,
+    /// The highest tip in a migration to Alpenglow: at its end slots are purged, and the highest slot with shreds stays.
+    purged_tip: Option<u64>,
 }
 
 impl SlotSources {
     /// Shows the slots, and adds to `evidence` those that were reported since the tick before.
     pub(super) fn look(
         &mut self,
-        now: Stamp,
+        (now, protocol): (Stamp, Option<Protocol>),
         known: &Known,
         finding: &mut Finding,
         evidence: &mut Evidence,
     ) {
-        self.report(now, known, evidence);
+        self.report((now, protocol), known, evidence);
         if evidence.process != Process::Stopped {
-            self.show(now, known, finding);
+            self.show((now, protocol), known, finding);
         }
     }
 
-    fn show(&self, now: Stamp, known: &Known, finding: &mut Finding) {
+    fn show(
+        &self,
+        (now, protocol): (Stamp, Option<Protocol>),
+        known: &Known,
+        finding: &mut Finding,
+    ) {
         let rpc = known.rpc.as_deref();
         let (slot_at, distance_at) = (
             rpc.and_then(|facts| facts.slot_at),
@@ -57,12 +65,18 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
+        // Alpenglow has no optimistic confirmation: its last slot would stand for ever. Its processed slot is the newest that this
+        // node notarized.
+        let is_alpenglow = protocol == Some(Protocol::Alpenglow);
+        let optimistic = points.optimistic.filter(|_| !is_alpenglow);
+        let replayed = points.frozen.filter(|_| is_alpenglow);
         for (kind, slot) in [
             ("processed", own.or(unless_recent(slot_at, points.frozen))),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
             ("finalized", rpc.and_then(|facts| facts.finalized)),
             ("root", points.root),
-            ("optimistic", points.optimistic),
+            ("optimistic", optimistic),
+            ("replayed", replayed),
             (
                 "shred",
                 received.or(unless_recent(distance_at, points.shred)),
@@ -71,24 +85,41 @@ impl SlotSources {
             finding.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh);
+        let tip = rpc.and_then(|facts| facts.max_shred);
+        let exists = tip.is_none_or(|tip| self.is_tip(protocol, tip));
+        let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
         finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
+    /// Whether the highest slot with shreds still exists.
+    fn is_tip(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+        protocol != Some(Protocol::Alpenglow) || Some(slot) > self.purged_tip
+    }
+
     /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
-    fn report(&mut self, now: Stamp, known: &Known, evidence: &mut Evidence) {
+    fn report(
+        &mut self,
+        (now, protocol): (Stamp, Option<Protocol>),
+        known: &Known,
+        evidence: &mut Evidence,
+    ) {
         let rpc = known.rpc.as_deref();
         let rpc_at = rpc.and_then(|facts| facts.slot_at);
         let own = rpc
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
+        if protocol == Some(Protocol::Migrating) {
+            self.purged_tip = received.max(self.purged_tip);
+        }
         if rpc_at > self.rpc_at {
             self.rpc_at = rpc_at;
             evidence.slot = own;
             evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
-            evidence.tip =
-                received.filter(|_| rpc.is_some_and(|facts| facts.distance_at == rpc_at));
+            evidence.tip = received.filter(|tip| {
+                let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
+                is_new && self.is_tip(protocol, *tip)
+            });
             if let (Some(slot), Some(at)) = (received, rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
@@ -182,7 +213,7 @@ mod tests {
         known: &Known,
     ) -> (Option<f64>, Option<f64>, Evidence) {
         let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
-        sources.look(at(now), known, &mut finding, &mut evidence);
+        sources.look((at(now), None), known, &mut finding, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
             let of = finding.readings.iter().find(|reading| {
                 reading.metric.name == name
@@ -301,6 +332,49 @@ mod tests {
     }
 
     #[test]
+    fn slots_that_a_migration_purged_are_no_tip_and_the_last_optimistic_slot_ends() {
+        let mut sources = SlotSources::default();
+        let mut look = |second, protocol, answer: (u64, u64), push: Slots| {
+            let (mut finding, mut evidence) = (Finding::default(), Evidence::default());
+            let known = known(Some((second, Some(answer))), Some((second, push)));
+            sources.look(
+                (at(second), Some(protocol)),
+                &known,
+                &mut finding,
+                &mut evidence,
+            );
+            let value = |name: &str, label: &str| {
+                let of = finding.readings.iter().find(|reading| {
+                    reading.metric.name == name
+                        && reading
+                            .labels
+                            .first()
+                            .is_none_or(|known| known.as_str() == label)
+                });
+                of.and_then(|reading| reading.value.number())
+            };
+            let behind = value("agave_slots_behind", "");
+            let kinds = ["optimistic", "replayed"].map(|kind| value("agave_slot", kind));
+            (evidence.tip, behind, kinds)
+        };
+        let push = pushed(1_300, 999);
+        assert_eq!(
+            look(1, Protocol::Migrating, (1_300, 1_301), push),
+            (Some(1_301), Some(1.0), [Some(999.0), None])
+        );
+        let purged = pushed(1_002, 999);
+        assert_eq!(
+            look(2, Protocol::Alpenglow, (1_002, 1_301), purged),
+            (None, None, [None, Some(1_002.0)])
+        );
+        assert_eq!(
+            look(62, Protocol::Alpenglow, (1_301, 1_302), purged).0,
+            Some(1_302),
+            "new slots have passed it"
+        );
+    }
+
+    #[test]
     fn a_stopped_process_tells_no_slot_however_fresh_the_last_answer_is() {
         let (mut finding, mut evidence) = (
             Finding::default(),
@@ -310,7 +384,7 @@ mod tests {
             },
         );
         let answer = known(Some((10, Some((105, 106)))), None);
-        SlotSources::default().look(at(10), &answer, &mut finding, &mut evidence);
+        SlotSources::default().look((at(10), None), &answer, &mut finding, &mut evidence);
         assert!(finding.readings.is_empty());
     }
 }

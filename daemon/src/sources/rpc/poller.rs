@@ -290,6 +290,7 @@ mod tests {
             progress: None,
             identity: None,
             rpc_address: Some(address.parse().unwrap()),
+            admission: None,
             problems: Vec::new(),
             up: true,
         }

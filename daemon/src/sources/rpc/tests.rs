@@ -454,6 +454,7 @@ async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() 
         progress,
         identity: None,
         rpc_address: None,
+        admission: None,
         problems: Vec::new(),
         up: true,
     };
@@ -598,6 +599,7 @@ fn the_identity_is_the_admin_sockets_word_before_json_rpcs() {
         progress: None,
         identity: Some(key("admin")),
         rpc_address: None,
+        admission: None,
         problems: Vec::new(),
         up: true,
     };

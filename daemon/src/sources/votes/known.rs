@@ -2,16 +2,23 @@
 
 use super::ahead::Schedule;
 use super::cluster::{self, Running, Shares};
+use super::migration::MigrationEvidence;
+use super::standing::AmongAll;
 use crate::sources::asking::Aged;
 use faultline_agave::PublicKey;
+use faultline_agave::consensus::{Consensus, Evidence, Protocol};
 use faultline_agave::rpc::{
-    EpochInfo, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount, VoteAccounts,
+    CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount,
+    VoteAccounts,
 };
 use faultline_catalog::metrics::votes as m;
 use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
 use faultline_kernel::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// A healthy validator has its vote in a certificate of at most nine slots before.
+const LATE_SLOTS: u64 = 16;
 
 /// How long the answers to each question live.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +59,8 @@ pub(super) struct Vantage {
     pub(super) is_near_tip: bool,
     /// How long a slot of the cluster takes.
     pub(super) slot_time: Option<Duration>,
+    /// The consensus; `None` while it is not known.
+    pub(super) protocol: Option<Protocol>,
     /// Whether the node was far behind when it answered about the own votes.
     pub(super) judged_from_behind: bool,
 }
@@ -80,8 +89,12 @@ pub(super) struct Known {
     pub(super) own: Aged<Option<Own>>,
     pub(super) identity_balance: Aged<u64>,
     pub(super) vote_balance: Aged<u64>,
-    /// Rank, and share of the best's credits.
-    pub(super) standing: Aged<Option<(u64, f64)>>,
+    pub(super) among_all: Aged<AmongAll>,
+    /// The epoch of the migration, once an account had its marker.
+    pub(super) marker_epoch: Option<u64>,
+    /// The slot of the genesis certificate, once there is one.
+    pub(super) certificate: Option<u64>,
+    pub(super) gate: Aged<FeatureGate>,
     /// The first slot of the epoch, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
     /// Stake that changes at the end of an epoch, and which epoch that is.
@@ -118,7 +131,10 @@ impl Known {
             own: Aged::default(),
             identity_balance: Aged::default(),
             vote_balance: Aged::default(),
-            standing: Aged::default(),
+            among_all: Aged::default(),
+            marker_epoch: None,
+            certificate: None,
+            gate: Aged::default(),
             production: Aged::default(),
             moving: Aged::default(),
             versions: Aged::default(),
@@ -144,10 +160,70 @@ impl Known {
             .epoch
             .fresh(at, self.lives.often)
             .map(|info| info.epoch);
-        let place = epoch
-            .zip(self.vote_account)
-            .and_then(|(epoch, own)| place(votes, own, epoch));
-        self.standing.set(place, at);
+        let migrated_in = self.migrated_in(at);
+        let all = AmongAll::new(votes, self.vote_account, epoch, migrated_in);
+        self.marker_epoch = all.marker_epoch.or(self.marker_epoch);
+        self.among_all.set(all, at);
+    }
+
+    /// What it knows of the migration.
+    pub(super) fn migration(&self, now: Stamp) -> MigrationEvidence {
+        let all = self.among_all.fresh(now, self.lives.seldom);
+        let slots = self
+            .epoch
+            .fresh(now, self.lives.often)
+            .map(|bank| bank.slots_in_epoch);
+        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own_marker = own.and_then(|own| own.account.migration_epoch());
+        MigrationEvidence {
+            certificate: self.certificate,
+            gate: self.gate.fresh(now, self.lives.often),
+            has_marker: own_marker.is_some() || self.marker_epoch.is_some(),
+            most_credits: all.and_then(|all| all.most_earned).zip(slots),
+            genesis_hash: self.genesis.clone(),
+        }
+    }
+
+    /// The consensus, by what is known here alone.
+    pub(super) fn consensus(&self) -> Option<Consensus> {
+        let slot = self
+            .epoch
+            .fresh(self.at, self.lives.often)
+            .map(|bank| bank.absolute_slot);
+        let signs = self.migration(self.at);
+        let evidence = Evidence {
+            slot,
+            ..signs.evidence()
+        };
+        evidence.consensus()
+    }
+
+    /// The epoch of the migration.
+    fn migrated_in(&self, now: Stamp) -> Option<u64> {
+        let by_genesis = || {
+            let bank = self.epoch.fresh(now, self.lives.often)?;
+            let before = first_slot(&bank).saturating_sub(self.certificate?);
+            Some(
+                bank.epoch
+                    .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
+            )
+        };
+        self.marker_epoch.or_else(by_genesis)
+    }
+
+    fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
+        match protocol {
+            None => CreditUnit::Unknown,
+            Some(Protocol::Tower | Protocol::Migrating) => CreditUnit::Credits,
+            Some(Protocol::Alpenglow) => CreditUnit::LamportsAfter(self.migrated_in(now)),
+        }
+    }
+
+    /// Whether the own votes were late in the last answer with all accounts: then all are asked in each round.
+    pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
+        let all = self.among_all.fresh(self.at, self.lives.seldom);
+        let distance = all.and_then(|all| all.vote_distance);
+        protocol == Some(Protocol::Alpenglow) && distance > Some(LATE_SLOTS)
     }
 
     pub(super) fn hear_running(&mut self, running: Running, at: Stamp) {
@@ -175,7 +251,7 @@ impl Known {
         bank.into_iter()
             .for_each(|bank| self.tell_epoch(bank, &vantage, out));
         if let Some(Some(own)) = self.own.fresh(now, often) {
-            self.tell_votes(&own, vantage.judged_from_behind, out);
+            self.tell_votes(&own, &vantage, now, out);
         }
         let sol = |lamports: u64| Value::Real(lamports as f64 / LAMPORTS_PER_SOL);
         for (account, balance) in [
@@ -203,9 +279,8 @@ impl Known {
                 sol(moving.deactivating),
             ));
         }
-        if let Some(Some((rank, share))) = self.standing.fresh(now, seldom) {
-            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
-            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+        if let Some(all) = self.among_all.fresh(now, seldom) {
+            self.tell_among_all(&all, (now, vantage.protocol), out);
         }
         let production = self.production.fresh(now, seldom);
         if let Some((_, own, all)) =
@@ -232,6 +307,37 @@ impl Known {
                 shares
                     .map(|(label, share)| Reading::new(metric, [label.into()], Value::Real(share))),
             );
+        }
+    }
+
+    fn tell_among_all(
+        &self,
+        all: &AmongAll,
+        (now, protocol): (Stamp, Option<Protocol>),
+        out: &mut Vec<Reading>,
+    ) {
+        let is_alpenglow = protocol == Some(Protocol::Alpenglow);
+        let has_credits = match protocol {
+            None => false,
+            Some(Protocol::Tower | Protocol::Migrating) => true,
+            Some(Protocol::Alpenglow) => all.epoch.is_some() && self.migrated_in(now) == all.epoch,
+        };
+        if let Some((rank, share)) = all.by_credits.filter(|_| has_credits) {
+            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
+            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+        }
+        if !is_alpenglow {
+            return;
+        }
+        let ratio = all.reward_of_best.map(Value::Real);
+        out.extend(ratio.map(|ratio| Reading::new(&m::VOTE_REWARD_OF_BEST, [], ratio)));
+        for (certificate, distance) in [
+            ("reward", all.vote_distance),
+            ("finalization", all.root_distance),
+        ] {
+            let labels = [certificate.into()];
+            let reading = |slots| Reading::whole(&m::CERTIFICATE_DISTANCE, labels, slots);
+            out.extend(distance.map(reading));
         }
     }
 
@@ -281,7 +387,7 @@ impl Known {
         node.is_some_and(|node| node != self.identity)
     }
 
-    fn tell_votes(&self, own: &Own, from_behind: bool, out: &mut Vec<Reading>) {
+    fn tell_votes(&self, own: &Own, vantage: &Vantage, now: Stamp, out: &mut Vec<Reading>) {
         let account = &own.account;
         let role = if self.is_standby(own) {
             "standby"
@@ -296,31 +402,38 @@ impl Known {
             ];
             out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
         }
-        if !from_behind {
+        if !vantage.judged_from_behind {
             out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
         }
         for (kind, slot) in [
             ("last_vote", account.last_vote),
             ("root", account.root_slot),
         ] {
-            if let Some(slot) = slot.filter(|slot| *slot > 0) {
+            let Some(slot) = slot.filter(|slot| *slot > 0) else {
+                continue;
+            };
+            let is_alpenglow = vantage.protocol == Some(Protocol::Alpenglow);
+            if !(is_alpenglow && kind == "root") {
                 out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
+            }
+            if !is_alpenglow && !vantage.judged_from_behind {
                 let distance = own.bank.absolute_slot.saturating_sub(slot);
-                if !from_behind {
-                    out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], distance));
-                }
+                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], distance));
             }
         }
-        let epoch = own.bank.epoch;
+        let (epoch, unit) = (own.bank.epoch, self.credit_unit(now, vantage.protocol));
         let epochs = [
             ("this_epoch", Some(epoch)),
             ("previous_epoch", epoch.checked_sub(1)),
         ];
         for (which, epoch) in epochs {
-            let credits = epoch.and_then(|epoch| account.credits(epoch));
-            out.extend(
-                credits.map(|credits| Reading::whole(&m::VOTE_CREDITS, [which.into()], credits)),
-            );
+            let Some(epoch) = epoch else { continue };
+            for (metric, earned) in [
+                (&m::VOTE_CREDITS, account.credits(epoch, unit)),
+                (&m::VOTE_REWARD, account.reward_lamports(epoch, unit)),
+            ] {
+                out.extend(earned.map(|earned| Reading::whole(metric, [which.into()], earned)));
+            }
         }
         let commission = account.commission_ratio();
         out.extend(commission.map(|ratio| Reading::real(&m::COMMISSION, [], ratio)));
@@ -332,16 +445,4 @@ impl Known {
 /// The first slot of the epoch of a bank.
 pub(super) fn first_slot(bank: &EpochInfo) -> u64 {
     bank.absolute_slot.saturating_sub(bank.slot_index)
-}
-
-/// The place of a vote account by credits, and its share of the best's; `None` if it earned nothing in this epoch.
-fn place(votes: &VoteAccounts, own: PublicKey, epoch: u64) -> Option<(u64, f64)> {
-    let staked = || votes.all().map(|(account, _)| account);
-    let mine = staked()
-        .find(|account| account.vote_pubkey == Some(own))?
-        .credits(epoch)?;
-    let credits = || staked().filter_map(|account| account.credits(epoch));
-    let better = credits().filter(|credits| *credits > mine).count() as u64;
-    let best = credits().max().filter(|best| *best > 0)?;
-    Some((better.saturating_add(1), mine as f64 / best as f64))
 }

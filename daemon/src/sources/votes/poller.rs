@@ -5,15 +5,14 @@ use super::cluster;
 use super::known::{Known, Lives, Own, first_slot};
 use crate::clock::Clock;
 use crate::config;
-use crate::hub::Latest;
 use crate::sources::asking::{PollTimer, ProblemLog, life};
 use crate::sources::distance::Witnesses;
 use crate::sources::rpc::{Client, Endpoint, Failure, Stage, server};
 use crate::supervisor::Stop;
 use faultline_agave::identify::HEALTH_DISTANCE;
 use faultline_agave::rpc::{
-    self, BlockProduction, ClusterNodes, EpochInfo, InContext, LeaderSchedule, StakeAccounts,
-    VoteAccounts,
+    self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
+    GenesisCertificate, InContext, LeaderSchedule, StakeAccounts, VoteAccounts,
 };
 use faultline_agave::{Error, PublicKey};
 use faultline_catalog::{Problem, Source, Stamp, Status};
@@ -36,6 +35,9 @@ const SCAN: Duration = Duration::from_secs(30 * 60);
 const SCAN_AFTER_FAILURE: Duration = Duration::from_secs(6 * 3_600);
 /// How long a node may look through its accounts.
 const SCAN_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What older versions, or the minimal API, do not have.
+const OPTIONAL: [&str; 2] = ["getAgGenesisCert", "getAccountInfo"];
 
 /// How often it looks for another process or identity, which is asked at once.
 const LOOK: Duration = Duration::from_secs(5);
@@ -133,14 +135,14 @@ impl Poller {
             };
             let mut known = self.begin(process, identity);
             known.started_with = self.endpoint.vote_account(process);
-            let (missing, early) = (&mut self.missing, &self.told.0);
+            let (missing, told) = (&mut self.missing, &self.told);
             let round = Round {
                 known: &mut known,
                 exchange,
                 config: &self.config,
                 clock: self.clock,
                 missing,
-                early,
+                told,
             };
             let version = self.endpoint.version(process);
             if timer.during(round.ask(version), || {}).await.is_none() {
@@ -155,14 +157,14 @@ impl Poller {
                     url,
                     timeout: SCAN_TIMEOUT,
                 };
-                let (missing, early) = (&mut self.missing, &self.told.0);
+                let (missing, told) = (&mut self.missing, &self.told);
                 let round = Round {
                     known: &mut known,
                     exchange,
                     config: &self.config,
                     clock: self.clock,
                     missing,
-                    early,
+                    told,
                 };
                 if timer.during(round.scan(), || {}).await.is_none() {
                     return;
@@ -189,7 +191,7 @@ impl Poller {
             .is_some_and(|(now, _)| now == known.process);
         if lives {
             self.standing.say(Source::Votes, known.up, &known.problems);
-            self.told.0.set(Some(Arc::new(known.clone())));
+            self.told.known.set(Some(Arc::new(known.clone())));
         }
         lives
     }
@@ -228,7 +230,7 @@ struct Round<'a> {
     config: &'a config::Validator,
     clock: Clock,
     missing: &'a mut Vec<&'static str>,
-    early: &'a Latest<Known>,
+    told: &'a super::Handle,
 }
 
 impl Round<'_> {
@@ -242,15 +244,18 @@ impl Round<'_> {
             self.known.genesis = genesis.map(|hash| hash.to_string().into());
         }
         self.epoch().await;
+        self.alpenglow_genesis().await;
         let mut all = None;
-        if seldom || self.known.standing.at().is_none() {
+        let protocol = self.told.protocol(self.known.process);
+        let has_answer = self.known.among_all.at().is_some();
+        if seldom || !has_answer || self.known.is_late(protocol) {
             all = self.all_votes().await;
         }
         self.own_votes().await;
         if first {
             // A slow node takes long for the rest.
             self.known.at = self.clock.now();
-            self.early.set(Some(Arc::new(self.known.clone())));
+            self.told.known.set(Some(Arc::new(self.known.clone())));
         }
         self.balances().await;
         self.schedule().await;
@@ -324,7 +329,9 @@ impl Round<'_> {
     }
 
     fn missing(&mut self) {
-        for method in self.missing.iter() {
+        // Without these two, other signs tell the consensus.
+        let is_needed = |method: &&&str| !OPTIONAL.contains(*method);
+        for method in self.missing.iter().filter(is_needed) {
             let what =
                 format!("{method} is not offered: the validator runs without --full-rpc-api");
             self.known.problems.push(Problem::new(Status::Absent, what));
@@ -335,6 +342,25 @@ impl Round<'_> {
         let info: EpochInfo = self.question("getEpochInfo", processed()).await?;
         self.known.epoch.set(info, self.clock.now());
         Some(info)
+    }
+
+    /// Until there is a certificate. Of a node without one of the methods another sign may tell.
+    async fn alpenglow_genesis(&mut self) {
+        if self.known.certificate.is_some() {
+            return;
+        }
+        let certificate: Option<Option<GenesisCertificate>> =
+            self.question("getAgGenesisCert", json!([])).await;
+        let certificate = certificate.flatten();
+        self.known.certificate = certificate.map(|certificate| certificate.block.slot);
+        if certificate.is_some() {
+            return;
+        }
+        let params = rpc::of_feature_gate(ALPENGLOW_GATE);
+        let gate: Option<InContext<FeatureGate>> = self.question("getAccountInfo", params).await;
+        let now = self.clock.now();
+        gate.into_iter()
+            .for_each(|gate| self.known.gate.set(gate.value, now));
     }
 
     async fn all_votes(&mut self) -> Option<VoteAccounts> {
@@ -349,7 +375,7 @@ impl Round<'_> {
         let Some(account) = self.known.vote_account else {
             self.known.up = self
                 .known
-                .standing
+                .among_all
                 .fresh(self.clock.now(), self.known.lives.seldom)
                 .is_some();
             return;

@@ -7,6 +7,7 @@ use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::rpc::Endpoint;
 use crate::sources::scripted::{Reply, Server, key};
 use crate::supervisor::Stage;
+use faultline_agave::consensus::{Protocol, Sign};
 use faultline_agave::rpc::EpochInfo;
 use faultline_catalog::Reading;
 use serde_json::{Value, json};
@@ -69,6 +70,8 @@ fn voting(request: &Value) -> Value {
             json!(STAKES.map(|data| json!({"account": {"data": [data, "base58"]}})))
         }
         "getVersion" => json!({"solana-core": "2.1.14", "feature-set": 1}),
+        "getAgGenesisCert" => Value::Null,
+        "getAccountInfo" => json!({"context": {"slot": 1}, "value": null}),
         "getIdentity" => json!({"identity": IDENTITY}),
         "getHealth" => json!("ok"),
         _ => json!(2_160),
@@ -170,7 +173,7 @@ impl Running {
         for _ in 0..4_000 {
             if let Some(known) = self
                 .handle
-                .0
+                .known
                 .get()
                 .filter(|known| known.rounds >= rounds && known.whole)
             {
@@ -199,10 +202,19 @@ fn told(known: &Known, newest: Option<EpochInfo>) -> Vec<(String, f64)> {
 }
 
 fn told_where(known: &Known, newest: Option<EpochInfo>, is_near_tip: bool) -> Vec<(String, f64)> {
+    told_with(known, (newest, is_near_tip), Some(Protocol::Tower))
+}
+
+fn told_with(
+    known: &Known,
+    (newest, is_near_tip): (Option<EpochInfo>, bool),
+    protocol: Option<Protocol>,
+) -> Vec<(String, f64)> {
     let vantage = Vantage {
         newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
+        protocol,
         judged_from_behind: false,
     };
     told_from(known, vantage)
@@ -608,7 +620,7 @@ async fn without_an_answer_it_is_not_known_whether_it_votes_and_all_accounts_are
     let running = Running::start(server.port(), None);
     let first = running.known(1).await;
     assert!(
-        first.rounds > 2 || (!first.up && first.standing.at().is_none()),
+        first.rounds > 2 || (!first.up && first.among_all.at().is_none()),
         "{first:?}"
     );
     let known = running.known(3).await;
@@ -734,5 +746,94 @@ async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
     }
     let standing = standing.expect("it is told");
     assert!(!standing.is_whole && standing.own.is_some_and(|own| own.is_some()));
+    running.end().await;
+}
+
+/// A vote account in the epoch after the migration, of a list that has both halves of that.
+fn migrated(vote: impl Display, node: impl Display, tower: u64, lamports: [u64; 2]) -> Value {
+    const M: u64 = u64::MAX;
+    let [before, now] = lamports;
+    let end = tower + before;
+    json!({
+        "activatedStake": 2_500_000_000_u64, "commission": 7, "epochCredits": [[4, tower, 0], [M, M, M], [4, end, tower], [5, end + now, end]],
+        "epochVoteAccount": true, "lastVote": 2_158 - now % 10, "nodePubkey": node.to_string(), "rootSlot": 2_157 - now % 10, "votePubkey": vote.to_string()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn after_the_migration_lamports_are_no_credits_and_certificates_are_compared_with_the_newest()
+{
+    let answers = |request: &Value| match request["method"].as_str().unwrap() {
+        "getVoteAccounts" => json!({"current": [
+            migrated(VOTE, IDENTITY, 300, [7_000, 5_000_000_008]), migrated(key("v2"), key("n2"), 400, [8_000, 10_000_000_000])
+        ], "delinquent": []}),
+        _ => voting(request),
+    };
+    let server = serve(
+        answers,
+        &[
+            "getAgGenesisCert",
+            "getAccountInfo",
+            "getBlockProduction",
+            "getClusterNodes",
+            "getProgramAccounts",
+        ],
+    )
+    .await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    let consensus = known.consensus().unwrap();
+    assert_eq!(
+        (consensus.protocol, consensus.sign),
+        (Protocol::Alpenglow, Sign::CreditsMarker)
+    );
+    let problems: String = known.problems.iter().map(ToString::to_string).collect();
+    assert!(
+        !problems.contains("getAgGenesisCert") && !problems.contains("getAccountInfo"),
+        "{problems}"
+    );
+    let told = told_with(&known, (Some(bank(2_170)), true), Some(Protocol::Alpenglow));
+    for (name, value) in [
+        ("vote_credits this_epoch", None),
+        ("vote_credits previous_epoch", Some(300.0)),
+        ("vote_credits_rank", None),
+        ("vote_credits_of_best_ratio", None),
+        ("vote_distance_slots last_vote", None),
+        ("vote_distance_slots root", None),
+        ("vote_slot last_vote", Some(2_150.0)),
+        ("vote_slot root", None),
+        ("vote_reward_lamports this_epoch", Some(5_000_000_008.0)),
+        ("vote_reward_lamports previous_epoch", Some(7_000.0)),
+        ("vote_reward_per_stake_of_best_ratio", Some(0.500_000_000_8)),
+        ("certificate_distance_slots reward", Some(8.0)),
+        ("certificate_distance_slots finalization", Some(8.0)),
+    ] {
+        assert_eq!(of(&told, name), value, "{name}: {told:#?}");
+    }
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn while_the_consensus_is_not_known_credits_have_no_unit_and_the_gate_proves_tower() {
+    let server = serve(voting, &["getAccountInfo"]).await;
+    let running = Running::start(server.port(), None);
+    let known = running.known(2).await;
+    assert_eq!(known.consensus(), None, "a certificate of null is no proof");
+    let told = told_with(&known, (Some(bank(2_170)), true), None);
+    let credits = [
+        "vote_credits this_epoch",
+        "vote_credits_rank",
+        "vote_reward_lamports this_epoch",
+    ];
+    assert_eq!(credits.map(|name| of(&told, name)), [None; 3]);
+    assert_eq!(of(&told, "vote_distance_slots last_vote"), Some(2.0));
+    running.end().await;
+    let server = serve(voting, &["getAgGenesisCert"]).await;
+    let running = Running::start(server.port(), None);
+    let consensus = running.known(2).await.consensus().unwrap();
+    assert_eq!(
+        (consensus.protocol, consensus.sign),
+        (Protocol::Tower, Sign::FeatureGate)
+    );
     running.end().await;
 }

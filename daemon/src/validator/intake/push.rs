@@ -86,7 +86,11 @@ impl Push {
                 self.add(line.as_bytes(), &point, false);
             }
             Some(Err(_)) => self.bad_line(),
-            None => {}
+            None => {
+                if let Some(step) = parsed.migration() {
+                    self.intake.lock().reported.migration.add_logged(step);
+                }
+            }
         }
     }
 
@@ -117,7 +121,7 @@ impl Push {
                 slots.is_proven = self.slots.is_proven;
             }
             sums.coverage.point(&known, added.time);
-            sums.reported.add(&known);
+            sums.reported.add(&known, self.now);
             if let Some(end) = end {
                 sums.coverage.push(end);
             }
@@ -127,7 +131,7 @@ impl Push {
             return;
         }
         self.slots.raise(&known);
-        state.follow_up(&known, added.time);
+        state.follow_up(&known, added.time, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
             recorder.add(point);

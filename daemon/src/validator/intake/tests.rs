@@ -687,3 +687,56 @@ fn an_identity_that_was_set_at_run_time_without_being_asked_for_loses_no_line() 
     assert_eq!(intake.facts().identity.as_deref(), Some("B"));
     assert_eq!(intake.facts().version.as_deref(), Some("4.4.0"));
 }
+
+#[test]
+fn the_migration_is_told_by_points_and_by_the_log_and_forgotten_with_the_process() {
+    use crate::validator::migration::MigrationReports;
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    intake.carries("A", Stamp::default());
+    let mut push = intake.begin(Stamp::default());
+    for line in [
+        "migration-started,host_id=A migration_slot=900i 1",
+        "optimistic_slot,host_id=A slot=890i 2",
+        "migration-complete,host_id=A genesis_slot=899i 3",
+        "event_handler_stats,host_id=A ignored=0i,leader_window_replaced=0i,set_root_count=9i,timeout_set=3i 4",
+        "event_handler_stats,host_id=B ignored=0i 5",
+    ] {
+        push.line(line.as_bytes());
+    }
+    intake.commit(push, Stamp::default());
+    let expected = MigrationReports {
+        has_event_handler: true,
+        is_complete: true,
+        genesis_slot: Some(899),
+        migration_slot: Some(900),
+        optimistic_at: Some(Stamp::default()),
+    };
+    assert_eq!(intake.facts().migration, expected);
+    intake.restart(None);
+    assert_eq!(intake.facts().migration, MigrationReports::default());
+    let mut log = intake.begin(Stamp::default());
+    log.log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
+    log.log_line(
+        "[2026-10-21T12:00:00.2Z INFO  agave_votor_messages::migration] A: Alpenglow enabled!",
+    );
+    intake.commit(log, Stamp::default());
+    let expected = MigrationReports {
+        is_complete: true,
+        migration_slot: Some(900),
+        ..MigrationReports::default()
+    };
+    assert_eq!(intake.facts().migration, expected);
+}
+
+#[test]
+fn what_a_sender_reported_of_the_migration_before_it_was_known_counts_then() {
+    let intake = Intake::new(&Datapoints::default());
+    intake.restart(None);
+    let mut push = intake.begin(Stamp::default());
+    push.line(b"event_handler_stats,host_id=A ignored=0i 1");
+    intake.commit(push, Stamp::default());
+    assert!(!intake.facts().migration.has_event_handler);
+    intake.carries("A", Stamp::default());
+    assert!(intake.facts().migration.has_event_handler);
+}

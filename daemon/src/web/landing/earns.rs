@@ -1,7 +1,10 @@
-//! Does it earn? Votes, leader slots and what is left to pay for votes, in one line.
+//! Does it earn? Votes, leader slots and what is left to pay for votes, in one line. The migration to Alpenglow changes what is
+//! counted.
 
 use super::words::count;
-use faultline_catalog::metrics::votes as m;
+use faultline_agave::consensus::Protocol;
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
+use faultline_catalog::metrics::{validator as v, votes as m};
 use faultline_catalog::{Metric, Reading, Source, Tick};
 use faultline_text::time;
 use std::fmt::{self, Write};
@@ -57,54 +60,71 @@ fn is_standby(tick: &Tick) -> bool {
 
 fn voter(tick: &Tick) -> Vec<String> {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
+    let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|seconds| match seconds {
+        0.0 => "leads now".to_owned(),
+        _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
+    });
+    let is_tower = known(&v::CONSENSUS, &[Protocol::Tower.name()]) == Some(1.0);
+    let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
+    let balance = known(&m::BALANCE, &["identity"])
+        .filter(|_| standby.is_none())
+        .map(|sol| {
+            let days = count((sol / m::VOTES_SOL_PER_DAY).floor());
+            match is_tower {
+                true => format!("{} SOL, votes for about {days} days", count(sol)),
+                false => format!("{} SOL", count(sol)),
+            }
+        });
+    { [standby].into_iter().chain(earned(tick)) }
+        .chain([skipped(tick), next, balance])
+        .flatten()
+        .collect()
+}
+
+/// Votes, and what they earned: credits with Tower, lamports with Alpenglow.
+fn earned(tick: &Tick) -> [Option<String>; 6] {
+    let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let distance = known(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
         let word = if slots == 1.0 { "slot" } else { "slots" };
         format!("last vote {} {word} ago", count(slots))
+    });
+    let behind = |certificate| known(&m::CERTIFICATE_DISTANCE, &[certificate]).map(count);
+    let certificates = { behind("reward").zip(behind("finalization")) }.map(|(reward, last)| {
+        format!("certificates {reward} (reward) and {last} (finalization) slots behind")
     });
     let credits = known(&m::VOTE_CREDITS, &["this_epoch"])
         .map(|credits| format!("{} credits this epoch", count(credits)));
     let rank = known(&m::VOTE_RANK, &[]).zip(known(&m::VOTE_SHARE, &[]));
     let rank = rank.map(|(rank, share)| {
+        let (rank, percent) = (count(rank), count(share * 100.0));
+        format!("rank {rank}, {percent} % of the best")
+    });
+    let reward = known(&m::VOTE_REWARD, &["this_epoch"]).map(|lamports| {
         format!(
-            "rank {}, {} % of the best",
-            count(rank),
-            count(share * 100.0)
+            "{} SOL earned this epoch",
+            count(lamports / LAMPORTS_PER_SOL)
         )
     });
+    let per_stake = known(&m::VOTE_REWARD_OF_BEST, &[])
+        .map(|share| format!("{} % of the best per stake", count(share * 100.0)));
+    [distance, certificates, credits, rank, reward, per_stake]
+}
+
+fn skipped(tick: &Tick) -> Option<String> {
     let slots = |metric| {
-        known(metric, &["passed"])
-            .zip(known(metric, &["skipped"]))
-            .filter(|(passed, _)| *passed > 0.0)
+        let passed = tick.number_of(metric, &["passed"]);
+        let both = passed.zip(tick.number_of(metric, &["skipped"]));
+        both.filter(|(passed, _)| *passed > 0.0)
     };
     let cluster = slots(&m::CLUSTER_LEADER_SLOTS).map(|(passed, skipped)| skipped / passed * 100.0);
     let cluster = cluster
         .map(|percent| format!(" (cluster {} %)", count(percent)))
         .unwrap_or_default();
-    let skipped = slots(&m::LEADER_SLOTS).map(|(passed, skipped)| {
-        format!(
-            "skipped {} of {} leader slots{cluster}",
-            count(skipped),
-            count(passed)
-        )
-    });
-    let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|seconds| match seconds {
-        0.0 => "leads now".to_owned(),
-        _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
-    });
-    let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
-    let balance = known(&m::BALANCE, &["identity"])
-        .filter(|_| standby.is_none())
-        .map(|sol| {
-            format!(
-                "{} SOL, votes for about {} days",
-                count(sol),
-                count((sol / m::VOTES_SOL_PER_DAY).floor())
-            )
-        });
-    [standby, distance, credits, rank, skipped, next, balance]
-        .into_iter()
-        .flatten()
-        .collect()
+    let (passed, skipped) = slots(&m::LEADER_SLOTS)?;
+    let (passed, skipped) = (count(passed), count(skipped));
+    Some(format!(
+        "skipped {skipped} of {passed} leader slots{cluster}"
+    ))
 }
 
 #[cfg(test)]
@@ -158,6 +178,7 @@ mod tests {
             real(&m::CLUSTER_LEADER_SLOTS, Some("skipped"), 31.0),
             real(&m::NEXT_LEADER_SLOT, None, 754.0),
             real(&m::BALANCE, Some("identity"), 12.5),
+            real(&v::CONSENSUS, Some("tower"), 1.0),
         ]);
         for words in [
             "<span class=\"badge good\">votes</span>",
@@ -170,6 +191,31 @@ mod tests {
         ] {
             assert!(html.contains(words), "{words}: {html}");
         }
+    }
+
+    #[test]
+    fn with_alpenglow_rewards_take_the_place_of_credits_and_votes_cost_nothing() {
+        let html = page(vec![
+            real(&m::DELINQUENT, None, 0.0),
+            real(&m::CERTIFICATE_DISTANCE, Some("reward"), 8.0),
+            real(&m::CERTIFICATE_DISTANCE, Some("finalization"), 140.0),
+            real(&m::VOTE_REWARD, Some("this_epoch"), 5_250_000_000.0),
+            real(&m::VOTE_REWARD_OF_BEST, None, 0.9972),
+            real(&m::BALANCE, Some("identity"), 12.5),
+            real(&v::CONSENSUS, Some("alpenglow"), 1.0),
+        ]);
+        for words in [
+            "certificates 8 (reward) and 140 (finalization) slots behind",
+            "5.25 SOL earned this epoch",
+            "99.7 % of the best per stake",
+            ">12.5 SOL<",
+        ] {
+            assert!(html.contains(words), "{words}: {html}");
+        }
+        assert!(
+            !html.contains("credits") && !html.contains("days"),
+            "{html}"
+        );
     }
 
     fn vote_account(role: &'static str) -> Reading {

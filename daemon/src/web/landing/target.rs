@@ -51,6 +51,10 @@ static PHASES: [Phase; 13] = [
     ("gone", "bad", "The process has exited."),
 ];
 
+/// Below the phase, which says little meanwhile.
+const MIGRATING: &str = "<p class=\"lead\">The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, \
+     and slots go backwards once.</p>\n";
+
 /// The states of `agave_process_state`: label value, badge if it needs attention, words.
 static STATES: [(&str, Option<&str>, &str); 8] = [
     ("running", None, "running (R)"),
@@ -142,6 +146,9 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
                 write!(out, "<span class=\"badge bad\">{badge}</span>")?;
             }
             phase(tick, out)?;
+            if tick.number_of(&metrics::validator::CONSENSUS, &["migrating"]) == Some(1.0) {
+                out.push_str(MIGRATING);
+            }
             out.push_str("<dl>\n");
             facts(view, tick, info, out)?;
             if let Some((.., words)) = state {
@@ -168,6 +175,21 @@ pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Resu
     }
     out.push_str("</section>\n");
     Ok(())
+}
+
+/// The consensus and the sign that proved it; `None` while it is not known.
+fn consensus(tick: &Tick) -> Option<String> {
+    let is_on = |reading: &&Reading| reading.value.number() == Some(1.0);
+    let first_label = |metric| {
+        let on = tick
+            .readings()
+            .filter(is_on)
+            .find(|reading| reading.metric == metric)?;
+        on.labels.first().map(|text| text.as_str())
+    };
+    let protocol = first_label(&metrics::validator::CONSENSUS)?;
+    let sign = first_label(&metrics::validator::CONSENSUS_SIGN)?;
+    Some(format!("{protocol}, by {sign}"))
 }
 
 /// What the main thread is doing; `None` while that is not known.
@@ -256,6 +278,9 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
         .sum();
     if restarts > 0.0 {
         fact(out, "Restarts seen", &count(restarts))?;
+    }
+    if let Some(consensus) = consensus(tick) {
+        fact(out, "Consensus", &consensus)?;
     }
     let heading = title(tick);
     for (name, title) in FACTS {

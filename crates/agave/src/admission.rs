@@ -1,0 +1,66 @@
+//! What a vote account pays to be admitted to an epoch of Alpenglow.
+//!
+//! The amounts are `vat_to_burn_per_epoch` of `slot_params.rs` (solana-runtime 4.4.0): 4 SOL for each second of a slot.
+
+/// Slot times that clusters can have, in seconds, and their tickets in lamports.
+const TICKETS: [(f64, u64); 5] = [
+    (0.4, 1_600_000_000),
+    (0.35, 1_400_000_000),
+    (0.3, 1_200_000_000),
+    (0.25, 1_000_000_000),
+    (0.2, 800_000_000),
+];
+/// A measured slot time differs by so much at most: slots are a little longer than they should be.
+const TOLERANCE: f64 = 0.025;
+
+/// What a vote account must keep for its rent (3,762 bytes).
+pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
+
+/// The ticket of one epoch, in lamports; `None` for a slot time that is no public cluster's.
+pub fn ticket(slot_seconds: f64) -> Option<u64> {
+    let nearest = { TICKETS }.into_iter().min_by(|(one, _), (other, _)| {
+        let distance = |time: f64| (time - slot_seconds).abs();
+        distance(*one).total_cmp(&distance(*other))
+    });
+    let (_, ticket) = nearest.filter(|(time, _)| (time - slot_seconds).abs() <= TOLERANCE)?;
+    Some(ticket)
+}
+
+/// Lamports that a vote account with this balance lacks. Rewards that are not paid out yet add to what it needs; only the validator
+/// itself reports them.
+pub fn shortfall(balance: u64, slot_seconds: f64) -> Option<u64> {
+    Some((VOTE_ACCOUNT_RENT + ticket(slot_seconds)?).saturating_sub(balance))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ticket_follows_the_slot_time_that_a_measured_one_is_near() {
+        for (measured, sol) in [
+            (0.4, Some(1.6)),
+            (0.41, Some(1.6)),
+            (0.351, Some(1.4)),
+            (0.31, Some(1.2)),
+            (0.26, Some(1.0)),
+            (0.21, Some(0.8)),
+            (0.2, Some(0.8)),
+            (0.1, None),
+            (0.17, None),
+            (1.0, None),
+            (f64::NAN, None),
+        ] {
+            let ticket = ticket(measured).map(|lamports| lamports as f64 / 1e9);
+            assert_eq!(ticket, sol, "{measured}");
+        }
+    }
+
+    #[test]
+    fn an_account_lacks_what_rent_and_ticket_exceed_its_balance_by() {
+        assert_eq!(shortfall(27_074_400, 0.2), Some(800_000_000));
+        assert_eq!(shortfall(827_074_400, 0.2), Some(0));
+        assert_eq!(shortfall(u64::MAX, 0.4), Some(0));
+        assert_eq!(shortfall(0, 0.05), None);
+    }
+}

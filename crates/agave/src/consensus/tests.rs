@@ -1,0 +1,135 @@
+use super::*;
+
+const NONE: Evidence<'static> = Evidence {
+    certificate: None,
+    has_event_handler: false,
+    is_complete: false,
+    completed_at: None,
+    migration_slot: None,
+    has_marker: false,
+    genesis_hash: None,
+    most_credits: None,
+    gate: None,
+    slot: None,
+    has_optimistic_slot: false,
+    has_commitment_gap: false,
+};
+const MAINNET: Option<&str> = Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d");
+const INACTIVE: Option<FeatureGate> = Some(FeatureGate::Inactive);
+
+fn active(slot: u64) -> Option<FeatureGate> {
+    Some(FeatureGate::ActiveSince(slot))
+}
+
+/// Protocol, sign, genesis slot and migration slot.
+type Expected = Option<(Protocol, Sign, Option<u64>, Option<u64>)>;
+
+#[rustfmt::skip]
+fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
+    use Protocol::{Alpenglow, Migrating, Tower};
+    let tower = |sign| Some((Tower, sign, None, None));
+    let alpenglow = |sign, genesis| Some((Alpenglow, sign, genesis, None));
+    let tower_signs = Evidence { gate: INACTIVE, has_optimistic_slot: true, has_commitment_gap: true, ..NONE };
+    vec![
+        ("silence", NONE, None),
+        ("a slot alone", Evidence { slot: Some(7), ..NONE }, None),
+        ("another cluster's hash", Evidence { genesis_hash: Some("abc"), slot: Some(u64::MAX), ..NONE }, None),
+        ("no gate", Evidence { gate: INACTIVE, ..NONE }, tower(Sign::FeatureGate)),
+        ("optimistic slots", Evidence { has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
+        ("a gap of commitments", Evidence { has_commitment_gap: true, ..NONE }, tower(Sign::CommitmentGap)),
+        ("all signs of Tower", tower_signs, tower(Sign::FeatureGate)),
+        ("the gate's account without a slot", Evidence { gate: active(0), ..NONE }, None),
+        ("the gate is active, the slot below the migration", Evidence { gate: active(1_000), slot: Some(5_999), ..NONE },
+            Some((Tower, Sign::FeatureGate, None, Some(6_000)))),
+        ("the gate is active, the slot at the migration", Evidence { gate: active(1_000), slot: Some(6_000), ..NONE },
+            Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
+        ("optimistic slots came a moment before", Evidence { gate: active(1_000), slot: Some(6_000), has_optimistic_slot: true, ..NONE },
+            Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
+        ("migration-started comes before the migration", Evidence { migration_slot: Some(900), slot: Some(899), ..NONE },
+            Some((Tower, Sign::MigrationStarted, None, Some(900)))),
+        ("migration-started, and its slot", Evidence { migration_slot: Some(900), slot: Some(900), ..NONE },
+            Some((Migrating, Sign::MigrationStarted, None, Some(900)))),
+        ("a test build's offset", Evidence { migration_slot: Some(64), gate: active(32), slot: Some(70), ..NONE },
+            Some((Migrating, Sign::MigrationStarted, None, Some(64)))),
+        ("migration-started without a slot of its own", Evidence { migration_slot: Some(900), ..NONE }, None),
+        ("a certificate", Evidence { certificate: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
+        ("a certificate of a cluster that began with it", Evidence { certificate: Some(0), gate: active(0), slot: Some(3), ..NONE },
+            alpenglow(Sign::Certificate, Some(0))),
+        ("the event handler", Evidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
+        ("migration-complete", Evidence { is_complete: true, completed_at: Some(899), migration_slot: Some(900), slot: Some(899), ..NONE },
+            Some((Alpenglow, Sign::MigrationComplete, Some(899), Some(900)))),
+        ("the log says it is enabled", Evidence { is_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
+        ("the marker", Evidence { has_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
+        ("mainnet-beta above its genesis slot", Evidence { genesis_hash: MAINNET, slot: Some(459_653_000), ..NONE },
+            alpenglow(Sign::KnownCluster, Some(459_652_999))),
+        ("mainnet-beta at its genesis slot", Evidence { genesis_hash: MAINNET, slot: Some(459_652_999), ..NONE }, None),
+        ("mainnet-beta before", Evidence { genesis_hash: MAINNET, slot: Some(9), has_optimistic_slot: true, ..NONE }, tower(Sign::OptimisticSlot)),
+        ("lamports", Evidence { most_credits: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
+        ("the most credits of an epoch", Evidence { most_credits: Some((432_000 * 16, 432_000)), ..NONE }, None),
+        ("an epoch without slots", Evidence { most_credits: Some((16, 0)), ..NONE }, None),
+        ("every sign", Evidence { certificate: Some(8), has_event_handler: true, is_complete: true, completed_at: Some(9), has_marker: true, ..tower_signs },
+            alpenglow(Sign::Certificate, Some(8))),
+    ]
+}
+
+#[test]
+fn each_protocol_needs_a_sign_and_the_first_sign_counts() {
+    for (name, evidence, expected) in cases() {
+        let found = evidence.consensus();
+        let found = found.map(|c| (c.protocol, c.sign, c.genesis_slot, c.migration_slot));
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_migration_does_not_go_back_and_tower_ends_without_a_sign() {
+    let of = |evidence: Evidence<'static>| evidence.consensus();
+    let tower = of(Evidence {
+        has_optimistic_slot: true,
+        ..NONE
+    });
+    assert_eq!(Consensus::next(tower, None), None, "silence");
+    let migrating = of(Evidence {
+        migration_slot: Some(900),
+        slot: Some(901),
+        ..NONE
+    });
+    let purged = of(Evidence {
+        migration_slot: Some(900),
+        slot: Some(899),
+        ..NONE
+    });
+    assert_eq!(purged.map(|now| now.protocol), Some(Protocol::Tower));
+    assert_eq!(
+        Consensus::next(migrating, purged),
+        migrating,
+        "slots went back"
+    );
+    assert_eq!(Consensus::next(migrating, None), migrating);
+    let marker = of(Evidence {
+        has_marker: true,
+        ..NONE
+    });
+    let after = Consensus::next(migrating, marker).unwrap();
+    assert_eq!(
+        (after.protocol, after.sign),
+        (Protocol::Alpenglow, Sign::CreditsMarker)
+    );
+    assert_eq!(after.migration_slot, Some(900), "what was known stays");
+    assert_eq!(Consensus::next(Some(after), tower), Some(after));
+    let certificate = of(Evidence {
+        certificate: Some(899),
+        ..NONE
+    });
+    let sure = Consensus::next(Some(after), certificate).unwrap();
+    assert_eq!(
+        (sure.sign, sure.genesis_slot),
+        (Sign::Certificate, Some(899))
+    );
+    let kept = Consensus::next(Some(sure), marker).unwrap();
+    assert_eq!(
+        (kept.sign, kept.genesis_slot),
+        (Sign::Certificate, Some(899)),
+        "the stronger sign"
+    );
+}

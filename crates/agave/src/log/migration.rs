@@ -1,0 +1,50 @@
+//! Messages about the migration to Alpenglow, in the words of 4.2.2 to 4.5.0-alpha.4. Each begins with the identity and a colon.
+
+/// A step of the migration, as logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Migration {
+    /// The feature is active; from this slot on blocks hold only votes.
+    Starts {
+        /// The migration slot.
+        slot: u64,
+    },
+    /// Alpenglow runs.
+    Enabled {
+        /// The genesis slot; `None` in a line without it.
+        genesis_slot: Option<u64>,
+    },
+}
+
+impl Migration {
+    pub(super) fn of_message(message: &str) -> Option<Self> {
+        let (who, words) = message.split_once(": ")?;
+        if words == "Alpenglow enabled!" {
+            return Some(Self::Enabled { genesis_slot: None });
+        }
+        if let Some(rest) = words.strip_prefix("Alpenglow enabled during startup! Genesis slot ") {
+            let genesis_slot = rest.trim_end().parse().ok();
+            return Some(Self::Enabled { genesis_slot });
+        }
+        if words.starts_with("Alpenglow feature flag was activated in ") {
+            let slot = number_after(words, "migration will start at ")?;
+            return Some(Self::Starts { slot });
+        }
+        let phase = words
+            .strip_prefix("Alpenglow migration phase ")
+            .or_else(|| {
+                let is_startup =
+                    who == "Pre startup initializing alpenglow migration from root bank";
+                is_startup.then_some(words)
+            })?;
+        if phase.starts_with("AlpenglowEnabled") || phase.starts_with("FullAlpenglowEpoch") {
+            let genesis_slot = number_after(phase, "Block { slot: ");
+            return Some(Self::Enabled { genesis_slot });
+        }
+        let slot = number_after(phase, "Migration { migration_slot: ")?;
+        Some(Self::Starts { slot })
+    }
+}
+
+fn number_after(text: &str, words: &str) -> Option<u64> {
+    super::progress::leading(text.split_once(words)?.1)
+}
