@@ -169,6 +169,14 @@ pub enum Health {
 impl Health {
     const NODE_UNHEALTHY: i64 = -32005;
 
+    /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5 during all of Tower.
+    pub fn is_ok(&self) -> Option<bool> {
+        match self {
+            Health::Ok => Some(true),
+            Health::Unhealthy { slots_behind } => slots_behind.map(|_| false),
+        }
+    }
+
     fn refused(error: ErrorObject<'_>) -> Result<Self, Error> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -254,9 +254,9 @@ fn answered(told: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
     }
-    let health = match &told.health {
-        Some(Health::Ok) => "healthy",
-        Some(Health::Unhealthy { .. }) => "behind",
+    let health = match told.health.as_ref().and_then(Health::is_ok) {
+        Some(true) => "healthy",
+        Some(false) => "behind",
         None => "of unknown health",
     };
     Check::ok(name, format!("it answers: the node is {health}"))

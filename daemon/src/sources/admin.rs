@@ -71,7 +71,10 @@ impl AdminFacts {
             return;
         };
         let passes_next = status.next_epoch_vat_failure_reason.is_none();
-        for (epoch, is_admitted) in [("this", status.in_current_epoch_vat), ("next", passes_next)] {
+        for (epoch, is_admitted) in [
+            ("this_epoch", status.in_current_epoch_vat),
+            ("epoch_after_next", passes_next),
+        ] {
             out.push(Reading::flag(&m::ADMITTED, [epoch.into()], is_admitted));
         }
     }

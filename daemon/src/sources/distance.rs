@@ -2,7 +2,6 @@
 
 use super::rpc::RpcFacts;
 use crate::validator::slots::Slots;
-use faultline_agave::rpc::Health;
 use faultline_catalog::Stamp;
 use std::time::Duration;
 
@@ -38,12 +37,12 @@ impl Witnesses {
     ) -> Self {
         let measured_at = rpc.and_then(|facts| facts.distance_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
-        let health = rpc.and_then(|facts| facts.health.as_ref());
+        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
         Witnesses {
             measured: rpc.and_then(|facts| facts.slots_behind),
             is_measured: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
-            health: health.map(|health| (*health == Health::Ok, health_distance)),
+            health: health.map(|is_ok| (is_ok, health_distance)),
         }
     }
 

@@ -92,12 +92,8 @@ impl Handle {
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
         out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTIONS, [], count)));
-        out.extend(
-            facts
-                .health
-                .as_ref()
-                .map(|health| Reading::flag(&HEALTHY, [], *health == Health::Ok)),
-        );
+        let health = facts.health.as_ref().and_then(Health::is_ok);
+        out.extend(health.map(|is_ok| Reading::flag(&HEALTHY, [], is_ok)));
     }
 
     fn publish(&self, facts: Option<RpcFacts>) {

@@ -492,7 +492,12 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_admission_is_that_of_a_node_with_a_key_to_vote_with() {
-    let flags = |this: f64, next: f64| vec![("this".to_owned(), this), ("next".to_owned(), next)];
+    let flags = |this: f64, next: f64| {
+        vec![
+            ("this_epoch".to_owned(), this),
+            ("epoch_after_next".to_owned(), next),
+        ]
+    };
     let lacks = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":true,"current_epoch_vote_account_stake":9,"current_epoch_vote_accounts":900,"next_epoch_vat_failure_reason":{"InsufficientFundsInVoteAccount":[27074400,827074400]}}"#;
     assert_eq!(admission(lacks).await, (flags(1.0, 0.0), Some(800_000_000)));
     let passes = r#"{"vote_account":"7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2","voting_enabled":true,"current_epoch":1064,"in_current_epoch_vat":false,"next_epoch_vat_failure_reason":null}"#;
