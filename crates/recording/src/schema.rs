@@ -209,6 +209,7 @@ pub static SERIES: &[&Metric] = &[
     &m::LEVEL_LIMIT,
     &m::OOMD,
     &v::STALLED,
+    &v::SLOT_SECONDS,
     &v::CONSENSUS,
     &v::CONSENSUS_SIGN,
     &v::ALPENGLOW_GENESIS_SLOT,

@@ -20,13 +20,10 @@ use crate::validator::phase::{of_log, of_start};
 use crate::validator::senders::Assumption;
 
 use consensus::ConsensusState;
-use faultline_agave::admission;
 use faultline_agave::consensus::{Consensus, Protocol};
 use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
-use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_agave::version::{Version, shrink_target};
 use faultline_catalog::metrics::recorded::PHASE_EVIDENCE;
-use faultline_catalog::metrics::votes::ADMISSION_SHORTFALL;
 use faultline_catalog::metrics::{process as p, validator as v};
 use faultline_catalog::{Reading, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
@@ -226,34 +223,11 @@ impl Conclusions {
         let proven = consensus.as_ref();
         proven.inspect(|consensus| consensus::readings(consensus, finding));
         if proven.is_some_and(|consensus| consensus.protocol == Protocol::Alpenglow) {
-            self.admission_shortfall(now, process, known, finding);
+            let balance = self.told.votes.vote_balance(process, now);
+            let slot_time = self.tracker.slot_time();
+            consensus::admission_shortfall(now, known, balance.zip(slot_time), finding);
         }
         consensus
-    }
-
-    /// What the vote account lacks, by the validator's own word, else by its balance at the tip.
-    fn admission_shortfall(
-        &self,
-        now: Stamp,
-        process: ProcessId,
-        known: &Known,
-        finding: &mut Finding,
-    ) {
-        let reported = known
-            .admin
-            .as_ref()
-            .and_then(|facts| facts.admission_shortfall());
-        let is_near_tip = known.witnesses(now).is_near_tip() == Some(true);
-        let by_balance = || {
-            let balance = self.told.votes.vote_balance(process, now)?;
-            let slot_time = self.tracker.slot_time()?;
-            admission::shortfall(balance, slot_time.as_secs_f64())
-        };
-        let lamports = reported.or_else(|| is_near_tip.then(by_balance)?);
-        let sol = lamports.map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
-        finding
-            .readings
-            .extend(sol.map(|sol| Reading::real(&ADMISSION_SHORTFALL, [], sol)));
     }
 
     /// What is known of the phase, the slots aside.

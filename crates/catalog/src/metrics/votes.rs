@@ -2,9 +2,12 @@
 
 use crate::metric::section;
 
-/// About what Tower votes cost in a day: one in each slot of 0.4 s, at 5,000 lamports for its one signature. Votes of Alpenglow cost
-/// nothing.
-pub const VOTES_SOL_PER_DAY: f64 = 86_400.0 / 0.4 * 5_000e-9;
+/// For about how many days a balance pays for Tower votes: one in each slot, at 5,000 lamports for its one signature. Votes of
+/// Alpenglow cost nothing.
+pub fn days_of_votes(sol: f64, slot_seconds: f64) -> f64 {
+    const SOL_PER_VOTE: f64 = 5_000e-9;
+    sol / SOL_PER_VOTE * slot_seconds / 86_400.0
+}
 
 section! {
     "Votes and leader slots", "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";

@@ -63,7 +63,8 @@ impl Page {
             days: self
                 .get(&m::BALANCE, &["identity"])
                 .filter(|_| !is_standby && is_tower)
-                .map(|sol| sol / m::VOTES_SOL_PER_DAY),
+                .zip(self.get(&v::SLOT_SECONDS, &[]))
+                .map(|(sol, slot_seconds)| m::days_of_votes(sol, slot_seconds)),
         })
     }
 }

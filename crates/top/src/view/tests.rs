@@ -133,7 +133,7 @@ fn one_line_answers_whether_a_validator_earns() {
         agave_leader_slots{state=\"passed\"} 20\nagave_leader_slots{state=\"skipped\"} 1\n\
         agave_cluster_leader_slots{state=\"passed\"} 1000\nagave_cluster_leader_slots{state=\"skipped\"} 31\n\
         agave_next_leader_slot_seconds 754\nagave_balance_sol{account=\"identity\"} 12.5\n\
-        agave_consensus{protocol=\"tower\"} 1\n";
+        agave_consensus{protocol=\"tower\"} 1\nagave_slot_seconds 0.4\n";
     let line = |more: &str| {
         let screen = screen(&after(&[&format!("{PAGE}{more}")]), 120, 30, 0);
         screen

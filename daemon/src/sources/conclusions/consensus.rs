@@ -4,8 +4,11 @@ use super::Known;
 use crate::sources::rpc::RpcFacts;
 use crate::sources::votes::MigrationEvidence;
 use crate::tick::Finding;
+use faultline_agave::admission;
 use faultline_agave::consensus::{Consensus, Evidence, Protocol};
+use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_catalog::metrics::validator as v;
+use faultline_catalog::metrics::votes::ADMISSION_SHORTFALL;
 use faultline_catalog::{Reading, Stamp};
 use std::time::Duration;
 
@@ -54,6 +57,26 @@ impl CommitmentGap {
         self.shown_at
             .is_some_and(|at| now.since(at) < TOWER_MAX_AGE)
     }
+}
+
+/// What the vote account lacks, by the validator's own word, else at the tip by its balance in lamports and the slot time.
+pub(super) fn admission_shortfall(
+    now: Stamp,
+    known: &Known,
+    balance: Option<(u64, Duration)>,
+    finding: &mut Finding,
+) {
+    let reported = known.admin.as_ref();
+    let reported = reported.and_then(|facts| facts.admission_shortfall());
+    let is_near_tip = known.witnesses(now).is_near_tip() == Some(true);
+    let by_balance = balance
+        .filter(|_| is_near_tip)
+        .and_then(|(lamports, slot_time)| admission::shortfall(lamports, slot_time.as_secs_f64()));
+    let sol = reported
+        .or(by_balance)
+        .map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
+    let reading = sol.map(|sol| Reading::real(&ADMISSION_SHORTFALL, [], sol));
+    finding.readings.extend(reading);
 }
 
 /// The consensus of one process over time.

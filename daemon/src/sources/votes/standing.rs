@@ -108,7 +108,8 @@ mod tests {
     }
 
     fn of(name: &str, accounts: &[Value], epoch: u64) -> AmongAll {
-        let votes = serde_json::from_value(json!({"current": accounts, "delinquent": []})).unwrap();
+        let votes = json!({"current": accounts, "delinquent": []}).to_string();
+        let votes = serde_json::from_str(&votes).unwrap();
         AmongAll::new(&votes, Some(key(name)), Some(epoch), None)
     }
 

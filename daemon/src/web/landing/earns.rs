@@ -66,14 +66,15 @@ fn voter(tick: &Tick) -> Vec<String> {
     });
     let is_tower = known(&v::CONSENSUS, &[Protocol::Tower.name()]) == Some(1.0);
     let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
+    let slot_seconds = known(&v::SLOT_SECONDS, &[]).filter(|_| is_tower);
     let balance = known(&m::BALANCE, &["identity"])
         .filter(|_| standby.is_none())
-        .map(|sol| {
-            let days = count((sol / m::VOTES_SOL_PER_DAY).floor());
-            match is_tower {
-                true => format!("{} SOL, votes for about {days} days", count(sol)),
-                false => format!("{} SOL", count(sol)),
+        .map(|sol| match slot_seconds {
+            Some(seconds) => {
+                let days = count(m::days_of_votes(sol, seconds).floor());
+                format!("{} SOL, votes for about {days} days", count(sol))
             }
+            None => format!("{} SOL", count(sol)),
         });
     { [standby].into_iter().chain(earned(tick)) }
         .chain([skipped(tick), next, balance])
@@ -179,6 +180,7 @@ mod tests {
             real(&m::NEXT_LEADER_SLOT, None, 754.0),
             real(&m::BALANCE, Some("identity"), 12.5),
             real(&v::CONSENSUS, Some("tower"), 1.0),
+            real(&v::SLOT_SECONDS, None, 0.4),
         ]);
         for words in [
             "<span class=\"badge good\">votes</span>",
