@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -55,6 +56,18 @@ struct Shared {
 struct Answers {
     phase: String,
     variants: HashMap<String, String>,
+    pace: Option<Pace>,
+    /// The highest slot with shreds: a purge does not lower it.
+    max_shred: u64,
+}
+
+/// Slots that advance from those of the files.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    since: Instant,
+    slot_time: Duration,
+    /// Slots are confirmed and finalized, and votes have roots.
+    roots: bool,
 }
 
 impl Node {
@@ -91,10 +104,22 @@ impl Node {
 
     /// Answers as in another phase from now on. Variants end.
     pub fn set_phase(&self, phase: &str) {
-        *lock(&self.shared.answers) = Answers {
+        let mut answers = lock(&self.shared.answers);
+        *answers = Answers {
             phase: phase.to_owned(),
-            variants: HashMap::new(),
+            max_shred: answers.max_shred,
+            ..Answers::default()
         };
+    }
+
+    /// Slots advance from now on: processed ones and votes, and with `roots` what is confirmed and final.
+    pub fn advance(&self, slot_time: Duration, roots: bool) {
+        let since = Instant::now();
+        lock(&self.shared.answers).pace = Some(Pace {
+            since,
+            slot_time,
+            roots,
+        });
     }
 
     /// Answers a method with a file of the folder `variants`.
@@ -137,7 +162,7 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
     loop {
         let arrival = read_request(&mut from, &mut out)?;
         let body = {
-            let answers = lock(&shared.answers);
+            let mut answers = lock(&shared.answers);
             match serde_json::from_slice(&arrival.body).ok()? {
                 Value::Array(all) => all.iter().map(|one| answers.to(one)).collect(),
                 one => answers.to(&one),
@@ -156,7 +181,7 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
 
 impl Answers {
     /// A method without a file is one that the node does not offer.
-    fn to(&self, request: &Value) -> Value {
+    fn to(&mut self, request: &Value) -> Value {
         let file = self.file(request);
         let mut answer = json(&file).unwrap_or_else(
             |_| json!({"jsonrpc": "2.0", "error": {"code": -32601, "message": "Method not found"}}),
@@ -164,8 +189,45 @@ impl Answers {
         if let Some(account) = request.pointer("/params/0/votePubkey") {
             keep_account(&mut answer, account);
         }
+        self.move_on(request, &mut answer);
         answer["id"] = request["id"].clone();
         answer
+    }
+
+    /// Adds the slots that have passed since the file.
+    fn move_on(&mut self, request: &Value, answer: &mut Value) {
+        let Some(pace) = self.pace else {
+            return;
+        };
+        let passed = pace.since.elapsed().as_secs_f64() / pace.slot_time.as_secs_f64();
+        let passed = passed as u64;
+        let rooted = if pace.roots { passed } else { 0 };
+        match request["method"].as_str().unwrap_or_default() {
+            "getMaxShredInsertSlot" => {
+                let info = json(&format!("{}/getEpochInfo.json", self.phase));
+                let slot = info.map_or(0, |info| {
+                    info["result"]["absoluteSlot"].as_u64().unwrap_or(0)
+                });
+                self.max_shred = self.max_shred.max(slot + passed + 1);
+                *answer = json!({"jsonrpc": "2.0", "result": self.max_shred});
+            }
+            "getSlot" if request.pointer("/params/0/commitment") == Some(&json!("processed")) => {
+                add(&mut answer["result"], passed);
+            }
+            "getSlot" => add(&mut answer["result"], rooted),
+            "getEpochInfo" => {
+                add(&mut answer["result"]["absoluteSlot"], passed);
+                add(&mut answer["result"]["slotIndex"], passed);
+            }
+            "getVoteAccounts" => {
+                let current = answer["result"]["current"].as_array_mut();
+                for account in current.into_iter().flatten() {
+                    add(&mut account["lastVote"], passed);
+                    add(&mut account["rootSlot"], rooted);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn file(&self, request: &Value) -> String {
@@ -189,6 +251,12 @@ impl Answers {
     fn is_identity(&self, account: &Value) -> bool {
         let answer = json(&format!("{}/getIdentity.json", self.phase));
         answer.is_ok_and(|answer| answer["result"]["identity"] == *account)
+    }
+}
+
+fn add(number: &mut Value, slots: u64) {
+    if let Some(slot) = number.as_u64() {
+        *number = json!(slot + slots);
     }
 }
 

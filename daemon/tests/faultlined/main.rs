@@ -14,6 +14,7 @@ mod headroom;
 mod hostile_answers;
 mod ledger_paths;
 mod lifecycle;
+mod migration_alerts;
 mod native_histograms;
 mod once;
 mod pages;

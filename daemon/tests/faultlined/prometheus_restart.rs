@@ -52,12 +52,13 @@ fn serve(page: &'static str) -> SocketAddr {
     address
 }
 
-fn faster_rules(folder: &Path) -> Vec<PathBuf> {
+/// The rules of this tree with shorter times.
+pub(crate) fn faster_rules(folder: &Path, by: u32) -> Vec<PathBuf> {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../grafana/prometheus/rules");
     let files = ["faultline.alerts.yml", "faultline.recording.yml"].map(|name| {
         let text = std::fs::read_to_string(rules.join(name)).expect("a file of this tree");
         let file = folder.join(name);
-        std::fs::write(&file, faster(&text, FASTER)).expect("a file");
+        std::fs::write(&file, faster(&text, by)).expect("a file");
         file
     });
     files.into()
@@ -96,7 +97,7 @@ fn a_restarted_prometheus_goes_on_with_a_long_for_and_no_alert_fires_falsely() -
     .map(serve);
     let options = PrometheusOptions {
         targets: vec![healthy, searching, dead],
-        rule_files: faster_rules(folder.path()),
+        rule_files: faster_rules(folder.path(), FASTER),
         storage: Some(folder.path().join("data")),
         arguments: vec![format!("--rules.alert.for-grace-period={GRACE_PERIOD}s")],
         ..PrometheusOptions::default()

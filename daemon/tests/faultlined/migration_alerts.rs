@@ -1,0 +1,108 @@
+//! The shipped rules in a real Prometheus, while a node with slots of 0.2 s migrates to Alpenglow: nobody is paged.
+//!
+//! All times of the rules are divided by [`FASTER`]; thresholds stay.
+
+#![allow(
+    clippy::expect_used,
+    reason = "a test that cannot prepare its scene fails"
+)]
+
+use super::alpenglow::{daemon, process};
+use super::prometheus_restart::faster_rules;
+use faultline_testkit::Result;
+use faultline_testkit::alpenglow::{self, Node};
+use faultline_testkit::daemon::Daemon;
+use faultline_testkit::eventually::eventually_seeing;
+use faultline_testkit::http;
+use faultline_testkit::prometheus::{Prometheus, PrometheusOptions, SKIP_MESSAGE};
+use std::thread::sleep;
+use std::time::Duration;
+
+const FASTER: u32 = 12;
+const SLOT_TIME: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_secs(150);
+/// Longer than the `for` of each page, 5 minutes at most.
+const MIGRATING: Duration = Duration::from_secs(40);
+/// Longer than alerts are silent after a migration (15 minutes), and each page's `for`.
+const AFTERWARDS: Duration = Duration::from_secs(110);
+/// These are of the machine, or of a node that pushes only events.
+const OTHERS: &str = "AgaveMaxMapCount|AgaveUdpDrops|AgaveDisk.*|AgaveFilesystem.*|AgaveOpenFiles.*|AgaveOom.*|Faultline.*";
+
+fn push(daemon: &Daemon, file: &str) -> Result<()> {
+    let lines = alpenglow::text(file)?;
+    let answer = http::post(daemon.ingest(), "/write?db=x&precision=n", lines.as_bytes())?;
+    assert_eq!(answer.status, 204, "{file}");
+    Ok(())
+}
+
+fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
+    let what = format!("{metric} {label:?}");
+    eventually_seeing(TIMEOUT, &what, || {
+        let page = daemon.scrape().map_err(|error| error.to_string())?;
+        match page.get(metric, &[label]) {
+            Some(1.0) => Ok(()),
+            found => Err(format!("{found:?}")),
+        }
+    });
+}
+
+/// Pages that have fired so far.
+fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
+    let firing = format!(
+        "count by (alertname, because) (count_over_time(ALERTS{{alertstate='firing',severity='page',alertname!~'{OTHERS}'}}[15m]))"
+    );
+    let series = prometheus.query(&firing)?;
+    Ok(series
+        .iter()
+        .map(|(labels, _)| format!("{labels:?}"))
+        .collect())
+}
+
+#[test]
+fn a_migration_pages_nobody_and_the_validator_keeps_up() -> Result<()> {
+    if !Prometheus::is_installed() {
+        eprintln!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::start("tower")?;
+    node.advance(SLOT_TIME, true);
+    let validator = process(folder.path())?;
+    let daemon = daemon(folder.path(), &validator, &node)?;
+    let prometheus = Prometheus::start(&PrometheusOptions {
+        targets: vec![daemon.metrics().parse().expect("an address")],
+        rule_files: faster_rules(folder.path(), FASTER),
+        ..PrometheusOptions::default()
+    })?;
+    wait_for(&daemon, "agave_phase", ("phase", "at_tip"));
+    wait_for(&daemon, "agave_consensus", ("protocol", "tower"));
+    let slot_time = daemon.scrape()?.get("agave_slot_seconds", &[]);
+    assert!(
+        slot_time.is_some_and(|seconds| (seconds - 0.2).abs() < 0.01),
+        "{slot_time:?}"
+    );
+
+    push(&daemon, "events/migration-started.lp")?;
+    node.set_phase("migrating");
+    node.advance(SLOT_TIME, false);
+    wait_for(&daemon, "agave_consensus", ("protocol", "migrating"));
+    sleep(MIGRATING);
+    assert_eq!(pages(&prometheus)?, [""; 0]);
+
+    // Slots above the genesis block are purged.
+    push(&daemon, "events/migration-complete.lp")?;
+    node.set_phase("migration-epoch");
+    node.advance(SLOT_TIME, true);
+    wait_for(&daemon, "agave_consensus", ("protocol", "alpenglow"));
+    sleep(AFTERWARDS);
+    assert_eq!(pages(&prometheus)?, [""; 0]);
+    let page = daemon.scrape()?;
+    assert_eq!(page.get("agave_phase", &[("phase", "at_tip")]), Some(1.0));
+    assert_eq!(
+        page.get("agave_kept_up", &[]),
+        Some(1.0),
+        "{}",
+        daemon.log()
+    );
+    Ok(())
+}
