@@ -19,6 +19,7 @@ use faultline_phase::Rules;
 use faultline_recording::{
     CacheTimesPoint, CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
 };
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub struct Run {
     pub pools: Vec<Pool>,
     /// The validator's own points.
     pub points: Points,
+    /// The slot time from a tick on, by the tick's place in [`Run::ticks`].
+    pub slot_times: BTreeMap<usize, Duration>,
     /// From the manifests.
     pub facts: SystemFacts,
     /// From the log of a workload that replayed a fixed range of slots; empty of any other.
@@ -82,8 +85,6 @@ pub struct Session {
     pub version: String,
     /// By which it found the phase.
     pub rules: Rules,
-    /// The slot time that the daemon had measured when the session began.
-    pub slot_time: Option<Duration>,
 }
 
 /// One followed process.
@@ -176,15 +177,9 @@ pub struct Points {
 impl Run {
     /// By which the daemon found the phase at a tick.
     pub fn rules(&self, tick: &Tick) -> Rules {
-        self.session(tick)
-            .map_or_else(Rules::default, |session| session.rules)
-    }
-
-    /// The session of a tick.
-    pub(crate) fn session(&self, tick: &Tick) -> Option<&Session> {
-        self.sessions
-            .iter()
-            .find(|session| session.id == tick.session)
+        let mut sessions = self.sessions.iter();
+        let session = sessions.find(|session| session.id == tick.session);
+        session.map_or_else(Rules::default, |session| session.rules)
     }
 
     /// Whether it did the same work as others and ended by itself, and had no tip to keep up with.

@@ -45,6 +45,10 @@ struct Standstill {
     tip: u64,
 }
 
+/// Without a tip, the own slot measures the slot time once the validator called itself healthy for this long: right after a
+/// start it does so while it replays.
+const HEALTHY_FOR: Duration = Duration::from_secs(60);
+
 /// The phase over time.
 #[derive(Debug, Clone)]
 pub struct Tracker {
@@ -85,6 +89,8 @@ struct ProcessState {
     far_behind_since: Option<Duration>,
     /// Since when there is evidence again, while the phase is not known.
     evidence_resumed_at: Option<Duration>,
+    /// Since when it calls itself healthy.
+    healthy_since: Option<Duration>,
     /// When a pause ended last.
     resumed_at: Option<Duration>,
     tip_time: Option<TipTime>,
@@ -106,11 +112,9 @@ impl Tracker {
         }
     }
 
-    /// Before the first tick, with the slot time as it was measured earlier.
-    #[must_use]
-    pub fn with_slot_time(mut self, slot_time: Duration) -> Self {
-        self.slot_time = SlotTimeMeter::known(slot_time);
-        self
+    /// Takes a slot time that was measured elsewhere, or earlier.
+    pub fn set_slot_time(&mut self, slot_time: Duration) {
+        self.slot_time.set(slot_time);
     }
 
     /// The time of a slot, measured by the tip over 5 to 60 s in which the validator was near it; `None` before.
@@ -230,10 +234,15 @@ impl Tracker {
     }
 
     fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {
-        let of = &self.of_process;
+        let of = &mut self.of_process;
+        if evidence.slot.is_some() {
+            of.healthy_since = evidence.is_healthy.then(|| of.healthy_since.unwrap_or(now));
+        }
+        let is_healthy =
+            { of.healthy_since }.is_some_and(|since| now.saturating_sub(since) >= HEALTHY_FOR);
         let (newest, is_near) = match of.behind {
             Some(behind) => (evidence.tip, behind <= self.rules.at_tip_slots),
-            None => (evidence.slot, evidence.is_healthy),
+            None => (evidence.slot, is_healthy),
         };
         let Some(newest) = newest else {
             return;

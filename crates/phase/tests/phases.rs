@@ -185,10 +185,10 @@ fn a_change_of_pace_is_neither_a_pause_nor_time_behind() {
 }
 
 #[test]
-fn a_healthy_validator_without_a_tip_has_a_slot_time_and_one_that_catches_up_has_none() {
-    for (is_healthy, expected) in [(true, Some(Duration::from_millis(400))), (false, None)] {
+fn without_a_tip_the_own_slot_measures_after_a_minute_of_health() {
+    let slot_time = |seconds, is_healthy| {
         let mut tracker = Tracker::new(Rules::default());
-        for second in 1..=61 {
+        for second in 1..=seconds {
             let evidence = Evidence {
                 tip: None,
                 is_healthy,
@@ -196,8 +196,11 @@ fn a_healthy_validator_without_a_tip_has_a_slot_time_and_one_that_catches_up_has
             };
             tracker.tick(at(second), &evidence);
         }
-        assert_eq!(tracker.slot_time(), expected);
-    }
+        tracker.slot_time()
+    };
+    assert_eq!(slot_time(101, true), Some(Duration::from_millis(400)));
+    assert_eq!(slot_time(60, true), None, "it may still replay");
+    assert_eq!(slot_time(600, false), None);
 }
 
 #[test]

@@ -58,11 +58,7 @@ fn follow(
     let Some(first) = run.ticks.get(ticks.start) else {
         return;
     };
-    let slot_time = run.session(first).and_then(|session| session.slot_time);
     let mut tracker = Tracker::new(run.rules(first));
-    if let Some(slot_time) = slot_time {
-        tracker = tracker.with_slot_time(slot_time);
-    }
     let is_kept = |index: &usize| value(run, Signal::EvidenceStopped, *index).is_some();
     let source = if ticks.clone().any(|index| is_kept(&index)) {
         kept_evidence
@@ -84,6 +80,13 @@ fn follow(
             tracker.restart();
         }
         process = tick.process;
+        // The daemon had measured it before the recording began, or by the health, which is not recorded.
+        let recorded_slot_time = run.slot_times.get(&index);
+        if let Some(slot_time) = recorded_slot_time
+            && (index == begins || evidence.tip.is_none())
+        {
+            tracker.set_slot_time(*slot_time);
+        }
         // What the daemon knew before the recording began.
         let stage = match (index == begins, recorded(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),

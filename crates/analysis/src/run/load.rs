@@ -67,9 +67,10 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         signals: signals(&recording, &rows, Signal::ALL)?,
         pools: pools(&recording, &place)?,
         points: points(&recording, &clock, &rows)?,
+        slot_times: slot_times(&recording, &rows)?,
         ..Run::default()
     };
-    run.sessions = sessions_of(&recording, &sessions, &rows, &run)?;
+    run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
     run.processes = processes
         .iter()
         .filter(|row| same.get(&row.id) == Some(&row.id) && !is_wrapper(row, &processes))
@@ -135,9 +136,10 @@ pub(crate) fn load_evidence(recording: &Recording) -> Result<Run, Error> {
         ticks: ticks(&rows, &clock, &same(&recording.processes()?)),
         stopped: stopped(recording, &rows)?,
         signals: signals(recording, &rows, &EVIDENCE)?,
+        slot_times: slot_times(recording, &rows)?,
         ..Run::default()
     };
-    run.sessions = sessions_of(recording, &sessions, &rows, &run)?;
+    run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
     Ok(run)
 }
 
@@ -266,44 +268,27 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
     ticks
 }
 
-fn sessions_of(
-    recording: &Recording,
-    rows: &[SessionRow],
-    ticks: &[TickRow],
-    run: &Run,
-) -> Result<Vec<Session>, Error> {
-    let slot_times = first_slot_times(recording, ticks)?;
-    let session = |row: &SessionRow| session(row, run, slot_times.get(&row.id).copied());
-    Ok(rows.iter().map(session).collect())
-}
-
-/// The slot time at the first tick of each session that has one, by the session.
-fn first_slot_times(
+/// The slot times that the daemon measured.
+fn slot_times(
     recording: &Recording,
     ticks: &[TickRow],
-) -> Result<HashMap<i64, Duration>, Error> {
-    let begins: HashMap<i64, i64> = ticks
-        .chunk_by(|a, b| a.session == b.session)
-        .filter_map(|session| session.first())
-        .map(|tick| (tick.id, tick.session))
-        .collect();
+) -> Result<BTreeMap<usize, Duration>, Error> {
+    let places: HashMap<i64, usize> = (0..).zip(ticks).map(|(at, tick)| (tick.id, at)).collect();
     let rows = recording.series_of(&SLOT_SECONDS)?;
-    let of_session = rows.iter().filter_map(|row| {
-        let session = begins.get(&row.tick)?;
+    let of_tick = rows.iter().filter_map(|row| {
         let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
-        Some((*session, slot_time))
+        Some((*places.get(&row.tick)?, slot_time))
     });
-    Ok(of_session.collect())
+    Ok(of_tick.collect())
 }
 
-fn session(row: &SessionRow, run: &Run, slot_time: Option<Duration>) -> Session {
+fn session(row: &SessionRow, run: &Run) -> Session {
     Session {
         id: row.id,
         from: run.at(nanoseconds(row.started)),
         interval: row.interval.as_secs_f64(),
         version: row.version.clone(),
         rules: rules(row),
-        slot_time,
     }
 }
 
