@@ -49,8 +49,13 @@ pub enum Caveat {
     },
     /// The clusters of the arms had slots of different length.
     DifferentSlotTimes {
-        /// The arms, and how many seconds a slot took.
-        arms: Vec<(String, f64)>,
+        /// The arms, and how long a slot took.
+        arms: Vec<(String, String)>,
+    },
+    /// The arms ran different consensus protocols.
+    DifferentConsensus {
+        /// The arms and their protocols.
+        arms: Vec<(String, String)>,
     },
     /// A version before 4.4 counts `hits` of the program cache differently.
     HitsNotComparable {
@@ -112,6 +117,12 @@ pub enum Caveat {
     },
 }
 
+/// `0.20 s with a, 0.40 s with b`.
+fn with_arms(arms: &[(String, String)]) -> String {
+    let arms = arms.iter().map(|(arm, what)| format!("{what} with {arm}"));
+    arms.collect::<Vec<_>>().join(", ")
+}
+
 impl Caveat {
     /// What is the matter, with the numbers of these runs. One or two sentences.
     #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
@@ -156,12 +167,15 @@ impl Caveat {
                 )
             }
             Caveat::DifferentSlotTimes { arms } => {
-                let arms: Vec<String> = { arms.iter() }
-                    .map(|(arm, seconds)| format!("{seconds:.2} s with {arm}"))
-                    .collect();
                 format!(
                     "A slot took {}. A longer slot holds more work: what is counted by slot cannot be compared.",
-                    arms.join(", ")
+                    with_arms(arms)
+                )
+            }
+            Caveat::DifferentConsensus { arms } => {
+                format!(
+                    "The consensus was {}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared.",
+                    with_arms(arms)
                 )
             }
             Caveat::HitsNotComparable { versions } => format!(
@@ -219,6 +233,9 @@ impl Caveat {
                 "Find out why, and run again; or look only at the time after the last restart."
             }
             Caveat::DifferentVersions { .. } => "Use one validator binary for all arms.",
+            Caveat::DifferentConsensus { .. } => {
+                "Run all arms on one cluster at one time, or compare memory and rates (--per-second)."
+            }
             Caveat::DifferentSlotTimes { .. } => {
                 "Compare rates (--per-second), or run all arms on one cluster at one time."
             }

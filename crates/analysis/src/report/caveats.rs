@@ -180,7 +180,7 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
     if !before.is_empty() {
         found.push(Caveat::HitsNotComparable { versions: before });
     }
-    found.extend(pace::caveat(subjects));
+    found.extend(pace::caveats(subjects));
     found.extend(machines(subjects));
     let begun: Vec<(f64, &str)> = subjects
         .all

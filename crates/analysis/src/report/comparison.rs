@@ -22,9 +22,15 @@ pub(crate) struct Pair {
     pub(crate) others: Vec<(&'static Scalar, Comparison)>,
     /// Metrics that are not compared, and why.
     refused: Vec<(&'static str, String)>,
+    per_second: bool,
 }
 
 impl Pair {
+    /// The unit of what is compared.
+    pub(crate) fn unit(&self, scalar: &Scalar) -> String {
+        pace::unit(scalar, self.per_second)
+    }
+
     /// Why the metric is not compared; `None` if it is.
     pub(crate) fn refusal(&self, scalar: &Scalar) -> Option<&str> {
         let mut refused = self.refused.iter();
@@ -49,8 +55,7 @@ pub(crate) fn reference<'a>(
     subjects: &'a Subjects<'_>,
     primary: &Scalar,
 ) -> Option<(&'a str, Vec<&'a str>)> {
-    let part = subjects.compared();
-    subjects.against(|arm| !values(subjects, arm, primary, part).is_empty())
+    subjects.against(|arm| !values(subjects, arm, primary).is_empty())
 }
 
 /// In percent, without a fraction where there is none.
@@ -75,7 +80,6 @@ pub(crate) fn pairs(
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
-    let part = subjects.compared();
     let mut pairs: Vec<Pair> = others
         .iter()
         .map(|other| {
@@ -83,7 +87,7 @@ pub(crate) fn pairs(
             let compare = |scalar: &Scalar| {
                 let values = |arm| match refusal(scalar) {
                     Some(_) => Vec::new(),
-                    None => values(subjects, arm, scalar, part),
+                    None => values(subjects, arm, scalar),
                 };
                 arms::compare(&values(reference), &values(other), settings)
             };
@@ -93,6 +97,7 @@ pub(crate) fn pairs(
                 other: (*other).to_owned(),
                 primary: compare(primary),
                 others: rest.map(|scalar| (scalar, compare(scalar))).collect(),
+                per_second: subjects.per_second,
                 refused: { SCALARS.iter() }
                     .filter_map(|scalar| Some((scalar.id, refusal(scalar)?)))
                     .collect(),
@@ -124,18 +129,10 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
     }
 }
 
-fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar, part: Part) -> Vec<f64> {
+fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
     let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
     counted
-        .filter_map(|subject| {
-            let value = scalar.value(subject, part.of(subject)?)?;
-            pace::compared(
-                subjects,
-                scalar,
-                value,
-                subject.measured.course.slot_seconds,
-            )
-        })
+        .filter_map(|subject| pace::compared(subjects, scalar, subject))
         .collect()
 }
 

@@ -6,6 +6,7 @@ mod pressure;
 use super::cells::{count, number, table};
 use super::comparison::{Pair, lower};
 use super::model::{Block, Cell, Table, VerdictKind};
+use super::pace;
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects, TWIN};
@@ -446,8 +447,7 @@ fn together(
 
 /// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
 fn spread(subjects: &Subjects<'_>, scalar: &Scalar) -> Option<f64> {
-    let part = subjects.compared();
-    let value = |subject: &Subject<'_>| scalar.value(subject, part.of(subject)?);
+    let value = |subject: &Subject<'_>| pace::compared(subjects, scalar, subject);
     let twins = subjects
         .all
         .iter()

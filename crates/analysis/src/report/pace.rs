@@ -1,24 +1,41 @@
-//! Slot times of arms. What is counted by slot cannot be compared where they differ: a shorter slot holds less work.
+//! Slot times and consensus of arms. What is counted by slot or by transaction cannot be compared where they differ: a shorter
+//! slot holds less work, and votes of Alpenglow are no transactions.
 
 use super::scalars::{Per, Scalar};
-use super::subject::Subjects;
+use super::subject::{Subject, Subjects};
 use faultline_stats::caveat::Caveat;
 use faultline_text::number as grouped;
+use std::collections::BTreeSet;
 
 /// Slot times are alike up to this ratio. The steps by which mainnet-beta shortened its slots are larger.
 const ALIKE: f64 = 1.1;
 
-/// Seconds for a slot, as the mean over the runs of an arm; `None` if no run shows it.
-fn slot_seconds(subjects: &Subjects<'_>, arm: &str) -> Option<f64> {
-    let runs: Vec<f64> = subjects
-        .of(arm)
-        .filter_map(|subject| subject.measured.course.slot_seconds)
-        .collect();
-    (!runs.is_empty()).then(|| runs.iter().sum::<f64>() / runs.len() as f64)
+/// The shortest and the longest slot time of these runs, in seconds; `None` if no run shows one.
+fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64, f64)> {
+    let mut seconds = runs.filter_map(|subject| subject.measured.course.slot_seconds);
+    let first = seconds.next()?;
+    Some(seconds.fold((first, first), |(min, max), one| {
+        (min.min(one), max.max(one))
+    }))
 }
 
-fn are_alike(one: f64, other: f64) -> bool {
-    one.max(other) <= ALIKE * one.min(other)
+fn consensus<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> BTreeSet<&'s str> {
+    runs.filter_map(|subject| subject.run.consensus.as_deref())
+        .collect()
+}
+
+/// `0.20 s`, `0.20 to 0.40 s`.
+fn span((min, max): (f64, f64)) -> String {
+    let [min, max] = [min, max].map(|seconds| grouped(seconds, 2));
+    if min == max {
+        format!("{min} s")
+    } else {
+        format!("{min} to {max} s")
+    }
+}
+
+fn names(consensus: &BTreeSet<&str>) -> String {
+    consensus.iter().copied().collect::<Vec<_>>().join(" and ")
 }
 
 /// Why a metric of two arms is not compared; `None` if it is.
@@ -28,51 +45,95 @@ pub(crate) fn refusal(
     other: &str,
     scalar: &Scalar,
 ) -> Option<String> {
-    if scalar.per != Per::Slot || subjects.per_second {
+    let (before, after) = (subjects.of(reference), subjects.of(other));
+    if scalar.per == Per::Time {
         return None;
     }
-    let of = |arm| slot_seconds(subjects, arm);
-    let (before, after) = of(reference).zip(of(other))?;
-    (!are_alike(before, after)).then(|| {
+    let consensus = (consensus(before), consensus(after));
+    let is_known = !consensus.0.is_empty() && !consensus.1.is_empty();
+    let is_rate = scalar.per != Per::Transaction && subjects.per_second;
+    if is_known && consensus.0 != consensus.1 && !is_rate {
+        return Some(format!(
+            "not compared: {} with {other} and {} with {reference}{}",
+            names(&consensus.1),
+            names(&consensus.0),
+            remedy(scalar)
+        ));
+    }
+    if scalar.per == Per::Transaction || is_rate {
+        return None;
+    }
+    let (before, after) = (
+        slot_seconds(subjects.of(reference))?,
+        slot_seconds(subjects.of(other))?,
+    );
+    let (min, max) = (before.0.min(after.0), before.1.max(after.1));
+    (max > ALIKE * min).then(|| {
         format!(
-            "not compared: slots of {} s with {other} and of {} s with {reference}; --per-second compares rates",
-            grouped(after, 2),
-            grouped(before, 2)
+            "not compared: slots of {} with {other} and of {} with {reference}{}",
+            span(after),
+            span(before),
+            remedy(scalar)
         )
     })
 }
 
-/// A value of a run as it is compared: with `--per-second`, what is counted by slot is divided by the run's slot time.
+fn remedy(scalar: &Scalar) -> &'static str {
+    match scalar.per {
+        Per::Transaction => "",
+        _ => "; --per-second compares rates",
+    }
+}
+
+/// A value of a run as it is compared. With `--per-second`, what is counted by slot is divided by the run's slot time, and a
+/// distance in slots is multiplied by it.
 pub(crate) fn compared(
     subjects: &Subjects<'_>,
     scalar: &Scalar,
-    value: f64,
-    slot_seconds: Option<f64>,
+    subject: &Subject<'_>,
 ) -> Option<f64> {
-    if subjects.per_second && scalar.per == Per::Slot {
-        slot_seconds.map(|seconds| value / seconds)
-    } else {
-        Some(value)
+    let value = scalar.value(subject, subjects.compared().of(subject)?)?;
+    let slot_seconds = subject.measured.course.slot_seconds;
+    match scalar.per {
+        Per::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
+        Per::Slots if subjects.per_second => slot_seconds.map(|seconds| value * seconds),
+        _ => Some(value),
     }
 }
 
 /// The unit of what is compared.
 pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
-    if per_second && scalar.per == Per::Slot {
-        format!("{}/s", scalar.unit)
-    } else {
-        scalar.unit.to_owned()
+    match scalar.per {
+        Per::Slot if per_second => format!("{}/s", scalar.unit),
+        Per::Slots if per_second => "s".to_owned(),
+        _ => scalar.unit.to_owned(),
     }
 }
 
-/// Arms whose slot times differ.
-pub(crate) fn caveat(subjects: &Subjects<'_>) -> Option<Caveat> {
-    let arms: Vec<(String, f64)> = { subjects.arms.iter() }
-        .filter_map(|arm| Some((arm.clone(), slot_seconds(subjects, arm)?)))
+/// Arms whose slot times or protocols differ.
+pub(crate) fn caveats(subjects: &Subjects<'_>) -> Vec<Caveat> {
+    let arms = || subjects.arms.iter();
+    let seconds: Vec<(String, (f64, f64))> = arms()
+        .filter_map(|arm| Some((arm.clone(), slot_seconds(subjects.of(arm))?)))
         .collect();
-    let seconds = || arms.iter().map(|(_, seconds)| *seconds);
-    let (min, max) = (seconds().reduce(f64::min)?, seconds().reduce(f64::max)?);
-    (!are_alike(min, max)).then_some(Caveat::DifferentSlotTimes { arms })
+    let min = seconds
+        .iter()
+        .map(|(_, (min, _))| *min)
+        .fold(f64::INFINITY, f64::min);
+    let max = seconds.iter().map(|(_, (_, max))| *max).fold(0.0, f64::max);
+    let protocols: Vec<(String, String)> = arms()
+        .map(|arm| (arm.clone(), names(&consensus(subjects.of(arm)))))
+        .filter(|(_, names)| !names.is_empty())
+        .collect();
+    let differ = protocols.windows(2).any(|pair| pair[0].1 != pair[1].1);
+    let described = seconds
+        .into_iter()
+        .map(|(arm, seconds)| (arm, span(seconds)));
+    let slot_times = (max > ALIKE * min).then(|| Caveat::DifferentSlotTimes {
+        arms: described.collect(),
+    });
+    let consensus = differ.then_some(Caveat::DifferentConsensus { arms: protocols });
+    slot_times.into_iter().chain(consensus).collect()
 }
 
 #[cfg(test)]
@@ -169,6 +230,67 @@ mod tests {
         );
         let row = format!("{:?}", primary(&report));
         assert!(row.contains("25"), "{row}");
+    }
+
+    fn of_arms(runs: &[Run], per_second: bool) -> Report {
+        let options = Options {
+            per_second,
+            ..Options::default()
+        };
+        build(runs, &options)
+    }
+
+    #[test]
+    fn an_arm_whose_own_runs_have_different_slot_times_is_not_compared() {
+        let runs: Vec<Run> = [
+            ("old", 400),
+            ("old", 400),
+            ("old", 200),
+            ("new", 400),
+            ("new", 400),
+            ("new", 400),
+        ]
+        .into_iter()
+        .zip(1..)
+        .map(|((arm, slot_ms), number)| run(arm, number, slot_ms))
+        .collect();
+        let headline = of_arms(&runs, false).verdict.headline;
+        assert!(
+            headline.contains("slots of 0.40 s with new and of 0.20 to 0.40 s with old"),
+            "{headline}"
+        );
+    }
+
+    #[test]
+    fn arms_of_different_consensus_are_not_compared_by_slot_or_transaction() {
+        let runs: Vec<Run> = ["old", "old", "old", "new", "new", "new"]
+            .into_iter()
+            .zip(1..)
+            .map(|(arm, number)| Run {
+                consensus: Some(if arm == "old" { "tower" } else { "alpenglow" }.to_owned()),
+                ..run(arm, number, 400)
+            })
+            .collect();
+        let headline = of_arms(&runs, false).verdict.headline;
+        assert!(
+            headline.contains("alpenglow with new and tower with old"),
+            "{headline}"
+        );
+        let by_second = of_arms(&runs, true);
+        assert!(!by_second.verdict.headline.contains("not compared"));
+        let blocks = by_second
+            .sections
+            .iter()
+            .flat_map(|section| &section.blocks);
+        let refused = blocks
+            .filter_map(|block| match block {
+                Block::Table(table) if table.id == "other-metrics" => Some(&table.rows),
+                _ => None,
+            })
+            .flatten()
+            .filter(|row| format!("{row:?}").contains("not compared"))
+            .count();
+        assert_eq!(refused, 2, "TPS and its zeros");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::model::{Verdict, VerdictKind};
 use super::scalars::Scalar;
 use super::subject::{Subject, Subjects};
 use super::what_happened::story;
-use faultline_stats::arms::{Comparison, Conclusion, Direction, Settings};
+use faultline_stats::arms::{Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
 /// Answers of their own kind, where the runs have them.
@@ -263,7 +263,7 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     let (Some(before), Some(after)) = (pair.primary.reference.mean, pair.primary.other.mean) else {
         return format!("{other} against {reference}: not recorded in both.");
     };
-    let said = |value| with_unit(value, scalar);
+    let said = |value| with_unit(value, pair, scalar);
     if said(before) == said(after) {
         return format!("{other} and {reference}: {} in every run.", said(before));
     }
@@ -275,11 +275,11 @@ fn without_spread(pair: &Pair, scalar: &Scalar) -> String {
     )
 }
 
-fn with_unit(value: f64, scalar: &Scalar) -> String {
+fn with_unit(value: f64, pair: &Pair, scalar: &Scalar) -> String {
     format!(
         "{} {}",
         grouped(value, usize::from(scalar.decimals)),
-        scalar.unit
+        pair.unit(scalar)
     )
     .trim_end()
     .to_owned()
@@ -361,13 +361,14 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
         primary.title,
         pair.other,
         pair.reference,
-        effect(&pair.primary, primary)
+        effect(pair, primary)
     )
 }
 
-fn effect(comparison: &Comparison, scalar: &Scalar) -> String {
+fn effect(pair: &Pair, scalar: &Scalar) -> String {
+    let comparison = &pair.primary;
     let decimals = usize::from(scalar.decimals);
-    let unit = |value: f64| with_unit(value, scalar);
+    let unit = |value: f64| with_unit(value, pair, scalar);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();
     };
@@ -453,7 +454,7 @@ fn described(pairs: &[Pair]) -> Vec<String> {
         let told: Vec<String> = shown
             .filter_map(|(scalar, comparison)| {
                 let (other, reference) = (comparison.other.mean?, comparison.reference.mean?);
-                let said = |value| with_unit(value, scalar);
+                let said = |value| with_unit(value, pair, scalar);
                 Some(format!(
                     "{} {} against {}",
                     lower(scalar.title),

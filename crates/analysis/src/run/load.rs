@@ -7,7 +7,7 @@ use super::{
 };
 use faultline_catalog::metrics::cgroup::FROZEN;
 use faultline_catalog::metrics::process::STATE;
-use faultline_catalog::metrics::validator::SLOT_SECONDS;
+use faultline_catalog::metrics::validator::{CONSENSUS, SLOT_SECONDS};
 use faultline_phase::Rules;
 use faultline_recording::schema::column_of;
 use faultline_recording::{
@@ -68,6 +68,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         pools: pools(&recording, &place)?,
         points: points(&recording, &clock, &rows)?,
         slot_times: slot_times(&recording, &rows)?,
+        consensus: consensus(&recording)?,
         ..Run::default()
     };
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
@@ -266,6 +267,16 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
         });
     }
     ticks
+}
+
+/// The protocol that was recorded last.
+fn consensus(recording: &Recording) -> Result<Option<String>, Error> {
+    let rows = recording.series_of(&CONSENSUS)?;
+    let last = rows.iter().rev().find(|row| row.value == Some(1.0));
+    Ok(last.and_then(|row| {
+        let labels: Value = serde_json::from_str(&row.labels).ok()?;
+        labels["protocol"].as_str().map(str::to_owned)
+    }))
 }
 
 /// The slot times that the daemon measured.
