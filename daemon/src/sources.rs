@@ -88,6 +88,7 @@ pub fn told(
             slot_time: slot_time.clone(),
             told: None,
             judged: None,
+            requested_for: None,
         }));
     }
     if config.admin.enabled {

@@ -10,19 +10,19 @@ const TICKETS: [(f64, u64); 5] = [
     (0.25, 1_000_000_000),
     (0.2, 800_000_000),
 ];
-/// A measured slot time differs by so much at most: slots are a little longer than they should be.
-const TOLERANCE: f64 = 0.025;
+/// Slots are never shorter than they should be, but for errors of the measurement, and up to so much longer.
+const SHORTER: f64 = 0.98;
+const LONGER: f64 = 1.24;
 
 /// What a vote account must keep for its rent (3,762 bytes).
 pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
 
 /// The ticket of one epoch, in lamports; `None` for a slot time that is no public cluster's.
 pub fn ticket(slot_seconds: f64) -> Option<u64> {
-    let nearest = { TICKETS }.into_iter().min_by(|(one, _), (other, _)| {
-        let distance = |time: f64| (time - slot_seconds).abs();
-        distance(*one).total_cmp(&distance(*other))
-    });
-    let (_, ticket) = nearest.filter(|(time, _)| (time - slot_seconds).abs() <= TOLERANCE)?;
+    let longest = { TICKETS }
+        .into_iter()
+        .find(|(time, _)| SHORTER * time <= slot_seconds);
+    let (_, ticket) = longest.filter(|(time, _)| slot_seconds <= LONGER * time)?;
     Some(ticket)
 }
 
@@ -44,6 +44,7 @@ mod tests {
             (0.351, Some(1.4)),
             (0.31, Some(1.2)),
             (0.26, Some(1.0)),
+            (0.23, Some(0.8)),
             (0.21, Some(0.8)),
             (0.2, Some(0.8)),
             (0.1, None),

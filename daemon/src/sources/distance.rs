@@ -58,7 +58,7 @@ impl Witnesses {
     /// compares with what the node last stored of the cluster, so that it is outranked by the validator's own pushes.
     pub(super) fn by_pushes(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
-        let contradicts = |(healthy, limit): (bool, u64)| healthy && behind > limit;
+        let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
         let is_believed = is_proven || !self.health.is_some_and(contradicts);
         is_believed.then_some(behind)
     }
@@ -97,6 +97,7 @@ mod tests {
             (all(None, Some((2, true)), Some(false)), Some(2), ok),
             (all(None, Some((2_500, false)), ok), None, ok),
             (all(None, Some((100, false)), ok), Some(100), ok),
+            (all(None, Some((2, false)), Some(false)), None, Some(false)),
             (
                 all(None, Some((2_500, false)), Some(false)),
                 Some(2_500),

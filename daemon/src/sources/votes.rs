@@ -134,6 +134,8 @@ pub struct Votes {
     pub told: Option<Stamp>,
     /// When the own votes were answered that were told last, and whether the node was near the tip then.
     pub judged: Option<(Stamp, Option<bool>)>,
+    /// The answer for which another round was requested.
+    pub requested_for: Option<Stamp>,
 }
 
 impl Votes {
@@ -147,7 +149,11 @@ impl Votes {
             .take_if(|(at, _)| *at == answered)
             .get_or_insert((answered, near_tip));
         self.judged = Some((answered, was_near));
-        if was_near == Some(false) && near_tip == Some(true) {
+        // Once for each answer: a node in trouble is not asked more often.
+        if was_near == Some(false)
+            && near_tip == Some(true)
+            && self.requested_for.replace(answered) != Some(answered)
+        {
             self.heard.request_round();
         }
         was_near == Some(false)

@@ -30,7 +30,8 @@ impl Reported {
     }
 
     fn set_version(&mut self, version: Option<&String>) {
-        self.version = version.filter(|version| is_version(version)).cloned();
+        let version = version.filter(|version| is_version(version));
+        self.version = version.cloned().or(self.version.take());
     }
 
     /// Takes what the same validator reported while it was pending.

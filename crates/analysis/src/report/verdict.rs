@@ -366,8 +366,7 @@ fn sentence(pair: &Pair, primary: &Scalar) -> String {
 }
 
 fn effect(pair: &Pair, scalar: &Scalar) -> String {
-    let comparison = &pair.primary;
-    let decimals = usize::from(scalar.decimals);
+    let (comparison, decimals) = (&pair.primary, usize::from(scalar.decimals));
     let unit = |value: f64| with_unit(value, pair, scalar);
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();

@@ -6,7 +6,7 @@ use super::migration::MigrationEvidence;
 use super::standing::AmongAll;
 use crate::sources::asking::Aged;
 use faultline_agave::PublicKey;
-use faultline_agave::consensus::{Consensus, Evidence, Protocol};
+use faultline_agave::consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol};
 use faultline_agave::rpc::{
     CreditUnit, EpochInfo, FeatureGate, LAMPORTS_PER_SOL, LeaderSlots, MovingStake, VoteAccount,
     VoteAccounts,
@@ -95,6 +95,8 @@ pub(super) struct Known {
     /// The slot of the genesis certificate, once there is one.
     pub(super) certificate: Option<u64>,
     pub(super) gate: Aged<FeatureGate>,
+    /// The node answered that there is no genesis certificate.
+    pub(super) has_no_certificate: Aged<()>,
     /// The first slot of the epoch, own leader slots, and the cluster's.
     pub(super) production: Aged<(u64, Option<LeaderSlots>, LeaderSlots)>,
     /// Stake that changes at the end of an epoch, and which epoch that is.
@@ -135,6 +137,7 @@ impl Known {
             marker_epoch: None,
             certificate: None,
             gate: Aged::default(),
+            has_no_certificate: Aged::default(),
             production: Aged::default(),
             moving: Aged::default(),
             versions: Aged::default(),
@@ -177,11 +180,19 @@ impl Known {
         let own_marker = own.and_then(|own| own.account.migration_epoch());
         MigrationEvidence {
             certificate: self.certificate,
-            gate: self.gate.fresh(now, self.lives.often),
+            gate: self.gate(now),
             has_marker: own_marker.is_some() || self.marker_epoch.is_some(),
             most_credits: all.and_then(|all| all.most_earned).zip(slots),
             genesis_hash: self.genesis.clone(),
         }
+    }
+
+    /// The gate's account. An active gate is a sign only where the node answered that there is no certificate yet.
+    fn gate(&self, now: Stamp) -> Option<FeatureGate> {
+        let has_none = self.has_no_certificate.fresh(now, self.lives.often);
+        let gate = self.gate.fresh(now, self.lives.often)?;
+        let is_sign = has_none.is_some() || !matches!(gate, FeatureGate::ActiveSince(_));
+        is_sign.then_some(gate)
     }
 
     /// The consensus, by what is known here alone.
@@ -202,13 +213,17 @@ impl Known {
     fn migrated_in(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
             let bank = self.epoch.fresh(now, self.lives.often)?;
-            let before = first_slot(&bank).saturating_sub(self.certificate?);
+            // A cluster that began with Alpenglow has slot 0: nothing migrated.
+            let genesis = self.certificate.filter(|slot| *slot > 0)?;
+            let before = first_slot(&bank).saturating_sub(genesis);
             Some(
                 bank.epoch
                     .saturating_sub(before.div_ceil(bank.slots_in_epoch.max(1))),
             )
         };
-        self.marker_epoch.or_else(by_genesis)
+        let own = self.own.fresh(now, self.lives.often).flatten();
+        let own_marker = own.and_then(|own| own.account.migration_epoch());
+        self.marker_epoch.or(own_marker).or_else(by_genesis)
     }
 
     fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
@@ -428,9 +443,14 @@ impl Known {
         ];
         for (which, epoch) in epochs {
             let Some(epoch) = epoch else { continue };
+            // Until the epoch of the migration is known, small numbers may be Tower's credits.
+            let most_credits = own.bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
+            let is_sure =
+                |earned: &u64| unit != CreditUnit::LamportsAfter(None) || *earned > most_credits;
+            let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
             for (metric, earned) in [
                 (&m::VOTE_CREDITS, account.credits(epoch, unit)),
-                (&m::VOTE_REWARD, account.reward_lamports(epoch, unit)),
+                (&m::VOTE_REWARD, lamports),
             ] {
                 out.extend(earned.map(|earned| Reading::whole(metric, [which.into()], earned)));
             }

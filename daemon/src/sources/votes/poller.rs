@@ -351,10 +351,12 @@ impl Round<'_> {
         }
         let certificate: Option<Option<GenesisCertificate>> =
             self.question("getAgGenesisCert", json!([])).await;
-        let certificate = certificate.flatten();
-        self.known.certificate = certificate.map(|certificate| certificate.block.slot);
-        if certificate.is_some() {
+        if let Some(Some(certificate)) = certificate {
+            self.known.certificate = Some(certificate.block.slot);
             return;
+        }
+        if certificate.is_some() {
+            self.known.has_no_certificate.set((), self.clock.now());
         }
         let params = rpc::of_feature_gate(ALPENGLOW_GATE);
         let gate: Option<InContext<FeatureGate>> = self.question("getAccountInfo", params).await;

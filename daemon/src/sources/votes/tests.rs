@@ -542,6 +542,7 @@ async fn delinquency_and_distances_that_a_node_judges_from_far_behind_are_absent
         intake: Intake::new(&config::Datapoints::default()),
         told: None,
         judged: None,
+        requested_for: None,
     };
     assert!(votes.is_judged_from_behind(&known, Some(false)));
     assert!(
