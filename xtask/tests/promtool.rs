@@ -87,7 +87,8 @@ fn every_query_of_a_dashboard_is_promql() {
             count += 1;
             let filled = ["$__rate_interval", "$__range", "$earlier"]
                 .iter()
-                .fold(query.to_owned(), |q, v| q.replace(v, "5m"));
+                .fold(query.to_owned(), |q, v| q.replace(v, "5m"))
+                .replace('\n', "\n          ");
             rules.push_str(&format!(
                 "      - record: query{count}\n        expr: |\n          {filled}\n"
             ));
