@@ -124,9 +124,10 @@ fn a_restarted_prometheus_goes_on_with_a_long_for_and_no_alert_fires_falsely() -
     let (pending, took) = (restarted - since, fired - restarted);
     println!("restarted after {pending:.1} s, fired {took:.1} s later");
     assert!(pending + took >= LONG_FOR - TOLERANCE, "too early");
-    // Prometheus does not count the time in which it did not run.
-    let rest = (LONG_FOR - PENDING.as_secs_f64()).max(GRACE_PERIOD);
-    assert!(took <= rest + TOLERANCE, "its `for` began anew");
+    // About half of it is left. A slow machine takes longer, but not all of it.
+    assert!(took < LONG_FOR - TOLERANCE, "its `for` began anew");
+    let scraped = format!("min_over_time(up{{instance='{healthy}'}}[1m])");
+    assert_eq!(after.query(&scraped)?[0].1, 1.0);
     let of_healthy = format!("count_over_time(ALERTS{{instance='{healthy}'}}[5m])");
     assert_eq!(after.query(&of_healthy)?, []);
     Ok(())

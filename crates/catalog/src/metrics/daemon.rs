@@ -17,7 +17,7 @@ section! {
     LATENESS = Histogram(&LATENESS_BOUNDS), Seconds, "faultline_tick_lateness_seconds" [] "How much later than planned a tick began.", from "the schedule";
     INGEST_LINES = Counter, Count, "faultline_ingest_lines_total" ["result"] "Datapoint lines: used, ignored (not on the list), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true).", from "pushes and the log";
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" [] "Datapoint lines that wait until it is known whether their sender is the followed validator: then they count in faultline_ingest_lines_total.", from "pushes";
-    IDENTITY_REVISIONS = Counter, Count, "faultline_identity_revisions_total" [] "Times that another sender of pushes was taken for the followed validator, which does not report its identity: the one before had fallen silent, or the validator pushed validator-set_identity.", from "pushes";
+    IDENTITY_REVISIONS = Counter, Count, "faultline_identity_revisions_total" [] "How often the assumed identity changed, of a validator that does not report its own.", from "pushes";
     INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"] "Pushes by the status they were answered with. cut: the body broke off. user: refused with 403, since the sender's user is not the validator's or not known.", from "the ingest listener";
     INGEST_BYTES = Counter, Bytes, "faultline_ingest_bytes_total" [] "Bytes of pushes, as parsed (after decompression).", from "the ingest listener";
     INGEST_CONNECTIONS = Gauge, Count, "faultline_ingest_connections" [] "Open connections to the ingest listener.", from "the ingest listener";

@@ -13,8 +13,8 @@ use faultline_catalog::metrics::validator as v;
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// The tip of a cluster advances about every slot time, which is up to 1 s, skipped slots aside. If the validator has not heard of a newer one for this
-/// long, it is starved or cut off, and does not know how far behind it is.
+/// The tip advances once per slot (up to 1 s); skipped slots delay it. A validator that heard of no newer tip for this long is
+/// starved or cut off, and does not know how far behind it is.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// When the sources last reported slots of one process.

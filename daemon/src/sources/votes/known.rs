@@ -396,7 +396,7 @@ impl Known {
         }
     }
 
-    /// The account that is configured may be another machine's to vote with, which this one stands by for.
+    /// Another machine may vote with the configured account; this one is its standby.
     pub(super) fn is_standby(&self, own: &Own) -> bool {
         let node = own.account.node_pubkey;
         node.is_some_and(|node| node != self.identity)
