@@ -124,7 +124,6 @@ impl SinceEpoch {
 /// `contactInfo`, the part worth having; the addresses differ between versions and are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ContactInfo {
-    /// The validator's identity.
     pub id: PublicKey,
     /// `None` if the version does not tell.
     #[serde(default)]
@@ -160,7 +159,6 @@ pub enum AdmissionFailure {
     NoBlsKey,
     /// It has too little.
     Lamports {
-        /// What it has.
         balance: u64,
         /// What it needs: rent, the ticket, and rewards that are not paid out yet.
         needed: u64,
@@ -194,7 +192,6 @@ impl From<FailureName> for AdmissionFailure {
 }
 
 impl AdmissionFailure {
-    /// The label value.
     pub fn name(&self) -> &'static str {
         match self {
             Self::NoVoteAccount => "no vote account",
@@ -216,7 +213,6 @@ pub enum StartProgress {
     DownloadingSnapshot {
         /// The snapshot's slot.
         slot: Option<u64>,
-        /// Where from.
         rpc_addr: Option<SocketAddr>,
     },
     /// Shred-version clean-up of the blockstore.
@@ -232,7 +228,6 @@ pub enum StartProgress {
         /// Holds data up to here.
         max_slot: Option<u64>,
     },
-    /// Starting services.
     StartingServices,
     /// `--dev-halt-at-slot`; until 3.1.
     Halted,

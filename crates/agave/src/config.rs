@@ -11,11 +11,8 @@ use thiserror::Error;
 pub struct MetricsConfig {
     /// Scheme, host, port and an optional path prefix.
     pub host: String,
-    /// Database name.
     pub db: String,
-    /// User name.
     pub username: String,
-    /// Password.
     pub password: String,
 }
 
@@ -41,10 +38,7 @@ pub enum ConfigMistake {
     },
     /// All four are required and must not be empty.
     #[error("`{key}` is missing or empty")]
-    Missing {
-        /// The key.
-        key: &'static str,
-    },
+    Missing { key: &'static str },
 }
 
 impl MetricsConfig {

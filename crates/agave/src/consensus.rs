@@ -16,19 +16,15 @@ const MIGRATED: [(&str, u64); 1] = [("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N
 /// The consensus of a validator. In the order of a migration, which never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protocol {
-    /// Tower BFT.
     Tower,
     /// Blocks hold only votes and nothing is rooted, until the cluster has a genesis certificate.
     Migrating,
-    /// Alpenglow.
     Alpenglow,
 }
 
 impl Protocol {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Tower, Self::Migrating, Self::Alpenglow];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tower => "tower",
@@ -64,7 +60,6 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Certificate => "getAgGenesisCert",
@@ -96,7 +91,6 @@ pub struct Evidence<'a> {
     pub migration_slot: Option<u64>,
     /// An account's `epochCredits` have the marker.
     pub has_marker: bool,
-    /// The genesis hash.
     pub genesis_hash: Option<&'a str>,
     /// The most credits that an account earned in one epoch, and the slots of that epoch.
     pub most_credits: Option<(u64, u64)>,
@@ -113,9 +107,7 @@ pub struct Evidence<'a> {
 /// The protocol, and what is known of the migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Consensus {
-    /// The protocol.
     pub protocol: Protocol,
-    /// What proved it.
     pub sign: Sign,
     /// The last slot before Alpenglow; 0 where a cluster began with it.
     pub genesis_slot: Option<u64>,

@@ -77,7 +77,6 @@ pub enum Reason {
 pub struct BadLine {
     /// What is wrong with it.
     pub reason: Reason,
-    /// How it begins.
     pub text: Excerpt,
 }
 
@@ -138,10 +137,6 @@ pub enum Error {
     /// `SOLANA_METRICS_CONFIG` is not what Agave accepts.
     #[error("metrics configuration: {0}")]
     MetricsConfig(#[from] crate::config::ConfigMistake),
-    /// Not a version.
     #[error("not a version: `{text}`")]
-    Version {
-        /// What was given.
-        text: Excerpt,
-    },
+    Version { text: Excerpt },
 }

@@ -7,23 +7,18 @@ use std::path::{Path, PathBuf};
 
 use crate::PublicKey;
 
-/// What a process is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Process {
-    /// A validator.
     Validator(Validator),
     /// A validator's program doing something else under the same name: `monitor`, `exit`, `--version`.
     Subcommand {
-        /// Whose program.
         program: Program,
-        /// What it does.
         name: String,
     },
     /// Anything else, also one whose arguments are gone (a zombie).
     Other,
 }
 
-/// Which program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Program {
     /// `agave-validator`; Jito's carries the same name.
@@ -82,7 +77,6 @@ impl Program {
 /// directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Validator {
-    /// Which program.
     pub program: Program,
     /// `--ledger`, `-l`; `None` if not given, see [`Validator::ledger_or_default`].
     pub ledger: Option<PathBuf>,

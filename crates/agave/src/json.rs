@@ -20,7 +20,6 @@ const MAX_DEPTH: usize = 128;
 pub(crate) const MAX_ENTRIES: usize = 1 << 16;
 const MAX_REASON_CHARS: usize = 160;
 
-/// One response object.
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub(crate) struct Response<'a, T = &'a RawValue> {
@@ -59,7 +58,6 @@ fn missing<T>() -> Option<T> {
 }
 
 impl<'a, T> Response<'a, T> {
-    /// The result, or the error object.
     pub(crate) fn outcome(self) -> Result<Result<T, ErrorObject<'a>>, Error> {
         match (self.error, self.result) {
             (Some(error), _) => Ok(Err(error)),

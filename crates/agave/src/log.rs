@@ -24,7 +24,6 @@ use crate::line::Point;
 
 const DATAPOINT: &str = "datapoint: ";
 
-/// A line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogLine<'a> {
     /// Unix nanoseconds; `None` without a head Agave would write.

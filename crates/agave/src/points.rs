@@ -26,7 +26,6 @@ use fields::decode;
 /// A known datapoint, read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// What it says.
     pub known: Known,
     /// When it was made (push) or printed (log), in Unix nanoseconds; `None` if the text had no time.
     pub time_ns: Option<i64>,
@@ -45,7 +44,6 @@ macro_rules! known {
         pub enum Known { $($(#[$doc])* $kind($body),)* }
 
         impl Kind {
-            /// All of them.
             pub const ALL: &'static [Self] = &[$(Self::$kind,)*];
 
             /// By the datapoint's name. Unknown names, which are most, cost a comparison of lengths.
@@ -55,14 +53,12 @@ macro_rules! known {
                 None
             }
 
-            /// The datapoint's name.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
         }
 
         impl Known {
-            /// Which kind this is.
             pub fn kind(&self) -> Kind {
                 match self { $(Self::$kind(_) => Kind::$kind,)* }
             }
@@ -84,13 +80,11 @@ known! {
     "loaded-programs-cache-stats" => ProgramCache(ProgramCache),
     /// A bank the replay stage completed.
     "replay-slot-stats" => ReplaySlot(ReplaySlot),
-    /// The root moved.
     "bank-forks_set_root" => SetRoot(SetRoot),
     /// Times of the program cache that only an instrumented build reports.
     "program-cache-times" => CacheTimes(CacheTimes),
     /// A frozen bank's costs.
     "cost_tracker_stats" => CostTracker(CostTracker),
-    /// A bank was frozen.
     "bank_frozen" => BankFrozen(BankFrozen),
     /// The cluster confirmed a slot.
     "optimistic_slot" => OptimisticSlot(OptimisticSlot),
@@ -104,7 +98,6 @@ known! {
     "validator-set_identity" => SetIdentity(SetIdentity),
     /// The heap; 4.2.2 has it, 3.1.12 has not.
     "jemalloc_stats" => Jemalloc(JemallocStats),
-    /// The read cache of accounts.
     "accounts_db_store_timings" => ReadCache(ReadCache),
     /// The write cache of accounts.
     "accounts_cache_size" => AccountsCacheSize(AccountsCacheSize),
@@ -116,11 +109,9 @@ known! {
     "accounts_db_load_accounts" => AccountsLoads(AccountsLoads),
     /// A background job of the accounts database begins or ends.
     "accounts_db_active" => AccountsActive(AccountsActive),
-    /// The write cache was flushed.
     "accounts_db-flush_accounts_cache" => WriteCacheFlush(WriteCacheFlush),
     /// Repair was asked for.
     "repair_service-my_requests" => RepairRequests(RepairRequests),
-    /// Shreds were stored.
     "blockstore-insert-shreds" => InsertedShreds(InsertedShreds),
     /// Datagrams that sockets had no room for.
     "net-stats-validator" => NetStats(NetStats),
@@ -130,11 +121,9 @@ known! {
     "tower-vote" => TowerVote(TowerVote),
     /// What the cluster has committed.
     "block-commitment-cache" => BlockCommitmentCache(BlockCommitmentCache),
-    /// Alpenglow's voting runs.
     "event_handler_stats" => EventHandlerStats(EventHandlerStats),
     /// A migration to Alpenglow lies ahead.
     "migration-started" => MigrationStarted(MigrationStarted),
-    /// It is over.
     "migration-complete" => MigrationComplete(MigrationComplete),
 }
 

@@ -141,9 +141,7 @@ pub enum Answer {
 pub struct EpochInfo {
     /// The bank's slot.
     pub absolute_slot: u64,
-    /// Blocks below it.
     pub block_height: u64,
-    /// Its epoch.
     pub epoch: u64,
     /// Slots since the epoch began.
     pub slot_index: u64,

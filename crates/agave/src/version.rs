@@ -9,7 +9,6 @@ use crate::{Error, Excerpt};
 /// Who built the validator.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Client {
-    /// Anza's.
     Agave,
     /// Jito-Solana.
     Jito,
@@ -17,7 +16,6 @@ pub enum Client {
     Frankendancer,
     /// Firedancer alone: no Agave code.
     Firedancer,
-    /// Before Agave.
     SolanaLabs,
     /// Another, by the name it gives itself.
     Other(String),
@@ -70,7 +68,6 @@ pub enum Maturity {
     Beta(u32),
     /// `4.5.0-rc.1`.
     ReleaseCandidate(u32),
-    /// Not a prerelease.
     Stable,
 }
 

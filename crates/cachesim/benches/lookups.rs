@@ -97,7 +97,6 @@ fn measure(trace: &Trace) {
     }
 }
 
-/// All sizes.
 fn agave(trace: &Trace, compile_us: &[u64], version: &str) {
     let rule = Policy::Agave(Rule::of(version).unwrap());
     let all = SIZES.map(|entries| run(trace, compile_us, rule, entries));

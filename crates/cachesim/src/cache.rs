@@ -9,7 +9,6 @@ use std::ops::AddAssign;
 pub struct Counts {
     /// Transactions of the blocks, votes included.
     pub transactions: u64,
-    /// Lookups of programs.
     pub lookups: u64,
     /// Lookups that found nothing usable.
     pub misses: u64,
@@ -77,7 +76,6 @@ impl AddAssign for Counts {
 /// How much a cache holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
-    /// Programs.
     Entries(u64),
     /// Bytes of their code.
     Bytes(u64),

@@ -17,11 +17,8 @@ pub struct Observed {
     pub transactions: u64,
     /// As the validator counts them.
     pub misses: u64,
-    /// Evictions.
     pub evictions: u64,
-    /// Reloads.
     pub reloads: u64,
-    /// Insertions.
     pub insertions: u64,
     /// Time to compile, microseconds.
     pub compile_us: Option<u64>,
@@ -32,7 +29,6 @@ pub struct Observed {
 /// What things cost, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Model {
-    /// A load.
     pub a: f64,
     /// A byte that is compiled.
     pub b: f64,
@@ -79,7 +75,6 @@ pub fn compile_times(trace: &Trace, model: &Model) -> Vec<u64> {
 /// A model and others that would explain the run as well.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The best.
     pub model: Model,
     /// Of the bootstrap's resamples.
     pub resampled: Vec<Model>,

@@ -13,7 +13,6 @@ pub enum Error {
         line: u64,
         /// What is wrong with it.
         what: &'static str,
-        /// Its beginning.
         text: String,
     },
     /// The bytes of a trace file are not what was written.
@@ -65,10 +64,7 @@ pub enum Error {
     },
     /// A limit in bytes, of programs whose sizes are unknown.
     #[error("{programs} programs of the trace have no size in bytes; a limit in bytes needs them")]
-    SizesUnknown {
-        /// How many.
-        programs: usize,
-    },
+    SizesUnknown { programs: usize },
     /// A number that was asked for makes no sense.
     #[error("{0}")]
     Request(String),

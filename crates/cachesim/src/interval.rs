@@ -5,11 +5,9 @@
 pub struct Interval {
     /// Of the simulated runs.
     pub mean: f64,
-    /// Their standard deviation.
     pub sd: f64,
     /// Lower end, at least 0.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 

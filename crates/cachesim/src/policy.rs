@@ -37,7 +37,6 @@ pub enum Policy {
     Agave(Rule),
     /// The least recently used one goes.
     Lru,
-    /// The oldest goes.
     Fifo,
     /// The one with the fewest uses since it was loaded goes; of these the least recently used.
     Lfu,
@@ -87,10 +86,8 @@ impl FromStr for Policy {
     }
 }
 
-/// A cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Setting {
-    /// How it chooses.
     pub policy: Policy,
     /// How much it holds.
     pub limit: Limit,
@@ -117,7 +114,6 @@ pub(crate) trait Replacement {
     /// Looks a program up and, unless it is there, makes room and takes it in. Returns whether it was there, and adds what was
     /// evicted.
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool;
-    /// A transaction ends.
     fn end_transaction(&mut self, _evictions: &mut u64) {}
     /// Whether a program is there.
     fn has(&self, program: u32) -> bool;

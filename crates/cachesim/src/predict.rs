@@ -37,7 +37,6 @@ pub struct Plan<'a> {
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
-    /// The first seed.
     pub seed: u64,
     /// Runs at the same time.
     pub threads: usize,
@@ -52,17 +51,12 @@ pub struct Plan<'a> {
 /// What is predicted of one size, for the recorded slots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Point {
-    /// The size.
     pub entries: u64,
     /// Lookups that find nothing usable.
     pub misses: Interval,
-    /// New entries.
     pub insertions: Interval,
-    /// Programs compiled again.
     pub reloads: Interval,
-    /// Programs evicted.
     pub evictions: Interval,
-    /// Programs compiled.
     pub loads: Interval,
     /// Time of the program cache, microseconds, with the costs' own uncertainty; `None` without costs.
     pub time_us: Option<Interval>,
@@ -75,7 +69,6 @@ pub struct Point {
 /// A size of which nothing can be said.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Unknown {
-    /// The size.
     pub entries: u64,
     /// Mean misses from an empty cache.
     pub empty: f64,
@@ -83,7 +76,6 @@ pub struct Unknown {
     pub full: f64,
 }
 
-/// Predictions over sizes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
     /// In ascending order of size.
@@ -144,9 +136,6 @@ pub fn predict(plan: &Plan) -> Result<Curve, Error> {
 }
 
 /// What simulated runs of one size do in each slot, added up.
-///
-/// # Errors
-/// [`Error::Request`] of an impossible plan.
 pub fn by_slot(plan: &Plan, entries: u64) -> Result<BySlot, Error> {
     let mut sums = BySlot::default();
     for seed in 0..plan.seeds {

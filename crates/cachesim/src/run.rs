@@ -24,7 +24,6 @@ pub enum Start {
 pub struct Simulation<'a> {
     /// What was looked up.
     pub trace: &'a Trace,
-    /// In which cache.
     pub setting: Setting,
     /// What the cache held before. Full is known of Agave's rules only; others begin empty.
     pub start: Start,
@@ -32,7 +31,6 @@ pub struct Simulation<'a> {
     pub first_slot: u64,
     /// Time to compile each program, by number; missing ones count as 0.
     pub compile_us: &'a [u64],
-    /// Of random draws.
     pub seed: u64,
 }
 
@@ -174,7 +172,6 @@ fn transactions<C: Cache>(
 /// What runs did in each slot, added up.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BySlot {
-    /// How many runs.
     pub runs: u64,
     /// The slots that count, in order.
     pub slots: Vec<(u64, Counts)>,
@@ -182,9 +179,6 @@ pub struct BySlot {
 
 impl BySlot {
     /// Adds a run over the same trace.
-    ///
-    /// # Errors
-    /// Those of [`Simulation::run`].
     pub fn add(&mut self, simulation: &Simulation) -> Result<Outcome, Error> {
         let mut place = 0;
         let outcome = simulation.run(|slot, counts| {
@@ -213,9 +207,6 @@ impl BySlot {
 }
 
 /// Runs all, some at the same time; the outcomes are in the order of the simulations and do not depend on the threads.
-///
-/// # Errors
-/// The first of [`Simulation::run`]'s.
 pub fn all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let work = || {

@@ -47,13 +47,10 @@ pub struct Meta {
 /// Which loader owns a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loader {
-    /// The deprecated loader.
     V1,
     /// The loader of programs that cannot be upgraded.
     V2,
-    /// The upgradeable loader.
     V3,
-    /// The newest loader.
     V4,
 }
 
@@ -105,7 +102,6 @@ pub enum SlotKind {
 /// One slot of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// Its number.
     pub slot: u64,
     /// Its parent's number, which is lower.
     pub parent: u64,
@@ -133,7 +129,6 @@ pub struct Change {
     pub position: u32,
     /// Number of the program.
     pub program: u32,
-    /// What happened.
     pub kind: ChangeKind,
 }
 
@@ -372,7 +367,6 @@ impl Trace {
         &self.changes
     }
 
-    /// Measured loads.
     pub fn loads(&self) -> &[Load] {
         &self.loads
     }
@@ -410,9 +404,6 @@ impl SetNumbers {
 
     /// The number of a set in the trace, to which it is added if it is new. The order of programs does not matter, and each
     /// counts once.
-    ///
-    /// # Errors
-    /// Those of [`Trace::add_set`].
     pub fn number(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
         let mut sorted = programs.to_vec();
         sorted.sort_unstable();

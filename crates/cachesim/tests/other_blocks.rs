@@ -13,7 +13,6 @@ const SLOTS: u32 = 125;
 const CALLS: u32 = 140;
 const PROGRAMS: u32 = 640;
 const SEEDS: u64 = 64;
-/// Of each half.
 const RUNS: u64 = 4;
 const PAIRS: u64 = 60;
 

@@ -30,9 +30,7 @@ impl Kind {
 pub enum Unit {
     /// A plain number of things.
     Count,
-    /// Bytes.
     Bytes,
-    /// Seconds.
     Seconds,
     /// A share, from 0 to 1.
     Ratio,
@@ -64,9 +62,7 @@ impl Unit {
 pub struct Metric {
     /// The full name as a query writes it, with `_total` or `_info` where the kind asks for it.
     pub name: &'static str,
-    /// How it moves.
     pub kind: Kind,
-    /// Its unit.
     pub unit: Unit,
     /// Label names, in the order in which a [`crate::Reading`] gives their values.
     pub labels: &'static [&'static str],
@@ -79,7 +75,6 @@ pub struct Metric {
 /// A chapter of the catalog.
 #[derive(Debug)]
 pub struct Section {
-    /// Its heading.
     pub title: &'static str,
     /// What the reader should know about all of it.
     pub about: &'static str,

@@ -3,7 +3,6 @@
 /// Prometheus' name for the growth from bound to bound: each is 2^(2^-schema) times the one before, here 2^(1/8) or 9 %.
 const SCHEMA: i32 = 3;
 
-/// Buckets per doubling.
 const STEPS: i32 = 1 << SCHEMA;
 
 /// 2^(step/8) for each step within a doubling.
@@ -39,7 +38,6 @@ pub struct NativeBuckets {
 }
 
 impl NativeBuckets {
-    /// Prometheus' schema number.
     pub const SCHEMA: i32 = SCHEMA;
     /// Values up to this are counted in the zero bucket, in seconds.
     pub const ZERO_THRESHOLD: f64 = ZERO_THRESHOLD;

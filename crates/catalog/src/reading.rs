@@ -15,7 +15,6 @@ pub enum Text {
 }
 
 impl Text {
-    /// The text itself.
     pub fn as_str(&self) -> &str {
         match self {
             Text::Fixed(text) => text,
@@ -60,10 +59,8 @@ impl From<String> for Text {
     }
 }
 
-/// What was read.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A whole number.
     Whole(u64),
     /// A number with a fraction, or one that can be negative.
     Real(f64),
@@ -85,14 +82,12 @@ impl Value {
 /// One value of one metric, with the values of that metric's labels in the metric's order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// Which metric.
     pub metric: &'static Metric,
     /// As many values as the metric has label names.
     pub labels: Labels,
     /// Further labels: the tags an operator's allow-list keeps, in the order of their names and none empty. No other metric
     /// has any.
     pub tags: Box<[(Text, Text)]>,
-    /// What was read.
     pub value: Value,
 }
 

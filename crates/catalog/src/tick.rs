@@ -35,7 +35,6 @@ pub enum Source {
     Process,
     /// Its threads by pool, from /proc.
     Threads,
-    /// Its cgroup.
     Cgroup,
     /// The machine around it.
     Host,
@@ -49,13 +48,11 @@ pub enum Source {
     Rpc,
     /// Votes, leader slots and the cluster, by JSON-RPC.
     Votes,
-    /// The admin socket.
     AdminRpc,
     /// What the daemon concludes from the others: phase, distance to the tip.
     Conclusions,
     /// What is kept of all this: the recording and the flight recorder.
     Recorder,
-    /// The daemon itself.
     Daemon,
 }
 
@@ -78,7 +75,6 @@ impl Source {
         Source::Daemon,
     ];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Source::Target => "target",
@@ -113,7 +109,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// Every status.
     pub const ALL: [Status; 4] = [
         Status::Absent,
         Status::Forbidden,
@@ -121,7 +116,6 @@ impl Status {
         Status::Broken,
     ];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Status::Absent => "absent",
@@ -160,9 +154,7 @@ impl fmt::Display for Problem {
 /// What one source found the last time it looked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
-    /// Who looked.
     pub source: Source,
-    /// When.
     pub at: Stamp,
     /// How long it took.
     pub took: Duration,

@@ -71,15 +71,11 @@ impl Part {
         }
     }
 
-    /// Where to write.
     pub fn file(&self) -> &File {
         &self.file
     }
 
     /// Gives it the name `to`. What had that name goes: of a symbolic link the link, and not the file that it leads to.
-    ///
-    /// # Errors
-    /// The name is a folder's.
     pub fn finish(mut self, to: &Path) -> io::Result<()> {
         if let Some(path) = &self.path {
             fs::rename(path, to)?;

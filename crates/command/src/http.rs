@@ -139,7 +139,6 @@ impl Resolver for AnyName {
     }
 }
 
-/// One connection.
 #[derive(Debug)]
 struct SocketTransport {
     socket: Socket,

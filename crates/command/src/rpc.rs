@@ -39,7 +39,6 @@ const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 pub enum Trouble {
     /// The node refuses, with a code of JSON-RPC.
     Refused {
-        /// The code.
         code: i64,
         /// What the node says of it, fit for a terminal.
         message: String,
@@ -87,7 +86,6 @@ pub struct Tries {
 pub struct Rpc {
     agent: Agent,
     url: String,
-    /// Host and port.
     host: String,
     tries: Tries,
     requests: AtomicU64,
@@ -164,9 +162,6 @@ impl Rpc {
     }
 
     /// Calls a method, again and again where that may help; `None` if its result is null.
-    ///
-    /// # Errors
-    /// The last [`Trouble`].
     pub fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -176,9 +171,6 @@ impl Rpc {
     }
 
     /// [`Rpc::ask`], but nothing is tried again once `stop` says so: that is asked in the waits between tries.
-    ///
-    /// # Errors
-    /// The last [`Trouble`].
     pub fn ask_until<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -393,7 +385,6 @@ fn address(url: &str) -> Option<(String, u16)> {
     ))
 }
 
-/// Without the address.
 fn in_words(error: &ureq::Error, patience: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::Resolve) => {

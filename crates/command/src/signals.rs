@@ -24,7 +24,6 @@ const HEARD: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIG
 /// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heard {
-    /// Its number.
     pub number: i32,
     /// Whether the kernel sent it: a key or a hang-up of the terminal, which every process in the foreground gets.
     pub from_terminal: bool,
@@ -53,8 +52,6 @@ impl Heard {
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
-    /// # Errors
-    /// The system refuses a handler.
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
@@ -68,9 +65,6 @@ impl Signals {
     }
 
     /// Hears no more: from now on, and for good, a signal to end ends this process, as if none had ever been heard.
-    ///
-    /// # Errors
-    /// The system refuses a handler.
     pub fn give_back(self) -> io::Result<()> {
         drop(self);
         for signal in not_ignored(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]) {
@@ -85,9 +79,6 @@ impl Signals {
 
     /// What came, but for SIGCHLD, after a wait that ends with the first signal (a SIGCHLD too), when `also` can be
     /// read, or after `timeout`, shorter than a second.
-    ///
-    /// # Errors
-    /// The system cannot wait.
     pub fn wait(
         &mut self,
         also: Option<BorrowedFd<'_>>,

@@ -61,11 +61,9 @@ pub struct Follower {
     records: Records,
     /// When the follower was made.
     began: Stamp,
-    /// Oldest first.
     held: Vec<Followed>,
     /// Which of them has the name; `None` while there is no such file, or none that may be read.
     named: Option<FileId>,
-    /// Files let go.
     marks: VecDeque<Mark>,
     /// The file that had the name at the start, read or not.
     first: Option<FileId>,
@@ -107,7 +105,6 @@ impl Follower {
         tail
     }
 
-    /// How it fares.
     pub fn view(&self) -> View {
         self.records.view().clone()
     }

@@ -15,7 +15,6 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 pub struct StartStep {
     /// When the line was read, at most a poll after it was written.
     pub at: Stamp,
-    /// The step.
     pub progress: Progress,
 }
 
@@ -59,7 +58,6 @@ struct State {
 }
 
 impl View {
-    /// Everything at once.
     pub fn status(&self) -> LogStatus {
         let (up, problem, last_line) = {
             let state = self.lock();

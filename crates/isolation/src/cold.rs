@@ -16,7 +16,6 @@ use std::path::Path;
 /// What a dropping went over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Regular files.
     pub files: u64,
     /// Their lengths together, in bytes.
     pub bytes: u64,
@@ -96,9 +95,6 @@ pub fn warm_file(path: &Path) -> Result<u64, Error> {
 
 /// Writes what is dirty, and asks the kernel to forget every page and every name of the whole host: other programs get
 /// slower. For root only.
-///
-/// # Errors
-/// It may not be asked.
 pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
     rustix::fs::sync();
     let path = root.procfs.join("sys/vm/drop_caches");

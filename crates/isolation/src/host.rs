@@ -40,7 +40,6 @@ pub struct HostState {
 /// The file system that a path is or will be on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
-    /// The path.
     pub path: PathBuf,
     /// Number of the file system: paths with the same one share their room.
     pub device: Option<u64>,
@@ -62,7 +61,6 @@ pub struct Stalled {
 /// A process that was found by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Running {
-    /// Its number.
     pub pid: u32,
     /// Its name, as the kernel cuts it.
     pub name: String,

@@ -43,9 +43,6 @@ pub trait Launcher {
 
     /// The groups of this scope that are there, from this run of the program or from one that was killed; their names for
     /// people.
-    ///
-    /// # Errors
-    /// They cannot be listed.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error>;
 
     /// Ends everything in the groups of this scope, by force after `grace`, and removes them; the names of what was there.
@@ -62,37 +59,22 @@ pub trait Launched {
 
     /// Lets the program begin that was held back at its gate, with what its holder is to be told. Nothing if it was not
     /// held.
-    ///
-    /// # Errors
-    /// It has ended in the meantime.
     fn go(&mut self, told: &[u8]) -> Result<(), Error>;
 
     /// The limits that hold for the group, read back from the kernel.
-    ///
-    /// # Errors
-    /// They cannot be read.
     fn limits(&self) -> Result<Limits, Error>;
 
     /// Moves the limit of memory that only slows the group down, or lifts it, while the group runs; what holds then, read back.
     /// Version 1 has no such limit: its hard one is moved, and no process is killed for it any more, but waits. There the
     /// limit stays where it was if so much cannot be reclaimed. A lower limit has the caller, or systemd for it, reclaim what is
     /// above it before this returns: small steps are for the caller to take.
-    ///
-    /// # Errors
-    /// The system refuses.
     fn relimit(&mut self, memory: Option<u64>) -> Result<Option<u64>, Error>;
 
     /// How the first process ended; `None` while it runs. What it started may live on, and is left alone: see
     /// [`is_empty`](Launched::is_empty). (systemd before version 250 asks it to end by itself.)
-    ///
-    /// # Errors
-    /// The system cannot say.
     fn ended(&mut self) -> Result<Option<End>, Error>;
 
     /// Whether no process of the group is left: neither the first one nor anything that it started.
-    ///
-    /// # Errors
-    /// The system cannot say.
     fn is_empty(&mut self) -> Result<bool, Error>;
 
     /// Asks the program and what it started to end, SIGTERM to each process of the group, and returns at once. Whoever
@@ -103,9 +85,6 @@ pub trait Launched {
     fn ask_to_end(&mut self) -> Result<(), Error>;
 
     /// What the group's files say now.
-    ///
-    /// # Errors
-    /// They cannot be read.
     fn evidence(&mut self) -> Result<Evidence, Error>;
 
     /// Ends what is left of the group by force, waits until nothing is, reads the evidence a last time, and removes the
@@ -123,7 +102,6 @@ pub struct Abilities {
     pub memory_max: bool,
     /// Memory, which slows down when it cannot be kept: cgroup version 2 only.
     pub memory_high: bool,
-    /// Swap.
     pub swap_max: bool,
     /// Which CPUs are used.
     pub cpus: bool,
@@ -150,11 +128,9 @@ pub struct GroupName {
 /// A program to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
-    /// Of its group.
     pub name: GroupName,
     /// The program, absolute or from `PATH`, and its arguments.
     pub command: Vec<OsString>,
-    /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
     /// As whom it runs, by name; as this program's user without it.
     pub user: Option<String>,
@@ -182,11 +158,8 @@ pub struct Limits {
     pub memory_max: Option<u64>,
     /// Bytes of memory beyond which the group is slowed down.
     pub memory_high: Option<u64>,
-    /// Bytes of swap.
     pub swap_max: Option<u64>,
-    /// CPUs.
     pub cpus: Option<CpuSet>,
-    /// Limits of devices.
     #[serde(default)]
     pub io: Vec<IoLimit>,
 }
@@ -217,7 +190,6 @@ pub struct IoLimit {
 pub enum End {
     /// By itself, with this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
 }
 
@@ -262,9 +234,7 @@ pub enum Error {
     /// A file of the kernel or of the group refuses.
     #[error("{path}: {source}")]
     File {
-        /// Which.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
     /// Anything else, in words that say what to do.

@@ -25,7 +25,6 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::CLOEXEC);
 
-/// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     fd: OwnedFd,
@@ -37,7 +36,6 @@ pub(crate) struct Folder {
 /// What became of the wish to open something below a folder.
 #[derive(Debug)]
 pub(crate) enum Entered<T> {
-    /// It is open.
     Open(T),
     /// Another mount or file system.
     Elsewhere,
@@ -102,9 +100,6 @@ impl Folder {
     }
 
     /// The names in it, in no order.
-    ///
-    /// # Errors
-    /// It cannot be listed.
     pub(crate) fn names(&self) -> Result<Vec<CString>, Error> {
         let wrong = |errno| failed(&self.path, errno);
         let mut names = Vec::new();
@@ -118,9 +113,6 @@ impl Folder {
     }
 
     /// Of an entry itself, not of what a link leads to; `None` if it is not there any more.
-    ///
-    /// # Errors
-    /// The file system cannot say.
     pub(crate) fn stat(&self, name: &CStr) -> Result<Option<Stat>, Error> {
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -129,8 +121,6 @@ impl Folder {
         }
     }
 
-    /// # Errors
-    /// The file system refuses.
     pub(crate) fn enter(&self, name: &CStr) -> Result<Entered<Folder>, Error> {
         let fd = match self.reach(name, FOLDER)? {
             Entered::Open(fd) => fd,
@@ -147,9 +137,6 @@ impl Folder {
     }
 
     /// A regular file, to be read.
-    ///
-    /// # Errors
-    /// The file system refuses.
     pub(crate) fn file(&self, name: &CStr) -> Result<Entered<(OwnedFd, Stat)>, Error> {
         let fd = match self.reach(name, FILE)? {
             Entered::Open(fd) => fd,
@@ -184,9 +171,6 @@ impl Folder {
 }
 
 /// Shows every regular file below a folder, open, with its state and its path; and what was not entered, with its reason.
-///
-/// # Errors
-/// The file system or `see` refuses.
 pub(crate) fn files(
     folder: &Folder,
     see: &mut dyn FnMut(Found<'_>) -> Result<(), Error>,
@@ -196,7 +180,6 @@ pub(crate) fn files(
 
 /// What a walk shows.
 pub(crate) enum Found<'a> {
-    /// A regular file.
     File(&'a OwnedFd, &'a Stat, PathBuf),
     /// What was not entered, and why.
     Left(PathBuf, &'static str),
@@ -235,7 +218,6 @@ pub(crate) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Bytes on disk.
 pub(crate) fn on_disk(stat: &Stat) -> u64 {
     u64::try_from(stat.st_blocks)
         .unwrap_or(0)

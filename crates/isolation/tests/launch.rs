@@ -27,7 +27,6 @@ use scene::Scene;
 
 type Case = fn(&Scene);
 
-/// In reading order.
 const CONTRACT: &[(&str, Case)] = &[
     (
         "a program runs in its group and not in ours",

@@ -15,7 +15,6 @@ const MOST_LEVELS: u32 = 8;
 pub struct BlockDevice {
     /// Its name in `/dev`, such as `nvme0n1`, `dm-0` or `md127`.
     pub name: String,
-    /// Its numbers.
     pub device: Device,
     /// `nvme`, `disk`, `lvm`, `crypt`, another `device_mapper`, or an array's level such as `raid0`.
     pub kind: String,

@@ -8,7 +8,6 @@ use crate::parse::number;
 /// More processors are not looked at.
 const MOST_CPUS: usize = 1024;
 
-/// All processors together.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Speed {
     /// Of those that say how fast they run: the slowest, the mean and the fastest, in Hz. `None` where none does, as in most
@@ -25,11 +24,8 @@ pub struct Speed {
 /// What is spread over the processors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// The smallest.
     pub min: f64,
-    /// The mean.
     pub mean: f64,
-    /// The largest.
     pub max: f64,
 }
 

@@ -16,27 +16,19 @@ pub enum ReadError {
     /// This kernel, this configuration or this kind of process does not have it.
     #[error("{}: absent: {why}", path.display())]
     Absent {
-        /// The file.
         path: Arc<Path>,
         /// The reason, for people.
         why: &'static str,
     },
     /// The kernel refused (`EACCES`, `EPERM`).
     #[error("{}: forbidden", path.display())]
-    Forbidden {
-        /// The file.
-        path: Arc<Path>,
-    },
+    Forbidden { path: Arc<Path> },
     /// The process or the cgroup that the file belonged to is no more.
     #[error("{}: gone", path.display())]
-    Gone {
-        /// The file.
-        path: Arc<Path>,
-    },
+    Gone { path: Arc<Path> },
     /// The text is not what the kernel's documentation promises, or reading failed in another way.
     #[error("{}", broken(path, *line, what, text))]
     Broken {
-        /// The file.
         path: Arc<Path>,
         /// Line of the text from 1; 0 when the read itself failed.
         line: usize,
@@ -164,7 +156,6 @@ pub struct ParseError {
     pub line: usize,
     /// The offending text, at most 80 characters; bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// What was expected.
     pub what: &'static str,
 }
 

@@ -90,7 +90,6 @@ impl HeldFile {
         }
     }
 
-    /// The file's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -116,9 +115,6 @@ impl HeldFile {
     }
 
     /// [`read`](Self::read), then `parse`; a text that cannot be parsed is `Broken` and names this file.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read), and `Broken`.
     pub fn parse<T>(
         &self,
         buffer: &mut Vec<u8>,

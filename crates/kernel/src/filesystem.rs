@@ -14,7 +14,6 @@ use crate::{HostRoot, ReadError};
 pub struct Mounts {
     /// For the process, or what was until it ended; empty while nothing is known of it.
     pub process: Vec<Mount>,
-    /// For this one.
     pub own: Vec<Mount>,
 }
 

@@ -23,7 +23,6 @@ const MOST_ENTRIES: usize = 1024;
 /// The machine and its system.
 #[derive(Debug, Clone, Default)]
 pub struct Hardware {
-    /// The host's name.
     pub name: Option<String>,
     /// What the system calls itself. In a container that does not see the host's own, the container's.
     pub system: Option<String>,
@@ -31,7 +30,6 @@ pub struct Hardware {
     pub kernel_release: Option<String>,
     /// What the kernel was started with. May hold secrets: see to it before it is kept.
     pub kernel_command_line: Option<String>,
-    /// Processors.
     pub processors: Processors,
     /// Memory, swap, and how they are used.
     pub memory: Memory,
@@ -57,7 +55,6 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// Looks at everything.
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
         let mut look = Look {

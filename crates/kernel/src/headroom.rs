@@ -44,7 +44,6 @@ impl fmt::Display for Level {
 /// The memory of one level, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelMemory {
-    /// Which level.
     pub level: Level,
     /// The cgroup's path, or the list of nodes; empty for the machine.
     pub path: Arc<str>,

@@ -58,9 +58,6 @@ impl HostRoot {
 
     /// Opens a file of the host below `procfs` that the kernel gives in one piece, such as `meminfo`: one read tells all
     /// of it, where [`hold_proc`](Self::hold_proc) needs another to see its end.
-    ///
-    /// # Errors
-    /// As [`hold_proc`](Self::hold_proc).
     pub fn hold_proc_piece(&self, relative: &str) -> Result<HeldFile, ReadError> {
         HeldFile::open(
             Owner::Host,
@@ -113,17 +110,11 @@ impl HostRoot {
     }
 
     /// The signals that this process ignores: those that were ignored when it was started, and SIGPIPE.
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc).
     pub fn ignored_signals(&self) -> Result<IgnoredSignals, ReadError> {
         self.read_proc("self/status", parse::ignored_signals::parse)
     }
 
     /// The processes that are there now, in no particular order.
-    ///
-    /// # Errors
-    /// When `procfs` itself cannot be listed.
     pub fn pids(&self) -> Result<Vec<u32>, ReadError> {
         let names = list(&self.procfs)?;
         Ok(names
@@ -134,17 +125,11 @@ impl HostRoot {
 
     /// When the machine started, in seconds since 1970 by the wall clock (`btime` of `/proc/stat`). It moves when the
     /// wall clock is set.
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc).
     pub fn boot_time_seconds(&self) -> Result<u64, ReadError> {
         self.read_proc("stat", parse::boot_time::parse)
     }
 
     /// Most memory mappings a process may have (`vm.max_map_count`).
-    ///
-    /// # Errors
-    /// As [`read_proc`](Self::read_proc).
     pub fn max_map_count(&self) -> Result<u64, ReadError> {
         self.read_proc("sys/vm/max_map_count", parse::number::parse)
     }
@@ -215,9 +200,6 @@ impl HostConstants {
     }
 
     /// The constants of the running kernel.
-    ///
-    /// # Errors
-    /// When `{procfs}/sys/kernel/osrelease` cannot be read.
     pub fn read(root: &HostRoot) -> Result<Self, ReadError> {
         let kernel_release = root.read_proc("sys/kernel/osrelease", |text| {
             Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())

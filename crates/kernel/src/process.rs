@@ -148,7 +148,6 @@ impl ProcessFiles {
         })
     }
 
-    /// Which process it is.
     #[must_use]
     pub fn id(&self) -> ProcessId {
         self.id
@@ -195,25 +194,16 @@ impl ProcessFiles {
     }
 
     /// Reads `stat` alone.
-    ///
-    /// # Errors
-    /// As the `stat` of a sample.
     pub fn stat(&mut self, buffer: &mut Vec<u8>) -> Result<pid_stat::PidStat, ReadError> {
         self.stat.parse(buffer, pid_stat::parse)
     }
 
     /// Reads `status` alone.
-    ///
-    /// # Errors
-    /// As the `status` of a sample.
     pub fn status(&mut self, buffer: &mut Vec<u8>) -> Result<pid_status::PidStatus, ReadError> {
         self.status.parse(buffer, pid_status::parse)
     }
 
     /// The limits of open descriptors alone.
-    ///
-    /// # Errors
-    /// As the `max_fds` of a sample.
     pub fn max_fds(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -222,9 +212,6 @@ impl ProcessFiles {
     }
 
     /// The arguments, program first.
-    ///
-    /// # Errors
-    /// As any file of the process.
     pub fn cmdline(&self) -> Result<Vec<OsString>, ReadError> {
         self.once("cmdline")
             .parse(&mut Vec::new(), pid_cmdline::parse)
@@ -238,10 +225,6 @@ impl ProcessFiles {
         self.link("exe")
     }
 
-    /// The working directory.
-    ///
-    /// # Errors
-    /// As [`exe`](Self::exe).
     pub fn cwd(&self) -> Result<PathBuf, ReadError> {
         self.link("cwd")
     }
@@ -255,9 +238,6 @@ impl ProcessFiles {
     }
 
     /// The program's file as it runs, opened for reading, also after it was replaced or removed on disk.
-    ///
-    /// # Errors
-    /// As [`exe`](Self::exe).
     pub fn open_exe(&self) -> Result<std::fs::File, ReadError> {
         let (folder, path) = &self.described;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -279,19 +259,11 @@ impl ProcessFiles {
             .parse(&mut Vec::new(), |text| pid_environ::parse(text, wanted))
     }
 
-    /// What is mounted for it.
-    ///
-    /// # Errors
-    /// As any file of the process.
     pub fn mounts(&self) -> Result<Vec<mountinfo::Mount>, ReadError> {
         self.once("mountinfo")
             .parse(&mut Vec::new(), mountinfo::parse)
     }
 
-    /// All its limits.
-    ///
-    /// # Errors
-    /// As any file of the process.
     pub fn limits(&self) -> Result<Vec<pid_limits::ProcessLimit>, ReadError> {
         self.once("limits")
             .parse(&mut Vec::new(), pid_limits::parse_all)
@@ -313,9 +285,6 @@ impl ProcessFiles {
     }
 
     /// The number of open descriptors alone.
-    ///
-    /// # Errors
-    /// As the `open_fds` of a sample.
     pub fn open_fds(&self) -> Result<u64, ReadError> {
         match rustix::fs::statat(&*self.folder, "fd", AtFlags::empty()) {
             Ok(stat) if stat.st_size > 0 => Ok(u64::try_from(stat.st_size).unwrap_or_default()),

@@ -17,14 +17,11 @@ use crate::parse::pid_status::{self, Switches};
 use crate::process::open_folder;
 use crate::{Comm, HostRoot, ParseError, ReadError};
 
-/// One thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadSample {
-    /// Its number.
     pub tid: u32,
     /// Its start, in clock ticks since the machine's start: tells it from an earlier thread with this number.
     pub start_ticks: u64,
-    /// Its name.
     pub comm: Comm,
     /// Page faults that needed no disk.
     pub minflt: u64,
@@ -144,7 +141,6 @@ impl Last {
 
 /// Why a thread gave no sample.
 enum Failed {
-    /// It ended.
     Ended,
     Read(Errno),
     Parse(&'static str, ParseError),

@@ -22,12 +22,9 @@ const MAX_ADDRESSES: usize = 16;
 pub enum ConnectError {
     /// The host has no address.
     Lookup {
-        /// The host.
         host: String,
-        /// The resolver's error.
         error: io::Error,
     },
-    /// Every address failed.
     Attempts(Vec<(SocketAddr, io::Error)>),
 }
 
@@ -96,9 +93,6 @@ pub async fn connect(host: &str, port: u16, limit: Duration) -> Result<TcpStream
 }
 
 /// Connects to one of the addresses of a host within `limit`, on a thread without a runtime.
-///
-/// # Errors
-/// [`ConnectError::Attempts`].
 pub fn connect_any(
     addresses: &[SocketAddr],
     limit: Duration,

@@ -9,13 +9,11 @@ pub enum Phase {
     Initializing,
     /// Searching gossip for a node with a snapshot.
     Searching,
-    /// Downloading a snapshot.
     Downloading,
     /// Unpacking it and building the accounts index.
     Unpacking,
     /// Replaying the local ledger.
     Replaying,
-    /// Starting services.
     Starting,
     /// Waiting for stake at a cluster restart.
     WaitingForSupermajority,
@@ -49,7 +47,6 @@ impl Phase {
         Phase::Gone,
     ];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Absent => "absent",
@@ -73,7 +70,6 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// Whether services run.
     pub const fn runs(self) -> bool {
         matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
     }
@@ -92,7 +88,6 @@ pub enum Process {
     None,
     /// Stopped by a signal, or its cgroup is frozen: its slot does not advance.
     Stopped,
-    /// It may run.
     Alive,
 }
 
@@ -101,14 +96,12 @@ pub enum Process {
 pub enum Stage {
     /// This phase: one of a start, or whatever an older recording has, whose evidence was not kept.
     Reported(Phase),
-    /// Services run.
     Running,
 }
 
 /// What the sources reported since the tick before. A source that reported nothing is no evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// From the kernel.
     pub process: Process,
     /// As last reported; `None` if the report is too old.
     pub stage: Option<Stage>,

@@ -9,9 +9,7 @@ pub const KEPT_UP: f64 = 0.99;
 /// Time since a process was first at the tip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TipTime {
-    /// At the tip.
     pub at_tip: Duration,
-    /// In another phase.
     pub elsewhere: Duration,
     /// In no known phase.
     pub unknown: Duration,
@@ -33,7 +31,6 @@ impl TipTime {
         }
     }
 
-    /// Adds time in a phase.
     pub fn add(&mut self, phase: Option<Phase>, time: Duration) {
         *match phase {
             Some(Phase::AtTip) => &mut self.at_tip,

@@ -28,7 +28,6 @@ const AFTER_PAUSE: Duration = Duration::from_secs(30);
 /// Time whose phase is decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interval {
-    /// Its beginning.
     pub from: Duration,
     /// Its end, which belongs to the next interval.
     pub to: Duration,
@@ -59,7 +58,6 @@ pub struct Tracker {
     now: Option<Duration>,
     /// Up to here all time is decided.
     decided_until: Duration,
-    /// Not yet returned.
     decided: Vec<Interval>,
     seconds: [Duration; Phase::ALL.len()],
     /// Of the cluster: another process goes on with it.

@@ -28,9 +28,6 @@ pub(super) struct Daemon {
 
 impl Daemon {
     /// Starts it, on free ports unless a configuration file says where, to follow the process `pid`.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(super) fn start(
         program: &Path,
         args: &RecordArgs,
@@ -113,9 +110,6 @@ impl Daemon {
     }
 
     /// How it ended; `None` while it runs.
-    ///
-    /// # Errors
-    /// The system cannot say.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.ended = self.child.try_wait().context(PROGRAM)?.or(self.ended);
         Ok(self.ended)

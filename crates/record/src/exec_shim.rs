@@ -163,9 +163,6 @@ pub fn hold(args: &HoldArgs) -> u8 {
 }
 
 /// Becomes `faultlined once` with these arguments. Returns only if that fails, with the exit code.
-///
-/// # Errors
-/// There is no `faultlined`.
 pub fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let program = recorder::find(args.faultlined.as_deref(), "--faultlined")?;
     let command: Vec<OsString> = [program.into_os_string(), "once".into()]

@@ -37,9 +37,6 @@ pub(super) fn wait_for_process(
 
 /// Waits until the recording says that the process has ended: the last tick was then taken, and the daemon may be ended.
 /// After some intervals it is given up, since a recording that lacks this event is better than none.
-///
-/// # Errors
-/// The system cannot wait.
 pub(super) fn wait_for_exit(
     out: &Path,
     interval: Duration,

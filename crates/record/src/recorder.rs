@@ -46,13 +46,11 @@ pub enum Whom {
 /// What the daemon is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task<'a> {
-    /// Whom it follows.
     pub whom: Whom,
     /// The recording, a new file.
     pub out: &'a Path,
     /// Entries of the validator's program cache; `None` where its version or the configuration file says.
     pub cache_entries: Option<u32>,
-    /// Its labels.
     pub labels: &'a [(String, String)],
     /// From tick to tick.
     pub interval: Option<Duration>,
@@ -63,7 +61,6 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// The daemon's arguments.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["run".into()];
         if let Some(config) = self.config {
@@ -102,7 +99,6 @@ impl Task<'_> {
 /// Where the daemon listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
-    /// Of the metrics.
     pub metrics: String,
     /// For pushes; `None` if they are not accepted.
     pub ingest: Option<String>,

@@ -71,9 +71,6 @@ impl Wrapped {
     }
 
     /// Its exit code as shells tell it, once it has ended.
-    ///
-    /// # Errors
-    /// The system cannot say.
     pub(super) fn ended(&mut self) -> anyhow::Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;

@@ -18,7 +18,6 @@ const NEEDED: &str = "is empty, and is needed";
 pub struct Table<'a> {
     /// Dotted path of the table, empty at the top.
     path: String,
-    /// Where it begins.
     offset: usize,
     entries: &'a DeTable<'a>,
     known: Vec<&'static str>,
@@ -27,7 +26,6 @@ pub struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The file's top.
     pub(crate) fn top(entries: &'a DeTable<'a>) -> Self {
         Table {
             path: String::new(),
@@ -38,7 +36,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Its line.
     pub fn line(&self, m: &Mistakes<'_>) -> Option<usize> {
         m.line(
             self.entries
@@ -49,7 +46,6 @@ impl<'a> Table<'a> {
         )
     }
 
-    /// The line of one of its keys.
     pub fn line_of(&self, key: &str, m: &Mistakes<'_>) -> Option<usize> {
         self.entries
             .get_key_value(key)

@@ -38,7 +38,6 @@ pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-/// Several values.
 pub fn several<T>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,
@@ -47,7 +46,6 @@ pub fn several<T>(
     items.iter().map(|item| read(item.get_ref())).collect()
 }
 
-/// true or false.
 pub fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     value
         .as_bool()
@@ -55,9 +53,6 @@ pub fn flag(value: &DeValue<'_>) -> Result<bool, String> {
 }
 
 /// A whole number from 0 on.
-///
-/// # Errors
-/// It is none.
 pub fn whole(value: &DeValue<'_>) -> Result<u64, String> {
     within(value, 0..=u64::MAX).map_err(|_| wanted("a whole number from 0 on", value))
 }

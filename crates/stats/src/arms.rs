@@ -51,11 +51,8 @@ pub struct Arm {
 /// A number with its interval over runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// The number.
     pub value: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Confidence it has. Of few runs a rank-based interval has less than was asked for; this is what it has.
     pub level: f64,
@@ -75,7 +72,6 @@ pub struct Equivalence {
 pub struct Comparison {
     /// The arm that the other is compared with.
     pub reference: Arm,
-    /// The other arm.
     pub other: Arm,
     /// Mean of the other minus mean of the reference, by Welch; `None` with fewer than two runs in an arm or no spread at all.
     pub difference: Option<Interval>,
@@ -129,7 +125,6 @@ pub enum Conclusion {
     },
     /// The means differ, and it is not shown that they do so by less than the margin.
     Differs {
-        /// Which way.
         direction: Direction,
         /// Of Welch's test, adjusted where several metrics were tested.
         p: f64,

@@ -21,7 +21,6 @@ const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 /// Resamples at most, however many comparisons there are.
 const MOST_RESAMPLES: f64 = 1e6;
 
-/// How to resample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Plan {
     /// Confidence, between 0 and 1.
@@ -62,9 +61,7 @@ impl Plan {
 pub struct Estimate {
     /// The number itself, computed from all values.
     pub value: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
     /// Confidence that was asked for, between 0 and 1.
     pub level: f64,

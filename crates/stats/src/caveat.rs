@@ -8,13 +8,9 @@ use serde::Serialize;
 #[serde(rename_all = "snake_case")]
 pub enum Caveat {
     /// Arms with a single run.
-    OneRunPerArm {
-        /// Their names.
-        arms: Vec<String>,
-    },
+    OneRunPerArm { arms: Vec<String> },
     /// Arms with two runs.
     TooFewRuns {
-        /// Their names.
         arms: Vec<String>,
         /// Runs an arm needs for a test.
         needed: usize,
@@ -28,25 +24,14 @@ pub enum Caveat {
     },
     /// The daemon did not watch all of a run.
     DaemonGaps {
-        /// Of the run.
         run: String,
-        /// Gaps.
         gaps: usize,
-        /// Seconds in all.
         seconds: f64,
     },
     /// The validator was restarted within a run.
-    Restarts {
-        /// Of the run.
-        run: String,
-        /// Times.
-        restarts: usize,
-    },
+    Restarts { run: String, restarts: usize },
     /// The runs had validators of different versions.
-    DifferentVersions {
-        /// Each once.
-        versions: Vec<String>,
-    },
+    DifferentVersions { versions: Vec<String> },
     /// The clusters of the arms had slots of different length.
     DifferentSlotTimes {
         /// The arms, and how long a slot took.
@@ -64,16 +49,12 @@ pub enum Caveat {
     },
     /// An interval of one run does not keep its promise.
     UnreliableInterval {
-        /// Of the run.
         run: String,
-        /// The metric.
         metric: String,
-        /// Why.
         why: Reliability,
     },
     /// A run never got to the tip, or lost it.
     NotAtTip {
-        /// Of the run.
         run: String,
         /// Seconds at the tip; `None` if it is not known.
         seconds_at_tip: Option<f64>,
@@ -86,10 +67,7 @@ pub enum Caveat {
         differences: Vec<String>,
     },
     /// The runs had different kernels.
-    DifferentKernel {
-        /// Each once.
-        kernels: Vec<String>,
-    },
+    DifferentKernel { kernels: Vec<String> },
     /// All runs of one arm came before all of another.
     NotInterleaved {
         /// The arm that came first.
@@ -99,7 +77,6 @@ pub enum Caveat {
     },
     /// Seconds of a run of which it is not known whether anything was executed.
     UnknownSeconds {
-        /// Of the run.
         run: String,
         /// Such seconds.
         unknown: usize,
@@ -108,7 +85,6 @@ pub enum Caveat {
     },
     /// The program cache held more than the arm was meant to allow.
     CacheSizeObserved {
-        /// Of the run.
         run: String,
         /// Entries that the arm was meant to have.
         configured: u64,

@@ -19,12 +19,10 @@ pub const SHORTEST: usize = 2;
 /// Changes that a simulated history is searched for at most.
 const MOST_CHANGES: usize = 8;
 
-/// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules {
     /// Probability of a change in a flat history.
     pub level: f64,
-    /// Simulated histories.
     pub histories: u32,
     /// Of the simulated histories: the same history and seed give the same changes.
     pub seed: u64,
@@ -40,7 +38,6 @@ impl Default for Rules {
     }
 }
 
-/// A change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
     /// Place of the first release after it.

@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 /// Values by slot that both runs have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Pairs {
-    /// Ascending.
     pub slots: Vec<u64>,
     /// Of the reference, one a slot.
     pub reference: Vec<f64>,
@@ -34,7 +33,6 @@ pub struct Effect {
     pub slots: usize,
     /// Mean of the other's value minus the reference's, slot by slot.
     pub mean_difference: Estimate,
-    /// Median of the same differences.
     pub median_difference: Estimate,
     /// The other's sum over the reference's; `None` if the reference's is not positive.
     pub ratio_of_sums: Option<Estimate>,
@@ -52,7 +50,6 @@ pub struct Means {
     pub ratio: Option<Interval>,
     /// That the means are equal; `None` if all differences are the same.
     pub p: Option<f64>,
-    /// Whether they differ.
     pub decision: Decision,
 }
 
@@ -120,7 +117,6 @@ pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
 /// How a ratio, one of each pair of runs, differs from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct RatioTest {
-    /// Pairs.
     pub pairs: usize,
     /// The geometric mean, with Student's interval of the logarithms.
     pub ratio: Interval,

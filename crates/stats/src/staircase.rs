@@ -22,7 +22,6 @@ const LOWEST: f64 = 0.85;
 const LEVEL: f64 = 0.9;
 /// Slopes, as a share of the threshold, above which its interval does not hold what it promises.
 const NOISY: f64 = 0.06;
-/// How likely one has to be.
 const LIKELY_NOISY: f64 = 0.4;
 /// Values that differ by less are the same: a host cuts them down to pages.
 const SAME: f64 = 0.001;
@@ -43,11 +42,8 @@ pub struct Wanted {
 /// An interval for the threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Lower end.
     pub low: f64,
-    /// The median.
     pub middle: f64,
-    /// Upper end.
     pub high: f64,
     /// Confidence, between 0 and 1.
     pub level: f64,
@@ -60,7 +56,6 @@ pub enum Next {
     Try(f64),
     /// A trial of an end of the interval.
     Confirm {
-        /// The end.
         h: f64,
         /// Whether it is the upper one.
         high: bool,
@@ -81,13 +76,9 @@ pub enum Outcome {
     /// The first value is too small: the threshold is above it.
     AboveStart,
     /// Nothing failed: the threshold is below the smallest value that was tried.
-    NeverFailed {
-        /// That value.
-        lowest: f64,
-    },
+    NeverFailed { lowest: f64 },
 }
 
-/// A search.
 #[derive(Debug, Clone)]
 pub struct Staircase {
     wanted: Wanted,
@@ -231,7 +222,6 @@ impl Staircase {
                 .is_none_or(|kept| kept > lowest * (1.0 + SAME))
     }
 
-    /// What is next.
     pub fn next_trial(&mut self) -> Next {
         if let Some((h, high)) = self.confirmation.next() {
             return Next::Confirm { h, high };

@@ -11,11 +11,8 @@ pub struct Summary {
     pub missing: usize,
     /// Of all values; 0 of none.
     pub sum: f64,
-    /// The smallest.
     pub min: Option<f64>,
-    /// The largest.
     pub max: Option<f64>,
-    /// Arithmetic mean.
     pub mean: Option<f64>,
     /// Standard deviation with `n - 1`; `None` for fewer than two values.
     pub sd: Option<f64>,
@@ -30,15 +27,12 @@ pub struct WithoutPeaks {
     pub mean_of_all: f64,
     /// What is above it is left out.
     pub limit: f64,
-    /// Values left out.
     pub left_out: usize,
-    /// Values that stay.
     pub n: usize,
     /// The largest of all values, those left out included.
     pub max: f64,
 }
 
-/// Describes a series.
 pub fn summary(values: &[Option<f64>]) -> Summary {
     let there = present(values);
     let n = there.len();

@@ -11,7 +11,6 @@ fn normal(random: &mut Rng) -> f64 {
     (-2.0 * (1.0 - random.f64()).ln()).sqrt() * (std::f64::consts::TAU * random.f64()).cos()
 }
 
-/// A history to be.
 #[derive(Clone, Copy)]
 struct History {
     releases: usize,

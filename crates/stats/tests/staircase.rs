@@ -122,7 +122,6 @@ fn over(noises: &[f64], slopes: &[f64]) -> Vec<(Thing, Searches)> {
     all
 }
 
-/// As one.
 fn sum(all: &[(Thing, Searches)]) -> Searches {
     let mut sum = Searches::default();
     all.iter().for_each(|(_, one)| sum.add(one));

@@ -62,7 +62,6 @@ impl<'a> Point<'a> {
         })
     }
 
-    /// The datapoint's name.
     pub fn name(&self) -> &'a str {
         self.name
     }
@@ -107,9 +106,6 @@ impl<'a> Point<'a> {
     }
 
     /// Reads every tag and field once.
-    ///
-    /// # Errors
-    /// The first thing that is malformed.
     pub fn check(&self) -> Result<(), BadLine> {
         for tag in self.tags() {
             tag.map_err(|reason| self.bad(reason))?;
@@ -181,9 +177,7 @@ pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
 /// A tag: text without any escaping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tag<'a> {
-    /// Its key.
     pub key: &'a str,
-    /// Its value.
     pub value: &'a str,
 }
 
@@ -213,16 +207,11 @@ impl<'a> Iterator for Tags<'a> {
 /// A field whose value is not read yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its key.
     pub key: &'a str,
     text: &'a str,
 }
 
 impl<'a> Field<'a> {
-    /// Reads the value.
-    ///
-    /// # Errors
-    /// [`Reason::BadValue`] or [`Reason::UnbalancedQuote`].
     pub fn value(&self) -> Result<Value<'a>, Reason> {
         Value::parse(self.text)
     }

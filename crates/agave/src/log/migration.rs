@@ -8,7 +8,6 @@ pub enum Migration {
         /// The migration slot.
         slot: u64,
     },
-    /// Alpenglow runs.
     Enabled {
         /// The genesis slot; `None` in a line without it.
         genesis_slot: Option<u64>,

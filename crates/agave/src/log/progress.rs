@@ -5,13 +5,9 @@
 #[non_exhaustive]
 pub enum Progress {
     /// `Downloading N bytes from URL`.
-    DownloadBegins {
-        /// The archive's size.
-        bytes: u64,
-    },
+    DownloadBegins { bytes: u64 },
     /// `downloaded B bytes P% R bytes/s`, every 5 s; only when logging to a file.
     Downloading {
-        /// Downloaded so far.
         bytes: u64,
         /// Of the whole, 0 to 100.
         percent: f64,
@@ -21,12 +17,7 @@ pub enum Progress {
     /// `snapshot untar took ...`, also for the incremental one.
     Unpacked,
     /// `generating index: X/Y slots`, since 3.1 `generating index: processed X/Y slots`.
-    GeneratingIndex {
-        /// Slots indexed.
-        done: u64,
-        /// Slots to index.
-        total: u64,
-    },
+    GeneratingIndex { done: u64, total: u64 },
     /// `Processing ledger from slot N...`.
     ReplayBegins {
         /// The snapshot's slot.
@@ -46,7 +37,6 @@ pub enum Progress {
     Replayed,
     /// `Waiting for P% of activated stake at slot S to be in gossip...`.
     WaitingForSupermajority {
-        /// Stake needed.
         percent: u64,
         /// The slot restarted from.
         slot: u64,

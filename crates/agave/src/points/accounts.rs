@@ -5,15 +5,10 @@ use super::fields::{Datapoint, FieldValue, FromField, datapoint};
 datapoint! {
     /// The read cache of accounts. Hits, misses and evicts are deltas, entries and size levels.
     ReadCache {
-        /// Accounts held.
         entries: u64 = "read_only_accounts_cache_entries",
-        /// Bytes held.
         data_size_bytes: u64 = "read_only_accounts_cache_data_size",
-        /// Delta.
         hits: u64 = "read_only_accounts_cache_hits",
-        /// Delta.
         misses: u64 = "read_only_accounts_cache_misses",
-        /// Delta.
         evicts: u64 = "read_only_accounts_cache_evicts",
         /// Delta: looking accounts up, found or not. Until 4.4.
         load_us: u64 = "read_only_accounts_cache_load_us",
@@ -33,17 +28,13 @@ datapoint! {
     AccountsCacheSize {
         /// Rooted slots in it.
         num_roots: u64 = "num_roots",
-        /// Slots in it.
         num_slots: u64 = "num_slots",
-        /// Bytes.
         total_size_bytes: u64 = "total_size",
     }
 }
 
 datapoint! {
-    /// The accounts index.
     AccountsIndex {
-        /// Accounts indexed.
         count: u64 = "count",
         /// Of those, in memory.
         count_in_mem: u64 = "count_in_mem",
@@ -78,11 +69,9 @@ datapoint! {
 datapoint! {
     /// Accounts that were loaded, by where they were found: deltas, once a second. Since 4.1.
     AccountsLoads {
-        /// In the write cache.
         from_write_cache: u64 = "num_loaded_from_write_cache",
         /// In the write cache, by way of the index. Only in 4.1.
         from_index_cache: u64 = "num_loaded_from_index_cache",
-        /// In the read cache.
         from_read_cache: u64 = "num_loaded_from_read_cache",
         /// In account files, by way of the index.
         from_storage: u64 = "num_loaded_from_index_storage",
@@ -118,7 +107,6 @@ datapoint! {
 datapoint! {
     /// Account storage files: about as many mappings (mmap mode) or descriptors (file mode).
     AccountsDbStores {
-        /// Files.
         total_count: u64 = "total_count",
         /// Their bytes.
         total_bytes: u64 = "total_bytes",

@@ -7,7 +7,6 @@ use crate::line::{Point, Value};
 pub(super) trait Datapoint: Default {
     /// Offers a field. `None` if the struct does not want it, otherwise whether its value could be used.
     fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
-    /// Offers a tag.
     fn offer_tag(&mut self, _key: &str, _value: &str) {}
 }
 

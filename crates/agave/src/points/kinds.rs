@@ -55,11 +55,9 @@ datapoint! {
         total_transactions: u64 = "total_transactions",
         /// Entries replayed, ticks included.
         total_entries: u64 = "total_entries",
-        /// Shreds replayed.
         total_shreds: u64 = "total_shreds",
         /// From the bank's creation to its completion, waiting included.
         replay_total_elapsed_us: u64 = "replay_total_elapsed",
-        /// Completing the bank.
         bank_complete_us: u64 = "bank_complete_time_us",
         /// Only with the unified scheduler.
         confirmation_without_replay_us: u64 = "confirmation_without_replay_us",
@@ -71,17 +69,12 @@ datapoint! {
         program_cache_us: u64 = "program_cache_us",
         /// Finding the programs of a transaction. Since 2.1.
         filter_executable_us: u64 = "filter_executable_us",
-        /// Loading accounts.
         load_us: u64 = "load_us",
-        /// Executing.
         execute_us: u64 = "execute_us",
-        /// Storing accounts.
         store_us: u64 = "store_us",
-        /// Compilation: registering syscalls.
         register_syscalls_us: u64 = "execute_details_create_executor_register_syscalls_us",
         /// Compilation: reading the ELF file.
         load_elf_us: u64 = "execute_details_create_executor_load_elf_us",
-        /// Compilation: verifying.
         verify_code_us: u64 = "execute_details_create_executor_verify_code_us",
         /// Compilation: generating machine code.
         jit_compile_us: u64 = "execute_details_create_executor_jit_compile_us",
@@ -99,15 +92,12 @@ impl ReplaySlot {
 datapoint! {
     /// The root moved from one slot to another.
     SetRoot {
-        /// The new root.
         slot: u64 = "slot",
         /// Transactions between the two roots, votes and failures included.
         tx_count: u64 = "tx_count",
         /// How long it took.
         elapsed_ms: u64 = "elapsed_ms",
-        /// Live banks before.
         total_banks: u64 = "total_banks",
-        /// Banks dropped.
         dropped_banks: u64 = "dropped_banks_len",
     }
 }
@@ -119,7 +109,6 @@ datapoint! {
         bank_slot: u64 = "bank_slot",
         /// In the block, votes included.
         transaction_count: u64 = "transaction_count",
-        /// Compute units.
         block_cost: u64 = "block_cost",
         /// Compute units of votes. Until 3.x.
         vote_cost: u64 = "vote_cost",
@@ -131,7 +120,6 @@ datapoint! {
 }
 
 datapoint! {
-    /// A frozen bank.
     BankFrozen {
         /// Its slot.
         slot: u64 = "slot",
@@ -165,7 +153,6 @@ datapoint! {
     AgentStats {
         /// Points in the push.
         points_written: u64 = "points_written",
-        /// Points offered.
         num_points: u64 = "num_points",
         /// Points dropped for exceeding the agent's rate limit.
         points_lost: u64 = "points_lost",
@@ -209,15 +196,11 @@ datapoint! {
 datapoint! {
     /// What the program cache did since the root before. Only of a build by `scripts/install-agave --instrumented`.
     CacheTimes {
-        /// The new root.
         slot: u64 = "slot",
-        /// Pruning.
         prune_us: u64 = "prune_us",
-        /// How often.
         prunes: u64 = "prunes",
         /// Eviction passes, by all threads.
         evict_us: u64 = "evict_us",
-        /// How many.
         evict_passes: u64 = "evict_passes",
         /// Entries that they looked at.
         evict_examined: u64 = "evict_examined",
@@ -227,15 +210,12 @@ datapoint! {
 datapoint! {
     /// This process's heap. 4.x; off with `--no-os-memory-stats-reporting`.
     JemallocStats {
-        /// Live allocations.
         allocated_bytes: u64 = "allocated_bytes",
-        /// Pages in use.
         active_bytes: u64 = "active_bytes",
         /// Resident pages.
         resident_bytes: u64 = "resident_bytes",
         /// Unmapped, address space kept.
         retained_bytes: u64 = "retained_bytes",
-        /// Resident minus active.
         dirty_bytes: u64 = "dirty_bytes",
     }
 }
@@ -277,7 +257,6 @@ datapoint! {
     TowerVote {
         /// The slot voted for.
         latest: u64 = "latest",
-        /// The tower's root.
         root: u64 = "root",
     }
 }
@@ -285,9 +264,7 @@ datapoint! {
 datapoint! {
     /// What the cluster has committed, as this node sees it.
     BlockCommitmentCache {
-        /// Finalized.
         highest_super_majority_root: u64 = "highest-super-majority-root",
-        /// Confirmed.
         highest_confirmed_slot: u64 = "highest-confirmed-slot",
     }
 }

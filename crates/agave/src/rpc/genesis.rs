@@ -17,14 +17,12 @@ pub struct GenesisCertificate {
     pub block: GenesisBlock,
 }
 
-/// Its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub struct GenesisBlock {
     /// The slot; 0 where the cluster began with Alpenglow.
     pub slot: u64,
 }
 
-/// A feature gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeatureGate {
     /// No account, an account that is no feature, or a feature that is pending.

@@ -25,7 +25,6 @@ pub fn of_vote_account(account: PublicKey) -> Value {
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
-/// Its answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct StakeAccounts(
     #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<Keyed>,

@@ -21,7 +21,6 @@ const MAX_LEADER_SLOTS: usize = 1 << 19;
 /// A result that comes with the slot that it is of.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct InContext<T> {
-    /// The result.
     pub value: T,
 }
 
@@ -40,7 +39,6 @@ pub struct VoteAccounts {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VoteAccount {
-    /// The vote account.
     #[serde(deserialize_with = "json::tolerant")]
     pub vote_pubkey: Option<PublicKey>,
     /// The identity of the validator that votes with it.
@@ -97,7 +95,6 @@ impl VoteAccounts {
 /// Which unit the entries of `epochCredits` have where no marker tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreditUnit {
-    /// Not known.
     Unknown,
     /// Before the migration: vote credits.
     Credits,
@@ -330,7 +327,6 @@ pub struct SlotRange {
 /// Leader slots of an epoch that have passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeaderSlots {
-    /// All that have passed.
     pub passed: u64,
     /// Those in which there was no block.
     pub skipped: u64,
@@ -374,7 +370,6 @@ pub struct ClusterNodes(
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterNode {
-    /// Its identity.
     #[serde(deserialize_with = "json::tolerant")]
     pub pubkey: Option<PublicKey>,
     /// The Agave release that it runs; `None` if it names no version. That of a client without Agave means nothing.
@@ -383,7 +378,6 @@ pub struct ClusterNode {
     /// Who built it, if the node that answers tells.
     #[serde(deserialize_with = "client")]
     pub client_id: Option<Client>,
-    /// Its feature set.
     #[serde(deserialize_with = "json::tolerant")]
     pub feature_set: Option<u32>,
 }

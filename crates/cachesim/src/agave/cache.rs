@@ -52,7 +52,6 @@ pub(crate) struct ProgramCache<'a> {
 }
 
 impl<'a> ProgramCache<'a> {
-    /// Empty.
     pub(crate) fn new(
         rule: Rule,
         trace: &'a Trace,

@@ -13,7 +13,6 @@ use std::io::{BufRead, Read};
 /// What could be read of a file.
 #[derive(Debug)]
 pub struct Kept {
-    /// All whole records.
     pub trace: Trace,
     /// Bytes of the file up to the end of the last of them. To continue the file, cut it off here.
     pub end: u64,

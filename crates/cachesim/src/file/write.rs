@@ -22,9 +22,6 @@ pub struct Writer<W> {
 
 impl<W: Write> Writer<W> {
     /// Begins a new file with what the trace says about itself.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
     pub fn new(mut out: W, trace: &Trace) -> Result<Self, Error> {
         out.write_all(MAGIC)?;
         let mut writer = Writer {

@@ -6,7 +6,6 @@ use crate::cache::sizes;
 use crate::error::Error;
 use crate::trace::Trace;
 
-/// No further use.
 const NEVER: u32 = u32::MAX;
 
 /// Keeps what is used again soonest. Like Agave it evicts after a transaction, so that it is a bound for Agave too.

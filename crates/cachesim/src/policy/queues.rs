@@ -1,4 +1,3 @@
-/// No program.
 const NONE: u32 = u32::MAX;
 
 /// `N` queues of programs; each program is in at most one. New ones come to the front.
@@ -35,7 +34,6 @@ impl<const N: usize> Queues<N> {
         }
     }
 
-    /// The queue in which a program is.
     #[inline]
     pub(super) fn queue_of(&self, program: u32) -> Option<usize> {
         usize::from(self.nodes[program as usize].queue).checked_sub(1)

@@ -16,7 +16,6 @@ const BLOCK: u64 = 1_000;
 pub struct Bias {
     /// Its name in the validator's datapoint.
     pub counter: &'static str,
-    /// As recorded.
     pub recorded: u64,
     /// Mean of the simulated runs.
     pub predicted: f64,
@@ -44,7 +43,6 @@ impl Bias {
 pub struct Block {
     /// Its first slot.
     pub slot: u64,
-    /// As recorded.
     pub recorded: u64,
     /// Mean of the simulated runs.
     pub predicted: f64,
@@ -53,7 +51,6 @@ pub struct Block {
 /// The recorded size, predicted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SelfTest {
-    /// Each counter.
     pub counters: Vec<Bias>,
     /// Blocks of slots with at least 1,000 transactions each; what is left at the end is left out.
     pub blocks: Vec<Block>,
@@ -68,9 +65,6 @@ impl SelfTest {
 
 /// Predicts the recorded size, and sets it against what was recorded in the slots that both have. Datapoints of the same slot
 /// are added up by the caller.
-///
-/// # Errors
-/// Those of the simulation.
 pub fn self_test(plan: &Plan, entries: u64, observed: &[Observed]) -> Result<SelfTest, Error> {
     let simulated = by_slot(plan, entries)?;
     let found = |o: &Observed| {

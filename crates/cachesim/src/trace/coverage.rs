@@ -9,7 +9,6 @@ pub const LEAST_COVERAGE: f64 = 98.0;
 pub struct Coverage {
     /// Recorded transactions in slots that the trace has.
     pub covered: u64,
-    /// Recorded transactions.
     pub recorded: u64,
     /// Recorded slots that the trace does not have.
     pub missing: Vec<u64>,

@@ -2,7 +2,6 @@
 
 use crate::{Kind, Metric, Unit};
 
-/// Evidence of the phase.
 pub static PHASE_EVIDENCE: Metric = Metric {
     name: "agave_phase_evidence",
     kind: Kind::Gauge,

@@ -95,7 +95,6 @@ pub(crate) fn assert_all_once(probe: &Probe, written: u64) {
     assert_eq!(numbers, (0..written).collect::<Vec<_>>());
 }
 
-/// What happens next.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// So many lines are written.
@@ -104,7 +103,6 @@ pub enum Step {
     Half,
     /// The log gets another name; whether there is a new file at once, or only when the writer makes one.
     Rename {
-        /// At once.
         create: bool,
     },
     /// The writer opens its log anew.
@@ -113,7 +111,6 @@ pub enum Step {
     Delete,
     /// The log is copied away and emptied.
     CopyTruncate,
-    /// The follower looks.
     Look,
     /// So many seconds pass, then the follower looks.
     Wait(u64),
@@ -163,7 +160,6 @@ impl<D: AsRef<Path>> Model<D> {
         }
     }
 
-    /// Takes one step.
     pub fn take(&mut self, step: &Step) {
         match step {
             Step::Lines(count) => {

@@ -7,7 +7,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// Its name.
 pub(super) const PROGRAM: &str = "fincore";
 
 /// Bytes of paths given to it at once; the kernel takes 2 MiB with the environment, or a little less.

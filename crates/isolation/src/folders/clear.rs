@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 /// Files that [`would_clear`] lists at most: a ledger may have a million.
 pub const LISTED: usize = 10_000;
 
-/// What a clearing did, or would do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cleared {
     /// Files that went: links, sockets and the like too, folders not.
@@ -29,9 +28,7 @@ pub struct Cleared {
 /// Something that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptEntry {
-    /// What.
     pub path: PathBuf,
-    /// Why.
     pub why: &'static str,
 }
 
@@ -51,9 +48,6 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
 }
 
 /// What [`clear`] would do now; deletes nothing.
-///
-/// # Errors
-/// As [`clear`].
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
     Walk::new(false, LISTED).all(&top).map(|walk| walk.cleared)

@@ -19,7 +19,6 @@ const MOST: usize = 16;
 /// A process that uses a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
-    /// The process.
     pub pid: u32,
     /// Its name, as the kernel cuts it.
     pub name: String,
@@ -73,9 +72,6 @@ fn used(root: &HostRoot, pid: u32, folder: &Path) -> Option<Use> {
 }
 
 /// The lock of a ledger, taken, so that no validator begins on it while it is held; `None` if the folder has no such file.
-///
-/// # Errors
-/// Somebody holds it.
 pub(super) fn lock(folder: &Folder) -> Result<Option<OwnedFd>, Error> {
     let Entered::Open((file, _)) = folder.file(LOCK)? else {
         return Ok(None);

@@ -14,9 +14,7 @@ use std::path::{Component, Path};
 /// A user and a group, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// The user.
     pub uid: u32,
-    /// The group.
     pub gid: u32,
 }
 
@@ -29,7 +27,6 @@ impl Owner {
 /// What a kept folder holds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Regular files.
     pub files: u64,
     /// The room they take on disk, in bytes.
     pub bytes: u64,
@@ -39,7 +36,6 @@ pub struct Source {
     pub left: Vec<KeptEntry>,
 }
 
-/// What a restoring did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Restored {
     /// Regular files that were copied.

@@ -33,9 +33,6 @@ pub(super) fn disk(sysfs: &Path, path: &Path) -> Result<String, Error> {
 }
 
 /// The same as a node: what two ways to write one disk have in common.
-///
-/// # Errors
-/// As [`disk`].
 pub(super) fn node(path: &Path) -> Result<PathBuf, Error> {
     let number = disk(&HostRoot::default().sysfs, path)?;
     Ok(Path::new("/dev/block").join(number))

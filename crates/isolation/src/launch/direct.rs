@@ -28,7 +28,6 @@ use std::time::Duration;
 /// Where the host's files are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupRoots {
-    /// The kernel's.
     pub host: HostRoot,
     /// `/etc`, for users.
     pub etc: PathBuf,

@@ -32,9 +32,6 @@ impl Gate {
     }
 
     /// For writing; `None` while nobody waits at it.
-    ///
-    /// # Errors
-    /// It cannot be opened.
     pub(super) fn open(&self) -> Result<Option<File>, Error> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
         match OpenOptions::new()

@@ -23,9 +23,6 @@ pub(super) fn limits(folder: &Path, asked: &[IoLimit]) -> Result<Limits, Error> 
 }
 
 /// The limit of `folder` that slows down.
-///
-/// # Errors
-/// As [`limits`].
 pub(super) fn memory_high(folder: &Path) -> Result<Option<u64>, Error> {
     there(folder)?;
     bytes(folder, "memory.high")

@@ -2,13 +2,9 @@
 
 use std::time::Duration;
 
-/// Between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What `look` finds, or `None` if it has found nothing within about `patience`. It looks at least once.
-///
-/// # Errors
-/// The first of `look`.
 pub(super) fn wait<T, E>(
     patience: Duration,
     mut look: impl FnMut() -> Result<Option<T>, E>,

@@ -17,7 +17,6 @@ export TOLD; exec "$@""#;
 
 static SCENES: AtomicU32 = AtomicU32::new(0);
 
-/// One case's.
 pub(crate) struct Scene<'a> {
     pub(crate) launcher: &'a dyn Launcher,
     pub(crate) scope: String,

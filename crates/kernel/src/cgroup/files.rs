@@ -57,7 +57,6 @@ pub struct CgroupSample {
     pub memory_usage: Result<u64, ReadError>,
     /// The highest usage so far, in bytes. v2 since Linux 5.19.
     pub memory_peak: Result<u64, ReadError>,
-    /// Where killing begins.
     pub memory_max: Result<Limit, ReadError>,
     /// Where slowing down begins. v2 only.
     pub memory_high: Result<Limit, ReadError>,
@@ -78,9 +77,7 @@ pub struct CgroupSample {
     /// Waiting for the CPU. The three pressures are of the v2 hierarchy, also on a hybrid host; in its topmost cgroup
     /// they are the whole host's.
     pub cpu_pressure: Result<Pressure, ReadError>,
-    /// Waiting for memory.
     pub memory_pressure: Result<Pressure, ReadError>,
-    /// Waiting for storage.
     pub io_pressure: Result<Pressure, ReadError>,
     /// Whether a freezer, its own or an ancestor's, holds all its processes. `None` where no freezer tells: v2 before Linux
     /// 5.2.
@@ -150,7 +147,6 @@ impl CgroupFiles {
         self.limits.insert(limits).clone()
     }
 
-    /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> CgroupSample {
         self.limits = None;
         self.sample_with_last_limits(buffer)

@@ -17,11 +17,9 @@ const USUAL_FOLDER: &str = "/sys/fs/cgroup";
 pub enum CgroupVersion {
     /// One hierarchy for a controller or two.
     V1,
-    /// The unified hierarchy.
     V2,
 }
 
-/// The folder of one cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupFolder {
     /// Which files it has.
@@ -55,7 +53,6 @@ pub struct ProcessCgroups {
     pub io: Result<CgroupFolder, ReadError>,
     /// The cgroup in the v2 hierarchy, which alone has pressure files.
     pub unified: Result<CgroupFolder, ReadError>,
-    /// The cgroup with the freezer.
     pub freezer: Result<CgroupFolder, ReadError>,
 }
 
@@ -129,10 +126,6 @@ impl CgroupLocator {
         file.read(&mut self.buffer).map_or(true, |now| now != last)
     }
 
-    /// Finds them now.
-    ///
-    /// # Errors
-    /// As [`locate`].
     pub fn locate(&mut self) -> Result<ProcessCgroups, ReadError> {
         self.list = None;
         let main = List::read(&self.root, self.pid.to_string())?;

@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 use super::{Look, line};
 use crate::parse::{cpuinfo, number};
 
-/// The machine's processors.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Processors {
     /// Such as `AMD EPYC 9554P 64-Core Processor`.
     pub model: Option<String>,
-    /// Sockets in use.
     pub sockets: Option<u64>,
-    /// Cores in use.
     pub cores: Option<u64>,
     /// Processors that are online, as the scheduler counts them.
     pub threads: Option<u64>,

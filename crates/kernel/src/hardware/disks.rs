@@ -11,7 +11,6 @@ use crate::{HostRoot, ParseError};
 pub struct Disk {
     /// Its name in `/dev`, such as `nvme0n1` or `dm-0`.
     pub name: String,
-    /// Its numbers.
     pub device: Option<Device>,
     /// What its maker calls it; `None` for virtual disks and those made of others.
     pub model: Option<String>,
@@ -27,7 +26,6 @@ pub struct Disk {
     pub read_ahead: Option<u64>,
     /// The disks and partitions that it is made of, by name.
     pub made_of: Vec<String>,
-    /// Its partitions.
     pub partitions: Vec<Partition>,
 }
 
@@ -36,7 +34,6 @@ pub struct Disk {
 pub struct Partition {
     /// Its name in `/dev`, such as `nvme0n1p1`.
     pub name: String,
-    /// Its numbers.
     pub device: Option<Device>,
 }
 

@@ -26,10 +26,8 @@ pub struct Memory {
     pub nodes: Vec<NumaNode>,
 }
 
-/// One NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumaNode {
-    /// Its number.
     pub number: u32,
     /// Its processors, such as `0-31,64-95`; empty for memory without processors.
     pub cpus: Option<String>,

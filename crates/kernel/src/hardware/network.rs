@@ -3,7 +3,6 @@
 use super::{Look, line};
 use crate::parse::number;
 
-/// One network interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// Such as `eth0`.

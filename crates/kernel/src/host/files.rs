@@ -17,7 +17,6 @@ pub struct HostFiles {
     max_maps: Option<Result<u64, ReadError>>,
 }
 
-/// One sample of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostSample {
     /// `/proc/vmstat`
@@ -48,7 +47,6 @@ impl HostFiles {
         }
     }
 
-    /// Reads everything once.
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> HostSample {
         self.max_maps = None;
         self.sample_with_last_limits(buffer)

@@ -15,9 +15,6 @@ pub fn parse_v2(text: &[u8]) -> Result<Option<bool>, ParseError> {
 }
 
 /// `freezer.state` of v1, by its own freezer or an ancestor's. While only some tasks are held, it is not frozen yet.
-///
-/// # Errors
-/// Another word than the kernel's three.
 pub fn parse_v1(text: &[u8]) -> Result<bool, ParseError> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(true),

@@ -8,9 +8,7 @@ use crate::text::{count, lines, number, words};
 /// A block device by its numbers. Displays as `major:minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Device {
-    /// Major number.
     pub major: u32,
-    /// Minor number.
     pub minor: u32,
 }
 
@@ -23,11 +21,8 @@ impl fmt::Display for Device {
 /// Bytes between a cgroup and one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeviceIo {
-    /// The device.
     pub device: Device,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub write_bytes: u64,
 }
 

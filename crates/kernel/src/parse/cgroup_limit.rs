@@ -11,7 +11,6 @@ const NO_LIMIT_FROM: u64 = 1 << 62;
 /// A limit of memory. Ordered by strictness: every number is below `Max`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// No limit.
     Max,
     /// So many bytes.
     Bytes(u64),
@@ -45,8 +44,6 @@ impl PartialOrd for Limit {
     }
 }
 
-/// # Errors
-/// Anything but `max` or one number.
 pub fn parse(text: &[u8]) -> Result<Limit, ParseError> {
     sole(text, |text| match text {
         b"max" => Some(Limit::Max),

@@ -19,8 +19,6 @@ pub struct Cpuinfo {
     pub threads: u64,
 }
 
-/// # Errors
-/// A text without a `processor` line.
 pub fn parse(text: &[u8]) -> Result<Cpuinfo, ParseError> {
     let expected = || ParseError::new(1, text, "expected a processor line");
     let info = CpuInfo::from_read(text).map_err(|_| expected())?;

@@ -12,11 +12,8 @@ const SECTOR: u64 = 512;
 /// What a block device has done since it was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskIo {
-    /// The device.
     pub device: Device,
-    /// Reads.
     pub read: Requests,
-    /// Writes.
     pub write: Requests,
     /// Time in which at least one request was under way (`io_ticks`).
     pub busy: Duration,
@@ -27,7 +24,6 @@ pub struct DiskIo {
 /// Requests of one direction that are done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
-    /// How many.
     pub done: u64,
     /// Their bytes.
     pub bytes: u64,

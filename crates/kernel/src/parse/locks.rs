@@ -6,9 +6,6 @@ use crate::ParseError;
 use crate::text::{Line, lines, words};
 
 /// The locks that are held; those that are only waited for, which [`Lock`] does not tell apart, are left out.
-///
-/// # Errors
-/// A line without the documented fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Lock>, ParseError> {
     let waited_for = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
     // Line by line: its errors do not say where.

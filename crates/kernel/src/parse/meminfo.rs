@@ -6,13 +6,11 @@ use crate::ParseError;
 /// Memory of the host, in bytes. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Meminfo {
-    /// Usable memory.
     pub total: Option<u64>,
     /// Memory that nothing uses.
     pub free: Option<u64>,
     /// Memory that new programs could have without swapping, an estimate. Since Linux 3.14.
     pub available: Option<u64>,
-    /// Block device cache.
     pub buffers: Option<u64>,
     /// Page cache, shared memory included.
     pub cached: Option<u64>,
@@ -20,7 +18,6 @@ pub struct Meminfo {
     pub swap_cached: Option<u64>,
     /// Memory waiting to be written.
     pub dirty: Option<u64>,
-    /// Memory being written.
     pub writeback: Option<u64>,
     /// Anonymous memory mapped by processes.
     pub anon_pages: Option<u64>,
@@ -32,9 +29,7 @@ pub struct Meminfo {
     pub slab_reclaimable: Option<u64>,
     /// Kernel objects that cannot.
     pub slab_unreclaimable: Option<u64>,
-    /// Page tables.
     pub page_tables: Option<u64>,
-    /// Swap space.
     pub swap_total: Option<u64>,
     /// Swap space that nothing uses.
     pub swap_free: Option<u64>,

@@ -8,10 +8,8 @@ use super::cgroup_io::{Device, parse_device};
 use crate::ParseError;
 use crate::text::{lines, number, words};
 
-/// One mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number.
     pub id: u64,
     /// The number of the mount that it is mounted on; that of no mount in the list for the topmost.
     pub parent: u64,
@@ -20,7 +18,6 @@ pub struct Mount {
     pub device: Device,
     /// Which folder of the file system is mounted; `/` unless it is a bind mount, a subvolume or a namespace.
     pub root: PathBuf,
-    /// Where it is mounted.
     pub mount_point: PathBuf,
     /// Options of this mount, such as `rw,noatime`.
     pub options: String,
@@ -47,8 +44,6 @@ impl Mount {
     }
 }
 
-/// # Errors
-/// A line without the documented fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Mount>, ParseError> {
     lines(text)
         .map(|line| mount(line.text).ok_or_else(|| line.error("expected a mount")))

@@ -8,9 +8,7 @@ use crate::text::{count, lines, words};
 pub struct InterfaceTraffic {
     /// Such as `eth0`.
     pub name: String,
-    /// Bytes received.
     pub received_bytes: u64,
-    /// Bytes sent.
     pub sent_bytes: u64,
     /// Received packets that were dropped.
     pub received_drops: u64,

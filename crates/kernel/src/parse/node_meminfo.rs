@@ -6,7 +6,6 @@ use crate::text::{amount, lines};
 /// In bytes. `None` where the kernel does not write the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NodeMeminfo {
-    /// Usable memory.
     pub total: Option<u64>,
     /// Memory that nothing uses.
     pub free: Option<u64>,

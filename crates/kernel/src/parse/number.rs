@@ -4,17 +4,11 @@ use crate::ParseError;
 use crate::text::{count, signed, sole};
 
 /// A number that is never negative, nor near 2^64, which is one that was counted below zero.
-///
-/// # Errors
-/// Anything but one such number.
 pub fn parse(text: &[u8]) -> Result<u64, ParseError> {
     sole(text, |text| count(text)?)
 }
 
 /// A number that may be negative, as `oom_score_adj` is.
-///
-/// # Errors
-/// Anything but one such number.
 pub fn parse_signed(text: &[u8]) -> Result<i64, ParseError> {
     sole(text, signed)
 }

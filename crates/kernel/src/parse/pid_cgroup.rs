@@ -18,8 +18,6 @@ pub struct Membership {
     pub deleted: bool,
 }
 
-/// # Errors
-/// A line without its three fields.
 pub fn parse(text: &[u8]) -> Result<Vec<Membership>, ParseError> {
     // Line by line: its errors do not say where.
     lines(text)

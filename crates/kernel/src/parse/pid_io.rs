@@ -13,9 +13,7 @@ pub struct PidIo {
     pub rchar: Option<u64>,
     /// Bytes taken by write calls.
     pub wchar: Option<u64>,
-    /// Read calls.
     pub syscr: Option<u64>,
-    /// Write calls.
     pub syscw: Option<u64>,
     /// Bytes fetched from storage, those for page faults included.
     pub read_bytes: Option<u64>,

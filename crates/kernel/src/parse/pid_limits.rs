@@ -14,7 +14,6 @@ pub struct OpenFilesLimit {
     pub hard: Option<u64>,
 }
 
-/// One limit of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessLimit {
     /// The kernel's words without `Max`, such as `open files`.

@@ -17,8 +17,6 @@ pub struct Schedstat {
     pub timeslices: Option<u64>,
 }
 
-/// # Errors
-/// Fewer than three numbers.
 pub fn parse(text: &[u8]) -> Result<Schedstat, ParseError> {
     let mut counters = words(text.trim_ascii_end()).map(count);
     let mut next = || {

@@ -3,7 +3,6 @@
 use crate::text::{count, number};
 use crate::{Comm, ParseError};
 
-/// Of the flags.
 const EXITING: u64 = 0x4;
 
 /// One process with all its threads, dead ones included, or one thread. A counter that underflowed is `None`.
@@ -78,7 +77,6 @@ pub enum State {
 }
 
 impl State {
-    /// Every state that has a name.
     pub const NAMED: [Self; 8] = [
         Self::Running,
         Self::Sleeping,
@@ -219,9 +217,6 @@ pub struct ThreadStat {
 }
 
 /// The same line, of a thread.
-///
-/// # Errors
-/// As [`parse`].
 pub fn parse_thread(text: &[u8]) -> Result<ThreadStat, ParseError> {
     thread_fields(text)
         .ok_or_else(|| ParseError::new(1, text, "expected the 42 fields of a stat line"))

@@ -28,11 +28,9 @@ pub struct PidStatus {
     pub vm_hwm: Option<u64>,
     /// Huge pages from hugetlbfs, in bytes; not part of the resident memory. Since Linux 4.4.
     pub hugetlb_pages: Option<u64>,
-    /// Living threads.
     pub threads: Option<u64>,
     /// Real user.
     pub uid: Option<u32>,
-    /// Effective user.
     pub effective_uid: Option<u32>,
     /// The process's number in its own, innermost pid namespace. Since Linux 4.1.
     pub innermost_pid: Option<u32>,

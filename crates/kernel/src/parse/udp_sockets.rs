@@ -3,7 +3,6 @@
 use crate::ParseError;
 use crate::text::{count, lines, number, words};
 
-/// One socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpSocket {
     /// The port that it is bound to.
@@ -12,7 +11,6 @@ pub struct UdpSocket {
     pub receive_queue: u64,
     /// Whose it is: the effective user of the process that made it.
     pub uid: u32,
-    /// Its number.
     pub inode: u64,
     /// Datagrams that came and were dropped, for lack of room in most cases.
     pub drops: u64,

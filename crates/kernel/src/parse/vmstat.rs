@@ -12,9 +12,7 @@ pub struct Vmstat {
     pub pgfault: Option<u64>,
     /// Page faults that needed the disk.
     pub pgmajfault: Option<u64>,
-    /// Pages swapped in.
     pub pswpin: Option<u64>,
-    /// Pages swapped out.
     pub pswpout: Option<u64>,
     /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
     pub oom_kill: Option<u64>,

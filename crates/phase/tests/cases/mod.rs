@@ -15,11 +15,9 @@ pub(crate) struct Step {
     pub(crate) seconds: u64,
     what: &'static str,
     argument: &'static str,
-    /// After it.
     pub(crate) phase: Option<Phase>,
 }
 
-/// Every case.
 pub(crate) fn cases() -> Vec<Case> {
     let lines = include_str!("../cases.txt").lines();
     let lines: Vec<&str> = lines

@@ -41,9 +41,6 @@ impl Log {
     }
 
     /// The file that somebody writes, from its beginning.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub fn on_disk(path: &Path) -> std::io::Result<Self> {
         Ok(Log {
             file: File::open(path)?,
@@ -81,7 +78,6 @@ impl Log {
             .collect()
     }
 
-    /// Its last lines.
     pub fn tail(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL));
         let lines: Vec<&str> = text.lines().collect();

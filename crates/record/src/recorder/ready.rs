@@ -25,9 +25,6 @@ pub struct ReadyFile(PathBuf);
 
 impl ReadyFile {
     /// For the daemon that will write the recording `out`. What an earlier one left is removed.
-    ///
-    /// # Errors
-    /// That cannot be removed.
     pub fn of(out: &Path) -> anyhow::Result<Self> {
         let path = name(out);
         match std::fs::remove_file(&path) {
@@ -62,7 +59,6 @@ impl Drop for ReadyFile {
     }
 }
 
-/// What it says.
 #[derive(Debug, Deserialize)]
 pub struct Ready {
     metrics: Vec<String>,

@@ -21,7 +21,6 @@ const BUSY_BLOCKS: f64 = 10.0;
 pub(super) struct Deviations {
     /// Lower end of the deviation, usually negative.
     pub(super) low: f64,
-    /// Upper end.
     pub(super) high: f64,
     spread: Spread,
     /// Mean powers of the sums of blocks, from the second on, in units of `unit`.

@@ -3,7 +3,6 @@
 use super::Interval;
 use serde::{Deserialize, Serialize};
 
-/// Of each end.
 const TIMES: u32 = 3;
 /// An interval that is no answer any more with these trials is searched again, once.
 const ROUNDS: u32 = 2;
@@ -11,17 +10,11 @@ const ROUNDS: u32 = 2;
 /// The ends of the last interval that was tried again, and how often they kept up and failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmed<Value = f64> {
-    /// Upper end.
     pub high: Value,
-    /// Lower end.
     pub low: Value,
-    /// Trials.
     pub high_kept_up: u32,
-    /// Trials.
     pub high_failed: u32,
-    /// Trials.
     pub low_kept_up: u32,
-    /// Trials.
     pub low_failed: u32,
 }
 

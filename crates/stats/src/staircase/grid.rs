@@ -101,7 +101,6 @@ impl Grid {
         self.threshold(ROWS - 1)
     }
 
-    /// The same of those above this value.
     pub(super) fn quantile_above(&self, value: f64, share: f64) -> f64 {
         let above = self.above(value);
         self.quantile(1.0 - above + above * share)

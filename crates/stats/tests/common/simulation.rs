@@ -15,7 +15,6 @@ pub(crate) enum Process {
     Counts(f64, f64, f64),
 }
 
-/// What is estimated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What {
     Mean,
@@ -26,7 +25,6 @@ pub(crate) enum What {
     RatioOfSums,
 }
 
-/// A simulation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) process: Process,

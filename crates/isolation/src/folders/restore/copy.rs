@@ -18,7 +18,6 @@ const PIECE: usize = 64 << 20;
 const BUFFER: usize = 1 << 20;
 
 pub(super) struct Copied {
-    /// Its length.
     pub(super) bytes: u64,
     /// Whether it shares its room with the file it was copied from.
     pub(super) cloned: bool,

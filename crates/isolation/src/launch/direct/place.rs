@@ -42,7 +42,6 @@ pub(super) struct Delegated {
     pub(super) folder: PathBuf,
     /// Below which those of an earlier program may be.
     pub(super) top: PathBuf,
-    /// The controllers that it has.
     pub(super) controllers: Vec<String>,
 }
 

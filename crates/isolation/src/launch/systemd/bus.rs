@@ -259,7 +259,6 @@ impl Unit {
         self.text("ControlGroup")
     }
 
-    /// Of a service.
     pub(super) fn result(&self) -> Option<&str> {
         self.text("Result")
     }

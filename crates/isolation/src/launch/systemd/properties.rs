@@ -31,10 +31,6 @@ const SET_BY_SYSTEMD: [&str; 16] = [
 /// Beyond the grace that a job has, before systemd uses force by itself.
 const SPARE: Duration = Duration::from_secs(30);
 
-/// Of the slice, which has the limits.
-///
-/// # Errors
-/// A path that is not UTF-8.
 pub(super) fn slice(description: String, limits: &Limits) -> Result<Properties, Error> {
     let mut properties: Properties = vec![("Description", Variant::from(description))];
     for name in [

@@ -26,7 +26,6 @@ pub(super) struct Service {
     name: String,
     /// Where version 2 is.
     root: PathBuf,
-    /// The slice's cgroup.
     folder: PathBuf,
     asked: Vec<IoLimit>,
     gate: Option<Gate>,
@@ -245,9 +244,6 @@ impl Drop for Service {
 }
 
 /// Ends what there is of the service by force, and stops its slice.
-///
-/// # Errors
-/// One of them stays.
 pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error> {
     end_by_force(bus, service)?;
     for unit in [service, slice] {
@@ -268,9 +264,6 @@ pub(super) fn remove(bus: &Bus, service: &str, slice: &str) -> Result<(), Error>
 
 /// Moves the limit of a service's memory that slows down, until the host is started again; false if the service is down: asked
 /// for a unit that is gone, systemd would load it once more and keep the limit for it.
-///
-/// # Errors
-/// systemd refuses, or does not answer.
 pub(super) fn move_limit(bus: &Bus, service: &str, bytes: Option<u64>) -> Result<bool, Error> {
     if bus.unit(service)?.is_none_or(|unit| unit.is_down()) {
         return Ok(false);
