@@ -282,9 +282,6 @@ impl App {
 }
 
 /// The configuration if nothing is wrong with it; `read` has what was found so far.
-///
-/// # Errors
-/// Every mistake.
 pub fn checked(read: (Config, Vec<Mistake>)) -> Result<Config, Vec<Mistake>> {
     let (config, mut mistakes) = read;
     mistakes.extend(self::mistakes(&config, &mistakes));

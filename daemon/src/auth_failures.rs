@@ -16,7 +16,6 @@ pub struct AuthFailures(Arc<Counts>);
 
 #[derive(Debug)]
 struct Counts {
-    /// The label value.
     listener: &'static str,
     count: AtomicU64,
     /// The uptime of the last line of the log, and the count in it.

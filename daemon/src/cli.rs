@@ -193,9 +193,6 @@ impl TargetArgs {
 
 impl RunArgs {
     /// The file's configuration with the command line over it.
-    ///
-    /// # Errors
-    /// Every mistake in both.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
         let (config, mistakes) = self.read();
         if mistakes.is_empty() {
@@ -276,9 +273,6 @@ impl RunArgs {
 
 impl OnceArgs {
     /// The file's configuration with the command line over it.
-    ///
-    /// # Errors
-    /// Every mistake in both.
     pub fn load(&self) -> Result<Config, Vec<Mistake>> {
         let mut mistakes = self.target.mistakes();
         let (mut config, found) = self.file.read();

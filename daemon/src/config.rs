@@ -30,13 +30,9 @@ pub const MIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Everything that can be configured, with its defaults in place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
-    /// Whom to follow.
     pub target: Target,
-    /// Ticks.
     pub sampling: Sampling,
-    /// Thread pools.
     pub threads: Threads,
-    /// The exporter.
     pub metrics: Metrics,
     /// Labels that say which cluster and which experiment this is.
     pub labels: Labels,
@@ -52,13 +48,11 @@ pub struct Config {
     pub probe: Probe,
     /// Votes, leader slots and the cluster.
     pub validator: Validator,
-    /// The admin socket.
     pub admin: Admin,
     /// What the node may run out of.
     pub host: Host,
     /// Thresholds of the phases.
     pub phase: Phase,
-    /// Further datapoints.
     pub datapoints: Datapoints,
     /// What is kept, and where.
     pub record: Record,
@@ -87,7 +81,6 @@ pub enum Find {
     /// Scan /proc for a validator.
     #[default]
     Scan,
-    /// This process.
     Pid(u32),
     /// The validator among this process and its descendants; the process itself until there is one.
     ProcessTree(u32),
@@ -99,7 +92,6 @@ pub enum Find {
     ProcessName(String),
 }
 
-/// Whom to follow.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Target {
     /// How it is found.
@@ -110,7 +102,6 @@ pub struct Target {
     pub program_cache_entries: Option<u64>,
 }
 
-/// Ticks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
     /// From tick to tick, 100 ms at least.
@@ -125,7 +116,6 @@ impl Default for Sampling {
     }
 }
 
-/// Thread pools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Threads {
     /// Whether they are read at all.
@@ -146,7 +136,6 @@ impl Default for Threads {
     }
 }
 
-/// The exporter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metrics {
     /// Where it listens; loopback unless a web config file protects it.
@@ -214,7 +203,6 @@ impl Labels {
 /// The listener for the validator's pushes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ingest {
-    /// Whether it listens.
     pub enabled: bool,
     /// Where; loopback only, unless `beyond_loopback`.
     pub listen: SocketAddr,
@@ -241,11 +229,8 @@ impl Default for Ingest {
 /// What a push carries in its query.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Database.
     pub db: String,
-    /// User.
     pub user: String,
-    /// Password.
     pub password: String,
 }
 
@@ -317,9 +302,7 @@ pub struct Record {
 /// Where the kernel's folders are, for containers that mount the host's elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paths {
-    /// procfs.
     pub procfs: PathBuf,
-    /// sysfs.
     pub sysfs: PathBuf,
     /// The cgroup file system.
     pub cgroup: PathBuf,

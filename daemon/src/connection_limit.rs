@@ -75,7 +75,6 @@ impl Connection {
         }
     }
 
-    /// The client.
     pub(crate) fn peer(&self) -> Peer {
         self.peer
     }

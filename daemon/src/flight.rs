@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 /// What a flight recorder is made of.
 pub struct Parts {
-    /// The only clock.
     pub clock: Clock,
     /// Where it keeps what it keeps.
     pub folder: PathBuf,

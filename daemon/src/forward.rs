@@ -92,9 +92,6 @@ struct Shared {
 }
 
 /// Whether pushes can be forwarded as configured; connects to nothing.
-///
-/// # Errors
-/// As [`build`].
 pub fn check(config: &config::Forward) -> Result<(), Error> {
     Upstream::new(config).map(drop)
 }

@@ -16,7 +16,6 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// A hub for these sinks.
     pub fn new(sinks: Vec<Box<dyn Sink>>) -> Self {
         Hub { sinks }
     }

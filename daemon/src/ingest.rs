@@ -82,10 +82,8 @@ pub enum Error {
         "ingest.listen: {0} is in use: `ss -ltnp` shows by which program; stop it, or set ingest.listen to a free port, and the same port in the validator's SOLANA_METRICS_CONFIG"
     )]
     InUse(SocketAddr),
-    /// Another reason.
     #[error("ingest.listen: cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
         address: SocketAddr,
         /// What the system said.
         source: io::Error,
@@ -94,17 +92,14 @@ pub enum Error {
 
 /// What a listener works with.
 pub struct IngestParts<I> {
-    /// Takes the lines.
     pub intake: I,
     /// Tells the time of a push.
     pub clock: Clock,
-    /// Memory for parsing.
     pub budget: Budget,
     /// Where bodies are passed on to, if they are.
     pub forward: Option<forward::Handle>,
 }
 
-/// A bound listener.
 pub struct Listener<I> {
     sockets: Vec<Bound>,
     shared: Arc<Shared<I>>,
@@ -122,7 +117,6 @@ struct Shared<I> {
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     body: u64,
-    /// On ports.
     connections: usize,
     idle: Duration,
     head: Duration,
@@ -250,7 +244,6 @@ impl<I: Intake> Listener<I> {
 
 #[cfg(test)]
 impl<I: Intake> Listener<I> {
-    /// The same with other limits.
     fn with_limits(mut self, limits: Limits) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.limits = limits;
@@ -259,7 +252,6 @@ impl<I: Intake> Listener<I> {
     }
 }
 
-/// The open connections.
 struct Open {
     tasks: JoinSet<()>,
     connections: Connections,

@@ -19,9 +19,7 @@
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes for parsing.
 pub const PUSHES: u32 = 8 * 1024 * 1024;
-/// Bytes for decoders.
 pub const DECODERS: u32 = 2 * 1024 * 1024;
 /// Bytes for copies. The configuration allows a queue of 24,000,000 bytes, which fits.
 pub const COPIES: u32 = 24 * 1024 * 1024;

@@ -109,9 +109,6 @@ impl ReadyFile {
     }
 
     /// Writes it for the first time: no process is followed yet.
-    ///
-    /// # Errors
-    /// The system refuses.
     pub fn appear(
         &mut self,
         metrics: Vec<String>,

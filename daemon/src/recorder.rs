@@ -50,7 +50,6 @@ pub enum Entry {
     Tick(Arc<Tick>),
     /// A point of the followed validator.
     Point(Box<Point>),
-    /// Something that happened.
     Event(Event),
     /// More became known about the process that is followed, or it executes another program now.
     Known(Arc<Described>),
@@ -59,7 +58,6 @@ pub enum Entry {
 /// A process that is followed.
 #[derive(Debug)]
 pub struct Followed {
-    /// Which.
     pub target: Arc<Target>,
     /// When it started, since 1970; `None` if the kernel did not say.
     pub started_unix: Option<Duration>,
@@ -103,7 +101,6 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// For the hub.
     pub fn sink(&self) -> Box<dyn Sink> {
         Box::new(self.clone())
     }
@@ -162,7 +159,6 @@ impl Sink for Handle {
     }
 }
 
-/// The thread's body.
 pub struct Recorder {
     clock: Clock,
     queue: Arc<Queue>,

@@ -89,10 +89,6 @@ enum Socket {
 }
 
 impl Bound {
-    /// Binds an address.
-    ///
-    /// # Errors
-    /// The system does not give it.
     pub fn tcp(address: SocketAddr) -> io::Result<Bound> {
         Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
     }
@@ -189,9 +185,6 @@ impl ListeningSockets {
     }
 
     /// The next connection. Dropped before its end, it has taken none.
-    ///
-    /// # Errors
-    /// As `accept(2)`.
     pub(crate) async fn accept(&mut self) -> io::Result<Stream> {
         std::future::poll_fn(|cx| self.poll_accept(cx)).await
     }
@@ -297,9 +290,6 @@ pub(crate) fn peer(stream: &Stream) -> Peer {
 }
 
 /// Sends at once what is written; where there is no network nothing is held back.
-///
-/// # Errors
-/// As `setsockopt(2)`.
 pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
     match stream {
         Either::Left(stream) => stream.set_nodelay(true),
@@ -312,8 +302,6 @@ pub(crate) fn set_nodelay(stream: &Stream) -> io::Result<()> {
 pub(crate) struct Farewell(OwnedFd);
 
 impl Farewell {
-    /// # Errors
-    /// No descriptor is left.
     pub(crate) fn of(stream: &Stream) -> io::Result<Farewell> {
         let descriptor = match stream {
             Either::Left(stream) => stream.as_fd(),

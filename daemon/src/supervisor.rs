@@ -60,7 +60,6 @@ impl Stop {
         }
     }
 
-    /// Gives the signal.
     pub fn set(&self) {
         *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.flag.1.notify_all();
@@ -94,9 +93,6 @@ impl Stop {
     }
 
     /// Blocks until `other` is readable, for `duration` at most, or until the signal; true if `other` is readable.
-    ///
-    /// # Errors
-    /// `other` cannot be waited for.
     pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let own = self.descriptor.as_deref();
         let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
@@ -145,7 +141,6 @@ impl Stage {
         }
     }
 
-    /// For logs.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -171,9 +166,6 @@ impl Stage {
 
     /// Starts a thread that follows a path of the validator, whose file system may not answer. Then the thread is left
     /// at the end.
-    ///
-    /// # Errors
-    /// The system starts no thread.
     pub fn path_thread(
         &mut self,
         name: &'static str,

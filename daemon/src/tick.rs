@@ -45,15 +45,12 @@ pub struct Ticker {
 
 /// What a ticker is made of.
 pub struct Parts {
-    /// The only clock.
     pub clock: Clock,
     /// From tick to tick.
     pub interval: Duration,
-    /// Who is followed.
     pub following: Following,
     /// Where the kernel's files are.
     pub root: HostRoot,
-    /// The kernel's units.
     pub host: HostConstants,
     /// In the order in which they are asked.
     pub sources: Vec<Box<dyn Poll>>,

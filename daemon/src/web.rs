@@ -78,7 +78,6 @@ pub struct WebState {
     pub flight: Option<flight::Handle>,
     /// The machine's own name, by which it may be asked for too; `None` if it is not known.
     pub host_name: Option<String>,
-    /// Counts wrong passwords.
     pub auth_failures: AuthFailures,
     /// Counts series that pages leave out.
     pub dropped_series: DroppedSeries,
@@ -87,7 +86,6 @@ pub struct WebState {
 /// What the landing page says that is in no tick.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageInfo {
-    /// The daemon's version.
     pub version: &'static str,
     /// How the validator is looked for, in words; ends a sentence that begins with "It is looked for".
     pub search: String,
@@ -198,9 +196,6 @@ impl Server {
     }
 
     /// The same with sockets that somebody else has bound, instead of the configured address.
-    ///
-    /// # Errors
-    /// As [`Server::build`], but for the binding.
     pub fn from_sockets(
         sockets: Vec<Bound>,
         config: &Metrics,

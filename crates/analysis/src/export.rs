@@ -24,9 +24,6 @@ pub use table::Values;
 const WIDE: &str = "wide";
 
 /// Writes columns of the same length, of anything, as a Parquet table of that name: as `faultline export` writes its tables.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write_columns(
     out: impl Write + Send,
     table: &str,

@@ -24,7 +24,6 @@ use faultline_stats::rate::{self, Reading};
 /// One run with what follows from it.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// What happened.
     pub course: Course,
     /// Transactions by second.
     pub tps: Tps,
@@ -65,7 +64,6 @@ pub struct Series {
     pub headroom: Vec<Option<f64>>,
 }
 
-/// Measures a run.
 pub fn measure(run: &Run) -> Measured {
     let course = course::course(run);
     let tps = tps::tps(run, &course);

@@ -76,7 +76,6 @@ pub struct Beside {
     pub points: Vec<String>,
     /// Said before the runs' own caveats.
     pub caveats: Vec<Caveat>,
-    /// The first chapters.
     pub sections: Vec<Section>,
     /// Names of the arms in the order of the plan, whatever the order of the runs: the first is what the others are compared
     /// with. Without any, the report finds an order.

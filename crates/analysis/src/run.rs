@@ -64,7 +64,6 @@ pub struct Run {
     pub consensus: Option<String>,
     /// The slot time from a tick on, by the tick's place in [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
-    /// From the manifests.
     pub facts: SystemFacts,
     /// From the log of a workload that replayed a fixed range of slots; empty of any other.
     pub replayed: Replayed,
@@ -79,17 +78,14 @@ pub struct Run {
 pub struct Session {
     /// As the recording numbers it.
     pub id: i64,
-    /// When it began.
     pub from: f64,
     /// From tick to tick, in seconds.
     pub interval: f64,
-    /// The daemon's version.
     pub version: String,
     /// By which it found the phase.
     pub rules: Rules,
 }
 
-/// One followed process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Process {
     /// As the recording numbers it.
@@ -104,10 +100,8 @@ pub struct Process {
     pub version: Option<String>,
 }
 
-/// Something that happened.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Event {
-    /// When.
     pub at: f64,
     /// As the recording names it.
     pub kind: String,
@@ -151,7 +145,6 @@ pub struct Pool {
 pub struct PoolRow {
     /// Index of the tick in [`Run::ticks`].
     pub tick: usize,
-    /// Living threads.
     pub threads: Option<f64>,
     /// Major page faults.
     pub major: Option<f64>,

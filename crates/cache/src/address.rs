@@ -2,7 +2,6 @@
 
 use faultline_cachesim::trace::Loader;
 
-/// A public key.
 pub(crate) type Address = [u8; 32];
 
 /// The accounts whose owner makes a program of them, and the clock that deployments read.

@@ -182,7 +182,6 @@ fn policy_help() -> String {
     )
 }
 
-/// The name of a policy.
 fn parse_policy(name: &str) -> Result<String, String> {
     if name == AGAVE {
         return Ok(name.to_owned());
@@ -210,7 +209,6 @@ fn parse_fill(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is no share from 0.01 to 1 in whole percent, as 0.9 is"))
 }
 
-/// More than nothing.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     parse_size(text).and_then(|bytes| {
         if bytes > 0 {

@@ -46,7 +46,6 @@ struct AnsweredKey {
     writable: bool,
 }
 
-/// A block.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     pub(crate) slot: u64,
@@ -75,8 +74,6 @@ pub(crate) enum Suspicion {
 }
 
 impl Block {
-    /// # Errors
-    /// What is wrong with it.
     pub(crate) fn new(slot: u64, answer: Answer) -> Result<Self, String> {
         let transactions = answer
             .transactions

@@ -287,7 +287,6 @@ fn of_both(prepared: &Prepared, recorded: &Recorded) -> Vec<Observed> {
     within(&prepared.trace, recorded.observed.iter().filter(equal))
 }
 
-/// Those that are in the trace.
 fn within<'a>(trace: &Trace, observed: impl Iterator<Item = &'a Observed>) -> Vec<Observed> {
     let slots: BTreeSet<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
     observed

@@ -143,9 +143,6 @@ impl Owners {
     }
 
     /// Adds a block to the trace.
-    ///
-    /// # Errors
-    /// It contradicts the blocks before it.
     pub(crate) fn add_block(
         &mut self,
         block: &Block,

@@ -46,10 +46,6 @@ struct Row {
     attacked_seconds: Option<f64>,
 }
 
-/// Simulates all.
-///
-/// # Errors
-/// Recording and trace cannot be used.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn run(args: &PoliciesArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;

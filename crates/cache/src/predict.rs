@@ -7,9 +7,6 @@ use faultline_command::output::json;
 use faultline_text::{bytes, count, number, table};
 
 /// Predicts. The exit code is 1 if the self-test failed.
-///
-/// # Errors
-/// Recording and trace cannot be used.
 pub(crate) fn run(args: &PredictArgs) -> anyhow::Result<(String, u8)> {
     let prepared = Prepared::read(&args.run, &args.source)?;
     let said = Prediction::of(&prepared, &sizes(&args.sizes, prepared.entries))?;

@@ -10,13 +10,11 @@ use std::collections::BTreeSet;
 const RUNS_OF_A_HALF: u64 = 4;
 const FEWEST_HALVES: u64 = 8;
 
-/// What is simulated.
 pub(crate) struct Simulated<'a> {
     pub(crate) rule: Rule,
     pub(crate) trace: &'a Trace,
     pub(crate) compile_us: &'a [u64],
     pub(crate) entries: u64,
-    /// Those that count.
     pub(crate) slots: BTreeSet<u64>,
     pub(crate) seeds: u64,
 }
@@ -54,7 +52,6 @@ impl Simulated<'_> {
     }
 }
 
-/// Simulated runs.
 pub(crate) struct Predicted {
     runs: Vec<Counts>,
     other_blocks: Option<OtherBlocks>,
@@ -73,9 +70,6 @@ struct OtherBlocks {
 
 impl Predicted {
     /// Of the slots that count, or of other blocks with so many times their transactions with programs.
-    ///
-    /// # Errors
-    /// Those of the simulation.
     pub(crate) fn of(simulated: Simulated, other_blocks: Option<f64>) -> anyhow::Result<Self> {
         let runs = (1..=simulated.seeds)
             .map(|seed| simulated.run(simulated.trace, seed))

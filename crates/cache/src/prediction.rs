@@ -44,7 +44,6 @@ pub struct Prediction {
 pub struct Counter {
     /// Its name in the validator's datapoint.
     pub name: &'static str,
-    /// As recorded.
     pub recorded: u64,
     /// Mean of the simulated runs.
     pub predicted: f64,
@@ -55,15 +54,11 @@ pub struct Counter {
 /// What is predicted of one size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
-    /// The size.
     pub entries: u64,
     /// Lookups that find nothing usable.
     pub misses: Range,
-    /// Programs compiled again.
     pub reloads: Range,
-    /// Programs evicted.
     pub evictions: Range,
-    /// New entries.
     pub insertions: Range,
     /// Of the program cache in replay, added up over threads.
     pub seconds: Option<Range>,
@@ -76,9 +71,7 @@ pub struct Size {
 pub struct Range {
     /// Of the simulated runs.
     pub mean: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 

@@ -48,7 +48,6 @@ pub(crate) struct Prepared {
 pub(crate) struct Tested {
     pub(crate) test: SelfTest,
     pub(crate) fit: Option<Fit>,
-    /// Of each program.
     pub(crate) compile_us: Vec<u64>,
 }
 
@@ -147,9 +146,6 @@ impl Prepared {
     }
 
     /// Simulates the recorded size, fits the costs, and sets both against what was recorded.
-    ///
-    /// # Errors
-    /// Those of the simulation.
     pub(crate) fn test(&self) -> anyhow::Result<Tested> {
         let observed = &self.recorded.observed;
         // Some rules evict by compile time: begin with the mean of a load.

@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// One answer.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// A result or an error of JSON-RPC, with the id of the question.

@@ -115,9 +115,6 @@ impl Growing {
     }
 
     /// Writes what the trace has gained.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn write(&mut self) -> anyhow::Result<()> {
         self.writer
             .write(&self.trace)
@@ -125,7 +122,6 @@ impl Growing {
     }
 }
 
-/// With what to do about it.
 fn not_written(error: Error, path: &Path) -> anyhow::Error {
     let is_full = matches!(&error, Error::Io(error) if NO_ROOM.contains(&error.kind()));
     let path = path.display();

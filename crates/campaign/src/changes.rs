@@ -9,15 +9,10 @@ use faultline_text::{number as grouped, p_value};
 /// A change that is published.
 #[derive(Debug, Clone)]
 pub(crate) struct Published {
-    /// Unique and lasting.
     pub(crate) id: String,
-    /// The release.
     pub(crate) version: String,
-    /// By which metric.
     pub(crate) metric: &'static Scalar,
-    /// Worse or better.
     pub(crate) mark: Mark,
-    /// In a sentence.
     pub(crate) words: String,
     /// When the newest run began that shows it, in nanoseconds since 1970.
     pub(crate) unix_ns: i64,

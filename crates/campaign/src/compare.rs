@@ -31,7 +31,6 @@ pub(crate) struct Judged {
 /// A release with its runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Release {
-    /// Its version.
     pub(crate) version: String,
     /// What it is, for people; may be empty.
     pub(crate) name: String,
@@ -61,20 +60,15 @@ pub(crate) struct Shift {
     pub(crate) version: String,
     /// Mean ratio after it by that before it.
     pub(crate) ratio: f64,
-    /// Worse or better.
     pub(crate) mark: Mark,
 }
 
 /// Releases that may be compared.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
-    /// Plan and baseline.
     pub(crate) conditions: Conditions,
-    /// Where.
     pub(crate) machine: String,
-    /// Oldest first.
     pub(crate) releases: Vec<Release>,
-    /// Over the releases.
     pub(crate) shifts: Vec<Shift>,
 }
 

@@ -17,9 +17,6 @@ const FORMAT: u32 = 1;
 const WORSE: &str = "#b3480a";
 
 /// Everything that the page says.
-///
-/// # Errors
-/// It cannot be written as JSON.
 pub(crate) fn json(
     campaign: &Campaign,
     groups: &[Group],

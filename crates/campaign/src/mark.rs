@@ -109,7 +109,6 @@ impl Rounds {
         }
     }
 
-    /// Of both rounds.
     pub(crate) fn all(&self) -> &[f64] {
         &self.logarithms
     }

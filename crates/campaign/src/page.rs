@@ -31,9 +31,6 @@ pub(crate) fn report_name(name: &str, conditions: &Conditions) -> String {
 }
 
 /// Writes the pages anew, and what is said into the database.
-///
-/// # Errors
-/// They cannot be written.
 pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()> {
     let groups = groups(campaign, store)?;
     store.judge(&compare::rows(&groups))?;
@@ -56,9 +53,6 @@ pub(crate) fn renew(campaign: &Campaign, store: &mut Store) -> anyhow::Result<()
 }
 
 /// What may be compared, of the versions on the list.
-///
-/// # Errors
-/// The database cannot be read.
 pub(crate) fn groups(campaign: &Campaign, store: &Store) -> anyhow::Result<Vec<Group>> {
     let listed = store.listed()?;
     let of = |version: &str| listed.iter().find(|one| one.program.version == version);

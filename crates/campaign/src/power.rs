@@ -23,7 +23,6 @@ pub(crate) struct Rule {
     pub(crate) pairs: usize,
     /// Metrics with values, over which Holm adjusts.
     pub(crate) metrics: usize,
-    /// As a fraction.
     pub(crate) margin: f64,
 }
 

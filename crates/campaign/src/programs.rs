@@ -19,7 +19,6 @@ const LOG: &str = "get.log";
 /// A program that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Obtained {
-    /// Its file.
     pub(crate) file: PathBuf,
     /// SHA-256 of it.
     pub(crate) digest: String,
@@ -165,9 +164,6 @@ fn built(
 }
 
 /// SHA-256 of a file, in hexadecimal.
-///
-/// # Errors
-/// It cannot be read.
 pub(crate) fn sha256(path: &Path) -> anyhow::Result<String> {
     let read = || -> std::io::Result<String> {
         let mut file = File::open(path)?;

@@ -21,7 +21,6 @@ const WORKLOAD: &str = "[workload]";
 pub(crate) struct Leg {
     /// Of its folder and report.
     pub(crate) name: String,
-    /// What is run.
     pub(crate) plan: Plan,
     /// Whose search it is; `None` if it compares two arms.
     pub(crate) searches: Option<Search>,

@@ -11,16 +11,13 @@ use toml::de::DeValue;
 /// Name of the campaign's file in its folder.
 pub(crate) const FILE: &str = "campaign.toml";
 
-/// A campaign.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Campaign {
     /// Its folder, absolute.
     pub(crate) folder: PathBuf,
-    /// For people.
     pub(crate) name: String,
     /// The plan's file, absolute.
     pub(crate) plan: PathBuf,
-    /// Its text.
     pub(crate) plan_text: String,
     /// SHA-256 of it.
     pub(crate) plan_digest: String,
@@ -59,11 +56,9 @@ pub(crate) struct Get {
 /// Where versions are published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Which are added.
     pub(crate) range: VersionReq,
     /// Prints versions, one a line; `None`: the index is asked.
     pub(crate) command: Option<Vec<String>>,
-    /// Of the validator.
     pub(crate) package: String,
     /// A sparse index of Cargo's.
     pub(crate) index: String,
@@ -187,9 +182,6 @@ fn program(
 }
 
 /// A version: a part of names of folders and arms.
-///
-/// # Errors
-/// It is none.
 pub(crate) fn version(text: String) -> Result<String, String> {
     let fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
     let begins = text.starts_with(|c: char| c.is_ascii_alphanumeric());

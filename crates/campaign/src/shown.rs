@@ -27,9 +27,6 @@ struct Version {
 }
 
 /// Every version and what is next.
-///
-/// # Errors
-/// The database cannot be read.
 pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyhow::Result<String> {
     let listed = work::list(campaign, store)?;
     let mut versions = Vec::new();

@@ -36,15 +36,12 @@ const LONGEST_VALUE: i32 = 1 << 20;
 
 /// Where a version of the list comes from.
 pub(crate) const FROM_FILE: &str = "campaign.toml";
-/// Likewise.
 pub(crate) const FROM_COMMAND: &str = "add";
-/// Likewise.
 pub(crate) const FROM_WATCH: &str = "watch";
 
 /// Validity of a run that is to be repeated.
 pub(crate) const VOID: &str = "void";
 
-/// The database.
 pub(crate) struct Store(Connection);
 
 /// A version of the list.
@@ -71,24 +68,20 @@ pub(crate) struct Listed {
 pub(crate) struct Conditions {
     /// SHA-256 of the plan.
     pub(crate) plan_digest: String,
-    /// The baseline's version.
     pub(crate) baseline: String,
     /// SHA-256 of its program.
     pub(crate) baseline_digest: String,
 }
 
-/// One run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct RunRow {
     /// The version under test in its round.
     pub(crate) release: String,
     /// SHA-256 of that version's program.
     pub(crate) program_digest: String,
-    /// Plan and baseline.
     pub(crate) conditions: Conditions,
     /// Processor, threads, memory.
     pub(crate) machine: String,
-    /// Kernel release.
     pub(crate) kernel: String,
     /// From 1 on; a second one repeats what the first has found.
     pub(crate) round: u32,
@@ -96,7 +89,6 @@ pub(crate) struct RunRow {
     pub(crate) of_baseline: bool,
     /// From 1 on: the runs of one replicate are a pair.
     pub(crate) replicate: u32,
-    /// When it began.
     pub(crate) began_unix_ns: i64,
     /// How it ended, in words.
     pub(crate) outcome: String,
@@ -138,21 +130,16 @@ impl RunRow {
 /// What is said of a release by a metric.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct VerdictRow {
-    /// Plan and baseline.
     pub(crate) conditions: Conditions,
     /// Where it was measured.
     pub(crate) machine: String,
-    /// Which.
     pub(crate) release: String,
-    /// By what.
     pub(crate) metric: String,
-    /// Pairs of runs.
     pub(crate) pairs: usize,
     /// To the baseline, with its interval.
     pub(crate) ratio: [f64; 3],
     /// Of the test, and adjusted.
     pub(crate) p: [Option<f64>; 2],
-    /// In a word.
     pub(crate) verdict: String,
 }
 
@@ -176,9 +163,6 @@ impl Store {
     }
 
     /// The list, in the order in which versions were added.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub(crate) fn listed(&self) -> anyhow::Result<Vec<Listed>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
@@ -188,9 +172,6 @@ impl Store {
     }
 
     /// Adds a version, or changes where it comes from; one that was taken off the list is on it again.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn add(
         &self,
         program: &crate::settings::Program,
@@ -207,9 +188,6 @@ impl Store {
     }
 
     /// Takes a version off the list.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn remove(&self, version: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE program SET removed = 1 WHERE version = ?",
@@ -219,9 +197,6 @@ impl Store {
     }
 
     /// Keeps the digest of a version's program, or why it has none or no result.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn found(
         &self,
         version: &str,
@@ -235,9 +210,6 @@ impl Store {
     }
 
     /// Gives the baseline with this digest this name: rows are compared by the digest.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn name_baseline(&self, version: &str, digest: &str) -> anyhow::Result<()> {
         self.0.execute(
             "UPDATE run SET baseline = ?1 WHERE baseline_digest = ?2",
@@ -305,9 +277,6 @@ impl Store {
     }
 
     /// Makes the run with this recording and its pair void: they lose their values, and the next `campaign run` repeats them.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn void(&mut self, recording: &str) -> anyhow::Result<()> {
         let pair = "SELECT other.run FROM run JOIN run AS other USING (plan_digest, baseline_digest, release, round, replicate)
                     WHERE run.recording = ?1";
@@ -322,9 +291,6 @@ impl Store {
     }
 
     /// All runs, in the order in which they were added.
-    ///
-    /// # Errors
-    /// They cannot be read.
     pub(crate) fn runs(&self) -> anyhow::Result<Vec<RunRow>> {
         let mut select = self.0.prepare("SELECT * FROM run ORDER BY run")?;
         let rows = select.query_map([], |row| Ok((row.get::<_, i64>("run")?, run(row)?)))?;
@@ -340,9 +306,6 @@ impl Store {
     }
 
     /// Replaces what is said of releases.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn judge(&mut self, verdicts: &[VerdictRow]) -> anyhow::Result<()> {
         let transaction = self.0.transaction()?;
         transaction.execute("DELETE FROM verdict", [])?;

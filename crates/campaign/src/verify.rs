@@ -18,9 +18,6 @@ pub(crate) struct Damaged {
 }
 
 /// How many recordings were compared, and those that are missing or differ. Void runs are left out.
-///
-/// # Errors
-/// The database cannot be read.
 pub(crate) fn verify(campaign: &Campaign, store: &Store) -> anyhow::Result<(usize, Vec<Damaged>)> {
     let (mut compared, mut damaged) = (0, Vec::new());
     for run in store.runs()?.into_iter().filter(|run| !run.is_void()) {

@@ -23,7 +23,6 @@ const ROUNDS: u32 = 2;
 /// How often damaged recordings of a version are repeated in one `campaign run`.
 const REPEATS: u32 = 2;
 
-/// Why it stops.
 const SIGNAL: &str = "a signal asked to";
 
 /// How experiments are started.
@@ -40,7 +39,6 @@ enum Worked {
     Done,
     /// Not, and no other can be worked on now.
     Stopped(String),
-    /// Not; others may.
     Failed(String),
 }
 

@@ -106,9 +106,6 @@ pub struct Compressor(Stream);
 
 impl Compressor {
     /// At a level from 1 to 9.
-    ///
-    /// # Errors
-    /// No such level, or no memory.
     pub fn new(level: i32) -> Result<Compressor, Error> {
         let stream = Stream::new();
         // SAFETY: a stream with its allocators, and the version and size of the library that it was compiled with.
@@ -131,9 +128,6 @@ impl Compressor {
     }
 
     /// Compresses a record into `output`: the bytes that were written.
-    ///
-    /// # Errors
-    /// `output` is too short.
     pub fn compress(&mut self, input: &[u8], output: &mut [u8]) -> Result<usize, Error> {
         // SAFETY: a stream that `deflateInit2_` has initialized.
         match unsafe { zlib::deflateReset(self.0.0) } {
@@ -158,8 +152,6 @@ impl Drop for Compressor {
 pub struct Decompressor(Stream);
 
 impl Decompressor {
-    /// # Errors
-    /// No memory.
     pub fn new() -> Result<Decompressor, Error> {
         let stream = Stream::new();
         // SAFETY: as in `Compressor::new`.

@@ -28,7 +28,6 @@ pub(super) struct Prepared {
     describer: Describer,
 }
 
-/// Everything that runs.
 pub(super) struct Recording {
     recorder: Recorder,
     follower: Follower,

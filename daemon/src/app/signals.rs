@@ -53,10 +53,6 @@ impl Listener {
 }
 
 impl Signals {
-    /// Needs a runtime.
-    ///
-    /// # Errors
-    /// Signals cannot be heard.
     pub(super) fn hear() -> anyhow::Result<Self> {
         let hear = |kind| Listener::new(kind).context("signals cannot be heard");
         Ok(Signals {

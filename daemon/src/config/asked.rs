@@ -98,7 +98,6 @@ impl Default for Host {
     }
 }
 
-/// The admin socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Whether it is asked.

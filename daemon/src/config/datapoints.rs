@@ -5,7 +5,6 @@ use std::fmt;
 /// Further datapoints, by allow-list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Datapoints {
-    /// What to export.
     pub allow: Vec<Allowed>,
     /// At most this many series of them.
     pub max_series: u64,
@@ -23,9 +22,7 @@ impl Default for Datapoints {
 /// One field of a datapoint that the operator wants exported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
-    /// The datapoint's name.
     pub name: String,
-    /// The field.
     pub field: String,
     /// What the field's values are.
     pub kind: AllowedKind,

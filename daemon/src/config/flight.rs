@@ -5,7 +5,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The flight recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flight {
     /// Whether it is switched on; `None`: if there is a folder.

@@ -20,10 +20,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Every reason.
     pub const ALL: [Reason; 3] = [Reason::Exit, Reason::OomKill, Reason::Unknown];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::Exit => "exit",
@@ -63,7 +61,6 @@ pub(super) struct OomKills {
 /// A cgroup when a process was first found in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundCgroup {
-    /// The process.
     pub process: ProcessId,
     /// The cgroup whose memory is counted.
     pub memory: CgroupFolder,

@@ -17,7 +17,6 @@ const VALIDATORS_THREADS: [&str; 2] = ["solReplayStage", "solAdminRpc"];
 /// So many bytes of a program's name are the process's name.
 const KEPT_OF_A_NAME: usize = 15;
 
-/// A process that lives.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LiveProcess {
     pub(super) target: Target,

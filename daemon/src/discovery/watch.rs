@@ -28,7 +28,6 @@ pub(super) enum Waited {
     Lives,
     /// The kernel told of its end.
     Told,
-    /// It was found gone.
     FoundGone,
 }
 

@@ -47,7 +47,6 @@ impl Way {
         }
     }
 
-    /// One look.
     pub(super) fn find(&mut self, around: &Around<'_>) -> Found {
         match self {
             Way::Scan(scan) => scan.find(around),

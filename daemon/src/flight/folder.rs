@@ -59,9 +59,6 @@ pub fn check(folder: &Path) -> Result<(), String> {
 }
 
 /// Makes the folder, for this user and group alone, and marks it.
-///
-/// # Errors
-/// As [`check`], or the disk refuses.
 pub(super) fn prepare(folder: &Path) -> Result<(), Unprepared> {
     check(folder).map_err(Unprepared::Unusable)?;
     if is_marked(folder) {

@@ -17,18 +17,14 @@ const MOST_REQUESTS: usize = 8;
 pub enum Reason {
     /// The kernel killed the validator for lack of memory.
     OomKill,
-    /// It ended.
     Exit,
-    /// It fell behind.
     Behind,
     /// It was at the tip, and its slot stands still.
     Stall,
-    /// Somebody asked.
     Request,
 }
 
 impl Reason {
-    /// Every reason.
     pub const ALL: [Reason; 5] = [
         Reason::OomKill,
         Reason::Exit,
@@ -37,7 +33,6 @@ impl Reason {
         Reason::Request,
     ];
 
-    /// The label value.
     pub const fn name(self) -> &'static str {
         match self {
             Reason::OomKill => "oom_kill",
@@ -52,7 +47,6 @@ impl Reason {
 /// Who wants a recording saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
-    /// Nobody: something happened.
     Unasked,
     /// Who may send the daemon a signal.
     Operator,
@@ -68,12 +62,10 @@ pub(super) type Outcome = Result<PathBuf, String>;
 pub struct Asked {
     /// In the words of whoever asked; may be empty.
     pub text: String,
-    /// Who asked.
     pub wish: Wish,
     pub(super) answer: oneshot::Sender<Outcome>,
 }
 
-/// Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Handle(Arc<Shared>);
 

@@ -8,9 +8,7 @@ use std::time::Duration;
 pub enum Trigger {
     /// It was at the tip, and its slot stands still.
     Stall,
-    /// It fell behind.
     Behind,
-    /// It ended.
     Exit,
     /// The kernel killed it for lack of memory.
     OomKill,

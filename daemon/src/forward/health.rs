@@ -6,7 +6,6 @@ pub(super) enum Health {
     /// Nothing was sent yet.
     #[default]
     Untried,
-    /// It takes pushes.
     Well,
     /// It cannot be reached or says that it cannot take pushes now; the reason.
     Failing(String),

@@ -27,11 +27,9 @@ pub(super) enum Outcome {
     Refused,
 }
 
-/// Every outcome.
 pub(super) const RESULTS: [Outcome; 3] = [Outcome::Sent, Outcome::Lost, Outcome::Refused];
 
 impl Outcome {
-    /// The label value.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Outcome::Sent => "sent",

@@ -13,7 +13,6 @@ use std::time::Duration;
 pub(super) struct Pace {
     /// The first pause after a failure; it doubles with every further one ...
     pub(super) first: Duration,
-    /// ... up to this.
     pub(super) longest: Duration,
     /// What one attempt may take: connecting, sending, and the answer.
     pub(super) attempt: Duration,

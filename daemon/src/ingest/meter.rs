@@ -43,7 +43,6 @@ impl Code {
         Code::Cut,
     ];
 
-    /// The label value.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Code::Taken => "204",
@@ -168,7 +167,6 @@ impl Meter {
     }
 }
 
-/// A connection that counts as open.
 #[derive(Debug)]
 pub(super) struct OpenConnection(Arc<Counts>);
 

@@ -12,7 +12,6 @@ pub enum PeerUser {
     Allowed,
     /// This user, whose pushes count if it is the validator's.
     User(u32),
-    /// The lookup failed.
     Unknown(OwnerError),
 }
 

@@ -9,10 +9,8 @@ use std::io::IoSliceMut;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Read at once.
 const PIECE: usize = 256 << 10;
 
-/// Between two pauses.
 const PIECES_IN_A_ROW: u32 = 32;
 
 /// With it at most 400 MB/s are read.

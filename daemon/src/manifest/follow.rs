@@ -41,7 +41,6 @@ struct First {
 pub struct ProcessFacts {
     /// JSON-RPC.
     pub rpc: rpc::Handle,
-    /// The admin socket.
     pub admin: Latest<AdminFacts>,
 }
 

@@ -83,7 +83,6 @@ fn words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
     .collect()
 }
 
-/// One word.
 fn one(word: &str) -> String {
     let (mut shown, mut rest) = (String::new(), word);
     for _ in 0..MOST_PARTS {

@@ -38,9 +38,6 @@ pub fn sample(config: &Config) -> anyhow::Result<Arc<Tick>> {
 }
 
 /// One tick of the sources that read the kernel.
-///
-/// # Errors
-/// procfs cannot be read.
 pub(super) fn tick(
     config: &Config,
     root: &HostRoot,

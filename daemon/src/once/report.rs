@@ -15,7 +15,6 @@ const DETAIL: usize = 10;
 /// How a check ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It works.
     Ok,
     /// The operator has something to do.
     Attention,
@@ -45,11 +44,8 @@ impl State {
 /// One thing that was checked. Its texts are fit for a terminal, whoever they come from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Check {
-    /// What was checked.
     pub name: &'static str,
-    /// How it ended.
     pub state: State,
-    /// What was found.
     pub found: String,
     /// What to do; `None` unless the state is [`State::Attention`].
     pub remedy: Option<String>,
@@ -100,7 +96,6 @@ impl Check {
 /// Everything that was checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// When.
     pub at: Stamp,
     /// The user whose rights were checked.
     pub user: u32,
@@ -161,7 +156,6 @@ impl Report {
         out + &end + "\n"
     }
 
-    /// The same as JSON.
     pub fn json(&self) -> String {
         let check = |check: &Check| {
             let details: Map<String, Value> = check

@@ -32,9 +32,6 @@ pub(super) struct ProcessLook {
 
 impl ProcessLook {
     /// Looks for the process and reads its files. Blocks while the kernel does.
-    ///
-    /// # Errors
-    /// procfs itself cannot be read.
     pub(super) fn look(config: &Config, clock: Clock) -> anyhow::Result<ProcessLook> {
         let root = app::root(config);
         let mut finder = Finder::build(&config.target, root.clone(), clock);

@@ -25,7 +25,6 @@ pub struct Account {
 }
 
 impl Account {
-    /// Nothing written yet.
     pub fn new(name: &'static str) -> Arc<Self> {
         Arc::new(Account {
             name,
@@ -35,12 +34,10 @@ impl Account {
         })
     }
 
-    /// The label value.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Rows were written.
     pub fn wrote(&self, rows: u64) {
         self.rows.fetch_add(rows, Ordering::Relaxed);
     }

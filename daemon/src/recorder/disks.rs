@@ -107,7 +107,6 @@ pub fn warnings(root: &HostRoot, recording: &Path, folders: &[Folder]) -> Vec<St
 /// Where a folder's bytes are.
 #[derive(Debug, PartialEq, Eq)]
 struct FolderDisks {
-    /// The file system.
     device: u64,
     /// The disks below it, by the kernel's names; empty where the file system has none.
     disks: BTreeSet<String>,

@@ -222,7 +222,6 @@ fn phase_of(tick: &Tick) -> Option<&Text> {
 }
 
 impl Entry {
-    /// An event with its details.
     pub fn event(at: Stamp, kind: EventKind, detail: &Value) -> Entry {
         Entry::Event(Event {
             at,

@@ -33,7 +33,6 @@ pub struct RecordingFile {
     writer: Option<Writer>,
     place: FileIdentity,
     account: Arc<Account>,
-    /// Who is followed.
     process: Option<Arc<Followed>>,
     kept: KeptEntries,
     /// What was lost since the last time that something could be written.

@@ -12,9 +12,7 @@ use std::time::Duration;
 pub struct Plot {
     /// What the page calls it.
     pub title: &'static str,
-    /// The metric.
     pub metric: &'static Metric,
-    /// Its label values.
     pub labels: &'static [&'static str],
     /// Counters are shown as growth per second.
     pub rate: bool,

@@ -19,9 +19,6 @@ use std::sync::Arc;
 pub type ConstantLabels = Vec<(&'static str, Text)>;
 
 /// The whole page of one tick, encoded from nothing.
-///
-/// # Errors
-/// Those of [`Exposition::page`].
 pub fn page(
     tick: &Arc<Tick>,
     dialect: Dialect,

@@ -35,7 +35,6 @@ pub enum InheritError {
 /// Sockets by their use; none where systemd hands none over.
 #[derive(Debug, Default)]
 pub struct Inherited {
-    /// For pushes.
     pub ingest: Vec<Bound>,
     /// For /metrics and the pages.
     pub metrics: Vec<Bound>,

@@ -55,9 +55,6 @@ impl From<io::Error> for OwnerError {
 }
 
 /// The user of the process at the other end. For TCP the peer must still have its socket: of a closed one the kernel reports user 0, which is refused.
-///
-/// # Errors
-/// The kernel does not say.
 pub(crate) fn owner(stream: &Stream) -> Result<u32, OwnerError> {
     let user = match stream {
         Stream::Left(tcp) => of_tcp(tcp.peer_addr()?, tcp.local_addr()?)?,

@@ -46,7 +46,6 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Holds nothing yet.
     pub fn new(memory: Memory, following: Following) -> Self {
         Cgroup {
             following,

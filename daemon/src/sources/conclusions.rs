@@ -54,7 +54,6 @@ pub struct Conclusions {
 
 /// Where the other sources leave what they learn.
 pub struct Inputs {
-    /// Datapoints.
     pub intake: Intake,
     /// JSON-RPC.
     pub rpc: rpc::Handle,
@@ -62,7 +61,6 @@ pub struct Inputs {
     pub votes: votes::Handle,
     /// What the node may run out of.
     pub resources: resources::Handle,
-    /// The admin socket.
     pub admin: Latest<AdminFacts>,
     /// The log, if it is followed.
     pub log: Option<tail::View>,

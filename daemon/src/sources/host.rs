@@ -59,7 +59,6 @@ pub struct Host {
 }
 
 impl Host {
-    /// Opens nothing yet.
     pub fn new(root: &HostRoot, memory: Memory, following: Following) -> Self {
         Host {
             files: HostFiles::new(root),

@@ -13,7 +13,6 @@ use faultline_catalog::{Problem, Source, Stamp};
 
 /// The validator's datapoints, and the listener and the forwarder they pass through.
 pub struct Datapoints {
-    /// Sums.
     pub intake: Intake,
     /// Of the listener, if there is one.
     pub meter: Option<ingest::Meter>,
@@ -80,7 +79,6 @@ impl Poll for Rpc {
     }
 }
 
-/// The admin socket.
 pub struct Admin {
     /// What the poller found.
     pub facts: Latest<AdminFacts>,
@@ -111,7 +109,6 @@ impl Poll for Admin {
     }
 }
 
-/// The log.
 pub struct Log(pub tail::View);
 
 impl Poll for Log {

@@ -25,7 +25,6 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Holds nothing yet.
     pub fn new() -> Self {
         Self::default()
     }

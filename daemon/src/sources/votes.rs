@@ -128,7 +128,6 @@ pub struct Votes {
     pub rpc: rpc::Handle,
     /// How long a slot takes, as measured up to the last tick.
     pub slot_time: Latest<Duration>,
-    /// What pushes tell.
     pub intake: Intake,
     /// When the answer was heard that was told last.
     pub told: Option<Stamp>,

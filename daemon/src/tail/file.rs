@@ -37,7 +37,6 @@ impl FileTail {
         }
     }
 
-    /// How it fares.
     pub fn view(&self) -> View {
         self.view.clone()
     }

@@ -99,7 +99,6 @@ impl JournalTail {
         }
     }
 
-    /// How it fares.
     pub fn view(&self) -> View {
         self.records.view().clone()
     }
@@ -307,7 +306,6 @@ impl Complaint {
         }
     }
 
-    /// On one line.
     fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -5,14 +5,11 @@ use std::time::Duration;
 /// CPU time in user mode and in the kernel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuTime {
-    /// In user mode.
     pub user: Duration,
-    /// In the kernel.
     pub system: Duration,
 }
 
 impl CpuTime {
-    /// In both modes.
     pub fn total(&self) -> Duration {
         self.user + self.system
     }

@@ -18,7 +18,6 @@ pub struct Look<'a> {
     pub target: Option<&'a Target>,
     /// Where the kernel's files are.
     pub root: &'a HostRoot,
-    /// The kernel's units.
     pub host: &'a HostConstants,
     /// When the machine started, by the wall clock as it is set now, in seconds since 1970.
     pub boot_time: &'a Result<u64, ReadError>,
@@ -54,7 +53,6 @@ pub struct Condition {
 /// What a source found.
 #[derive(Debug, Default)]
 pub struct Finding {
-    /// What was read.
     pub readings: Vec<Reading>,
     /// What could not be read.
     pub problems: Vec<Problem>,
@@ -80,7 +78,6 @@ impl Finding {
         result.map_err(|error| self.problem(&error)).ok()
     }
 
-    /// Adds a problem.
     pub fn problem(&mut self, error: &ReadError) {
         let status = match error.kind() {
             ErrorKind::Absent => Status::Absent,
@@ -146,7 +143,6 @@ impl Throttle {
 
 /// A source, as the tick sees it.
 pub trait Poll: Send {
-    /// Its name.
     fn source(&self) -> Source;
 
     /// From look to look; `None`: every tick.

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// One source's account.
 #[derive(Debug, Default)]
 struct Account {
     up: bool,
@@ -26,7 +25,6 @@ struct Account {
 pub struct News {
     /// Whether it only told again what it told before.
     pub repeated: bool,
-    /// When it was heard.
     pub heard: Stamp,
 }
 

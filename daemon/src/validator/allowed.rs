@@ -34,7 +34,6 @@ pub struct Wants {
 /// Fields of one datapoint that are wanted with the same tags.
 #[derive(Debug, Clone)]
 struct Group {
-    /// The label names.
     tags: Arc<[Arc<str>]>,
     /// Its place among all groups of the list.
     number: usize,
@@ -60,7 +59,6 @@ fn bucket(key: &str) -> usize {
 }
 
 impl AllowList {
-    /// From the configuration.
     pub fn new(config: &Datapoints) -> Self {
         static LISTS: AtomicU64 = AtomicU64::new(1);
         let mut by_name: HashMap<Box<[u8]>, Wants> = HashMap::default();

@@ -52,16 +52,13 @@ impl Moment {
 /// The last push that an earlier run of the daemon took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastPush {
-    /// Of which process.
     pub process: ProcessId,
-    /// When.
     pub at: Moment,
 }
 
 /// The end of a push, as its `metrics` point tells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushEnd {
-    /// When.
     pub at: Moment,
     /// How many seconds before that the validator sent the previous push, by its own monotonic clock.
     pub since: u64,

@@ -9,7 +9,6 @@ use faultline_catalog::Stamp;
 pub struct MigrationReports {
     /// Votor's event loop reports.
     pub has_event_handler: bool,
-    /// Alpenglow runs.
     pub is_complete: bool,
     /// The last slot before Alpenglow.
     pub genesis_slot: Option<u64>,

@@ -38,27 +38,21 @@ const SILENT: Duration = Duration::from_secs(15);
 /// Lines by what became of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lines {
-    /// Counted.
     pub used: u64,
-    /// Not asked for.
     pub ignored: u64,
     /// Not line protocol, or a known point with fields that are not.
     pub bad: u64,
-    /// Another sender's.
     pub foreign: u64,
-    /// Counted before.
     pub duplicate: u64,
     /// Of the validator, with a slot that cannot be true.
     pub implausible: u64,
 }
 
 impl Lines {
-    /// All lines.
     pub fn total(&self) -> u64 {
         self.used + self.ignored + self.bad + self.foreign + self.duplicate + self.implausible
     }
 
-    /// Adds other lines.
     pub fn add(&mut self, other: Lines) {
         self.used += other.used;
         self.ignored += other.ignored;
@@ -74,7 +68,6 @@ impl Lines {
 pub enum SenderState {
     /// It is the followed validator.
     Ours,
-    /// Nobody knows yet.
     Pending,
     /// It is somebody else.
     Foreign,
@@ -99,14 +92,12 @@ pub struct Sums {
     pub reported: Reported,
 }
 
-/// One sender.
 #[derive(Debug)]
 pub struct Sender {
     /// Its `host_id`.
     pub id: String,
     /// The user who sends, where no password decides.
     user: Option<u32>,
-    /// Whether it counts.
     pub standing: SenderState,
     /// When its first line arrived.
     first: Stamp,
@@ -114,7 +105,6 @@ pub struct Sender {
     newest: Stamp,
     /// Of a pending sender; boxed, since few are.
     pub sums: Box<Sums>,
-    /// Lines counted lately.
     pub recent: Recent,
 }
 

@@ -44,9 +44,7 @@ fn slot_of(known: &Known) -> Option<(Kind, u64)> {
 /// The newest slot of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Slots {
-    /// Newest frozen bank.
     pub frozen: Option<u64>,
-    /// Newest root.
     pub root: Option<u64>,
     /// Newest slot the cluster confirmed.
     pub optimistic: Option<u64>,

@@ -153,7 +153,6 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Adds one point.
     pub fn add(&mut self, known: &Known) {
         match known {
             Known::ProgramCache(cache) => self.add_cache(cache),

@@ -33,13 +33,11 @@ pub(super) enum Verdict {
     Admitted,
     /// No user and password are given.
     NotGiven,
-    /// They are wrong.
     Wrong,
     /// They may be wrong, and so many were lately that they are not checked for this long.
     TooMany(Duration),
 }
 
-/// Who may look.
 pub(super) struct Users {
     hashes: BTreeMap<String, String>,
     /// Of this process only: what is remembered cannot be guessed or reused elsewhere.

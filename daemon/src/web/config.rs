@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 /// What the file asks for.
 #[derive(Debug)]
 pub(super) struct WebConfig {
-    /// The file.
     pub(super) path: PathBuf,
     /// TLS, if asked for.
     pub(super) tls: Option<TlsFiles>,

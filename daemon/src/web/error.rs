@@ -11,30 +11,23 @@ pub enum WebError {
         "metrics.listen: {listen} can be reached from other machines and nothing protects it: set metrics.listen to a \
          loopback address such as 127.0.0.1:9912, or set metrics.web_config to a file with TLS or passwords"
     )]
-    Exposed {
-        /// The address.
-        listen: SocketAddr,
-    },
+    Exposed { listen: SocketAddr },
     /// Others could read the metrics although there is a web config file.
     #[error(
         "metrics.listen: {listen} can be reached from other machines, and {path} has neither tls_server_config nor \
          basic_auth_users: add one of them, or set metrics.listen to a loopback address such as 127.0.0.1:9912"
     )]
     Unprotected {
-        /// The address.
         listen: SocketAddr,
         /// The web config file.
         path: PathBuf,
     },
-    /// The socket.
     #[error("metrics.listen: cannot listen on {listen}: {source}{}", remedy(.source))]
     Bind {
-        /// The address.
         listen: SocketAddr,
         /// What the system said.
         source: std::io::Error,
     },
-    /// A file.
     #[error("{path} cannot be read: {source}")]
     Read {
         /// The web config file, or a file it names.
@@ -45,7 +38,6 @@ pub enum WebError {
     /// The web config file as a whole.
     #[error("{path} is not a web config file: {what}")]
     Yaml {
-        /// The file.
         path: PathBuf,
         /// What the parser said, with the line.
         what: String,
@@ -55,7 +47,6 @@ pub enum WebError {
     Key {
         /// The web config file.
         path: PathBuf,
-        /// The key.
         key: String,
         /// What is wrong with its value and what would be right.
         what: String,

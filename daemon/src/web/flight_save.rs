@@ -7,7 +7,6 @@ use hyper::StatusCode;
 use percent_encoding::percent_decode_str;
 use std::time::Duration;
 
-/// Where it is.
 pub(super) const PATH: &str = "/flight/save";
 
 /// A reason is at most this long, in bytes.

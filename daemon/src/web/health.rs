@@ -34,9 +34,6 @@ impl fmt::Display for Stale {
 
 /// Whether the daemon is alive: its newest tick is younger than five intervals, or 10 s if that is longer. Before the first tick the
 /// daemon's start stands in for it. The watchdog and `/healthz` ask the same question.
-///
-/// # Errors
-/// How old it is.
 pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), Stale> {
     let limit = interval.saturating_mul(5).max(Duration::from_secs(10));
     let age = now.since(newest.unwrap_or_default());

@@ -25,7 +25,6 @@ pub(super) struct View<'a> {
     pub(super) now: Stamp,
     /// From tick to tick.
     pub(super) interval: Duration,
-    /// The last minute.
     pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
     /// What is in no tick.
     pub(super) info: &'a PageInfo,

@@ -73,7 +73,6 @@ struct Loaded {
 }
 
 impl Acceptor {
-    /// Reads the files.
     pub(super) fn new(files: TlsFiles) -> Result<Self, WebError> {
         // Taken before the files are read: a change in between is seen as a change later.
         let versions = files.versions();
@@ -88,7 +87,6 @@ impl Acceptor {
         })
     }
 
-    /// The handshake.
     pub(super) async fn accept<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,

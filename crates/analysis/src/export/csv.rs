@@ -13,10 +13,6 @@ pub(super) struct CsvWriter<W> {
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Writes the header.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(super) fn new(out: W, layout: Layout) -> anyhow::Result<Self> {
         let mut writer = CsvWriter {
             out,

@@ -19,9 +19,6 @@ pub(super) struct ParquetWriter<W: Write + Send> {
 
 impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the beginning of the file; `about` goes into its metadata.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(super) fn new(
         out: W,
         table: &str,

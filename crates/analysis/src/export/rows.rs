@@ -6,9 +6,6 @@ use faultline_recording::{Cell, Error, Recording, Row};
 
 /// How each column is written. Columns of whole numbers may hold others where a metric gave them, and counts beyond 2^63:
 /// such a column is real throughout.
-///
-/// # Errors
-/// The recording cannot be read.
 pub(super) fn kinds(recording: &Recording, table: &TableSpec) -> Result<Vec<Kind>, Error> {
     let mut kinds: Vec<Kind> = table.columns.iter().map(|column| column.kind).collect();
     recording.rows(

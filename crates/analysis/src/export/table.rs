@@ -27,14 +27,11 @@ pub(super) struct Field {
 pub enum Values {
     /// Of an integer or a time.
     Integer(Vec<Option<i64>>),
-    /// Of a real.
     Real(Vec<Option<f64>>),
-    /// Of a text.
     Text(Vec<Option<String>>),
 }
 
 impl Values {
-    /// No values yet.
     pub(super) fn of(kind: Kind) -> Self {
         match kind {
             Kind::Integer => Values::Integer(Vec::new()),
@@ -43,7 +40,6 @@ impl Values {
         }
     }
 
-    /// How many.
     pub(super) fn len(&self) -> usize {
         match self {
             Values::Integer(values) => values.len(),
@@ -52,7 +48,6 @@ impl Values {
         }
     }
 
-    /// Another one: NULL.
     pub(super) fn push_null(&mut self) {
         match self {
             Values::Integer(values) => values.push(None),
@@ -116,15 +111,8 @@ pub(super) fn chunk_rows(columns: usize) -> usize {
 /// Writes one table to one file.
 pub(super) trait TableWriter {
     /// Writes rows; `columns` are the recording's columns, all of the same length.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     fn chunk(&mut self, columns: &[Values]) -> anyhow::Result<()>;
 
-    /// Ends the file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     fn finish(self: Box<Self>) -> anyhow::Result<()>;
 }
 

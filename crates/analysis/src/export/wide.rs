@@ -8,9 +8,6 @@ use faultline_recording::{Cell, Error, Recording, Row, Table};
 const TICK: &str = "tick";
 
 /// Its columns: those of the ticks, then of each sample table (`process_virtual_bytes`).
-///
-/// # Errors
-/// The recording cannot be read.
 pub(super) fn columns(recording: &Recording) -> Result<Vec<(String, Kind)>, Error> {
     let mut all: Vec<(String, Kind)> = tick_columns()
         .iter()

@@ -22,7 +22,6 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// How long.
     pub fn length(&self) -> Duration {
         Duration::try_from_secs_f64(self.seconds).unwrap_or_default()
     }

@@ -13,7 +13,6 @@ use std::time::Duration;
 /// What `info --json` prints. Times are nanoseconds since 1970, in UTC.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// As given.
     pub file: PathBuf,
     /// The version of the format.
     pub format: i32,
@@ -35,11 +34,9 @@ pub struct Summary {
     pub seconds: f64,
     /// One for each time the daemon wrote into it.
     pub sessions: Vec<Session>,
-    /// Who was followed.
     pub processes: Vec<Process>,
     /// In the order in which they came first.
     pub phases: Vec<PhaseTime>,
-    /// What happened.
     pub events: Vec<Event>,
     /// Where ticks are missing.
     pub gaps: Vec<Gap>,
@@ -56,15 +53,12 @@ pub struct Summary {
 pub struct Session {
     /// As other rows name it.
     pub id: i64,
-    /// When it began.
     pub started_unix_ns: i64,
     /// `None` while it lasts, and if the daemon was killed.
     pub ended_unix_ns: Option<i64>,
     /// From tick to tick.
     pub interval_seconds: f64,
-    /// The daemon's.
     pub version: String,
-    /// Ticks in it.
     pub ticks: u64,
     /// Host, kernel, disks, configuration.
     pub manifest: Value,
@@ -75,9 +69,7 @@ pub struct Session {
 pub struct Process {
     /// As other rows name it.
     pub id: i64,
-    /// By which session.
     pub session: i64,
-    /// Its number.
     pub pid: u32,
     /// `None` if unknown.
     pub started_unix_ns: Option<i64>,
@@ -92,16 +84,12 @@ pub struct Process {
 pub struct PhaseTime {
     /// `None` where no evidence shows one.
     pub phase: Option<String>,
-    /// Without gaps.
     pub seconds: f64,
 }
 
-/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
-    /// When.
     pub unix_ns: i64,
-    /// What.
     pub kind: &'static str,
     /// Whose; `None` while no process was followed.
     pub process: Option<i64>,
@@ -112,20 +100,16 @@ pub struct Event {
 /// How much is in a table.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
-    /// Its name.
     pub name: &'static str,
-    /// Rows.
     pub rows: u64,
 }
 
 /// What a source could not read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Who.
     pub source: String,
     /// absent, forbidden, gone or broken.
     pub status: String,
-    /// In words.
     pub what: String,
 }
 

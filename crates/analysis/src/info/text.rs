@@ -8,7 +8,6 @@ use std::time::Duration;
 
 /// Events shown; of more than these the first and the last.
 const MOST_EVENTS: usize = 60;
-/// Gaps shown.
 const MOST_GAPS: usize = 20;
 
 /// What is shown of a session's manifest, and of a process's.

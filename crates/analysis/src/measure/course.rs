@@ -14,7 +14,6 @@ const GAP_INTERVALS: f64 = 2.5;
 /// A phase of the validator, as long as it lasted without a break.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpan {
-    /// When.
     pub span: Span,
     /// As the daemon names it; `unknown` where it is not known.
     pub name: String,
@@ -27,7 +26,6 @@ pub struct PhaseSpan {
 pub struct KeptUp {
     /// `None` if it cannot be told.
     pub answer: Option<bool>,
-    /// Why.
     pub why: String,
     /// Share of the time at the tip since it was first there; `None` if it never was.
     pub share: Option<f64>,
@@ -38,7 +36,6 @@ pub struct KeptUp {
 /// How a run ended.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct End {
-    /// In words.
     pub how: String,
     /// Which line of the recording says so.
     pub evidence: String,
@@ -63,7 +60,6 @@ pub struct Course {
     pub at_tip: Option<f64>,
     /// Whether it kept up.
     pub kept_up: KeptUp,
-    /// How it ended.
     pub end: End,
     /// When the last process was gone, if the recording saw that: with it the run ends. `None` while it runs.
     pub ended: Option<f64>,

@@ -30,23 +30,17 @@ impl Growth {
 /// Levels over the ticks of a part of a run. Bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
-    /// Resident memory.
     pub rss: Summary,
-    /// Address space.
     pub vsz: Summary,
-    /// Resident anonymous memory.
     pub anon: Summary,
     /// Resident page cache mapped by the process.
     pub file: Summary,
-    /// Resident shared memory.
     pub shmem: Summary,
-    /// Swapped out.
     pub swap: Summary,
     /// VSZ less RSS, which the study takes for swap.
     pub vsz_less_rss: Summary,
     /// RSS and VSZ added, which the study takes for the total.
     pub rss_and_vsz: Summary,
-    /// The effective limit.
     pub limit: Summary,
     /// What cannot be reclaimed where that limit holds.
     pub unreclaimable: Summary,
@@ -63,7 +57,6 @@ pub struct TpsNumbers {
     pub zero: Option<usize>,
     /// Seconds of which nothing arrived; `None` likewise.
     pub unknown: Option<usize>,
-    /// Transactions.
     pub transactions: f64,
     /// Of the known seconds, zeros included: by the study's rule, and with everything.
     pub usual: Option<WithoutPeaks>,
@@ -78,11 +71,8 @@ pub struct TpsNumbers {
 pub struct Cache {
     /// By point of `loaded-programs-cache-stats`.
     pub misses: Summary,
-    /// Likewise.
     pub evictions: Summary,
-    /// Likewise.
     pub reloads: Summary,
-    /// Likewise.
     pub insertions: Summary,
     /// By replayed slot with transactions, in µs, summed over threads.
     pub time: Summary,
@@ -105,15 +95,10 @@ pub struct Cache {
 /// Numbers of a part of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Numbers {
-    /// The part.
     pub window: Span,
-    /// Transactions.
     pub tps: TpsNumbers,
-    /// Memory.
     pub levels: Levels,
-    /// Major faults.
     pub major: Growth,
-    /// Minor faults.
     pub minor: Growth,
     /// Refaults of anonymous pages.
     pub refault_anon: Growth,
@@ -133,7 +118,6 @@ pub struct Numbers {
     pub host_io_some: Growth,
     /// CPU seconds, user and system.
     pub cpu: Option<f64>,
-    /// The program cache.
     pub cache: Cache,
     /// Replay time per replayed slot in order of time, in ms.
     pub replay: Vec<Option<f64>>,
@@ -151,7 +135,6 @@ impl Numbers {
     }
 }
 
-/// Takes them.
 pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     let growth = |signal| growth(run, signal, window);
     let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());

@@ -11,9 +11,7 @@ pub struct PoolFaults {
     pub name: String,
     /// Threads at the end of that part; `None` also for a pool that is gone by then.
     pub threads: Option<f64>,
-    /// Major faults.
     pub major: Option<f64>,
-    /// Minor faults.
     pub minor: Option<f64>,
     /// CPU seconds.
     pub cpu: Option<f64>,

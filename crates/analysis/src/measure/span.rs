@@ -3,9 +3,7 @@
 /// A stretch of time, in seconds since the run's origin.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Span {
-    /// From.
     pub from: f64,
-    /// To.
     pub to: f64,
 }
 

@@ -21,7 +21,6 @@ pub struct Stall {
 pub struct Timeline {
     /// One a tick, up to the next tick; `None` where it is not known.
     pub phases: Vec<Option<Phase>>,
-    /// In order.
     pub stalls: Vec<Stall>,
     /// How long a slot took, as the median over the ticks at which it is known. Seconds.
     pub slot_seconds: Option<f64>,

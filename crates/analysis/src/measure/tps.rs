@@ -38,7 +38,6 @@ pub struct Second {
 /// Transactions over time, each process from its first execution on and none after the end of the last one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tps {
-    /// Where they are counted.
     pub counted: Counted,
     /// Every second, in order. Time between a process and the first execution of the next one is left out.
     pub seconds: Vec<Second>,
@@ -46,7 +45,6 @@ pub struct Tps {
     pub settled: bool,
 }
 
-/// Counts them.
 pub(super) fn tps(run: &Run, course: &Course) -> Tps {
     let costs = run
         .points

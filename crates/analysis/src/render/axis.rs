@@ -5,7 +5,6 @@ use super::text::{Clock, duration, number, shown};
 /// Where a value is between the ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
-    /// In proportion.
     Linear {
         /// The value at 0.
         low: f64,
@@ -38,16 +37,13 @@ impl Scale {
 pub(crate) struct Tick {
     /// From 0 to 1.
     pub at: f64,
-    /// Beside it.
     pub label: String,
 }
 
 /// A scale and its ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
-    /// Where values are.
     pub scale: Scale,
-    /// In ascending order.
     pub ticks: Vec<Tick>,
 }
 

@@ -46,7 +46,6 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// The neutral one.
     pub(crate) const NEUTRAL: Self = Self {
         colour: None,
         dash: 4,
@@ -163,7 +162,6 @@ impl Looks {
         &self.arms
     }
 
-    /// Of a run by its id.
     pub(crate) fn run(&self, id: &str) -> Option<Look> {
         self.runs.get(id).copied()
     }

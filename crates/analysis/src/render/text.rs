@@ -59,7 +59,6 @@ pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
 /// How a time is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Clock {
-    /// Hours and minutes.
     Hours,
     /// Minutes and seconds.
     Minutes,

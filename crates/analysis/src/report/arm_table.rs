@@ -7,13 +7,9 @@ use crate::measure::Numbers;
 
 /// A column: title, unit, decimals, and the value of a run in a part of it.
 pub(crate) struct Quantity {
-    /// Its head.
     pub(crate) title: &'static str,
-    /// Its unit.
     pub(crate) unit: &'static str,
-    /// Shown.
     pub(crate) decimals: u8,
-    /// Its value.
     pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }
 
@@ -34,11 +30,8 @@ pub(crate) const fn quantity(
 
 /// What a table of quantities is called and says.
 pub(crate) struct Head<'h> {
-    /// Anchor.
     pub(crate) id: &'h str,
-    /// Title.
     pub(crate) title: &'h str,
-    /// Definitions.
     pub(crate) note: &'h str,
     /// Of which part of the run.
     pub(crate) part: Part,

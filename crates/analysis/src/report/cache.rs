@@ -94,7 +94,6 @@ const CAPACITY: &[Quantity] = &[
     }),
 ];
 
-/// The chapter.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();

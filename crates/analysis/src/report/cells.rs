@@ -93,7 +93,6 @@ pub fn without_missing(mut table: Table) -> Table {
     table
 }
 
-/// A figure as a block.
 pub fn figure(id: &str, title: &str, caption: &str, chart: super::model::Chart) -> Block {
     Block::Figure(Figure {
         id: id.to_owned(),

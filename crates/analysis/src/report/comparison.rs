@@ -14,7 +14,6 @@ use faultline_text::number as grouped;
 pub(crate) struct Pair {
     /// The arm that the other is compared with: the first that has values of the primary metric.
     pub(crate) reference: String,
-    /// The other arm.
     pub(crate) other: String,
     /// By the primary metric.
     pub(crate) primary: Comparison,

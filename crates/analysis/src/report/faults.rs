@@ -12,13 +12,11 @@ use crate::run::Signal;
 use faultline_agave::threads::purpose;
 use faultline_stats::smooth::{Window, moving_average};
 
-/// The study's window.
 const SMOOTHED: usize = 100;
 
 /// Pools that are listed of each run.
 const MOST_POOLS: usize = 15;
 
-/// Pools that are drawn.
 const DRAWN_POOLS: usize = 8;
 
 /// One value a tick.
@@ -60,7 +58,6 @@ const PRESSURE: &[Quantity] = &[
     }),
 ];
 
-/// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
     let head = |id, title, part, note| Head {

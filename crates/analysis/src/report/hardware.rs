@@ -5,7 +5,6 @@ use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use crate::run::{Drive, Interface, Mount, SystemFacts};
 
-/// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
         facts(subjects, id, title, note, of)

@@ -147,7 +147,6 @@ fn said(limit: u64) -> String {
     format!("{} MiB", grouped((limit / MIB) as f64, 0))
 }
 
-/// The chapter's blocks.
 pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
     let mut listed: Table = table(
         "limits",

@@ -62,7 +62,6 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
     Some((levels.rss.mean? + levels.swap.mean?) / GIB)
 }
 
-/// The chapter.
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();

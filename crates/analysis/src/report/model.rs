@@ -10,13 +10,11 @@ pub struct Report {
     pub title: String,
     /// One line under it: what was compared, or which run it is.
     pub subtitle: String,
-    /// The first screen.
     pub verdict: Verdict,
     /// The runs, in the order in which all tables and figures show them.
     pub runs: Vec<RunCard>,
     /// What a reader must know before believing the verdict.
     pub caveats: Vec<Caveat>,
-    /// In reading order.
     pub sections: Vec<Section>,
     /// What [`Report::runs`] are, as a heading; `Runs` if empty.
     pub cards: String,
@@ -27,7 +25,6 @@ pub struct Report {
 /// The answer in plain words.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verdict {
-    /// One sentence.
     pub headline: String,
     /// What supports it, a sentence each, the primary metric first.
     pub points: Vec<String>,
@@ -72,14 +69,11 @@ pub struct Caveat {
     pub remedy: String,
 }
 
-/// A chapter.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Anchor, `[a-z0-9-]+`.
     pub id: String,
-    /// Heading.
     pub title: String,
-    /// In reading order.
     pub blocks: Vec<Block>,
 }
 
@@ -89,9 +83,7 @@ pub struct Section {
 pub enum Block {
     /// A paragraph of plain text.
     Text(String),
-    /// A table.
     Table(Table),
-    /// A figure.
     Figure(Figure),
 }
 
@@ -100,45 +92,36 @@ pub enum Block {
 pub struct Table {
     /// Anchor and file name of the CSV, `[a-z0-9-]+`.
     pub id: String,
-    /// Above it.
     pub title: String,
     /// Below it: definitions, sources, what is left out. May be empty.
     pub note: String,
     /// Heads of the columns; the first column names the rows.
     pub columns: Vec<Column>,
-    /// The rows.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// A column's head.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Column {
-    /// What it holds.
     pub title: String,
     /// Its unit; empty for plain numbers and words.
     pub unit: String,
 }
 
-/// A cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cell {
-    /// Words.
     Text(String),
     /// A number, shown with so many decimals; CSV has all digits.
     Number {
         /// In the column's unit.
         value: f64,
-        /// Shown.
         decimals: u8,
     },
     /// An estimate with its confidence interval.
     Estimate {
         /// In the column's unit.
         value: f64,
-        /// Lower end.
         low: f64,
-        /// Upper end.
         high: f64,
         /// Shown of all three.
         decimals: u8,
@@ -147,7 +130,6 @@ pub enum Cell {
     Missing(String),
     /// Another cell that leads to a page.
     Linked {
-        /// What is shown.
         cell: Box<Cell>,
         /// Where it leads: relative to the page.
         to: String,
@@ -171,15 +153,12 @@ impl Cell {
 pub struct Figure {
     /// Anchor and file name of the SVG, `[a-z0-9-]+`.
     pub id: String,
-    /// Above it.
     pub title: String,
     /// Below it: what one sees, definitions, what is left out.
     pub caption: String,
-    /// What is drawn.
     pub chart: Chart,
 }
 
-/// What is drawn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chart {
@@ -189,13 +168,11 @@ pub enum Chart {
     Histogram(Histogram),
     /// One value per category and series.
     Bars(Bars),
-    /// Values over sizes.
     Curves(Curves),
     /// A matrix of numbers from -1 to 1.
     Matrix(Matrix),
 }
 
-/// Lines over time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Timeline {
     /// Of the horizontal axis: seconds since the run's origin, which the caption or this label names.
@@ -204,21 +181,17 @@ pub struct Timeline {
     pub y_label: String,
     /// The unit alone, for the tooltip: `B`, `/s`, `s`, or empty. Bytes are shown as GiB.
     pub unit: String,
-    /// The lines.
     pub series: Vec<Line>,
     /// Phases and gaps. Of one run: drawn as shading over the whole height. Of several runs (their [`Band::run`]s
     /// differ): each run's as a thin strip of its own, since shadings on top of each other say nothing.
     pub bands: Vec<Band>,
-    /// Events.
     pub marks: Vec<Mark>,
     /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
-/// One line.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Line {
-    /// In the legend.
     pub name: String,
     /// Which run's, by [`RunCard::id`]; empty where it is not one run's (a limit).
     pub run: String,
@@ -233,7 +206,6 @@ pub struct Line {
 pub struct Band {
     /// From, in seconds since the origin.
     pub from: f64,
-    /// To.
     pub to: f64,
     /// The phase, or `gap`.
     pub name: String,
@@ -246,7 +218,6 @@ pub struct Band {
 pub struct Mark {
     /// In seconds since the origin.
     pub at: f64,
-    /// Short.
     pub name: String,
     /// Which run's, by [`RunCard::id`].
     pub run: String,
@@ -255,9 +226,7 @@ pub struct Mark {
 /// Counts by class of value.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Histogram {
-    /// With its unit.
     pub x_label: String,
-    /// What is counted.
     pub y_label: String,
     /// Ends of the classes, ascending: one more than there are classes.
     pub edges: Vec<f64>,
@@ -270,7 +239,6 @@ pub struct Histogram {
 /// Counts of one series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counts {
-    /// In the legend.
     pub name: String,
     /// By [`RunCard::id`], or empty.
     pub run: String,
@@ -293,12 +261,9 @@ pub struct Bars {
     pub log: bool,
 }
 
-/// Bars of one series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BarSeries {
-    /// In the legend.
     pub name: String,
-    /// One a category.
     pub values: Vec<Option<Bar>>,
 }
 
@@ -314,7 +279,6 @@ pub struct Curves {
     pub y_label: String,
     /// The unit alone: `B`, or empty. Bytes are shown as KiB, MiB and so on.
     pub unit: String,
-    /// The lines.
     pub series: Vec<Curve>,
     /// In the legend, what [`Curve::recorded`] is; `recorded` if empty.
     pub point: String,
@@ -323,7 +287,6 @@ pub struct Curves {
 /// One line over sizes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Curve {
-    /// In the legend.
     pub name: String,
     /// By [`RunCard::id`], or empty.
     pub run: String,

@@ -28,11 +28,9 @@ const SAME: f64 = 0.95;
 
 /// What is paired by slot.
 pub(crate) struct Quantity {
-    /// For people.
     pub(crate) name: &'static str,
     /// Its unit; empty for counts.
     pub(crate) unit: &'static str,
-    /// Shown.
     pub(crate) decimals: u8,
     /// Metrics of runs begin with one of these if they are about the same.
     pub(crate) metrics: &'static [&'static str],
@@ -98,7 +96,6 @@ fn logged_counts(subject: &Subject<'_>, of: fn(&ReplayedSlot) -> Option<u64>) ->
 pub(crate) struct Matched {
     /// Place in [`QUANTITIES`].
     pub(crate) quantity: usize,
-    /// The reference's arm.
     pub(crate) reference: String,
     /// The other's; the same for an A/A pair.
     pub(crate) other: String,

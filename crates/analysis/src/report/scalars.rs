@@ -8,9 +8,7 @@ use crate::measure::Numbers;
 /// Which way is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Better {
-    /// Less is better.
     Lower,
-    /// More is better.
     Higher,
     /// Neither by itself.
     Neither,
@@ -34,9 +32,7 @@ pub(crate) enum Per {
 pub struct Scalar {
     /// For the command line.
     pub id: &'static str,
-    /// For people.
     pub title: &'static str,
-    /// Its unit.
     pub unit: &'static str,
     /// How many are shown.
     pub decimals: u8,
@@ -44,7 +40,6 @@ pub struct Scalar {
     pub better: Better,
     /// What it is counted by.
     pub(crate) per: Per,
-    /// What it is.
     pub definition: &'static str,
     of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
 }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 
 /// One run of a report.
 pub(crate) struct Subject<'a> {
-    /// The run.
     pub(crate) run: &'a Run,
     /// What follows from it.
     pub(crate) measured: Measured,
@@ -24,9 +23,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) estimates: [Option<Estimate>; 4],
     /// Anchor and file name; unique.
     pub(crate) id: String,
-    /// For people; unique.
     pub(crate) name: String,
-    /// Its arm.
     pub(crate) arm: String,
 }
 
@@ -152,7 +149,6 @@ impl<'a> Subjects<'a> {
     }
 }
 
-/// Without its names.
 fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
     let measured = measure::measure(run);
     let numbers = |window| measure::numbers(run, &measured, window);
@@ -357,7 +353,6 @@ fn name(run: &Run, arm: &str, place: usize, of: usize) -> String {
 /// Which part of a run a table is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The whole run.
     All,
     /// From the first execution on.
     Usual,

@@ -236,7 +236,6 @@ fn significant(value: f64) -> f64 {
     }
 }
 
-/// Phases and gaps.
 fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
     let course = &subject.measured.course;
     let over = course.ended.map(|from| {

@@ -59,7 +59,6 @@ const STUDY: &[Quantity] = &[
     }),
 ];
 
-/// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. 3x rule: \

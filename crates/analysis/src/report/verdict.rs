@@ -20,7 +20,6 @@ pub(crate) struct Answers<'a> {
     pub(crate) floor: Option<&'a Floor>,
 }
 
-/// The answer.
 pub(crate) fn verdict(
     subjects: &Subjects<'_>,
     primary: &Scalar,

@@ -17,7 +17,6 @@ const MOST_EVENTS: usize = 200;
 /// More phases than this are a validator that flaps.
 const MOST_PHASES: usize = 100;
 
-/// The chapter.
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let mut blocks: Vec<Block> = Vec::new();
     if let Some(subject) = subjects.single() {

@@ -7,11 +7,9 @@ pub struct FromExperiment {
     pub replay: bool,
     /// Whether the run did what its arm was to show it can; `None`: the recording decides.
     pub kept_up: Option<bool>,
-    /// Why.
     pub why: String,
     /// How it ended, in words.
     pub end: String,
-    /// What says so.
     pub evidence: String,
     /// When it was asked to end or was seen to have ended, in nanoseconds since 1970; `None` if that is not known.
     pub stopped_unix_ns: Option<i64>,
@@ -38,7 +36,6 @@ pub struct Replayed {
 /// One slot of a replay.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ReplayedSlot {
-    /// Its number.
     pub slot: u64,
     /// When its bank was frozen, in Unix nanoseconds.
     pub frozen_unix_ns: i64,
@@ -52,7 +49,6 @@ pub struct ReplayedSlot {
     pub misses: Option<u64>,
     /// Programs loaded again after they had been evicted.
     pub reloads: Option<u64>,
-    /// Programs evicted.
     pub evictions: Option<u64>,
     /// Entries that are new.
     pub insertions: Option<u64>,

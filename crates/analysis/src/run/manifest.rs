@@ -12,23 +12,18 @@ pub struct SystemFacts {
     pub host: Vec<(&'static str, String)>,
     /// Facts of the validator, likewise.
     pub validator: Vec<(&'static str, String)>,
-    /// Processor model.
     pub cpu: Option<String>,
-    /// Kernel release.
     pub kernel: Option<String>,
     /// The machine's memory, in bytes.
     pub memory: Option<u64>,
-    /// Its disks.
     pub drives: Vec<Drive>,
     /// Where ledger, accounts and the like are.
     pub mounts: Vec<Mount>,
-    /// Its network interfaces.
     pub interfaces: Vec<Interface>,
     /// The validators' versions, each once.
     pub versions: Vec<String>,
 }
 
-/// A disk.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Drive {
     /// `nvme0n1`.
@@ -37,7 +32,6 @@ pub struct Drive {
     pub model: Option<String>,
     /// In bytes.
     pub size: Option<u64>,
-    /// Whether it rotates.
     pub rotational: Option<bool>,
     /// The kernel's queue in front of it.
     pub scheduler: Option<String>,
@@ -48,15 +42,12 @@ pub struct Drive {
 pub struct Mount {
     /// `ledger`, `accounts`.
     pub what: String,
-    /// The folder.
     pub path: String,
     /// Device or whatever is mounted.
     pub source: Option<String>,
-    /// Disk below it.
     pub disk: Option<String>,
     /// `ext4`, `xfs`.
     pub file_system: Option<String>,
-    /// Mount options.
     pub options: Option<String>,
     /// In bytes.
     pub size: Option<u64>,
@@ -64,19 +55,16 @@ pub struct Mount {
     pub free: Option<u64>,
 }
 
-/// A network interface.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Interface {
     /// `eth0`.
     pub name: String,
-    /// In Mbit/s.
     pub speed: Option<u64>,
     /// `up`.
     pub state: Option<String>,
 }
 
 impl SystemFacts {
-    /// Reads them.
     pub(super) fn of(sessions: &[SessionRow], processes: &[ProcessRow]) -> SystemFacts {
         let nothing = Value::Null;
         let session = sessions

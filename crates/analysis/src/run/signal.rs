@@ -26,13 +26,10 @@ macro_rules! signals {
 }
 
 signals! {
-    /// Resident anonymous memory.
     RssAnon = process::RESIDENT, ["anon"];
     /// Resident page cache mapped by the process.
     RssFile = process::RESIDENT, ["file"];
-    /// Resident shared memory.
     RssShmem = process::RESIDENT, ["shmem"];
-    /// Address space.
     Virtual = process::VIRTUAL, [];
     /// Anonymous memory that is swapped out.
     Swap = process::SWAP, [];
@@ -96,9 +93,7 @@ signals! {
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
     /// Seconds in which it was searched, a counter.
     ReadCacheLoad = validator::READ_CACHE_TIME, ["load"];
-    /// Accounts in it.
     ReadCacheEntries = validator::READ_CACHE_ENTRIES, [];
-    /// Its size.
     ReadCacheBytes = validator::READ_CACHE_BYTES, [];
     /// Accounts loaded from the write cache, a counter.
     LoadedWriteCache = validator::ACCOUNTS_LOADED, ["write_cache"];
@@ -116,7 +111,6 @@ signals! {
     FlushedBytes = validator::WRITE_CACHE_FLUSHED, [];
     /// Accounts in the index.
     IndexEntries = validator::INDEX_ENTRIES, [];
-    /// Of these, in memory.
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
     /// Memory of the index.
     IndexBytes = validator::INDEX_BYTES, [];

@@ -5,7 +5,6 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Device and number.
 type Inode = (u64, u64);
 
 /// A recording and its log, as they are in their folder.

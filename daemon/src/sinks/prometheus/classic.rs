@@ -5,7 +5,6 @@ use super::{ConstantLabels, labels};
 use faultline_catalog::{Histogram, Kind, Metric, Reading, Value};
 use std::fmt::Write;
 
-/// Encodes a family.
 pub(super) fn encode<'a>(
     out: &mut String,
     metric: &Metric,

@@ -20,7 +20,6 @@ pub(super) fn open_metrics(exposition: &Exposition, order: usize, out: &mut Stri
     text::encode_registry(out, &registry(exposition, order))
 }
 
-/// The same as protobuf.
 pub(super) fn protobuf(exposition: &Exposition, order: usize) -> Result<Vec<u8>, fmt::Error> {
     prometheus_protobuf::encode_to_vec(&registry(exposition, order)).map_err(|_| fmt::Error)
 }

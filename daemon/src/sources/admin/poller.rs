@@ -27,7 +27,6 @@ const ADMISSION_EVERY: Duration = Duration::from_secs(60);
 pub(super) struct Pace {
     /// Until the start is over, and how soon a new process is noticed.
     pub(super) starting: Duration,
-    /// Once it runs.
     pub(super) running: Duration,
 }
 

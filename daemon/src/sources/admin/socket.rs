@@ -22,10 +22,8 @@ pub(super) enum Failure {
     Connect(io::Error),
     /// The path to the socket cannot be looked up in time.
     Unanswered(PathError),
-    /// Another process listens.
     Foreign(i32),
     Late(Duration),
-    /// The connection broke.
     Lost(io::Error),
     TooLong,
     Answer(Error),

@@ -122,7 +122,6 @@ impl ConsensusState {
     }
 }
 
-/// Its readings.
 pub(super) fn readings(consensus: &Consensus, finding: &mut Finding) {
     let readings = &mut finding.readings;
     for protocol in Protocol::ALL {

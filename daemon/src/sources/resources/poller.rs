@@ -43,7 +43,6 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Prepares; reads nothing.
     pub fn new(config: &config::Host, clock: Clock, root: HostRoot, following: Following) -> Self {
         Poller {
             interval: config.interval,

@@ -24,7 +24,6 @@ const CONNECT: Duration = Duration::from_millis(1500);
 /// Why a batch has no answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Nobody listens.
     Refused,
     Late(Duration),
     Status(StatusCode, Excerpt),

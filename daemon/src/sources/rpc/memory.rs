@@ -28,7 +28,6 @@ pub(super) struct Memory {
     version: Aged<NodeVersion>,
     problems: Vec<Problem>,
     up: bool,
-    /// Batches answered.
     answered: u64,
     /// Whether the node has said that it does not offer `getMaxShredInsertSlot`.
     minimal: bool,

@@ -109,9 +109,7 @@ impl Totals {
 #[derive(Debug)]
 pub(super) struct Pool {
     pub(super) name: Arc<str>,
-    /// Those alive.
     pub(super) threads: u64,
-    /// Exported sums.
     pub(super) totals: Totals,
     /// `totals.cpu` by mode.
     pub(super) cpu: CpuTime,
@@ -325,7 +323,6 @@ impl Pools {
         (self.exited[0], self.exited[1])
     }
 
-    /// The same of CPU time.
     pub(super) fn exited_cpu(&self) -> Option<CpuTime> {
         self.exited_cpu
     }

@@ -3,11 +3,9 @@
 /// Leader slots of one validator in one epoch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Schedule {
-    /// Which epoch.
     pub(super) epoch: u64,
     /// The first slot after it.
     end: u64,
-    /// Ascending.
     slots: Vec<u64>,
 }
 

@@ -27,9 +27,7 @@ pub(super) struct Lives {
     pub(super) often: Duration,
     /// All vote accounts, block production.
     pub(super) seldom: Duration,
-    /// The cluster's nodes.
     pub(super) rarely: Duration,
-    /// All stake accounts.
     pub(super) scanned: Duration,
 }
 

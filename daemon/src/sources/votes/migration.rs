@@ -15,12 +15,10 @@ pub struct MigrationEvidence {
     pub(super) has_marker: bool,
     /// The most that an account earned in an epoch, and the slots of an epoch.
     pub(super) most_credits: Option<(u64, u64)>,
-    /// The genesis hash.
     pub(super) genesis_hash: Option<Arc<str>>,
 }
 
 impl MigrationEvidence {
-    /// These signs alone.
     pub(crate) fn evidence(&self) -> Evidence<'_> {
         Evidence {
             certificate: self.certificate,

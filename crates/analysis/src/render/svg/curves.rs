@@ -84,7 +84,6 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
     legend::draw(sheet, &entries);
 }
 
-/// What stands out.
 fn stands_out(chart: &Curves) -> &str {
     if chart.point.is_empty() {
         "recorded"

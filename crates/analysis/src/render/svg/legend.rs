@@ -19,7 +19,6 @@ pub(super) enum Swatch {
     Point(Look),
 }
 
-/// An entry.
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,

@@ -24,7 +24,6 @@ fn config(port: u16) -> config::Config {
     }
 }
 
-/// Poller and probe.
 fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
     let whom = || -> crate::sources::admin::WhomToAsk {
