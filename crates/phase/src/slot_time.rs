@@ -22,6 +22,13 @@ const MIN_CHANGE: u32 = 200;
 /// skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
+/// A tip that is further ahead than slots of this time can make, and than [`MAX_LATE_SLOTS`] more, jumped: another node or
+/// cluster answers.
+const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
+
+/// Slots that can become known at once.
+const MAX_LATE_SLOTS: u128 = 64;
+
 /// Measures the time of a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimeMeter {
@@ -64,7 +71,9 @@ impl SlotTimeMeter {
                 }
                 return;
             }
-            Some((slot, _)) if tip < slot => self.interrupt(),
+            Some((slot, at)) if tip < slot || is_jump(tip - slot, now.saturating_sub(at)) => {
+                self.interrupt();
+            }
             _ => {}
         }
         self.newest = Some((tip, now));
@@ -99,6 +108,10 @@ impl SlotTimeMeter {
             *value = Some(slot_time);
         }
     }
+}
+
+fn is_jump(slots: u64, time: Duration) -> bool {
+    u128::from(slots) > MAX_LATE_SLOTS + time.as_millis() / MIN_SLOT_TIME.as_millis()
 }
 
 #[cfg(test)]
@@ -153,6 +166,14 @@ mod tests {
         assert_eq!(meter.value(), before, "too short to replace a value");
         run(&mut meter, 900..920, 2_000, 200);
         assert_eq!(meter.value(), before, "slots went backwards");
+    }
+
+    #[test]
+    fn a_jump_is_no_fast_slot() {
+        let mut meter = SlotTimeMeter::default();
+        run(&mut meter, 0..100, 1_000, 50);
+        run(&mut meter, 100..140, 14_500, 50);
+        assert_eq!(millis(meter.settled()), Some(200));
     }
 
     #[test]
