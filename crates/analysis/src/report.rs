@@ -221,6 +221,9 @@ fn card(subject: &Subject<'_>) -> RunCard {
     if !run.facts.versions.is_empty() {
         facts.push(("Validator", run.facts.versions.join(", ")));
     }
+    let consensus = pace::protocols(run).map(|protocols| ("Consensus", protocols));
+    let slot_time = pace::slot_time(subject).map(|seconds| ("Slot time", seconds));
+    facts.extend(consensus.into_iter().chain(slot_time));
     if run.origin_unix_ns > 0 {
         facts.push(("Begun", moment(run.origin_unix_ns)));
     }

@@ -60,8 +60,8 @@ pub struct Run {
     pub pools: Vec<Pool>,
     /// The validator's own points.
     pub points: Points,
-    /// The consensus of the validator as last recorded; `None` if nothing proved one.
-    pub consensus: Option<String>,
+    /// Seconds after the first tick, and the consensus protocol from then on. Empty if nothing proved one.
+    pub consensus: Vec<(f64, String)>,
     /// The slot time from a tick on, by the tick's place in [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,

@@ -42,6 +42,12 @@ pub enum Caveat {
         /// The arms and their protocols.
         arms: Vec<(String, String)>,
     },
+    /// The cluster migrated within a run.
+    ConsensusChanged {
+        run: String,
+        /// The protocols, with times.
+        protocols: String,
+    },
     /// A version before 4.4 counts `hits` of the program cache differently.
     HitsNotComparable {
         /// The versions, each once.
@@ -154,6 +160,9 @@ impl Caveat {
                     with_arms(arms)
                 )
             }
+            Caveat::ConsensusChanged { run, protocols } => format!(
+                "{run}: the consensus changed ({protocols}). Transactions, and what is counted by slot, have two meanings in it."
+            ),
             Caveat::HitsNotComparable { versions } => format!(
                 "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \
                  cannot be compared.",
@@ -214,6 +223,9 @@ impl Caveat {
             }
             Caveat::DifferentSlotTimes { .. } => {
                 "Compare rates (--per-second), or run all arms on one cluster at one time."
+            }
+            Caveat::ConsensusChanged { .. } => {
+                "Read the time series before and after the migration apart, or record again without one."
             }
             Caveat::HitsNotComparable { .. } => {
                 "Compare misses, evictions and times, or use 4.4 or later in all arms."

@@ -20,6 +20,7 @@ mod export;
 mod hold;
 mod info;
 mod merge;
+mod migration;
 mod record;
 mod render;
 mod report;

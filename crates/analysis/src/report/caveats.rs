@@ -268,6 +268,14 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
             restarts: course.restarts,
         });
     }
+    if subject.run.consensus.len() > 1
+        && let Some(protocols) = pace::protocols(subject.run)
+    {
+        found.push(Caveat::ConsensusChanged {
+            run: run.clone(),
+            protocols,
+        });
+    }
     found.extend(not_at_tip(subject));
     if let Some(unknown) = subject.usual.tps.unknown.filter(|unknown| *unknown > 0) {
         found.push(Caveat::UnknownSeconds {

@@ -1,8 +1,10 @@
 //! Slot times and consensus of arms. What is counted by slot or by transaction cannot be compared where they differ: a shorter
 //! slot holds less work, and votes of Alpenglow are no transactions.
 
+use super::cells::duration;
 use super::scalars::{Per, Scalar};
 use super::subject::{Subject, Subjects};
+use crate::run::Run;
 use faultline_stats::caveat::Caveat;
 use faultline_text::number as grouped;
 use std::collections::BTreeSet;
@@ -20,7 +22,8 @@ fn slot_seconds<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> Option<(f64,
 }
 
 fn consensus<'s>(runs: impl Iterator<Item = &'s Subject<'s>>) -> BTreeSet<&'s str> {
-    runs.filter_map(|subject| subject.run.consensus.as_deref())
+    runs.flat_map(|subject| &subject.run.consensus)
+        .map(|(_, protocol)| protocol.as_str())
         .collect()
 }
 
@@ -36,6 +39,20 @@ fn span((min, max): (f64, f64)) -> String {
 
 fn names(consensus: &BTreeSet<&str>) -> String {
     consensus.iter().copied().collect::<Vec<_>>().join(" and ")
+}
+
+/// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` if nothing proved a protocol.
+pub(crate) fn protocols(run: &Run) -> Option<String> {
+    let ((_, first), changes) = run.consensus.split_first()?;
+    let changes = changes
+        .iter()
+        .map(|(at, protocol)| format!(", {protocol} after {}", duration(*at)));
+    Some(format!("{first}{}", changes.collect::<String>()))
+}
+
+/// `0.20 s`; `None` if it was not measured.
+pub(crate) fn slot_time(subject: &Subject<'_>) -> Option<String> {
+    slot_seconds(std::iter::once(subject)).map(span)
 }
 
 /// Why a metric of two arms is not compared; `None` if it is.
@@ -267,7 +284,10 @@ mod tests {
             .into_iter()
             .zip(1..)
             .map(|(arm, number)| Run {
-                consensus: Some(if arm == "old" { "tower" } else { "alpenglow" }.to_owned()),
+                consensus: vec![(
+                    0.0,
+                    if arm == "old" { "tower" } else { "alpenglow" }.to_owned(),
+                )],
                 ..run(arm, number, 400)
             })
             .collect();
@@ -291,6 +311,54 @@ mod tests {
             .filter(|row| format!("{row:?}").contains("not compared"))
             .count();
         assert_eq!(refused, 2, "TPS and its zeros");
+    }
+
+    /// Arms whose three runs have these protocols, each for 40 s.
+    fn runs_of(protocols: [&[&str]; 2]) -> Vec<Run> {
+        let mut runs = Vec::new();
+        for (arm, protocols) in ["old", "new"].into_iter().zip(protocols) {
+            for number in 1..=3 {
+                let spans = (0..).map(|span| f64::from(40 * span)).zip(protocols);
+                runs.push(Run {
+                    consensus: spans.map(|(at, name)| (at, (*name).to_owned())).collect(),
+                    ..run(arm, number, 400)
+                });
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn an_arm_that_migrated_is_not_compared_with_one_that_did_not() {
+        let migrated = ["tower", "migrating", "alpenglow"];
+        let report = of_arms(&runs_of([&["tower"], &migrated]), false);
+        let headline = &report.verdict.headline;
+        assert!(
+            headline.contains("alpenglow and migrating and tower with new and tower with old"),
+            "{headline}"
+        );
+    }
+
+    #[test]
+    fn a_run_with_a_migration_says_so_and_shows_its_protocols() {
+        let migrated = ["tower", "migrating", "alpenglow"];
+        let runs = &runs_of([&migrated, &[]])[..1];
+        let report = of_arms(runs, false);
+        let wanted = "tower, migrating after 40.0 s, alpenglow after 1 min 20 s";
+        let caveats = report.caveats.iter().map(|caveat| &caveat.what);
+        assert!(
+            caveats.clone().any(|what| what.contains(wanted)),
+            "{caveats:?}"
+        );
+        let facts = &report.runs[0].facts;
+        assert!(
+            facts.contains(&("Consensus".to_owned(), wanted.to_owned())),
+            "{facts:?}"
+        );
+        assert!(
+            facts.contains(&("Slot time".to_owned(), "0.40 s".to_owned())),
+            "{facts:?}"
+        );
     }
 
     #[test]

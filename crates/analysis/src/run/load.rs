@@ -50,6 +50,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .map(|(index, row)| (row.id, index))
         .collect();
     let mut run = Run {
+        consensus: consensus(&recording, &rows, &ticks)?,
         file: path
             .file_name()
             .map(|name| name.to_string_lossy().into_owned())
@@ -68,7 +69,6 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         pools: pools(&recording, &place)?,
         points: points(&recording, &clock, &rows)?,
         slot_times: slot_times(&recording, &rows)?,
-        consensus: consensus(&recording)?,
         ..Run::default()
     };
     run.sessions = sessions.iter().map(|row| session(row, &run)).collect();
@@ -269,14 +269,28 @@ fn ticks(rows: &[TickRow], clock: &Clock, same: &HashMap<i64, i64>) -> Vec<Tick>
     ticks
 }
 
-/// The protocol that was recorded last.
-fn consensus(recording: &Recording) -> Result<Option<String>, Error> {
-    let rows = recording.series_of(&CONSENSUS)?;
-    let last = rows.iter().rev().find(|row| row.value == Some(1.0));
-    Ok(last.and_then(|row| {
-        let labels: Value = serde_json::from_str(&row.labels).ok()?;
-        labels["protocol"].as_str().map(str::to_owned)
-    }))
+/// The protocols in their order. Time without a sign belongs to the protocol before it.
+fn consensus(
+    recording: &Recording,
+    rows: &[TickRow],
+    ticks: &[Tick],
+) -> Result<Vec<(f64, String)>, Error> {
+    let times: HashMap<i64, f64> = { rows.iter().zip(ticks) }
+        .map(|(row, tick)| (row.id, tick.at))
+        .collect();
+    let mut protocols: Vec<(f64, String)> = Vec::new();
+    for row in recording.series_of(&CONSENSUS)? {
+        let labels: Value = serde_json::from_str(&row.labels).unwrap_or_default();
+        let protocol = labels["protocol"].as_str();
+        let (Some(1.0), Some(protocol), Some(at)) = (row.value, protocol, times.get(&row.tick))
+        else {
+            continue;
+        };
+        if protocols.last().is_none_or(|(_, last)| last != protocol) {
+            protocols.push((*at, protocol.to_owned()));
+        }
+    }
+    Ok(protocols)
 }
 
 /// The slot times that the daemon measured.
