@@ -125,11 +125,11 @@ fn worn(folder: &Path) -> Option<u64> {
             "device/health_descriptor/life_time_estimation_{letter}"
         )))
     };
-    let told = match text(&folder.join("device/life_time")) {
-        Some(told) => told,
+    let life_time = match text(&folder.join("device/life_time")) {
+        Some(life_time) => life_time,
         None => format!("{} {}", of_both('a')?, of_both('b')?),
     };
-    let tenths = told
+    let tenths = life_time
         .split_whitespace()
         .filter_map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
     tenths

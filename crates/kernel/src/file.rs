@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::{ParseError, ReadError};
 
 /// Room made before the first read; most files of the kernel fit, and a larger one grows the buffer once.
-const FIRST_ROOM: usize = 4096;
+const INITIAL_CAPACITY: usize = 4096;
 
 /// The smallest page of any machine.
 const SMALLEST_PAGE: usize = 4096;
@@ -70,14 +70,14 @@ pub(crate) enum Records {
 
 /// A file opened once and re-read from its beginning with `pread`.
 #[derive(Debug)]
-pub struct HeldFile {
+pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
     owner: Owner,
     records: Records,
 }
 
-impl HeldFile {
+impl OpenFile {
     pub(crate) fn open(owner: Owner, path: Arc<Path>, records: Records) -> Result<Self, ReadError> {
         match owner.open(&path) {
             Ok(fd) => Ok(Self {
@@ -131,9 +131,9 @@ pub(crate) fn read_whole(
     buffer: &mut Vec<u8>,
 ) -> Result<(), Errno> {
     buffer.clear();
-    buffer.reserve(FIRST_ROOM);
+    buffer.reserve(INITIAL_CAPACITY);
     loop {
-        let room = buffer.capacity() - buffer.len();
+        let free = buffer.capacity() - buffer.len();
         let offset = buffer.len() as u64;
         let got = match rustix::io::pread(fd, rustix::buffer::spare_capacity(buffer), offset) {
             Ok(got) => got,
@@ -141,14 +141,14 @@ pub(crate) fn read_whole(
             Err(errno) => return Err(errno),
         };
         let last = match records {
-            Records::One => got < room,
-            Records::Lines => got < room && got + LONGEST_LINE <= SMALLEST_PAGE,
+            Records::One => got < free,
+            Records::Lines => got < free && got + LONGEST_LINE <= SMALLEST_PAGE,
             Records::Many => false,
         };
         if got == 0 || (last && buffer.last() == Some(&b'\n')) {
             return Ok(());
         }
-        if got == room {
+        if got == free {
             buffer.reserve(buffer.capacity());
         }
     }
@@ -160,7 +160,7 @@ pub(crate) struct Slot {
     owner: Owner,
     path: Arc<Path>,
     records: Records,
-    held: Option<HeldFile>,
+    open: Option<OpenFile>,
 }
 
 impl Slot {
@@ -169,7 +169,7 @@ impl Slot {
             owner,
             path: path.into(),
             records,
-            held: None,
+            open: None,
         }
     }
 
@@ -187,17 +187,17 @@ impl Slot {
     }
 
     fn read(&mut self, buffer: &mut Vec<u8>) -> Result<(), ReadError> {
-        if let Some(held) = &self.held {
-            match held.read(buffer) {
+        if let Some(open) = &self.open {
+            match open.read(buffer) {
                 Ok(_) => return Ok(()),
                 // What the descriptor pointed to is lost; the path may lead to its successor.
-                Err(ReadError::Gone { .. } | ReadError::Absent { .. }) => self.held = None,
+                Err(ReadError::Gone { .. } | ReadError::Absent { .. }) => self.open = None,
                 Err(error) => return Err(error),
             }
         }
-        let file = HeldFile::open(self.owner.clone(), Arc::clone(&self.path), self.records)?;
+        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.records)?;
         file.read(buffer)?;
-        self.held = Some(file);
+        self.open = Some(file);
         Ok(())
     }
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::location::{Location, enter, locate_folder, mount_of, open_below};
 use crate::parse::mountinfo::{self, Mount};
-use crate::place::{Place, enter, mount_of, open_below, place};
 use crate::{HostRoot, ReadError};
 
 /// What is mounted for a process and for this one.
@@ -46,7 +46,7 @@ impl Mounts {
 
 /// How much there is of a file system, and how much is left for others than root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct Space {
     /// In bytes.
     pub size: u64,
     /// In bytes.
@@ -55,7 +55,7 @@ pub struct Room {
     pub inodes: Option<(u64, u64)>,
 }
 
-impl Room {
+impl Space {
     /// Whether the file system reports size 0, as pseudo file systems do, and those in memory without a limit.
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
@@ -71,7 +71,7 @@ pub struct FileSystem {
     /// False where the process's mounts are not known: then `mount` is this process's, which may have other options.
     pub of_process: bool,
     /// `None` where the system call fails.
-    pub room: Option<Room>,
+    pub space: Option<Space>,
 }
 
 /// Why the file system of a folder is not known.
@@ -104,7 +104,7 @@ pub fn holding(
         Ok(FileSystem {
             mount,
             of_process: !mounts.process.is_empty(),
-            room: room(&opened),
+            space: space(&opened),
         })
     };
     let theirs = pid.map_or(Err(Unknown::Absent), |pid| {
@@ -116,7 +116,7 @@ pub fn holding(
     let own = reach(&of("self"), folder, &mounts.own);
     let denied = [&theirs, &own]
         .into_iter()
-        .any(|way| matches!(way, Err(Unknown::Forbidden)));
+        .any(|result| matches!(result, Err(Unknown::Forbidden)));
     if let Ok((own, opened)) = own
         && let Some(mount) = same(&own, folder, mounts)
     {
@@ -134,17 +134,17 @@ pub fn holding(
 /// Where a folder of a process lies and how much room there is, as [`crate::place()`] tells it: in the process's own root, which only
 /// its user and root may enter; else of the same file system under the same path for this process.
 #[must_use]
-pub fn place_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Place> {
+pub fn location_of(root: &HostRoot, pid: u32, folder: &Path, mounts: &Mounts) -> Option<Location> {
     let of = |process: &str| root.procfs.join(process).join("root");
-    let theirs = place(&of(&pid.to_string()), folder, &mounts.process)?;
-    if theirs.room.is_some() {
+    let theirs = locate_folder(&of(&pid.to_string()), folder, &mounts.process)?;
+    if theirs.space.is_some() {
         return Some(theirs);
     }
-    let own = place(&of("self"), folder, &mounts.own).filter(|own| own.room.is_some());
+    let own = locate_folder(&of("self"), folder, &mounts.own).filter(|own| own.space.is_some());
     let own = own.and_then(|own| {
-        Some(Place {
+        Some(Location {
             mount: same(&own.mount, folder, mounts)?,
-            room: own.room,
+            space: own.space,
         })
     });
     Some(own.unwrap_or(theirs))
@@ -188,12 +188,12 @@ fn same(own: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
 /// The place at which this process sees the file system of the process's mount.
 fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
     let same = mounts.own.iter().filter(|own| own.device == mount.device);
-    let mut places: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
+    let mut mount_points: Vec<&PathBuf> = same.map(|own| &own.mount_point).collect();
     // The same place first: a later mount may hide another one.
-    places.sort_by_key(|place| **place != mount.mount_point);
+    mount_points.sort_by_key(|path| **path != mount.mount_point);
     let top = enter(root).ok()?;
-    places.iter().find_map(|place| {
-        let opened = open_below(&top, place).ok()?;
+    mount_points.iter().find_map(|path| {
+        let opened = open_below(&top, path).ok()?;
         let own = mount_of(&opened, &mounts.own).filter(|own| own.device == mount.device)?;
         Some((newer(mount, own), opened))
     })
@@ -207,12 +207,12 @@ fn newer(mount: &Mount, own: &Mount) -> Mount {
     }
 }
 
-fn room(folder: &OwnedFd) -> Option<Room> {
-    let told = rustix::fs::fstatvfs(folder).ok()?;
-    Some(Room {
-        size: told.f_blocks.checked_mul(told.f_frsize)?,
-        avail: told.f_bavail.checked_mul(told.f_frsize)?,
-        inodes: (told.f_files > 0).then_some((told.f_files, told.f_favail)),
+fn space(folder: &OwnedFd) -> Option<Space> {
+    let stat = rustix::fs::fstatvfs(folder).ok()?;
+    Some(Space {
+        size: stat.f_blocks.checked_mul(stat.f_frsize)?,
+        avail: stat.f_bavail.checked_mul(stat.f_frsize)?,
+        inodes: (stat.f_files > 0).then_some((stat.f_files, stat.f_favail)),
     })
 }
 
@@ -226,10 +226,10 @@ mod tests {
         let mounts = Mounts::read(&root, Some(std::process::id())).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let found = holding(&root, Some(std::process::id()), folder.path(), &mounts).unwrap();
-        let told = rustix::fs::statvfs(folder.path()).unwrap();
+        let stat = rustix::fs::statvfs(folder.path()).unwrap();
         assert_eq!(
-            found.room.map(|room| room.size),
-            Some(told.f_blocks * told.f_frsize)
+            found.space.map(|space| space.size),
+            Some(stat.f_blocks * stat.f_frsize)
         );
         assert_eq!(
             Some(&found.mount),
@@ -259,7 +259,10 @@ mod tests {
         // No process has this number.
         for path in [&link, &folder.path().join("not/made/yet")] {
             let found = holding(&root, Some(u32::MAX), path, &mounts).unwrap();
-            assert!(found.mount.id > 10_000 && found.room.is_some(), "{found:?}");
+            assert!(
+                found.mount.id > 10_000 && found.space.is_some(),
+                "{found:?}"
+            );
         }
     }
 
@@ -278,17 +281,17 @@ mod tests {
             own,
         };
         // No process has this number.
-        let found = place_of(&root, u32::MAX, folder.path(), &mounts).unwrap();
+        let found = location_of(&root, u32::MAX, folder.path(), &mounts).unwrap();
         assert!(found.mount.id > 10_000, "{found:?}");
-        let told = rustix::fs::statvfs(folder.path()).unwrap();
+        let stat = rustix::fs::statvfs(folder.path()).unwrap();
         assert_eq!(
-            found.room.map(|(size, _)| size),
-            Some(told.f_blocks * told.f_frsize)
+            found.space.map(|(size, _)| size),
+            Some(stat.f_blocks * stat.f_frsize)
         );
         let nowhere = folder.path().join("not/made/yet");
-        let found = place_of(&root, u32::MAX, &nowhere, &mounts).unwrap();
+        let found = location_of(&root, u32::MAX, &nowhere, &mounts).unwrap();
         assert!(
-            found.mount.id > 10_000 && found.room.is_none(),
+            found.mount.id > 10_000 && found.space.is_none(),
             "by its name: {found:?}"
         );
     }

@@ -57,33 +57,33 @@ pub struct Hardware {
 impl Hardware {
     #[must_use]
     pub fn read(root: &HostRoot) -> Self {
-        let mut look = Look {
+        let mut reader = HardwareReader {
             root,
             problems: Vec::new(),
         };
         let mut found = Self {
-            name: look.proc("sys/kernel/hostname", line),
-            system: system(&mut look),
-            kernel_release: look.proc("sys/kernel/osrelease", line),
-            kernel_command_line: look.proc("cmdline", line),
-            processors: cpu::read(&mut look),
-            memory: memory::read(&mut look),
-            disks: disks::read(&mut look),
-            mounts: look
+            name: reader.proc("sys/kernel/hostname", line),
+            system: system(&mut reader),
+            kernel_release: reader.proc("sys/kernel/osrelease", line),
+            kernel_command_line: reader.proc("cmdline", line),
+            processors: cpu::read(&mut reader),
+            memory: memory::read(&mut reader),
+            disks: disks::read(&mut reader),
+            mounts: reader
                 .proc("self/mountinfo", mountinfo::parse)
                 .unwrap_or_default(),
-            interfaces: network::read(&mut look),
+            interfaces: network::read(&mut reader),
             cgroup: None,
-            pressure: pressure(&look),
-            task_delayacct: look
+            pressure: pressure(&reader),
+            task_delayacct: reader
                 .proc("sys/kernel/task_delayacct", number::parse)
                 .map(|value| value != 0),
-            clock_source: look.sys(
+            clock_source: reader.sys(
                 "devices/system/clocksource/clocksource0/current_clocksource",
                 choice::parse,
             ),
             clock_synchronised: synchronised(root).then_some(true),
-            problems: look.problems,
+            problems: reader.problems,
         };
         found.cgroup = cgroup(&found.mounts);
         found.mounts.truncate(MOST_ENTRIES);
@@ -92,12 +92,12 @@ impl Hardware {
 }
 
 /// The host, and what was wrong with it so far.
-struct Look<'a> {
+struct HardwareReader<'a> {
     root: &'a HostRoot,
     problems: Vec<ReadError>,
 }
 
-impl Look<'_> {
+impl HardwareReader<'_> {
     fn proc<T>(
         &mut self,
         relative: &str,
@@ -141,13 +141,17 @@ fn line(text: &[u8]) -> Result<String, ParseError> {
 }
 
 /// Of the first process, whose root is the host's, else of this reader.
-fn system(look: &mut Look<'_>) -> Option<String> {
+fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
     let of = |process: &str| {
         let places =
-            ["etc/os-release", "usr/lib/os-release"].map(|place| format!("{process}/root/{place}"));
-        places
-            .iter()
-            .find_map(|place| look.root.read_proc(place, os_release::parse).ok().flatten())
+            ["etc/os-release", "usr/lib/os-release"].map(|path| format!("{process}/root/{path}"));
+        places.iter().find_map(|path| {
+            reader
+                .root
+                .read_proc(path, os_release::parse)
+                .ok()
+                .flatten()
+        })
     };
     of("1").or_else(|| of("self"))
 }
@@ -164,8 +168,8 @@ fn synchronised(root: &HostRoot) -> bool {
 }
 
 /// The file is there and answers `EOPNOTSUPP` on a kernel with PSI switched off.
-fn pressure(look: &Look<'_>) -> Option<bool> {
-    match look.root.read_proc("pressure/memory", line) {
+fn pressure(reader: &HardwareReader<'_>) -> Option<bool> {
+    match reader.root.read_proc("pressure/memory", line) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::Absent => Some(false),
         Err(_) => None,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::file::{HeldFile, Owner, Records};
+use crate::file::{OpenFile, Owner, Records};
 use crate::{IgnoredSignals, ParseError, ReadError, parse};
 
 /// The folders under which the kernel shows itself: the only way to open a file here.
@@ -48,8 +48,8 @@ impl HostRoot {
     ///
     /// # Errors
     /// `Absent`, `Forbidden` or `Broken`; never `Gone`, as the host does not vanish.
-    pub fn hold_proc(&self, relative: &str) -> Result<HeldFile, ReadError> {
-        HeldFile::open(
+    pub fn open_proc(&self, relative: &str) -> Result<OpenFile, ReadError> {
+        OpenFile::open(
             Owner::Host,
             Arc::from(self.procfs.join(relative)),
             Records::Many,
@@ -57,9 +57,9 @@ impl HostRoot {
     }
 
     /// Opens a file of the host below `procfs` that the kernel gives in one piece, such as `meminfo`: one read tells all
-    /// of it, where [`hold_proc`](Self::hold_proc) needs another to see its end.
-    pub fn hold_proc_piece(&self, relative: &str) -> Result<HeldFile, ReadError> {
-        HeldFile::open(
+    /// of it, where [`open_proc`](Self::hold_proc) needs another to see its end.
+    pub fn open_proc_piece(&self, relative: &str) -> Result<OpenFile, ReadError> {
+        OpenFile::open(
             Owner::Host,
             Arc::from(self.procfs.join(relative)),
             Records::One,
@@ -69,13 +69,13 @@ impl HostRoot {
     /// Reads a file of the host below `procfs` once.
     ///
     /// # Errors
-    /// As [`hold_proc`](Self::hold_proc); `Broken` when `parse` refuses the text.
+    /// As [`open_proc`](Self::hold_proc); `Broken` when `parse` refuses the text.
     pub fn read_proc<T>(
         &self,
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, ReadError> {
-        self.hold_proc(relative)?.parse(&mut Vec::new(), parse)
+        self.open_proc(relative)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file of the host below `sysfs` once.
@@ -87,7 +87,7 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, ParseError>,
     ) -> Result<T, ReadError> {
-        HeldFile::open(
+        OpenFile::open(
             Owner::Host,
             Arc::from(self.sysfs.join(relative)),
             Records::Many,

@@ -81,13 +81,13 @@ pub struct Threads {
 #[derive(Debug)]
 struct Known {
     tid: u32,
-    held: Option<Held>,
+    open: Option<OpenThread>,
     /// Of the held files' thread only: another one may get its number.
     last: Option<Last>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct OpenThread {
     stat: OwnedFd,
     schedstat: Option<OwnedFd>,
 }
@@ -224,7 +224,7 @@ impl Threads {
             match thread.read(folder, depth, buffer) {
                 Ok(sample) => samples.push(sample),
                 Err(Failed::Ended) => {
-                    *spare += thread.held.take().map_or(0, |_| DESCRIPTORS_EACH);
+                    *spare += thread.open.take().map_or(0, |_| DESCRIPTORS_EACH);
                     return false;
                 }
                 Err(failed) => failure = Some((thread.tid, failed)),
@@ -254,22 +254,22 @@ impl Threads {
         self.known.reserve_exact(self.listed.len());
         for &tid in &self.listed {
             while let Some(ended) = before.next_if(|thread| thread.tid < tid) {
-                self.spare += ended.held.map_or(0, |_| DESCRIPTORS_EACH);
+                self.spare += ended.open.map_or(0, |_| DESCRIPTORS_EACH);
             }
             let known = before.next_if(|thread| thread.tid == tid);
             let mut thread = known.unwrap_or(Known {
                 tid,
-                held: None,
+                open: None,
                 last: None,
             });
-            if thread.held.is_none() && self.spare >= DESCRIPTORS_EACH {
+            if thread.open.is_none() && self.spare >= DESCRIPTORS_EACH {
                 // A thread that ended since is found out when it is read.
-                thread.held = Held::open(&self.folder, tid).ok();
-                self.spare -= thread.held.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
+                thread.open = OpenThread::open(&self.folder, tid).ok();
+                self.spare -= thread.open.as_ref().map_or(0, |_| DESCRIPTORS_EACH);
             }
             self.known.push(thread);
         }
-        self.spare += before.filter(|thread| thread.held.is_some()).count() * DESCRIPTORS_EACH;
+        self.spare += before.filter(|thread| thread.open.is_some()).count() * DESCRIPTORS_EACH;
         Ok(())
     }
 
@@ -286,16 +286,16 @@ impl Known {
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, Failed> {
         let tid = self.tid;
-        let Some(held) = &self.held else {
-            return Held::open(folder, tid)?.read(folder, tid, &mut None, depth, buffer);
+        let Some(open) = &self.open else {
+            return OpenThread::open(folder, tid)?.read(folder, tid, &mut None, depth, buffer);
         };
-        match held.read(folder, tid, &mut self.last, depth, buffer) {
+        match open.read(folder, tid, &mut self.last, depth, buffer) {
             Err(Failed::Ended) => {
                 // Its number may already be another thread's.
                 self.last = None;
-                let successor = Held::open(folder, tid)?;
+                let successor = OpenThread::open(folder, tid)?;
                 let sample = successor.read(folder, tid, &mut self.last, depth, buffer)?;
-                self.held = Some(successor);
+                self.open = Some(successor);
                 Ok(sample)
             }
             result => result,
@@ -303,7 +303,7 @@ impl Known {
     }
 }
 
-impl Held {
+impl OpenThread {
     fn open(folder: &OwnedFd, tid: u32) -> Result<Self, Errno> {
         let mut name = list::Name::new(tid);
         let stat = name.open(folder, "stat")?;

@@ -11,7 +11,7 @@
 )]
 
 use faultline_kernel::filesystem::{self, Mounts};
-use faultline_kernel::{HostRoot, place};
+use faultline_kernel::{HostRoot, locate_folder};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use std::path::Path;
@@ -64,13 +64,13 @@ fn looks_without_openat2() {
     // Absolute: in the root of a process it leads to a folder below that.
     std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
     let mounts = Mounts::read(&host, Some(std::process::id())).unwrap();
-    let found = place(folder.path(), Path::new("/ledger"), &mounts.own).unwrap();
-    assert_eq!(found.room.map(|(size, _)| size), Some(size), "{found:?}");
+    let found = locate_folder(folder.path(), Path::new("/ledger"), &mounts.own).unwrap();
+    assert_eq!(found.space.map(|(size, _)| size), Some(size), "{found:?}");
     std::os::unix::fs::symlink(folder.path().join("data"), folder.path().join("accounts")).unwrap();
     let accounts = folder.path().join("accounts");
     // In this process's own root as a validator's, and under its own path.
     for pid in [Some(std::process::id()), None] {
         let found = filesystem::holding(&host, pid, &accounts, &mounts).unwrap();
-        assert_eq!(found.room.map(|room| room.size), Some(size), "{found:?}");
+        assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");
     }
 }

@@ -67,7 +67,7 @@ impl Descendants {
         // Of the first thread, which has the process's parent and memory: for the process the kernel adds up all threads.
         let mut stat = |pid: u32| {
             let file = root
-                .hold_proc_piece(&format!("{pid}/task/{pid}/stat"))
+                .open_proc_piece(&format!("{pid}/task/{pid}/stat"))
                 .ok()?;
             file.parse(&mut buffer, pid_stat::parse).ok()
         };
@@ -104,7 +104,7 @@ impl Descendants {
     /// forked child may share the rest.
     pub(super) fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
         let anonymous = |pid: u32| {
-            let file = root.hold_proc_piece(&format!("{pid}/status")).ok()?;
+            let file = root.open_proc_piece(&format!("{pid}/status")).ok()?;
             file.parse(&mut Vec::new(), pid_status::parse)
                 .ok()?
                 .rss_anon

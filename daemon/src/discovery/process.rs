@@ -5,7 +5,7 @@ use crate::supervisor::ANSWERS_WITHIN;
 use faultline_agave::identify::{self, Validator};
 use faultline_catalog::{Problem, Status};
 use faultline_kernel::parse::pid_stat::{self, PidStat};
-use faultline_kernel::{Comm, ErrorKind, HeldFile, HostRoot, ProcessFiles, ProcessId, ReadError};
+use faultline_kernel::{Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ pub(super) fn living(root: &HostRoot, id: ProcessId) -> Result<PidStat, ReadErro
     let gone = || ReadError::Gone {
         path: Arc::from(root.procfs.join(&relative)),
     };
-    let file = root.hold_proc_piece(&relative);
+    let file = root.open_proc_piece(&relative);
     match file.and_then(|file| file.parse(&mut Vec::new(), pid_stat::parse)) {
         Ok(stat) if stat.start_ticks != id.start_ticks || stat.has_ended() => Err(gone()),
         Err(ReadError::Absent { .. }) => Err(gone()),
@@ -127,7 +127,7 @@ pub(super) struct Fingerprint {
     exe: PathBuf,
     /// `stat` of the first thread, which has the process's name and start: for the process's own the kernel adds up all
     /// threads. Held open from the first look on.
-    stat: Option<HeldFile>,
+    stat: Option<OpenFile>,
     buffer: Vec<u8>,
 }
 
@@ -152,7 +152,7 @@ impl Fingerprint {
 
     fn first_thread(&mut self, root: &HostRoot) -> Option<Comm> {
         let open = || {
-            root.hold_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid))
+            root.open_proc_piece(&format!("{0}/task/{0}/stat", self.id.pid))
                 .ok()
         };
         let file = self.stat.take().or_else(open)?;

@@ -122,7 +122,7 @@ impl Follower {
     /// Looks until told to stop.
     pub fn run(self, stop: Stop) {
         let mut followed: Option<Arc<First>> = None;
-        let (mut binary, mut told, mut published) = (None, Map::new(), None);
+        let (mut binary, mut reported, mut published) = (None, Map::new(), None);
         let (paths, mut hashing) = (PathThread::new("binary-digest"), None);
         while !stop.sleep(LOOK_EVERY) {
             let Some(first) = self.describer.first() else {
@@ -133,7 +133,7 @@ impl Follower {
                 .is_some_and(|before| Arc::ptr_eq(before, &first))
             {
                 (binary, hashing) = (None, None);
-                told.clear();
+                reported.clear();
                 published = Some(first.manifest.clone());
                 followed = Some(Arc::clone(&first));
             }
@@ -149,8 +149,8 @@ impl Follower {
                 binary = hashed;
             }
             // What is not told any more, as at its end, stays known.
-            told.extend(self.told(&first.target));
-            let manifest = add(&first.manifest, binary.as_ref(), &told);
+            reported.extend(self.reported(&first.target));
+            let manifest = add(&first.manifest, binary.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = Described {
                     target: Arc::clone(&first.target),
@@ -162,7 +162,7 @@ impl Follower {
         }
     }
 
-    fn told(&self, target: &Target) -> Map<String, Value> {
+    fn reported(&self, target: &Target) -> Map<String, Value> {
         let (process, rpc, admin) = (
             target.process,
             self.facts.rpc.facts(),
@@ -214,7 +214,11 @@ fn digest(root: &HostRoot, target: &Target, stop: &Stop) -> Option<Result<Binary
 }
 
 /// The first manifest with all that is known by now.
-fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String, Value>) -> Value {
+fn add(
+    first: &Value,
+    binary: Option<&Result<Binary, String>>,
+    reported: &Map<String, Value>,
+) -> Value {
     let mut manifest = first.as_object().cloned().unwrap_or_default();
     let binary = binary.map(|binary| match binary {
         Ok(binary) => json!({ "sha256": binary.sha256, "bytes": binary.bytes }),
@@ -224,7 +228,7 @@ fn add(first: &Value, binary: Option<&Result<Binary, String>>, told: &Map<String
     put(
         &mut manifest,
         "validator",
-        (!told.is_empty()).then(|| told.clone()),
+        (!reported.is_empty()).then(|| reported.clone()),
     );
     manifest.into()
 }
@@ -241,7 +245,7 @@ mod tests {
     const SECOND: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
     const THIRD: &str = "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG";
 
-    fn told(process: ProcessId, identity: &str) -> AdminFacts {
+    fn reported(process: ProcessId, identity: &str) -> AdminFacts {
         AdminFacts {
             process,
             at: Stamp::default(),
@@ -270,7 +274,7 @@ mod tests {
         };
         let describer = Describer::new(root);
         let facts = ProcessFacts::default();
-        facts.admin.set(Some(Arc::new(told(
+        facts.admin.set(Some(Arc::new(reported(
             ProcessId {
                 start_ticks: 1,
                 ..process
@@ -294,11 +298,11 @@ mod tests {
                 (digest.target.process, &digest.manifest["validator"]),
                 (process, &Value::Null)
             );
-            facts.admin.set(Some(Arc::new(told(process, FIRST))));
+            facts.admin.set(Some(Arc::new(reported(process, FIRST))));
             more("its identity", |manifest| {
                 manifest["validator"]["identity"] == FIRST
             });
-            facts.admin.set(Some(Arc::new(told(process, SECOND))));
+            facts.admin.set(Some(Arc::new(reported(process, SECOND))));
             let last = more("its other identity", |manifest| {
                 manifest["validator"]["identity"] == SECOND
             });

@@ -4,7 +4,7 @@ use super::{put, redact, shown};
 use faultline_kernel::hardware::{Disk, Hardware, Interface, Memory, NumaNode, Processors};
 use faultline_kernel::parse::mountinfo::Mount;
 use faultline_kernel::parse::swaps::Swap;
-use faultline_kernel::{HostRoot, Place, place};
+use faultline_kernel::{HostRoot, Location, locate_folder};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 
@@ -159,15 +159,15 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .filter(|mount| matters(mount))
         .take(MOST_MOUNTS)
         .map(|mount| {
-            let found = place(&own, &mount.mount_point, &hardware.mounts);
+            let found = locate_folder(&own, &mount.mount_point, &hardware.mounts);
             // Another mount that lies above hides this one, and its room would be told instead.
-            let room = found
+            let space = found
                 .filter(|found| found.mount == *mount)
-                .and_then(|found| found.room);
-            describe_place(
-                &Place {
+                .and_then(|found| found.space);
+            describe_location(
+                &Location {
                     mount: mount.clone(),
-                    room,
+                    space,
                 },
                 &hardware.disks,
             )
@@ -189,8 +189,8 @@ fn matters(mount: &Mount) -> bool {
 }
 
 /// A mount with its disk and its room.
-pub(super) fn describe_place(place: &Place, disks: &[Disk]) -> Value {
-    let mount = &place.mount;
+pub(super) fn describe_location(location: &Location, disks: &[Disk]) -> Value {
+    let mount = &location.mount;
     let mut out = Map::new();
     put(&mut out, "mount_point", Some(shown(&mount.mount_point)));
     put(&mut out, "source", Some(redact::line(&mount.source)));
@@ -217,8 +217,8 @@ pub(super) fn describe_place(place: &Place, disks: &[Disk]) -> Value {
         .map(|disk| disk.name.as_str())
         .collect();
     put(&mut out, "disk", names.first().copied());
-    put(&mut out, "bytes", place.room.map(|(size, _)| size));
-    put(&mut out, "free_bytes", place.room.map(|(_, free)| free));
+    put(&mut out, "bytes", location.space.map(|(size, _)| size));
+    put(&mut out, "free_bytes", location.space.map(|(_, free)| free));
     out.into()
 }
 

@@ -40,18 +40,23 @@ pub(super) fn describe(root: &HostRoot, hardware: &mut Hardware) {
     );
     replace(&mut hardware.memory.total, Some(system.total_memory()));
     replace(&mut hardware.memory.swap_total, Some(system.total_swap()));
-    for told in &Disks::new_with_refreshed_list_specifics(DiskRefreshKind::nothing().with_kind()) {
-        let mount = hardware.mounts.iter().find(|mount| is_mount(told, mount));
+    for reported in
+        &Disks::new_with_refreshed_list_specifics(DiskRefreshKind::nothing().with_kind())
+    {
+        let mount = hardware
+            .mounts
+            .iter()
+            .find(|mount| is_mount(reported, mount));
         let disk = mount.and_then(|mount| hardware.disks.iter_mut().find(|disk| disk.holds(mount)));
-        if let Some((disk, turns)) = disk.zip(turns(told.kind())) {
+        if let Some((disk, turns)) = disk.zip(turns(reported.kind())) {
             disk.rotational = Some(turns);
         }
     }
 }
 
-fn replace<T: Default + PartialEq>(known: &mut Option<T>, told: Option<T>) {
-    if let Some(told) = told.filter(|told| *told != T::default()) {
-        *known = Some(told);
+fn replace<T: Default + PartialEq>(known: &mut Option<T>, reported: Option<T>) {
+    if let Some(reported) = reported.filter(|reported| *reported != T::default()) {
+        *known = Some(reported);
     }
 }
 
@@ -60,8 +65,8 @@ fn of_version((name, version): (String, String)) -> String {
 }
 
 /// What sysinfo calls a disk is a mount.
-fn is_mount(told: &Disk, mount: &Mount) -> bool {
-    mount.mount_point == told.mount_point() && OsStr::new(&mount.source) == told.name()
+fn is_mount(reported: &Disk, mount: &Mount) -> bool {
+    mount.mount_point == reported.mount_point() && OsStr::new(&mount.source) == reported.name()
 }
 
 fn turns(kind: DiskKind) -> Option<bool> {
@@ -80,32 +85,33 @@ mod tests {
     fn sysinfo_and_the_files_tell_the_same_of_this_machine() {
         let root = HostRoot::default();
         let files = Hardware::read(&root);
-        let mut told = Hardware {
+        let mut reported = Hardware {
             mounts: files.mounts.clone(),
             disks: files.disks.clone(),
             ..Hardware::default()
         };
-        told.disks
+        reported
+            .disks
             .iter_mut()
             .for_each(|disk| disk.rotational = None);
-        describe(&root, &mut told);
+        describe(&root, &mut reported);
         assert_eq!(
-            (&told.name, &told.kernel_release),
+            (&reported.name, &reported.kernel_release),
             (&files.name, &files.kernel_release)
         );
-        assert_eq!(told.processors.threads, files.processors.threads);
+        assert_eq!(reported.processors.threads, files.processors.threads);
         assert!(
-            files.processors.model.is_none() || told.processors.model == files.processors.model
+            files.processors.model.is_none() || reported.processors.model == files.processors.model
         );
-        assert_eq!(told.memory.total, files.memory.total);
+        assert_eq!(reported.memory.total, files.memory.total);
         assert_eq!(
-            told.memory.swap_total.unwrap_or(0),
+            reported.memory.swap_total.unwrap_or(0),
             files.memory.swap_total.unwrap_or(0)
         );
-        for (told, files) in told.disks.iter().zip(&files.disks) {
+        for (reported, files) in reported.disks.iter().zip(&files.disks) {
             assert!(
-                told.rotational.is_none() || told.rotational == files.rotational,
-                "{told:?}"
+                reported.rotational.is_none() || reported.rotational == files.rotational,
+                "{reported:?}"
             );
         }
     }

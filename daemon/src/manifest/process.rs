@@ -1,10 +1,10 @@
 //! The followed process, as JSON.
 
-use super::host::describe_place;
+use super::host::describe_location;
 use super::{put, put_problems, redact, shown};
 use crate::discovery::Target;
 use faultline_agave::arguments;
-use faultline_kernel::filesystem::{Mounts, place_of};
+use faultline_kernel::filesystem::{Mounts, location_of};
 use faultline_kernel::hardware::Disk;
 use faultline_kernel::parse::pid_limits::ProcessLimit;
 use faultline_kernel::{
@@ -233,8 +233,8 @@ impl Folders<'_> {
             ("path".to_owned(), shown(path).into()),
         ]);
         let clean: PathBuf = path.components().collect();
-        let found = place_of(self.root, self.pid, &clean, &self.mounts);
-        let found = found.map(|found| describe_place(&found, self.disks));
+        let found = location_of(self.root, self.pid, &clean, &self.mounts);
+        let found = found.map(|found| describe_location(&found, self.disks));
         put(&mut out, "mount", found);
         out.into()
     }

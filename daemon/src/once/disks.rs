@@ -8,7 +8,7 @@ use crate::config::Config;
 use crate::sources::resources::{self, Held, Lacking};
 use crate::supervisor::Stage;
 use faultline_catalog::Status;
-use faultline_kernel::filesystem::Room;
+use faultline_kernel::filesystem::Space;
 use faultline_text::{bytes, clean};
 use serde_json::json;
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
         Some(Ok((held, lacking))) => {
             let known = held
                 .iter()
-                .filter_map(|held| Some(of_file_system(held, held.system.room?)));
+                .filter_map(|held| Some(of_file_system(held, held.system.space?)));
             known
                 .chain(
                     lacking
@@ -79,18 +79,18 @@ pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> 
 
 const SEE_MOUNTS: &str = "see whether the disk or the server of that mount answers: findmnt, dmesg";
 
-fn of_file_system(held: &Held, room: Room) -> Check {
+fn of_file_system(held: &Held, space: Space) -> Check {
     let mount = &held.system.mount;
     let place = clean(&mount.mount_point.to_string_lossy());
-    if room.is_unlimited() {
+    if space.is_unlimited() {
         let fs_type = clean(&mount.fs_type);
         return Check::off(NAME, format!("{place}: {fs_type} has no size: not judged"));
     }
-    let inodes = room.inodes.filter(|(all, _)| *all > 0);
+    let inodes = space.inodes.filter(|(all, _)| *all > 0);
     let of_inodes = inodes
         .map(|(all, free)| format!(" and {} of its inodes", share(free, all)))
         .unwrap_or_default();
-    let (avail, size) = (room.avail, room.size);
+    let (avail, size) = (space.avail, space.size);
     let left = format!(
         "{} of {} ({}){of_inodes} are free",
         bytes(avail),
@@ -165,25 +165,25 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn of(options: &str, of_process: bool, room: Room) -> Check {
+    fn of(options: &str, of_process: bool, space: Space) -> Check {
         let line = format!("1 0 259:1 / /mnt/ledger {options} - ext4 /dev/nvme0n1p1 rw\n");
         let mount = mountinfo::parse(line.as_bytes()).unwrap().remove(0);
         let system = FileSystem {
             mount,
             of_process,
-            room: Some(room),
+            space: Some(space),
         };
-        of_file_system(&Held::at_once(system, ["ledger", "snapshots"]), room)
+        of_file_system(&Held::at_once(system, ["ledger", "snapshots"]), space)
     }
 
     #[test]
     fn what_is_nearly_used_up_needs_attention_by_the_runbook_of_its_alert() {
-        let room = |avail, free| Room {
+        let space = |avail, free| Space {
             size: 100 * GIB,
             avail: avail * GIB,
             inodes: Some((1_000, free)),
         };
-        let check = of("rw", true, room(28, 990));
+        let check = of("rw", true, space(28, 990));
         assert_eq!(
             check.found,
             "/mnt/ledger: 28.0 GiB of 100.0 GiB (28 %) and 99 % of its inodes are free"
@@ -194,24 +194,24 @@ mod tests {
         );
         let remedy = |check: Check| check.remedy.unwrap_or_default();
         for (check, runbook) in [
-            (of("rw", true, room(4, 990)), "AgaveDiskNearlyFull"),
-            (of("rw", true, room(28, 49)), "AgaveDiskInodesLow"),
-            (of("ro", true, room(4, 49)), "AgaveFilesystemReadOnly"),
+            (of("rw", true, space(4, 990)), "AgaveDiskNearlyFull"),
+            (of("rw", true, space(28, 49)), "AgaveDiskInodesLow"),
+            (of("ro", true, space(4, 49)), "AgaveFilesystemReadOnly"),
         ] {
             assert_eq!(check.state, State::Attention, "{check:?}");
             assert!(remedy(check).ends_with(runbook));
         }
         assert_eq!(
-            of("rw", true, room(5, 50)).state,
+            of("rw", true, space(5, 50)).state,
             State::Ok,
             "as the alerts: below a twentieth"
         );
         assert_eq!(
-            of("ro", false, room(28, 990)).state,
+            of("ro", false, space(28, 990)).state,
             State::Ok,
             "of the daemon's own mount nothing follows"
         );
-        let none = Room {
+        let none = Space {
             size: 0,
             avail: 0,
             inodes: None,

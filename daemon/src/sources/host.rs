@@ -6,7 +6,7 @@ use faultline_catalog::metrics::host as h;
 use faultline_catalog::{Metric, Source, Stamp};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
-use faultline_kernel::{HeldFile, HostFiles, HostRoot, ReadError};
+use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// `/proc/meminfo`, for every source that needs it: clones share the file, and what was read in a tick.
@@ -15,7 +15,7 @@ pub struct Memory(Arc<Mutex<Held>>);
 
 #[derive(Debug, Default)]
 struct Held {
-    file: Option<HeldFile>,
+    file: Option<OpenFile>,
     buffer: Vec<u8>,
     read: Option<(Stamp, Result<Meminfo, ReadError>)>,
 }
@@ -40,7 +40,7 @@ impl Held {
     fn read_anew(&mut self, root: &HostRoot) -> Result<Meminfo, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => root.hold_proc_piece("meminfo")?,
+            None => root.open_proc_piece("meminfo")?,
         };
         self.file
             .insert(file)

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::{HeldFile, Owner, Records};
+use crate::file::{OpenFile, Owner, Records};
 use crate::parse::mountinfo::{self, Mount};
 use crate::parse::pid_cgroup::{self, Membership};
 use crate::process::{first_threads, is_exiting};
@@ -102,7 +102,7 @@ pub struct CgroupLocator {
     root: HostRoot,
     pid: u32,
     /// The list of the thread that the last answer is about, held open, and its text then.
-    list: Option<(HeldFile, Vec<u8>)>,
+    list: Option<(OpenFile, Vec<u8>)>,
     buffer: Vec<u8>,
 }
 
@@ -166,7 +166,7 @@ impl CgroupLocator {
 /// The cgroups that the kernel lists for a process or thread.
 struct List {
     task: String,
-    file: HeldFile,
+    file: OpenFile,
     text: Vec<u8>,
     memberships: Vec<Membership>,
 }
@@ -175,7 +175,7 @@ impl List {
     fn read(root: &HostRoot, task: String) -> Result<Self, ReadError> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
-        let file = HeldFile::open(Owner::Folder(Arc::from(folder)), path, Records::One)?;
+        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, Records::One)?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, pid_cgroup::parse)?;
         Ok(Self {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::locate::{CgroupFolder, CgroupVersion, ProcessCgroups};
-use crate::file::{HeldFile, Owner, Records};
+use crate::file::{OpenFile, Owner, Records};
 use crate::parse::{Limit, cgroup_limit};
 use crate::{ErrorKind, ReadError};
 
@@ -130,7 +130,7 @@ fn read(
 }
 
 fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
-    let file = HeldFile::open(Owner::Host, Arc::from(path), Records::Many)?;
+    let file = OpenFile::open(Owner::Host, Arc::from(path), Records::Many)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), cgroup_limit::parse)
@@ -138,8 +138,10 @@ fn setting(path: &Path, is_amount: bool) -> Result<Setting, ReadError> {
     }
     file.parse(&mut Vec::new(), |text| {
         let text = text.trim_ascii();
-        let kept = text.get(..MOST_TEXT).unwrap_or(text);
-        Ok(Setting::Text(String::from_utf8_lossy(kept).into_owned()))
+        let shortened = text.get(..MOST_TEXT).unwrap_or(text);
+        Ok(Setting::Text(
+            String::from_utf8_lossy(shortened).into_owned(),
+        ))
     })
 }
 

@@ -1,9 +1,9 @@
 use super::*;
 use crate::ErrorKind;
 
-fn held(path: &Path, records: Records) -> HeldFile {
+fn open(path: &Path, records: Records) -> OpenFile {
     let folder = Owner::Folder(Arc::from(path.parent().unwrap()));
-    HeldFile::open(folder, Arc::from(path), records).unwrap()
+    OpenFile::open(folder, Arc::from(path), records).unwrap()
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
     std::fs::write(&path, &text).unwrap();
     for records in [Records::One, Records::Many, Records::Lines] {
         let mut buffer = Vec::new();
-        assert_eq!(held(&path, records).read(&mut buffer).unwrap(), text);
+        assert_eq!(open(&path, records).read(&mut buffer).unwrap(), text);
     }
 }
 
@@ -25,7 +25,7 @@ fn a_buffer_that_was_large_enough_once_is_not_allocated_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
-    let file = held(&path, Records::Many);
+    let file = open(&path, Records::Many);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
     let (place, capacity) = (buffer.as_ptr(), buffer.capacity());
@@ -41,7 +41,7 @@ fn a_second_read_sees_what_the_file_says_now() {
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
     std::fs::write(&path, "a longer text\n").unwrap();
-    let file = held(&path, Records::One);
+    let file = open(&path, Records::One);
     assert_eq!(file.read(&mut buffer).unwrap(), b"a longer text\n");
     std::fs::write(&path, "short\n").unwrap();
     assert_eq!(file.read(&mut buffer).unwrap(), b"short\n");
@@ -53,7 +53,7 @@ fn an_empty_file_is_an_empty_text() {
     let path = folder.path().join("empty");
     std::fs::write(&path, "").unwrap();
     assert_eq!(
-        held(&path, Records::One).read(&mut Vec::new()).unwrap(),
+        open(&path, Records::One).read(&mut Vec::new()).unwrap(),
         b""
     );
 }
@@ -100,7 +100,7 @@ fn a_text_that_cannot_be_parsed_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     std::fs::write(&path, "many\n").unwrap();
-    let error = held(&path, Records::One)
+    let error = open(&path, Records::One)
         .parse(&mut Vec::new(), crate::parse::number::parse)
         .unwrap_err();
     assert_eq!(

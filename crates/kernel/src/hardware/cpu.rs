@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Look, line};
+use super::{HardwareReader, line};
 use crate::parse::{cpuinfo, number};
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,15 +22,15 @@ pub struct Processors {
     pub governors: Vec<String>,
 }
 
-pub(super) fn read(look: &mut Look<'_>) -> Processors {
-    let info = look.proc("cpuinfo", cpuinfo::parse);
+pub(super) fn read(reader: &mut HardwareReader<'_>) -> Processors {
+    let info = reader.proc("cpuinfo", cpuinfo::parse);
     let mut first =
-        |file: &str| look.sys(&format!("devices/system/cpu/cpu0/{file}"), number::parse);
+        |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number::parse);
     let base = first("cpufreq/base_frequency")
         .map(|khz| khz / 1000)
         .or_else(|| first("acpi_cppc/nominal_freq"));
     let max_mhz = first("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
-    let governors = governors(look);
+    let governors = governors(reader);
     let info = info.unwrap_or_default();
     // The driver may say 0 for "not told".
     let base_mhz = base
@@ -47,18 +47,18 @@ pub(super) fn read(look: &mut Look<'_>) -> Processors {
     }
 }
 
-fn governors(look: &mut Look<'_>) -> Vec<String> {
+fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
     let is_cpu = |name: &String| {
         name.strip_prefix("cpu")
             .is_some_and(|n| n.parse::<u32>().is_ok())
     };
-    let cpus: Vec<String> = look
+    let cpus: Vec<String> = reader
         .names("devices/system/cpu")
         .into_iter()
         .filter(is_cpu)
         .collect();
     let of = |cpu: String| {
-        look.sys(
+        reader.sys(
             &format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor"),
             line,
         )

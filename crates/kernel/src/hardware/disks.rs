@@ -1,6 +1,6 @@
 //! Disks and their partitions.
 
-use super::{Look, line};
+use super::{HardwareReader, line};
 use crate::parse::cgroup_io::{Device, parse_device};
 use crate::parse::mountinfo::Mount;
 use crate::parse::{choice, number};
@@ -56,50 +56,50 @@ impl Disk {
     }
 }
 
-pub(super) fn read(look: &mut Look<'_>) -> Vec<Disk> {
+pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
     let is_disk = |name: &String| !name.starts_with("loop") && !name.starts_with("ram");
-    let names: Vec<String> = look.names("block").into_iter().filter(is_disk).collect();
+    let names: Vec<String> = reader.names("block").into_iter().filter(is_disk).collect();
     names
         .into_iter()
-        .filter_map(|name| disk(look, name))
+        .filter_map(|name| disk(reader, name))
         .collect()
 }
 
 /// `None` for a drive without a medium.
-fn disk(look: &mut Look<'_>, name: String) -> Option<Disk> {
+fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
     // Always in units of 512 bytes, whatever the disk's own are.
-    let size = look
+    let size = reader
         .sys(&file(&name, "size"), number::parse)?
         .saturating_mul(512);
     if size == 0 {
         return None;
     }
-    let entries = look.names(&format!("block/{name}"));
+    let entries = reader.names(&format!("block/{name}"));
     let parts = entries
         .into_iter()
-        .filter(|part| part.starts_with(&name) && is_partition(look.root, &name, part));
+        .filter(|part| part.starts_with(&name) && is_partition(reader.root, &name, part));
     let parts: Vec<String> = parts.collect();
     let partition = |part: String| Partition {
-        device: look.sys(&file(&name, &format!("{part}/dev")), device),
+        device: reader.sys(&file(&name, &format!("{part}/dev")), device),
         name: part,
     };
     let partitions = parts.into_iter().map(partition).collect();
     Some(Disk {
         size,
         partitions,
-        device: look.sys(&file(&name, "dev"), device),
-        model: look
+        device: reader.sys(&file(&name, "dev"), device),
+        model: reader
             .sys(&file(&name, "device/model"), line)
             .filter(|model| !model.is_empty()),
-        mapped_name: look.sys(&file(&name, "dm/name"), line),
-        rotational: look
+        mapped_name: reader.sys(&file(&name, "dm/name"), line),
+        rotational: reader
             .sys(&file(&name, "queue/rotational"), number::parse)
             .map(|value| value != 0),
-        scheduler: look.sys(&file(&name, "queue/scheduler"), choice::parse),
-        read_ahead: look
+        scheduler: reader.sys(&file(&name, "queue/scheduler"), choice::parse),
+        read_ahead: reader
             .sys(&file(&name, "queue/read_ahead_kb"), number::parse)
             .and_then(|kb| kb.checked_mul(1024)),
-        made_of: look.names(&file(&name, "slaves")),
+        made_of: reader.names(&file(&name, "slaves")),
         name,
     })
 }

@@ -1,6 +1,6 @@
 //! Memory, swap, and how the kernel is told to use them.
 
-use super::{Look, line};
+use super::{HardwareReader, line};
 use crate::parse::meminfo;
 use crate::parse::swaps::{self, Swap};
 use crate::parse::{choice, number};
@@ -35,22 +35,22 @@ pub struct NumaNode {
     pub memory: Option<u64>,
 }
 
-pub(super) fn read(look: &mut Look<'_>) -> Memory {
-    let totals = look.proc("meminfo", meminfo::parse).unwrap_or_default();
+pub(super) fn read(reader: &mut HardwareReader<'_>) -> Memory {
+    let totals = reader.proc("meminfo", meminfo::parse).unwrap_or_default();
     Memory {
         total: totals.total,
         swap_total: totals.swap_total,
-        swaps: look.proc("swaps", swaps::parse).unwrap_or_default(),
-        swappiness: look.proc("sys/vm/swappiness", number::parse),
-        max_map_count: look.proc("sys/vm/max_map_count", number::parse),
-        huge_pages: look.sys("kernel/mm/transparent_hugepage/enabled", choice::parse),
-        huge_pages_defrag: look.sys("kernel/mm/transparent_hugepage/defrag", choice::parse),
-        nodes: nodes(look),
+        swaps: reader.proc("swaps", swaps::parse).unwrap_or_default(),
+        swappiness: reader.proc("sys/vm/swappiness", number::parse),
+        max_map_count: reader.proc("sys/vm/max_map_count", number::parse),
+        huge_pages: reader.sys("kernel/mm/transparent_hugepage/enabled", choice::parse),
+        huge_pages_defrag: reader.sys("kernel/mm/transparent_hugepage/defrag", choice::parse),
+        nodes: nodes(reader),
     }
 }
 
-fn nodes(look: &mut Look<'_>) -> Vec<NumaNode> {
-    let names = look.names("devices/system/node");
+fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
+    let names = reader.names("devices/system/node");
     let mut numbers: Vec<u32> = names
         .iter()
         .filter_map(|name| name.strip_prefix("node")?.parse().ok())
@@ -58,8 +58,8 @@ fn nodes(look: &mut Look<'_>) -> Vec<NumaNode> {
     numbers.sort_unstable();
     let node = |number: u32| NumaNode {
         number,
-        cpus: look.sys(&format!("devices/system/node/node{number}/cpulist"), line),
-        memory: look
+        cpus: reader.sys(&format!("devices/system/node/node{number}/cpulist"), line),
+        memory: reader
             .sys(
                 &format!("devices/system/node/node{number}/meminfo"),
                 |text| Ok(node_total(text)),

@@ -1,6 +1,6 @@
 //! Network interfaces.
 
-use super::{Look, line};
+use super::{HardwareReader, line};
 use crate::parse::number;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,20 +13,20 @@ pub struct Interface {
     pub state: Option<String>,
 }
 
-pub(super) fn read(look: &mut Look<'_>) -> Vec<Interface> {
-    let names: Vec<String> = look
+pub(super) fn read(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
+    let names: Vec<String> = reader
         .names("class/net")
         .into_iter()
         .filter(|name| name != "lo")
         .collect();
     let interface = |name: String| Interface {
         // The file answers with an error, or with -1, while there is no link: nothing is wrong then.
-        speed_mbit: look
+        speed_mbit: reader
             .root
             .read_sys(&format!("class/net/{name}/speed"), number::parse)
             .ok(),
         // Files like bonding_masters stand among the interfaces.
-        state: look
+        state: reader
             .root
             .read_sys(&format!("class/net/{name}/operstate"), line)
             .ok(),

@@ -6,7 +6,7 @@ use crate::parse::{pressure, vmstat};
 use crate::{ReadError, parse};
 
 /// Holds `vmstat`, the pressure files and the limit of mappings of the host. Its `meminfo` others need as well:
-/// [`HostRoot::hold_proc_piece`] holds it.
+/// [`HostRoot::open_proc_piece`] holds it.
 #[derive(Debug)]
 pub struct HostFiles {
     vmstat: Slot,

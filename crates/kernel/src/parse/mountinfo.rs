@@ -65,14 +65,14 @@ pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
     // Each step goes down; a list that was made up might lead in a circle.
     for _ in 0..mounts.len() {
-        let on_the_way = |mount: &&Mount| {
+        let is_ancestor = |mount: &&Mount| {
             mount.parent == current.id
                 && mount.id != current.id
                 && path.starts_with(&mount.mount_point)
         };
         // The walk meets the highest first; of two at one place the later one lies above.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
-        match mounts.iter().rev().filter(on_the_way).min_by_key(depth) {
+        match mounts.iter().rev().filter(is_ancestor).min_by_key(depth) {
             Some(next) => current = next,
             None => break,
         }

@@ -41,7 +41,7 @@ impl Wanted {
         let mut empty = true;
         for line in lines(text) {
             empty = false;
-            if self.wants(line)? {
+            if self.accepts(line)? {
                 push(&mut given, line);
             }
         }
@@ -52,7 +52,7 @@ impl Wanted {
         T::from_read(&given[..]).map_err(|_| self.culprit::<T>(text).unwrap_or_else(incomplete))
     }
 
-    fn wants(&self, line: Line<'_>) -> Result<bool, ParseError> {
+    fn accepts(&self, line: Line<'_>) -> Result<bool, ParseError> {
         let (key, value) = line
             .split_at_byte(self.separator)
             .ok_or_else(|| line.error("expected a key and a value"))?;
@@ -79,7 +79,7 @@ impl Wanted {
         let refused = |line: &Line<'_>| {
             let mut given = self.insisted.as_bytes().to_vec();
             push(&mut given, *line);
-            self.wants(*line) == Ok(true) && T::from_read(&given[..]).is_err()
+            self.accepts(*line) == Ok(true) && T::from_read(&given[..]).is_err()
         };
         lines(text).find(refused).map(|line| line.error(self.value))
     }

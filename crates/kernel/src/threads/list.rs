@@ -13,8 +13,8 @@ use crate::text::number;
 pub(super) fn numbers(folder: &OwnedFd, numbers: &mut Vec<u32>) -> Result<(), Errno> {
     numbers.clear();
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
-    let mut room = [MaybeUninit::uninit(); 16 * 1024];
-    let mut entries = RawDir::new(folder, &mut room);
+    let mut free = [MaybeUninit::uninit(); 16 * 1024];
+    let mut entries = RawDir::new(folder, &mut free);
     while let Some(entry) = entries.next() {
         let name = number(entry?.file_name().to_bytes());
         numbers.extend(name.and_then(|name| u32::try_from(name).ok()));
@@ -32,10 +32,10 @@ pub(super) struct Name {
 impl Name {
     pub(super) fn new(tid: u32) -> Self {
         let mut bytes = [0; 32];
-        let room = bytes.len();
+        let free = bytes.len();
         let mut rest = &mut bytes[..];
         // Ten digits and a slash always fit.
-        let written = write!(rest, "{tid}/").map_or(0, |()| room - rest.len());
+        let written = write!(rest, "{tid}/").map_or(0, |()| free - rest.len());
         Self {
             bytes,
             prefix: written,

@@ -39,7 +39,7 @@ fn threads_come_in_the_order_of_their_numbers_whether_held_or_not() {
         let held = threads
             .known
             .iter()
-            .filter(|thread| thread.held.is_some())
+            .filter(|thread| thread.open.is_some())
             .count();
         assert_eq!(
             held,

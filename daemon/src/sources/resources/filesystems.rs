@@ -122,7 +122,7 @@ impl FileSystems {
                 Some(held) => {
                     held.holds.insert(asked.folder.what);
                     if *at > held.at {
-                        (held.system.room, held.at) = (system.room, *at);
+                        (held.system.space, held.at) = (system.space, *at);
                     }
                 }
                 None if more => {
@@ -176,24 +176,24 @@ impl FileSystems {
                 labels(),
                 age.as_secs_f64(),
             ));
-            let Some(room) = held
+            let Some(space) = held
                 .system
-                .room
-                .filter(|room| !room.is_unlimited() && age <= life(interval))
+                .space
+                .filter(|space| !space.is_unlimited() && age <= life(interval))
             else {
                 continue;
             };
             if age < interval {
-                growth.saw(held.at.uptime, room.avail, room.size);
+                growth.saw(held.at.uptime, space.avail, space.size);
             }
-            out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), room.size));
-            out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), room.avail));
+            out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), space.size));
+            out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), space.avail));
             out.extend(
                 growth
                     .until_full()
                     .map(|until| Reading::real(&m::FILESYSTEM_UNTIL_FULL, labels(), until)),
             );
-            if let Some((all, free)) = room.inodes {
+            if let Some((all, free)) = space.inodes {
                 out.push(Reading::whole(&m::FILESYSTEM_INODES, labels(), all));
                 out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
             }
@@ -254,7 +254,7 @@ impl FileSystems {
                     "the daemon may not search a folder on the way, behind which may be a link",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
-                (None, Ok((system, _))) if system.room.is_none() => (
+                (None, Ok((system, _))) if system.space.is_none() => (
                     Status::Broken,
                     "its file system does not say how full it is",
                     None,

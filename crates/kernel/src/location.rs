@@ -22,19 +22,19 @@ const MOST_ENTERED: usize = 128;
 
 /// Where a folder lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The mount that holds it.
     pub mount: Mount,
     /// Size of the file system and what others than root can still write, in bytes. `None` where the folder cannot be
     /// reached, and for file systems of other machines, which are not asked.
-    pub room: Option<(u64, u64)>,
+    pub space: Option<(u64, u64)>,
 }
 
 /// Finds `path`, as seen from `root` (such as `/proc/PID/root`), among `mounts`, those of the same process. Links are
 /// followed inside of `root`. Where it cannot be reached, for lack of a right or because it does not exist yet, its name
 /// alone tells. `None` if it is relative, or on no mount of the list.
 #[must_use]
-pub fn place(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Place> {
+pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
     let by_name = mountinfo::holding(mounts, path)?;
     // To open a folder on another machine is to ask that machine.
     let opened = if is_remote(by_name) {
@@ -43,27 +43,27 @@ pub fn place(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Place> {
         enter(root).and_then(|top| open_below(&top, path)).ok()
     };
     let Some(folder) = opened else {
-        return Some(Place {
+        return Some(Location {
             mount: by_name.clone(),
-            room: None,
+            space: None,
         });
     };
     let mount = mount_of(&folder, mounts).unwrap_or(by_name);
-    Some(Place {
+    Some(Location {
         mount: mount.clone(),
-        room: if is_remote(mount) {
+        space: if is_remote(mount) {
             None
         } else {
-            room(&folder)
+            space(&folder)
         },
     })
 }
 
 /// The mount that an open folder lies on (Linux 5.8).
 pub(crate) fn mount_of<'a>(folder: &OwnedFd, mounts: &'a [Mount]) -> Option<&'a Mount> {
-    let told = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
-    let id = told
-        .filter(|told| told.stx_mask & StatxFlags::MNT_ID.bits() != 0)?
+    let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
+    let id = stat
+        .filter(|stat| stat.stx_mask & StatxFlags::MNT_ID.bits() != 0)?
         .stx_mnt_id;
     mounts.iter().find(|mount| mount.id == id)
 }
@@ -142,11 +142,11 @@ fn open_by_steps(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     )
 }
 
-fn room(folder: &OwnedFd) -> Option<(u64, u64)> {
-    let told = rustix::fs::fstatvfs(folder).ok()?;
+fn space(folder: &OwnedFd) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstatvfs(folder).ok()?;
     Some((
-        told.f_blocks.checked_mul(told.f_frsize)?,
-        told.f_bavail.checked_mul(told.f_frsize)?,
+        stat.f_blocks.checked_mul(stat.f_frsize)?,
+        stat.f_bavail.checked_mul(stat.f_frsize)?,
     ))
 }
 
@@ -162,10 +162,10 @@ mod tests {
     fn a_folder_that_cannot_be_reached_is_placed_by_its_name() {
         let mounts = mountinfo::parse(MOUNTS).unwrap();
         let nowhere = Path::new("/no/such/root");
-        let found = place(nowhere, Path::new("/mnt/ledger/rocksdb"), &mounts).unwrap();
-        assert_eq!((found.mount.id, found.room), (3, None));
-        assert_eq!(place(nowhere, Path::new("ledger"), &mounts), None);
-        assert_eq!(place(nowhere, Path::new("/mnt"), &[]), None);
+        let found = locate_folder(nowhere, Path::new("/mnt/ledger/rocksdb"), &mounts).unwrap();
+        assert_eq!((found.mount.id, found.space), (3, None));
+        assert_eq!(locate_folder(nowhere, Path::new("ledger"), &mounts), None);
+        assert_eq!(locate_folder(nowhere, Path::new("/mnt"), &[]), None);
     }
 
     #[test]
@@ -173,8 +173,8 @@ mod tests {
         let mounts = mountinfo::parse(MOUNTS).unwrap();
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("far")).unwrap();
-        let found = place(root.path(), Path::new("/far"), &mounts).unwrap();
-        assert_eq!((found.mount.id, found.room), (2, None));
+        let found = locate_folder(root.path(), Path::new("/far"), &mounts).unwrap();
+        assert_eq!((found.mount.id, found.space), (2, None));
     }
 
     #[test]
@@ -186,12 +186,12 @@ mod tests {
         std::fs::create_dir(folder.path().join("data")).unwrap();
         // Absolute: it leads to a place below the given root, not below this test's.
         std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
-        let found = place(folder.path(), Path::new("/ledger"), &own).unwrap();
-        let expected = place(Path::new("/"), folder.path(), &own).unwrap();
+        let found = locate_folder(folder.path(), Path::new("/ledger"), &own).unwrap();
+        let expected = locate_folder(Path::new("/"), folder.path(), &own).unwrap();
         assert_eq!(found.mount, expected.mount);
         assert!(
             found
-                .room
+                .space
                 .is_some_and(|(size, free)| size > 0 && free <= size),
             "{found:?}"
         );
@@ -200,8 +200,8 @@ mod tests {
     /// Both ways to open a path, and what they lead to.
     fn both(top: &OwnedFd, path: &str) -> [rustix::io::Result<(u64, u64)>; 2] {
         [open_at_once, open_by_steps].map(|open| {
-            let told = rustix::fs::fstat(&open(top, Path::new(path))?)?;
-            Ok((told.st_dev, told.st_ino))
+            let stat = rustix::fs::fstat(&open(top, Path::new(path))?)?;
+            Ok((stat.st_dev, stat.st_ino))
         })
     }
 
