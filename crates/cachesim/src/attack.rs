@@ -31,19 +31,19 @@ pub fn with_attack(trace: &Trace, each: usize) -> Result<Trace, Error> {
         let calls = trace.calls_of(index);
         let mut all = Vec::with_capacity(calls.len() + each);
         // How many calls of the attack come before the call at a place.
-        let before = |place: usize| (place * each).div_ceil(calls.len().max(1)).min(each);
-        for place in 0..=calls.len() {
-            let until = if place == calls.len() {
+        let before = |index: usize| (index * each).div_ceil(calls.len().max(1)).min(each);
+        for index in 0..=calls.len() {
+            let until = if index == calls.len() {
                 each
             } else {
-                before(place)
+                before(index)
             };
-            while all.len() < place + until {
+            while all.len() < index + until {
                 let program = attacked.add_program(attacker)?;
                 let set = attacked.add_set(&[program])?;
                 all.extend(Call::new(set, false));
             }
-            all.extend(calls.get(place));
+            all.extend(calls.get(index));
         }
         attacked.add_slot(
             Slot {

@@ -20,7 +20,7 @@ mod bytes;
 mod read;
 mod write;
 
-pub use read::{Kept, read, read_whole_records};
+pub use read::{PartialRead, read, read_whole_records};
 pub use write::Writer;
 
 const MAGIC: &[u8; 8] = b"FLTRACE\x01";

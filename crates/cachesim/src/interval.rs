@@ -29,7 +29,7 @@ impl Interval {
             .sum::<f64>()
             / (n - 1.0))
             .sqrt();
-        Some(Self::around(mean, sd, n))
+        Some(Self::from_moments(mean, sd, n))
     }
 
     /// Of a run over other blocks of the same load, `times` as many: the draws vary, the blocks that are known, and the others.
@@ -43,7 +43,7 @@ impl Interval {
         let sd = (others + halves.draws / times + halves.variance()? * (1.0 + 1.0 / times)).sqrt();
         // A variance is as sure as there are blocks.
         let n = (values.len() as f64).min(halves.blocks);
-        Some(Self::around(draws.mean, sd, n.max(2.0)))
+        Some(Self::from_moments(draws.mean, sd, n.max(2.0)))
     }
 
     /// As wide, around another mean: that of the best model, and not of those that say how unsure it is.
@@ -57,7 +57,7 @@ impl Interval {
         }
     }
 
-    fn around(mean: f64, sd: f64, n: f64) -> Self {
+    fn from_moments(mean: f64, sd: f64, n: f64) -> Self {
         let reach = student(n - 1.0) * sd * (1.0 + 1.0 / n).sqrt();
         Interval {
             mean,

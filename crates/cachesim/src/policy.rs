@@ -179,7 +179,7 @@ impl<R: Replacement> Cache for Plain<'_, R> {
 }
 
 /// How much there is room for, and what each program takes.
-pub(crate) struct Room {
+pub(crate) struct Limits {
     pub(crate) capacity: u64,
     pub(crate) weights: Vec<u64>,
 }

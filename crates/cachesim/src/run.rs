@@ -3,7 +3,7 @@
 use crate::agave::ProgramCache;
 use crate::cache::{At, Budget, Cache, Counts};
 use crate::error::Error;
-use crate::policy::{self, Plain, Policy, Room, Setting};
+use crate::policy::{self, Limits, Plain, Policy, Setting};
 use crate::trace::{Call, Trace};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -64,7 +64,7 @@ impl Simulation<'_> {
 
     /// Runs a policy other than Agave's.
     fn other(&self, budget: Budget, each_slot: impl FnMut(u64, Counts)) -> Outcome {
-        let room = Room {
+        let limits = Limits {
             capacity: budget.target,
             weights: budget.weights.clone(),
         };
@@ -72,21 +72,23 @@ impl Simulation<'_> {
             Policy::Agave(_) | Policy::Min => {
                 let fees_only = self.setting.fees_only;
                 self.run_plain(
-                    policy::Min::new(room, self.trace, fees_only),
+                    policy::Min::new(limits, self.trace, fees_only),
                     budget,
                     each_slot,
                 )
             }
-            Policy::Lru => self.run_plain(policy::List::lru(room), budget, each_slot),
-            Policy::Fifo => self.run_plain(policy::List::fifo(room), budget, each_slot),
-            Policy::Lfu => self.run_plain(policy::Lfu::new(room), budget, each_slot),
-            Policy::Sieve => self.run_plain(policy::Sieve::new(room), budget, each_slot),
-            Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(room), budget, each_slot),
-            Policy::Arc => self.run_plain(policy::Arc::new(room), budget, each_slot),
-            Policy::WTinyLfu => self.run_plain(policy::WTinyLfu::new(room), budget, each_slot),
-            Policy::Gdsf => {
-                self.run_plain(policy::Gdsf::new(room, self.compile_us), budget, each_slot)
-            }
+            Policy::Lru => self.run_plain(policy::List::lru(limits), budget, each_slot),
+            Policy::Fifo => self.run_plain(policy::List::fifo(limits), budget, each_slot),
+            Policy::Lfu => self.run_plain(policy::Lfu::new(limits), budget, each_slot),
+            Policy::Sieve => self.run_plain(policy::Sieve::new(limits), budget, each_slot),
+            Policy::S3Fifo => self.run_plain(policy::S3Fifo::new(limits), budget, each_slot),
+            Policy::Arc => self.run_plain(policy::Arc::new(limits), budget, each_slot),
+            Policy::WTinyLfu => self.run_plain(policy::WTinyLfu::new(limits), budget, each_slot),
+            Policy::Gdsf => self.run_plain(
+                policy::Gdsf::new(limits, self.compile_us),
+                budget,
+                each_slot,
+            ),
         }
     }
 
@@ -180,13 +182,13 @@ pub struct BySlot {
 impl BySlot {
     /// Adds a run over the same trace.
     pub fn add(&mut self, simulation: &Simulation) -> Result<Outcome, Error> {
-        let mut place = 0;
+        let mut index = 0;
         let outcome = simulation.run(|slot, counts| {
-            match self.slots.get_mut(place) {
+            match self.slots.get_mut(index) {
                 Some((_, sum)) => *sum += counts,
                 None => self.slots.push((slot, counts)),
             }
-            place += 1;
+            index += 1;
         })?;
         self.runs += 1;
         Ok(outcome)

@@ -272,12 +272,12 @@ impl Trace {
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
         let in_slot =
             is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
-        let place = |c: &Change| (c.slot_index, c.position);
+        let order = |c: &Change| (c.slot_index, c.position);
         if !in_slot
             || self
                 .changes
                 .last()
-                .is_some_and(|last| place(last) > place(&change))
+                .is_some_and(|last| order(last) > order(&change))
         {
             return Err(Error::Contradiction(format!(
                 "a change of program {} is not in the last slot, or out of order",

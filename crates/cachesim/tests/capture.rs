@@ -118,7 +118,7 @@ fn one_real_run_is_inside_the_interval_of_its_size() {
 #[test]
 fn other_sizes_are_as_said_before_any_real_run() {
     let trace = load();
-    let said = [
+    let as_text = [
         (256, 8439),
         (320, 7089),
         (384, 5852),
@@ -129,9 +129,9 @@ fn other_sizes_are_as_said_before_any_real_run() {
         (704, 723),
         (768, 640),
     ];
-    let sizes = said.map(|(entries, _)| entries);
+    let sizes = as_text.map(|(entries, _)| entries);
     let curve = predict(&plan(&trace, "2.1.14", &sizes)).unwrap();
-    for (point, (entries, misses)) in curve.points.iter().zip(said) {
+    for (point, (entries, misses)) in curve.points.iter().zip(as_text) {
         println!(
             "{entries} {} sd {:.0}, said {misses}",
             point.misses.mean, point.misses.sd

@@ -131,17 +131,17 @@ fn what_is_written_is_read() {
 fn a_file_is_continued_where_a_kill_cut_it_off() {
     let whole = bytes(&everything());
     for cut in 0..=whole.len() {
-        let Ok(kept) = read_whole_records(&whole[..cut]) else {
+        let Ok(partial) = read_whole_records(&whole[..cut]) else {
             continue;
         };
-        assert!(kept.end <= cut as u64);
+        assert!(partial.end <= cut as u64);
         assert_eq!(
-            kept.damage.is_none(),
-            kept.end == cut as u64,
+            partial.damage.is_none(),
+            partial.end == cut as u64,
             "{cut}: {:?}",
-            kept.damage
+            partial.damage
         );
-        let (mut trace, begin) = (kept.trace, kept.end as usize);
+        let (mut trace, begin) = (partial.trace, partial.end as usize);
         let mut writer = Writer::append(whole[..begin].to_vec(), &trace);
         let number = SetNumbers::of(&trace).number(&mut trace, &[]).unwrap();
         let slot = Slot {
@@ -318,7 +318,7 @@ fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
         (Some(100.0), 0)
     );
     coverage.require().unwrap();
-    let kept: Vec<&Slot> = trace
+    let partial: Vec<&Slot> = trace
         .slots()
         .iter()
         .enumerate()
@@ -326,7 +326,8 @@ fn with_five_percent_of_its_slots_removed_a_trace_is_refused() {
         .map(|(_, slot)| slot)
         .collect();
     let mut holed = Trace::new(trace.meta().clone());
-    kept.iter()
+    partial
+        .iter()
         .for_each(|slot| holed.add_slot(**slot, &[]).unwrap());
     let error = Coverage::of(&holed, &recorded)
         .require()

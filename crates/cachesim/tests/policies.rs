@@ -48,7 +48,7 @@ fn run(trace: &Trace, policy: Policy, limit: Limit, fill: u64) -> Outcome {
 #[test]
 fn on_the_real_load_the_policies_miss_as_was_measured_before() {
     let trace = load();
-    let said = [
+    let as_text = [
         ("lru", 90, 3398),
         ("lru", 100, 2523),
         ("sieve", 90, 3059),
@@ -56,7 +56,7 @@ fn on_the_real_load_the_policies_miss_as_was_measured_before() {
         ("w-tinylfu", 100, 2278),
         ("min", 100, 1105),
     ];
-    for (name, fill, misses) in said {
+    for (name, fill, misses) in as_text {
         let counts = run(&trace, name.parse().unwrap(), Limit::Entries(512), fill).counts;
         println!("{name} {fill} {} (said {misses})", counts.misses);
         let bar = if name == "w-tinylfu" { 60 } else { 1 };

@@ -84,10 +84,10 @@ fn fixture(path: &str) -> PathBuf {
 
 #[test]
 fn every_policy_misses_as_often_as_the_published_implementation() {
-    let kept = fs::read_to_string(fixture("fixtures/misses.txt")).unwrap();
+    let partial = fs::read_to_string(fixture("fixtures/misses.txt")).unwrap();
     let traces: Vec<Trace> = (0..TRACES).map(|seed| random(seed, 600, 100)).collect();
     let mut differences = Vec::new();
-    for line in kept.lines() {
+    for line in partial.lines() {
         let mut words = line.split(' ');
         let (name, amount) = (
             words.next().unwrap(),
@@ -148,10 +148,10 @@ fn the_published_implementation_says_what_is_kept() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let kept = fs::read_to_string(fixture("fixtures/misses.txt")).unwrap();
+    let partial = fs::read_to_string(fixture("fixtures/misses.txt")).unwrap();
     // Not by `assert_eq!`, which would print them all.
     assert!(
-        kept == String::from_utf8(output.stdout).unwrap(),
+        partial == String::from_utf8(output.stdout).unwrap(),
         "fixtures/misses.txt is not what make.py says"
     );
 }
@@ -159,8 +159,8 @@ fn the_published_implementation_says_what_is_kept() {
 /// Caffeine counts uses in a sketch, not before the cache is half full, and admits one in 128 at random of what it would refuse.
 #[test]
 fn w_tinylfu_misses_nearly_as_often_as_caffeine() {
-    let kept = fs::read_to_string(fixture("fixtures/caffeine.txt")).unwrap();
-    let expected: Vec<u64> = kept
+    let partial = fs::read_to_string(fixture("fixtures/caffeine.txt")).unwrap();
+    let expected: Vec<u64> = partial
         .split_whitespace()
         .skip(3)
         .map(|word| word.parse().unwrap())

@@ -25,7 +25,7 @@ struct Entry {
     uses: u32,
     /// Counted from the first slot of the trace. Small numbers keep all entries in the processor's cache.
     last: u32,
-    place: u32,
+    position: u32,
 }
 
 /// The cache as [`Rule`] says. One transaction after the other: threads that wait for one another are not simulated.
@@ -68,7 +68,7 @@ impl<'a> ProgramCache<'a> {
                 Entry {
                     uses: 0,
                     last: 0,
-                    place: NEW
+                    position: NEW
                 };
                 programs
             ],
@@ -94,7 +94,7 @@ impl<'a> ProgramCache<'a> {
             *entry = Entry {
                 uses: *uses,
                 last: FIRST,
-                place: UNLOADED,
+                position: UNLOADED,
             };
             if !is_full {
                 self.load(*program);
@@ -118,17 +118,17 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn load(&mut self, entry: u32) {
-        self.entries[entry as usize].place = self.loaded.len() as u32;
+        self.entries[entry as usize].position = self.loaded.len() as u32;
         self.loaded.push(entry);
         self.weight += self.budget.of(entry);
     }
 
-    fn unload(&mut self, place: u32) -> u32 {
-        let entry = self.loaded.swap_remove(place as usize);
-        if let Some(moved) = self.loaded.get(place as usize) {
-            self.entries[*moved as usize].place = place;
+    fn unload(&mut self, position: u32) -> u32 {
+        let entry = self.loaded.swap_remove(position as usize);
+        if let Some(moved) = self.loaded.get(position as usize) {
+            self.entries[*moved as usize].position = position;
         }
-        self.entries[entry as usize].place = UNLOADED;
+        self.entries[entry as usize].position = UNLOADED;
         self.weight -= self.budget.of(entry);
         entry
     }
@@ -137,7 +137,7 @@ impl<'a> ProgramCache<'a> {
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale = self.rule.stale_after;
         let entry = &mut self.entries[program as usize];
-        if entry.place == TOMBSTONE {
+        if entry.position == TOMBSTONE {
             entry.uses = entry.uses.saturating_add(1);
             return false;
         }
@@ -147,16 +147,16 @@ impl<'a> ProgramCache<'a> {
             *entry = Entry {
                 uses: 0,
                 last: 0,
-                place: NEW,
+                position: NEW,
             };
         }
         counts.misses += 1;
-        let is_new = entry.place == NEW;
+        let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_of_a_load);
         entry.last = self.now;
         if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
         {
-            entry.place = TOMBSTONE;
+            entry.position = TOMBSTONE;
             counts.insertions += 1;
             return true;
         }
@@ -172,11 +172,11 @@ impl<'a> ProgramCache<'a> {
 
     fn evict(&mut self, counts: &mut Counts) {
         while self.weight > self.budget.target && !self.loaded.is_empty() {
-            let place = match self.rule.eviction {
+            let position = match self.rule.eviction {
                 Eviction::TwoDraws => self.fewer_uses_of_two(),
                 Eviction::Score { .. } => self.least_score(),
             };
-            let entry = self.unload(place);
+            let entry = self.unload(position);
             counts.evictions += 1;
             counts.one_hit_wonders += u64::from(self.entries[entry as usize].uses == 1);
         }
@@ -186,14 +186,14 @@ impl<'a> ProgramCache<'a> {
         self.rng.u32(0..self.loaded.len() as u32)
     }
 
-    fn entry_at(&self, place: u32) -> Entry {
-        self.entries[self.loaded[place as usize] as usize]
+    fn entry_at(&self, position: u32) -> Entry {
+        self.entries[self.loaded[position as usize] as usize]
     }
 
     fn fewer_uses_of_two(&mut self) -> u32 {
         let (first, second) = (self.draw(), self.draw());
-        let uses = |place: u32| {
-            let entry = self.entry_at(place);
+        let uses = |position: u32| {
+            let entry = self.entry_at(position);
             u64::from(entry.uses) >> self.now.saturating_sub(entry.last).min(63)
         };
         if uses(first) < uses(second) {
@@ -220,9 +220,9 @@ impl<'a> ProgramCache<'a> {
         least
     }
 
-    fn score_at(&self, place: u32) -> u64 {
-        let entry = self.entry_at(place);
-        let program = self.budget.program_of(self.loaded[place as usize]);
+    fn score_at(&self, position: u32) -> u64 {
+        let entry = self.entry_at(position);
+        let program = self.budget.program_of(self.loaded[position as usize]);
         let us = self.compile_us.get(program as usize).copied().unwrap_or(0);
         score(entry.last, us, u64::from(entry.uses))
     }
@@ -247,9 +247,9 @@ impl<'a> ProgramCache<'a> {
             .filter(|(_, slot)| *slot < root)
         {
             self.superseded.pop_front();
-            let place = self.entries[entry as usize].place;
-            if place < LOADED_BELOW {
-                self.unload(place);
+            let position = self.entries[entry as usize].position;
+            if position < LOADED_BELOW {
+                self.unload(position);
             }
         }
     }
@@ -257,16 +257,16 @@ impl<'a> ProgramCache<'a> {
     /// The version that was there becomes an entry of its own, until the root passes the deployment.
     fn supersede(&mut self, program: u32) {
         let before = self.entries[program as usize];
-        if before.place >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
-            if before.place < LOADED_BELOW {
-                self.unload(before.place);
+        if before.position >= LOADED_BELOW || self.deployed[program as usize] == self.now + 1 {
+            if before.position < LOADED_BELOW {
+                self.unload(before.position);
             }
             return;
         }
         let number = self.entries.len() as u32;
         self.budget.supersede(program);
         self.entries.push(before);
-        self.loaded[before.place as usize] = number;
+        self.loaded[before.position as usize] = number;
         self.superseded.push_back((number, self.now));
     }
 }
@@ -296,7 +296,7 @@ impl Cache for ProgramCache<'_> {
                 continue;
             }
             let entry = &mut self.entries[*program as usize];
-            if entry.place < LOADED_BELOW {
+            if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last = entry.last.max(seen);
             } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
@@ -319,11 +319,11 @@ impl Cache for ProgramCache<'_> {
         } else {
             self.now
         };
-        (entry.place, entry.last) = (UNLOADED, last);
+        (entry.position, entry.last) = (UNLOADED, last);
         self.deployed[program as usize] = self.now + 1;
         counts.insertions += 1;
         match kind {
-            ChangeKind::Closed => entry.place = TOMBSTONE,
+            ChangeKind::Closed => entry.position = TOMBSTONE,
             // Compiled by the transaction that deploys it, which is no load of the cache.
             ChangeKind::Deployed => {
                 self.has_delayed = true;

@@ -12,7 +12,7 @@ use std::io::{BufRead, Read};
 
 /// What could be read of a file.
 #[derive(Debug)]
-pub struct Kept {
+pub struct PartialRead {
     pub trace: Trace,
     /// Bytes of the file up to the end of the last of them. To continue the file, cut it off here.
     pub end: u64,
@@ -25,15 +25,15 @@ pub struct Kept {
 /// # Errors
 /// [`Error::Damaged`] with the byte at which a record is not what was written, [`Error::Io`].
 pub fn read(input: impl BufRead) -> Result<Trace, Error> {
-    let kept = read_whole_records(input)?;
-    kept.damage.map_or(Ok(kept.trace), Err)
+    let partial = read_whole_records(input)?;
+    partial.damage.map_or(Ok(partial.trace), Err)
 }
 
 /// Reads a file up to its end or its first damage: a writer that was killed leaves half a record.
 ///
 /// # Errors
 /// [`Error::Damaged`] if not even the beginning is there, [`Error::Io`].
-pub fn read_whole_records(input: impl BufRead) -> Result<Kept, Error> {
+pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
     let mut file = File {
         input,
         at: 0,
@@ -54,25 +54,24 @@ pub fn read_whole_records(input: impl BufRead) -> Result<Kept, Error> {
             ));
         }
     };
-    let mut kept = Kept {
+    let mut partial = PartialRead {
         trace,
         end: file.at,
         damage: None,
     };
     loop {
         let result = match file.record() {
-            Ok(None) => return Ok(kept),
-            Ok(Some(kind)) => {
-                take(&mut kept.trace, kind, &file.content).map_err(|what| damaged(kept.end, what))
-            }
+            Ok(None) => return Ok(partial),
+            Ok(Some(kind)) => take(&mut partial.trace, kind, &file.content)
+                .map_err(|what| damaged(partial.end, what)),
             Err(error @ Error::Io(_)) => return Err(error),
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            kept.damage = Some(error);
-            return Ok(kept);
+            partial.damage = Some(error);
+            return Ok(partial);
         }
-        kept.end = file.at;
+        partial.end = file.at;
     }
 }
 
@@ -166,7 +165,7 @@ fn meta(content: &[u8]) -> Result<Meta, String> {
 /// Adds a record to the trace.
 fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
     let mut content = Content(content);
-    let said = |error: Error| error.to_string();
+    let as_text = |error: Error| error.to_string();
     match kind {
         PROGRAMS => {
             while !content.is_empty() {
@@ -174,7 +173,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
                 if trace.programs().len() == MAX_PROGRAMS {
                     return Err(format!("more than {MAX_PROGRAMS} programs"));
                 }
-                trace.add_program(program).map_err(said)?;
+                trace.add_program(program).map_err(as_text)?;
             }
         }
         SETS => {
@@ -183,7 +182,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
                 let programs: Vec<u32> = (0..length)
                     .map(|_| content.small())
                     .collect::<Result<_, _>>()?;
-                trace.add_set(&programs).map_err(said)?;
+                trace.add_set(&programs).map_err(as_text)?;
             }
         }
         SLOT => slot(trace, &mut content)?,
@@ -206,7 +205,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
                     program,
                     kind,
                 })
-                .map_err(said)?;
+                .map_err(as_text)?;
         }
         LOADS => {
             while !content.is_empty() {
@@ -215,7 +214,7 @@ fn take(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String> {
                     program: content.small()?,
                     us: content.number()?,
                 };
-                trace.add_load(load).map_err(said)?;
+                trace.add_load(load).map_err(as_text)?;
             }
         }
         other => return Err(format!("{other} is no kind of a record")),

@@ -42,7 +42,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Continues a file that ends with what the trace has now: see [`super::Kept::end`].
+    /// Continues a file that ends with what the trace has now: see [`super::PartialRead::end`].
     pub fn append(out: W, trace: &Trace) -> Self {
         Writer {
             out,

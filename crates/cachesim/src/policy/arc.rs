@@ -1,7 +1,7 @@
 //! ARC: what was used once and what was used again, each with a list of what it evicted; these shift the share of each.
 
 use super::queues::Queues;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
@@ -16,10 +16,10 @@ pub(crate) struct Arc {
 }
 
 impl Arc {
-    pub(crate) fn new(room: Room) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Arc {
-            queues: Queues::new(room.weights),
-            capacity: room.capacity,
+            queues: Queues::new(limits.weights),
+            capacity: limits.capacity,
             share: 0.0,
         }
     }

@@ -1,11 +1,11 @@
 use super::heap::Heap;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 /// Uses times compile time over size, plus the worth of what was evicted last, so that what is not used any more ages. What was
 /// just loaded competes with what was there, and may go itself.
 pub(crate) struct Gdsf<'a> {
     heap: Heap,
-    room: Room,
+    limits: Limits,
     compile_us: &'a [u64],
     uses: Vec<u32>,
     weight: u64,
@@ -14,11 +14,11 @@ pub(crate) struct Gdsf<'a> {
 }
 
 impl<'a> Gdsf<'a> {
-    pub(crate) fn new(room: Room, compile_us: &'a [u64]) -> Self {
-        let programs = room.weights.len();
+    pub(crate) fn new(limits: Limits, compile_us: &'a [u64]) -> Self {
+        let programs = limits.weights.len();
         Gdsf {
             heap: Heap::new(programs),
-            room,
+            limits,
             compile_us,
             uses: vec![0; programs],
             weight: 0,
@@ -33,7 +33,7 @@ impl<'a> Gdsf<'a> {
         // Without a known time all programs cost the same.
         let cost = self.compile_us.get(at).copied().unwrap_or(1).max(1);
         let worth =
-            self.age + f64::from(self.uses[at]) * cost as f64 / self.room.weights[at] as f64;
+            self.age + f64::from(self.uses[at]) * cost as f64 / self.limits.weights[at] as f64;
         // The bits of positive numbers are in the order of the numbers.
         self.heap.set(program, (worth.to_bits(), self.clock));
     }
@@ -47,13 +47,13 @@ impl Replacement for Gdsf<'_> {
             return true;
         }
         self.uses[program as usize] = 1;
-        self.weight += self.room.weights[program as usize];
+        self.weight += self.limits.weights[program as usize];
         self.renew(program);
-        while self.weight > self.room.capacity {
+        while self.weight > self.limits.capacity {
             let Some(((worth, _), evicted)) = self.heap.pop() else {
                 break;
             };
-            self.weight -= self.room.weights[evicted as usize];
+            self.weight -= self.limits.weights[evicted as usize];
             self.age = f64::from_bits(worth);
             *evictions += 1;
         }

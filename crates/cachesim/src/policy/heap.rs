@@ -4,7 +4,7 @@ const NOWHERE: u32 = u32::MAX;
 /// Programs by key, the least on top; keys can change.
 pub(super) struct Heap {
     items: Vec<((u64, u64), u32)>,
-    places: Vec<u32>,
+    positions: Vec<u32>,
 }
 
 impl Heap {
@@ -12,34 +12,34 @@ impl Heap {
     pub(super) fn new(programs: usize) -> Self {
         Heap {
             items: Vec::new(),
-            places: vec![NOWHERE; programs],
+            positions: vec![NOWHERE; programs],
         }
     }
 
     pub(super) fn has(&self, program: u32) -> bool {
-        self.places[program as usize] != NOWHERE
+        self.positions[program as usize] != NOWHERE
     }
 
     pub(super) fn key(&self, program: u32) -> Option<(u64, u64)> {
         self.items
-            .get(self.places[program as usize] as usize)
+            .get(self.positions[program as usize] as usize)
             .map(|(key, _)| *key)
     }
 
     /// Adds a program or changes its key.
     pub(super) fn set(&mut self, program: u32, key: (u64, u64)) {
-        let place = if self.has(program) {
-            self.places[program as usize] as usize
+        let index = if self.has(program) {
+            self.positions[program as usize] as usize
         } else {
             self.items.len()
         };
-        if place == self.items.len() {
+        if index == self.items.len() {
             self.items.push((key, program));
-            self.places[program as usize] = place as u32;
+            self.positions[program as usize] = index as u32;
         }
-        self.items[place].0 = key;
-        let place = self.up(place);
-        self.down(place);
+        self.items[index].0 = key;
+        let index = self.up(index);
+        self.down(index);
     }
 
     /// Takes the program with the least key out.
@@ -47,38 +47,38 @@ impl Heap {
         let last = self.items.len().checked_sub(1)?;
         self.swap(0, last);
         let least = self.items.pop()?;
-        self.places[least.1 as usize] = NOWHERE;
+        self.positions[least.1 as usize] = NOWHERE;
         self.down(0);
         Some(least)
     }
 
     fn swap(&mut self, a: usize, b: usize) {
         self.items.swap(a, b);
-        self.places[self.items[a].1 as usize] = a as u32;
-        self.places[self.items[b].1 as usize] = b as u32;
+        self.positions[self.items[a].1 as usize] = a as u32;
+        self.positions[self.items[b].1 as usize] = b as u32;
     }
 
-    fn up(&mut self, mut place: usize) -> usize {
-        while place > 0 && self.items[place].0 < self.items[(place - 1) / 2].0 {
-            self.swap(place, (place - 1) / 2);
-            place = (place - 1) / 2;
+    fn up(&mut self, mut index: usize) -> usize {
+        while index > 0 && self.items[index].0 < self.items[(index - 1) / 2].0 {
+            self.swap(index, (index - 1) / 2);
+            index = (index - 1) / 2;
         }
-        place
+        index
     }
 
-    fn down(&mut self, mut place: usize) {
+    fn down(&mut self, mut index: usize) {
         loop {
-            let children = [2 * place + 1, 2 * place + 2]
+            let children = [2 * index + 1, 2 * index + 2]
                 .into_iter()
                 .filter(|child| *child < self.items.len());
             let Some(least) = children.min_by_key(|child| self.items[*child].0) else {
                 return;
             };
-            if self.items[place].0 <= self.items[least].0 {
+            if self.items[index].0 <= self.items[least].0 {
                 return;
             }
-            self.swap(place, least);
-            place = least;
+            self.swap(index, least);
+            index = least;
         }
     }
 }

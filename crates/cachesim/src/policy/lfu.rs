@@ -1,19 +1,19 @@
 use super::heap::Heap;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 /// The fewest uses since it was loaded go first, of these the one that was used least recently.
 pub(crate) struct Lfu {
     heap: Heap,
-    room: Room,
+    limits: Limits,
     weight: u64,
     clock: u64,
 }
 
 impl Lfu {
-    pub(crate) fn new(room: Room) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Lfu {
-            heap: Heap::new(room.weights.len()),
-            room,
+            heap: Heap::new(limits.weights.len()),
+            limits,
             weight: 0,
             clock: 0,
         }
@@ -27,12 +27,12 @@ impl Replacement for Lfu {
             self.heap.set(program, (uses + 1, self.clock));
             return true;
         }
-        let weight = self.room.weights[program as usize];
-        while self.weight + weight > self.room.capacity {
+        let weight = self.limits.weights[program as usize];
+        while self.weight + weight > self.limits.capacity {
             let Some((_, evicted)) = self.heap.pop() else {
                 break;
             };
-            self.weight -= self.room.weights[evicted as usize];
+            self.weight -= self.limits.weights[evicted as usize];
             *evictions += 1;
         }
         self.heap.set(program, (1, self.clock));

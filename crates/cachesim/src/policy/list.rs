@@ -1,7 +1,7 @@
 //! LRU and FIFO.
 
 use super::queues::Queues;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 pub(crate) struct List {
     queue: Queues<1>,
@@ -10,18 +10,18 @@ pub(crate) struct List {
 }
 
 impl List {
-    pub(crate) fn lru(room: Room) -> Self {
+    pub(crate) fn lru(limits: Limits) -> Self {
         List {
-            queue: Queues::new(room.weights),
-            capacity: room.capacity,
+            queue: Queues::new(limits.weights),
+            capacity: limits.capacity,
             renews: true,
         }
     }
 
-    pub(crate) fn fifo(room: Room) -> Self {
+    pub(crate) fn fifo(limits: Limits) -> Self {
         List {
             renews: false,
-            ..Self::lru(room)
+            ..Self::lru(limits)
         }
     }
 }

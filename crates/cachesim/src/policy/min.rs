@@ -1,7 +1,7 @@
 //! The bounds: what a cache could do that knew the future.
 
 use super::heap::Heap;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 use crate::cache::sizes;
 use crate::error::Error;
 use crate::trace::Trace;
@@ -11,7 +11,7 @@ const NEVER: u32 = u32::MAX;
 /// Keeps what is used again soonest. Like Agave it evicts after a transaction, so that it is a bound for Agave too.
 pub(crate) struct Min {
     heap: Heap,
-    room: Room,
+    limits: Limits,
     weight: u64,
     /// For each lookup, the transaction of the next lookup of the same program.
     next: Vec<u32>,
@@ -19,11 +19,11 @@ pub(crate) struct Min {
 }
 
 impl Min {
-    pub(crate) fn new(room: Room, trace: &Trace, fees_only: bool) -> Self {
-        let next = next_uses(trace, fees_only, &room);
+    pub(crate) fn new(limits: Limits, trace: &Trace, fees_only: bool) -> Self {
+        let next = next_uses(trace, fees_only, &limits);
         Min {
-            heap: Heap::new(room.weights.len()),
-            room,
+            heap: Heap::new(limits.weights.len()),
+            limits,
             weight: 0,
             next,
             lookup: 0,
@@ -38,17 +38,17 @@ impl Replacement for Min {
         let was_there = self.heap.has(program);
         self.heap.set(program, (u64::from(NEVER - next), 0));
         if !was_there {
-            self.weight += self.room.weights[program as usize];
+            self.weight += self.limits.weights[program as usize];
         }
         was_there
     }
 
     fn end_transaction(&mut self, evictions: &mut u64) {
-        while self.weight > self.room.capacity {
+        while self.weight > self.limits.capacity {
             let Some((_, evicted)) = self.heap.pop() else {
                 return;
             };
-            self.weight -= self.room.weights[evicted as usize];
+            self.weight -= self.limits.weights[evicted as usize];
             *evictions += 1;
         }
     }
@@ -76,12 +76,12 @@ fn lookups(trace: &Trace, fees_only: bool, mut each: impl FnMut(u32, u32)) {
     }
 }
 
-fn next_uses(trace: &Trace, fees_only: bool, room: &Room) -> Vec<u32> {
+fn next_uses(trace: &Trace, fees_only: bool, limits: &Limits) -> Vec<u32> {
     let mut next: Vec<u32> = Vec::new();
     let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
     lookups(trace, fees_only, |transaction, program| {
         // What never fits is not asked for.
-        if room.weights[program as usize] > room.capacity {
+        if limits.weights[program as usize] > limits.capacity {
             return;
         }
         if let Some(before) = last[program as usize].replace(next.len()) {
@@ -134,10 +134,10 @@ pub fn least_misses_by_bytes(
         );
     });
     costs.sort_unstable();
-    let mut room = u128::from(bytes) * u128::from(end - begin);
+    let mut capacity = u128::from(bytes) * u128::from(end - begin);
     let hits = costs.iter().take_while(|cost| {
-        let rest = room.checked_sub(**cost);
-        room = rest.unwrap_or(0);
+        let rest = capacity.checked_sub(**cost);
+        capacity = rest.unwrap_or(0);
         rest.is_some()
     });
     Ok(all - hits.count() as u64)

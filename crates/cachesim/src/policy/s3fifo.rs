@@ -1,7 +1,7 @@
 //! S3-FIFO: a small queue for what is new, a main one for what was used again, and a list of what the small one evicted.
 
 use super::queues::Queues;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
@@ -21,13 +21,13 @@ pub(crate) struct S3Fifo {
 }
 
 impl S3Fifo {
-    pub(crate) fn new(room: Room) -> Self {
-        let uses = vec![0; room.weights.len()];
-        let small = (room.capacity / 10).max(1);
-        let main = room.capacity - small;
+    pub(crate) fn new(limits: Limits) -> Self {
+        let uses = vec![0; limits.weights.len()];
+        let small = (limits.capacity / 10).max(1);
+        let main = limits.capacity - small;
         S3Fifo {
-            queues: Queues::new(room.weights),
-            capacity: room.capacity,
+            queues: Queues::new(limits.weights),
+            capacity: limits.capacity,
             small,
             main,
             uses,
@@ -92,9 +92,9 @@ impl Replacement for S3Fifo {
             *evictions += self.evict();
         }
         self.uses[program as usize] = 0;
-        let main_has_room = !self.was_full && self.queues.weight(SMALL) >= self.small;
+        let is_main_short = !self.was_full && self.queues.weight(SMALL) >= self.small;
         self.queues.push(
-            if is_ghost || main_has_room {
+            if is_ghost || is_main_short {
                 MAIN
             } else {
                 SMALL

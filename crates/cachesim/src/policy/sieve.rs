@@ -1,7 +1,7 @@
 //! SIEVE: a hand moves from the oldest to the newest, spares what was used since it came by, and evicts the first that was not.
 
 use super::queues::Queues;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 pub(crate) struct Sieve {
     queue: Queues<1>,
@@ -11,11 +11,11 @@ pub(crate) struct Sieve {
 }
 
 impl Sieve {
-    pub(crate) fn new(room: Room) -> Self {
-        let visited = vec![false; room.weights.len()];
+    pub(crate) fn new(limits: Limits) -> Self {
+        let visited = vec![false; limits.weights.len()];
         Sieve {
-            queue: Queues::new(room.weights),
-            capacity: room.capacity,
+            queue: Queues::new(limits.weights),
+            capacity: limits.capacity,
             visited,
             hand: None,
         }

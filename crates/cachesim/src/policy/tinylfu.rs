@@ -2,7 +2,7 @@
 //! replace. Uses of all programs are counted, and halved now and then.
 
 use super::queues::Queues;
-use super::{Replacement, Room};
+use super::{Limits, Replacement};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
@@ -22,14 +22,14 @@ pub(crate) struct WTinyLfu {
 }
 
 impl WTinyLfu {
-    pub(crate) fn new(room: Room) -> Self {
-        let programs = room.weights.len();
-        let window = (room.capacity / 100).max(1);
-        let main = room.capacity - window.min(room.capacity);
-        let mean = (room.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
-        let period = 10 * (room.capacity / mean).max(1);
+    pub(crate) fn new(limits: Limits) -> Self {
+        let programs = limits.weights.len();
+        let window = (limits.capacity / 100).max(1);
+        let main = limits.capacity - window.min(limits.capacity);
+        let mean = (limits.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
+        let period = 10 * (limits.capacity / mean).max(1);
         WTinyLfu {
-            queues: Queues::new(room.weights),
+            queues: Queues::new(limits.weights),
             window,
             main,
             protected: main / 5 * 4 + main % 5 * 4 / 5,

@@ -39,7 +39,7 @@ impl Trace {
             ..Trace::new(self.meta.clone())
         };
         let numbers = self.slots.iter().skip(slots - chosen.len());
-        for ((place, slot), from) in (0..).zip(numbers).zip(chosen) {
+        for ((index, slot), from) in (0..).zip(numbers).zip(chosen) {
             let Slot {
                 transactions, kind, ..
             } = self.slots[from];
@@ -59,7 +59,7 @@ impl Trace {
                 .take_while(|change| change.slot_index as usize == from)
             {
                 half.add_change(Change {
-                    slot_index: place,
+                    slot_index: index,
                     ..*change
                 })?;
             }
