@@ -129,7 +129,7 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
 /// The mean of a series in the order of time. Missing values keep their place. `None` of fewer than two values.
 pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let (mean, n, deviations) = mean_and_deviations(values, plan)?;
-    Some(deviations.around(mean, n, plan))
+    Some(deviations.interval(mean, n, plan))
 }
 
 /// The mean, how many values there are, and how far the mean may be off.
@@ -167,11 +167,11 @@ pub fn ratio_of_means(
     let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
     let a = of_a
         .against(a - b / bound)
-        .around(a, first, plan)
+        .interval(a, first, plan)
         .of_amount();
     let b = of_b
         .against(b - a.value * bound)
-        .around(b, second, plan)
+        .interval(b, second, plan)
         .of_amount();
     let ends = |of: &Estimate| [of.value, of.low, of.high];
     let [value, low, high] = ratio_of_intervals(ends(&a), ends(&b), 1)?;
@@ -248,7 +248,7 @@ pub fn ratio_of_sums(
     let largest = a.iter().fold(0.0_f64, |largest, a| largest.max(a.abs()));
     let weight = sum / above.len() as f64;
     let deviations = Deviations::of(&influence, weight, ROUNDING * largest, plan);
-    let estimate = deviations.around(ratio, a.len(), plan);
+    let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
     } else {
@@ -276,7 +276,7 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate>
     let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
     let (low, high) = (score(p, deviations.low), score(p, deviations.high));
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
-    let mut estimate = deviations.estimate(value, n, plan);
+    let mut estimate = deviations.interval(value, n, plan);
     estimate.low = quantile_sorted(&sorted, low)?.min(value);
     estimate.high = quantile_sorted(&sorted, high)?.max(value);
     if estimate.method != Method::None {
@@ -431,7 +431,7 @@ pub(crate) struct Below {
 impl Below {
     /// Whichever has a share nearer to `p`, of those that are neither none nor all.
     pub(crate) fn nearest(sorted: &[f64], value: f64, p: f64) -> Below {
-        let share = |place: usize| place as f64 / sorted.len() as f64;
+        let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let equal = lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
@@ -459,7 +459,7 @@ impl Below {
 
 impl Deviations {
     /// The interval of a number that is, near enough, the mean of influences. `n` values are there.
-    fn around(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+    fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
         let mut estimate = self.estimate(value, n, plan);
         (estimate.low, estimate.high) = (value - self.high, value - self.low);
         estimate

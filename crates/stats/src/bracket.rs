@@ -66,10 +66,12 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let limits: Vec<Limit> = limits.into_values().collect();
     let enough = limits.iter().filter(|row| row.in_every_replicate());
     let failed = limits.iter().filter(|row| row.failed > 0);
-    let pairs = enough
-        .clone()
-        .flat_map(|kept| failed.clone().map(move |failed| (kept.limit, failed.limit)));
-    let contradictions = pairs.filter(|(kept, failed)| kept < failed);
+    let pairs = enough.clone().flat_map(|sufficient| {
+        failed
+            .clone()
+            .map(move |failed| (sufficient.limit, failed.limit))
+    });
+    let contradictions = pairs.filter(|(sufficient, failed)| sufficient < failed);
     Bracket {
         enough: enough.clone().map(|row| row.limit).min(),
         failed: failed.clone().map(|row| row.limit).max(),

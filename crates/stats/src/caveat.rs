@@ -330,18 +330,18 @@ pub fn unreliable(why: Reliability) -> String {
 /// Without a fraction, digits in groups of three.
 fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
-    let mut said = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0
             && digit.is_ascii_digit()
-            && (digits.len() - place).is_multiple_of(3)
-            && !said.ends_with('-')
+            && (digits.len() - index).is_multiple_of(3)
+            && !grouped.ends_with('-')
         {
-            said.push(',');
+            grouped.push(',');
         }
-        said.push(digit);
+        grouped.push(digit);
     }
-    said
+    grouped
 }
 
 fn times(n: usize, one: &str, many: &str) -> String {

@@ -124,10 +124,10 @@ fn needed(counts: &[usize], freedom: usize, rules: &Rules) -> f64 {
         .collect();
     gains.sort_by(f64::total_cmp);
     // The history itself is one of them: with too few of them, none is rare.
-    let place = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
-    place
+    let index = ((1.0 - rules.level) * (gains.len() as f64 + 1.0)).ceil() as usize;
+    index
         .checked_sub(1)
-        .and_then(|place| gains.get(place).copied())
+        .and_then(|index| gains.get(index).copied())
         .unwrap_or(f64::INFINITY)
 }
 
@@ -246,9 +246,9 @@ mod tests {
     #[test]
     fn histories_that_are_short_flat_or_broken_or_tell_no_noise_have_no_change() {
         let step = |releases: usize, runs: &[f64]| -> Vec<Vec<f64>> {
-            let level = |place: usize| if place < releases / 2 { 0.0 } else { 1.0 };
+            let level = |index: usize| if index < releases / 2 { 0.0 } else { 1.0 };
             (0..releases)
-                .map(|place| runs.iter().map(|run| run + level(place)).collect())
+                .map(|index| runs.iter().map(|run| run + level(index)).collect())
                 .collect()
         };
         let apart = [0.01, 0.0, -0.01];
@@ -266,13 +266,13 @@ mod tests {
 
     #[test]
     fn a_step_is_where_it_is_and_two_are_two() {
-        let runs = |place: usize, level: f64| -> Vec<f64> {
+        let runs = |index: usize, level: f64| -> Vec<f64> {
             (0..3)
-                .map(|run| (place * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level)
+                .map(|run| (index * 7 % 5 + run * 3 % 4) as f64 * 0.001 + level)
                 .collect()
         };
         let one: Vec<Vec<f64>> = (0..12)
-            .map(|place| runs(place, if place < 5 { 0.0 } else { 0.08 }))
+            .map(|index| runs(index, if index < 5 { 0.0 } else { 0.08 }))
             .collect();
         let found_one = found(&one);
         assert_eq!(
@@ -284,7 +284,7 @@ mod tests {
             "{found_one:?}"
         );
         let two: Vec<Vec<f64>> = (0..24)
-            .map(|place| runs(place, [0.0, 0.08, -0.05][place / 8]))
+            .map(|index| runs(index, [0.0, 0.08, -0.05][index / 8]))
             .collect();
         assert_eq!(
             found(&two)
@@ -295,7 +295,7 @@ mod tests {
         );
         // Of a longer history the newest releases.
         let long: Vec<Vec<f64>> = (0..MOST + 6)
-            .map(|place| runs(place, if place < 30 { 0.0 } else { 0.08 }))
+            .map(|index| runs(index, if index < 30 { 0.0 } else { 0.08 }))
             .collect();
         assert_eq!(
             found(&long)
@@ -316,7 +316,7 @@ mod tests {
             let penalty = f64::from(random.u8(1..200));
             let all = (0u32..1 << 8).map(|set| {
                 (1..9)
-                    .filter(|place| set >> (place - 1) & 1 == 1)
+                    .filter(|index| set >> (index - 1) & 1 == 1)
                     .collect::<Vec<usize>>()
             });
             let cost = |places: &Vec<usize>| {

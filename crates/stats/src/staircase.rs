@@ -85,7 +85,7 @@ pub struct Staircase {
     grid: Grid,
     confirmation: Confirmation,
     trials: usize,
-    lowest_kept: Option<f64>,
+    lowest_sufficient: Option<f64>,
     failed: usize,
     last: f64,
     floor: Option<f64>,
@@ -111,7 +111,7 @@ impl Staircase {
             grid,
             confirmation,
             trials: 0,
-            lowest_kept: None,
+            lowest_sufficient: None,
             failed: 0,
             last,
             floor: None,
@@ -157,7 +157,7 @@ impl Staircase {
         self.grid.update(h.ln(), !kept_up);
         self.last = h;
         if kept_up {
-            self.lowest_kept = Some(self.lowest_kept.map_or(h, |lowest| lowest.min(h)));
+            self.lowest_sufficient = Some(self.lowest_sufficient.map_or(h, |lowest| lowest.min(h)));
         } else {
             self.failed += 1;
         }
@@ -218,8 +218,8 @@ impl Staircase {
         let lowest = self.lowest().unwrap_or(0.0);
         self.failed == 0
             && self
-                .lowest_kept
-                .is_none_or(|kept| kept > lowest * (1.0 + SAME))
+                .lowest_sufficient
+                .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME))
     }
 
     pub fn next_trial(&mut self) -> Next {
@@ -231,7 +231,7 @@ impl Staircase {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
-            return match self.lowest_kept {
+            return match self.lowest_sufficient {
                 None => Next::Try(from),
                 Some(lowest) if self.trials >= self.wanted.most => {
                     Next::Over(Outcome::NeverFailed { lowest })
@@ -254,8 +254,8 @@ impl Staircase {
             return Next::Over(Outcome::Noisy);
         }
         let low = self
-            .lowest_kept
-            .map_or(from, |kept| kept * LOWEST)
+            .lowest_sufficient
+            .map_or(from, |sufficient| sufficient * LOWEST)
             .max(lowest)
             .min(from);
         Next::Try(self.grid.best(low.ln(), from.ln()).exp().max(lowest))

@@ -83,10 +83,10 @@ pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
     if sorted.is_empty() || !(0.0..=1.0).contains(&p) {
         return None;
     }
-    let place = (sorted.len() - 1) as f64 * p;
-    let below = place.floor() as usize;
+    let index = (sorted.len() - 1) as f64 * p;
+    let below = index.floor() as usize;
     let above = (below + 1).min(sorted.len() - 1);
-    let share = place - below as f64;
+    let share = index - below as f64;
     Some(sorted[below] + share * (sorted[above] - sorted[below]))
 }
 

@@ -49,20 +49,20 @@ pub fn mann_whitney(reference: &[f64], other: &[f64]) -> Option<MannWhitney> {
 fn exact_p(ranks: &[f64], m: usize, own: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let most: usize = doubled.iter().sum();
-    let mut ways = vec![vec![0.0_f64; most + 1]; m + 1];
-    ways[0][0] = 1.0;
+    let mut counts = vec![vec![0.0_f64; most + 1]; m + 1];
+    counts[0][0] = 1.0;
     for rank in &doubled {
         for taken in (1..=m).rev() {
-            let (fewer, more) = ways.split_at_mut(taken);
+            let (fewer, more) = counts.split_at_mut(taken);
             for sum in *rank..=most {
                 more[0][sum] += fewer[taken - 1][sum - rank];
             }
         }
     }
     let own = (2.0 * own).round() as usize;
-    let all: f64 = ways[m].iter().sum();
-    let low: f64 = ways[m].iter().take(own + 1).sum();
-    let high: f64 = ways[m].iter().skip(own).sum();
+    let all: f64 = counts[m].iter().sum();
+    let low: f64 = counts[m].iter().take(own + 1).sum();
+    let high: f64 = counts[m].iter().skip(own).sum();
     (2.0 * low.min(high) / all).min(1.0)
 }
 
@@ -137,11 +137,11 @@ fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
             1.0 - alpha,
         );
     }
-    let ways = ways_of_u(n, m);
-    let all: f64 = ways.iter().sum();
-    let mut tail = ways.first().copied().unwrap_or(0.0) / all;
+    let counts = counts_of_u(n, m);
+    let all: f64 = counts.iter().sum();
+    let mut tail = counts.first().copied().unwrap_or(0.0) / all;
     let mut best = below(0, tail);
-    for (u, count) in ways
+    for (u, count) in counts
         .iter()
         .enumerate()
         .skip(1)
@@ -157,17 +157,17 @@ fn outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
 }
 
 /// Ways to get each U of 0 to `n m` without ties.
-fn ways_of_u(n: usize, m: usize) -> Vec<f64> {
-    let mut ways = vec![vec![0.0_f64; n * m + 1]; m + 1];
-    ways[0][0] = 1.0;
+fn counts_of_u(n: usize, m: usize) -> Vec<f64> {
+    let mut counts = vec![vec![0.0_f64; n * m + 1]; m + 1];
+    counts[0][0] = 1.0;
     for position in 0..n + m {
         for taken in (1..=m).rev() {
-            let (fewer, more) = ways.split_at_mut(taken);
+            let (fewer, more) = counts.split_at_mut(taken);
             let below = (position + 1).saturating_sub(taken);
             for u in below..=n * m {
                 more[0][u] += fewer[taken - 1][u - below];
             }
         }
     }
-    ways.pop().unwrap_or_default()
+    counts.pop().unwrap_or_default()
 }

@@ -39,7 +39,7 @@ impl Halves {
         // Of fewer blocks, signs say too little.
         let block = block.clamp(1, (n / FEW_BLOCKS).max(1));
         let blocks = (n / block).clamp(1, MOST_BLOCKS);
-        let bounds = (0..=blocks).map(|place| place * n / blocks).collect();
+        let bounds = (0..=blocks).map(|index| index * n / blocks).collect();
         let mut random = fastrand::Rng::with_seed(plan.seed);
         let mut one = || {
             let mut half = [0; MOST_BLOCKS / 8];
@@ -236,9 +236,9 @@ pub(crate) fn drift(series: &[f64]) -> Option<f64> {
     let memory = memory(&within.collect::<Vec<f64>>());
     let n = deviations.len();
     let (mut sum, mut weighted) = (0.0, 0.0);
-    for (value, place) in deviations.iter().zip(1..n) {
+    for (value, index) in deviations.iter().zip(1..n) {
         sum += value;
-        weighted += sum * sum / (place * (n - place)) as f64;
+        weighted += sum * sum / (index * (n - index)) as f64;
     }
     match weighted / memory.long_run {
         _ if !unit.is_finite() => None,
@@ -272,6 +272,6 @@ pub(crate) fn ends(values: &[f64], tail: f64) -> (f64, f64) {
     let rank = rank
         .saturating_sub(1)
         .min(sorted.len().saturating_sub(1) / 2);
-    let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+    let at = |index: usize| sorted.get(index).copied().unwrap_or(0.0);
     (at(rank), at(sorted.len().saturating_sub(rank + 1)))
 }

@@ -250,8 +250,8 @@ fn block_sums(series: &[f64], block: usize) -> Vec<f64> {
         running.push(sum);
     }
     let places = 1_usize << n.clamp(1, PLACES).ilog2();
-    let one = |place: usize| {
-        let from = place * n / places;
+    let one = |index: usize| {
+        let from = index * n / places;
         let to = from + block;
         if to <= n {
             running[to] - running[from]
