@@ -58,7 +58,11 @@ fn init(args: &InitArgs) -> anyhow::Result<u8> {
     for folder in &args.folders {
         // One that is not there yet is nobody's.
         let _held = match folder.is_dir() {
-            true => Some(folders::hold(folder, Purpose::Work, &HostRoot::default())?),
+            true => Some(folders::lock_folder(
+                folder,
+                Purpose::Work,
+                &HostRoot::default(),
+            )?),
             false => None,
         };
         let words = match folders::init(folder, now)? {

@@ -65,7 +65,7 @@ pub(crate) fn look(
 ) -> HostSnapshot {
     let mut paths: Vec<&Path> = vec![folder];
     paths.extend(plan.lanes.iter().flat_map(folders_of));
-    let mut state = host::look(root, &paths, &is_validator);
+    let mut state = host::inspect(root, &paths, &is_validator);
     count_what_is_cleared(plan, root, &mut state.disks);
     let used = plan
         .lanes

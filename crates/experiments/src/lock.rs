@@ -4,7 +4,7 @@
 use super::host::folders_of;
 use super::plan::{Begin, Plan};
 use anyhow::Context;
-use faultline_isolation::folders::{Hold, Purpose, hold};
+use faultline_isolation::folders::{FolderLock, Purpose, lock_folder};
 use faultline_kernel::HostRoot;
 use faultline_kernel::parse::pid_stat::{self, State};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -79,7 +79,7 @@ impl Lock {
 ///
 /// # Errors
 /// Another experiment has one of them, or it is not there.
-pub fn folders(plan: &Plan) -> anyhow::Result<Vec<Hold>> {
+pub fn folders(plan: &Plan) -> anyhow::Result<Vec<FolderLock>> {
     let root = HostRoot::default();
     let work = plan
         .lanes
@@ -91,7 +91,7 @@ pub fn folders(plan: &Plan) -> anyhow::Result<Vec<Hold>> {
         _ => None,
     };
     work.chain(source)
-        .map(|(folder, purpose)| Ok(hold(folder, purpose, &root)?))
+        .map(|(folder, purpose)| Ok(lock_folder(folder, purpose, &root)?))
         .collect()
 }
 

@@ -6,7 +6,7 @@
 mod fincore;
 
 use crate::Error;
-use crate::folders::KeptEntry;
+use crate::folders::RetainedEntry;
 use crate::tree::{Folder, Found, failed, files, on_disk};
 use faultline_kernel::HostRoot;
 use rustix::fs::Advice;
@@ -20,7 +20,7 @@ pub struct Dropped {
     /// Their lengths together, in bytes.
     pub bytes: u64,
     /// What was not entered, with its reason.
-    pub left: Vec<KeptEntry>,
+    pub left: Vec<RetainedEntry>,
 }
 
 /// How much of some files is in memory.
@@ -72,7 +72,7 @@ pub fn drop_files(folders: &[&Path]) -> Result<Dropped, Error> {
                         .bytes
                         .saturating_add(u64::try_from(stat.st_size).unwrap_or(0));
                 }
-                Found::Left(path, why) => dropped.left.push(KeptEntry { path, why }),
+                Found::Left(path, why) => dropped.left.push(RetainedEntry { path, why }),
             }
             Ok(())
         })?;
@@ -110,7 +110,7 @@ pub fn drop_all(root: &HostRoot) -> Result<(), Error> {
 /// `fincore` is not installed, or a folder cannot be walked: then nobody knows.
 pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
     let page = rustix::param::page_size() as u64;
-    let (mut found, mut batch, mut asked) = (Residency::default(), fincore::Batch::default(), 0);
+    let (mut found, mut batch, mut total) = (Residency::default(), fincore::Batch::default(), 0);
     let count = |found: &mut Residency, batch: &mut fincore::Batch| {
         let (resident, files) = batch.count()?;
         found.resident = found.resident.saturating_add(resident);
@@ -125,7 +125,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
             };
             let length = u64::try_from(stat.st_size).unwrap_or(0).min(on_disk(stat));
             found.pages = found.pages.saturating_add(length.div_ceil(page));
-            asked += 1;
+            total += 1;
             if batch.add(path) {
                 count(&mut found, &mut batch)
             } else {
@@ -134,7 +134,7 @@ pub fn residency(folders: &[&Path]) -> Result<Residency, Error> {
         })?;
     }
     count(&mut found, &mut batch)?;
-    found.gone = asked - found.files.min(asked);
+    found.gone = total - found.files.min(total);
     Ok(found)
 }
 

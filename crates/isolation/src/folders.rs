@@ -5,13 +5,13 @@
 
 mod clear;
 mod guard;
-mod hold;
 mod keep;
+mod lock;
 mod marker;
 mod restore;
 
-pub use clear::{Cleared, KeptEntry, LISTED, clear, would_clear};
+pub use clear::{Cleared, LISTED, RetainedEntry, clear, would_clear};
 pub use guard::{Use, users};
-pub use hold::{Hold, Purpose, hold};
+pub use lock::{FolderLock, Purpose, lock_folder};
 pub use marker::{Init, MARKER, check, init, is_marked};
 pub use restore::{Owner, Restored, Source, hand_over, measure, restore};

@@ -76,7 +76,7 @@ pub struct CpuUse {
 
 /// Looks once. `is_sought` is asked with each process's name, of which the kernel keeps 15 bytes.
 #[must_use]
-pub fn look(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) -> HostState {
+pub fn inspect(root: &HostRoot, paths: &[&Path], is_sought: &dyn Fn(&str) -> bool) -> HostState {
     let hardware = Hardware::read(root);
     let memory = root
         .read_proc("meminfo", faultline_kernel::parse::meminfo::parse)
@@ -142,7 +142,7 @@ impl CpuUse {
 fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Running>, String> {
     let mut pids = root.pids().map_err(|error| error.to_string())?;
     pids.sort_unstable();
-    let look = |pid: u32| {
+    let inspect = |pid: u32| {
         let stat = root
             .read_proc(&format!("{pid}/stat"), pid_stat::parse)
             .ok()?;
@@ -161,26 +161,26 @@ fn running(root: &HostRoot, is_sought: &dyn Fn(&str) -> bool) -> Result<Vec<Runn
             command: arguments.filter(|all| !all.is_empty()).map(line),
         })
     };
-    Ok(pids.into_iter().filter_map(look).collect())
+    Ok(pids.into_iter().filter_map(inspect).collect())
 }
 
 fn pressures(root: &HostRoot) -> BTreeMap<String, Stalled> {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    let told = |resource: &str| {
-        let told = root
+    let output = |resource: &str| {
+        let output = root
             .read_proc(&format!("pressure/{resource}"), pressure::parse)
             .ok()?;
         Some((
             resource.to_owned(),
             Stalled {
-                some_us: micros(told.some?),
-                full_us: told.full.map(micros),
+                some_us: micros(output.some?),
+                full_us: output.full.map(micros),
             },
         ))
     };
     ["cpu", "memory", "io"]
         .into_iter()
-        .filter_map(told)
+        .filter_map(output)
         .collect()
 }
 
@@ -196,9 +196,9 @@ fn disk(path: &Path) -> Disk {
         return disk;
     };
     disk.device = rustix::fs::stat(there).ok().map(|stat| stat.st_dev);
-    if let Ok(told) = rustix::fs::statvfs(there) {
-        disk.size = told.f_blocks.checked_mul(told.f_frsize);
-        disk.free = told.f_bavail.checked_mul(told.f_frsize);
+    if let Ok(output) = rustix::fs::statvfs(there) {
+        disk.size = output.f_blocks.checked_mul(output.f_frsize);
+        disk.free = output.f_bavail.checked_mul(output.f_frsize);
     }
     disk
 }

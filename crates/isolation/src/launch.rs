@@ -59,7 +59,7 @@ pub trait Launched {
 
     /// Lets the program begin that was held back at its gate, with what its holder is to be told. Nothing if it was not
     /// held.
-    fn go(&mut self, told: &[u8]) -> Result<(), Error>;
+    fn go(&mut self, word: &[u8]) -> Result<(), Error>;
 
     /// The limits that hold for the group, read back from the kernel.
     fn limits(&self) -> Result<Limits, Error>;

@@ -225,7 +225,7 @@ pub(crate) fn on_disk(stat: &Stat) -> u64 {
 }
 
 /// Bytes on disk, shared evenly among the names of a file.
-pub(crate) fn room(stat: &Stat) -> u64 {
+pub(crate) fn disk_bytes(stat: &Stat) -> u64 {
     on_disk(stat) / u64::from(stat.st_nlink as u32).max(1)
 }
 

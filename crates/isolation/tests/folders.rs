@@ -16,8 +16,8 @@ mod mount;
 
 #[path = "folders/clear.rs"]
 mod clear;
-#[path = "folders/hold.rs"]
-mod hold;
+#[path = "folders/lock.rs"]
+mod lock;
 #[path = "folders/marker.rs"]
 mod marker;
 #[path = "folders/race.rs"]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let paths: Vec<&Path> = named_folders(plan);
-    let state = host::look(&HostRoot::default(), &paths, &|_| false);
+    let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let followed = scripts::follow(plan, home_of(plan).as_deref());
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")

@@ -30,26 +30,26 @@ pub(super) fn dry_run(plan: &Plan) -> anyhow::Result<u8> {
 fn page(folder: &Path, would: Cleared) -> String {
     let Cleared {
         files,
-        bytes: room,
+        bytes: disk_bytes,
         mut listed,
-        mut kept,
+        mut retained,
     } = would;
     let mut page = format!(
         "{}: would be cleared: {} files, {}\n",
         folder.display(),
         count(files),
-        bytes(room)
+        bytes(disk_bytes)
     );
     listed.sort_unstable();
     listed
         .iter()
         .for_each(|path| page += &format!("  deleted: {}\n", path.display()));
     page += &more("deleted", files.saturating_sub(listed.len() as u64));
-    kept.sort_unstable_by(|one, other| one.path.cmp(&other.path));
-    kept.iter()
-        .take(LISTED)
-        .for_each(|kept| page += &format!("  kept: {} ({})\n", kept.path.display(), kept.why));
-    page + &more("kept", kept.len().saturating_sub(LISTED) as u64)
+    retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+    retained.iter().take(LISTED).for_each(|retained| {
+        page += &format!("  kept: {} ({})\n", retained.path.display(), retained.why)
+    });
+    page + &more("kept", retained.len().saturating_sub(LISTED) as u64)
 }
 
 fn more(what: &str, many: u64) -> String {
@@ -63,11 +63,11 @@ fn more(what: &str, many: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_isolation::folders::KeptEntry;
+    use faultline_isolation::folders::RetainedEntry;
 
     #[test]
     fn every_file_is_named_up_to_a_limit_that_is_told() {
-        let kept = |name: &str| KeptEntry {
+        let retained = |name: &str| RetainedEntry {
             path: name.into(),
             why: "a keypair",
         };
@@ -75,13 +75,13 @@ mod tests {
             files: 3,
             bytes: 6 << 10,
             listed: vec!["/l/b".into(), "/l/a".into()],
-            kept: ["/l/z", "/l/y", "/l/x", "/l/w"].map(kept).to_vec(),
+            retained: ["/l/z", "/l/y", "/l/x", "/l/w"].map(retained).to_vec(),
         };
         let expected = "/l: would be cleared: 3 files, 6.0 KiB\n  deleted: /l/a\n  deleted: /l/b\n  deleted: 1 more, which are not listed\n  \
                         kept: /l/w (a keypair)\n  kept: /l/x (a keypair)\n  kept: /l/y (a keypair)\n  kept: /l/z (a keypair)\n";
         assert_eq!(page(Path::new("/l"), would), expected);
         let many = Cleared {
-            kept: vec![kept("/l/k"); LISTED + 5],
+            retained: vec![retained("/l/k"); LISTED + 5],
             ..Cleared::default()
         };
         let page = page(Path::new("/l"), many);

@@ -232,7 +232,7 @@ impl World for Real {
 
 /// What was deleted.
 fn cleared_in_words(cleared: &folders::Cleared) -> String {
-    let kept = named("; kept ", &cleared.kept);
+    let kept = named("; kept ", &cleared.retained);
     format!(
         "{} files, {}{kept}",
         count(cleared.files),
@@ -241,7 +241,7 @@ fn cleared_in_words(cleared: &folders::Cleared) -> String {
 }
 
 /// The first of these, each with its reason, behind `what`; nothing without any.
-fn named(what: &str, all: &[folders::KeptEntry]) -> String {
+fn named(what: &str, all: &[folders::RetainedEntry]) -> String {
     let named: Vec<String> = all
         .iter()
         .take(NAMED)
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn what_was_left_alone_is_named_with_its_reason_and_no_more_than_a_few() {
-        let kept = |name: &str| folders::KeptEntry {
+        let kept = |name: &str| folders::RetainedEntry {
             path: name.into(),
             why: "is a socket",
         };

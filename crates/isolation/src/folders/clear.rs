@@ -2,7 +2,7 @@
 
 use super::{guard, keep, marker};
 use crate::Error;
-use crate::tree::{DEEPEST, ELSEWHERE, Entered, Folder, failed, kind, room};
+use crate::tree::{DEEPEST, ELSEWHERE, Entered, Folder, disk_bytes, failed, kind};
 use faultline_kernel::HostRoot;
 use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
@@ -22,12 +22,12 @@ pub struct Cleared {
     /// Of [`would_clear`]: the files that would go, the first [`LISTED`] that were found.
     pub listed: Vec<PathBuf>,
     /// What stayed, with its reason, but for the marker, the lock of the ledger and a `lost+found`.
-    pub kept: Vec<KeptEntry>,
+    pub retained: Vec<RetainedEntry>,
 }
 
 /// Something that was not deleted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeptEntry {
+pub struct RetainedEntry {
     pub path: PathBuf,
     pub why: &'static str,
 }
@@ -41,9 +41,9 @@ pub struct KeptEntry {
 /// then. The file system refuses: some may be.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<Cleared, Error> {
     let top = ready(folder, root)?;
-    let looked = Walk::new(false, 0).all(&top)?;
+    let first = Walk::new(false, 0).all(&top)?;
     let mut walk = Walk::new(true, 0);
-    walk.locks = looked.locks;
+    walk.locks = first.locks;
     walk.all(&top).map(|walk| walk.cleared)
 }
 
@@ -129,7 +129,7 @@ impl Walk {
         if marker::has_name(&below)? {
             return self.keep(folder, name, "a folder of experiments of its own");
         }
-        let kept = self.cleared.kept.len();
+        let retained = self.cleared.retained.len();
         let locked = below.stat(guard::LOCK)?.is_some();
         self.folder(&below, depth)?;
         if !self.really {
@@ -138,7 +138,9 @@ impl Walk {
         match rustix::fs::unlinkat(folder.fd(), name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             // It holds what was kept, which has been told.
-            Err(Errno::NOTEMPTY | Errno::EXIST) if locked || self.cleared.kept.len() > kept => {
+            Err(Errno::NOTEMPTY | Errno::EXIST)
+                if locked || self.cleared.retained.len() > retained =>
+            {
                 Ok(())
             }
             Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {
@@ -168,7 +170,7 @@ impl Walk {
         if self.cleared.listed.len() < self.lists {
             self.cleared.listed.push(folder.join(name));
         }
-        self.cleared.bytes = self.cleared.bytes.saturating_add(room(stat));
+        self.cleared.bytes = self.cleared.bytes.saturating_add(disk_bytes(stat));
         Ok(())
     }
 
@@ -177,7 +179,7 @@ impl Walk {
         reason = "the end of functions that return it"
     )]
     fn keep(&mut self, folder: &Folder, name: &CStr, why: &'static str) -> Result<(), Error> {
-        self.cleared.kept.push(KeptEntry {
+        self.cleared.retained.push(RetainedEntry {
             path: folder.join(name),
             why,
         });

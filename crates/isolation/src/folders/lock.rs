@@ -20,20 +20,20 @@ pub enum Purpose {
 /// A folder that is held until this is dropped or the process ends, however it ends. A program that is started does not
 /// hold it any more.
 #[derive(Debug)]
-pub struct Hold(#[expect(dead_code, reason = "held, not used")] File);
+pub struct FolderLock(#[expect(dead_code, reason = "held, not used")] File);
 
 /// Locks a folder itself, marked or not, against everybody else who does; under whatever name they know it.
 ///
 /// # Errors
 /// Another process holds it: which, where that can be seen. There is no such folder, or the file system knows no locks.
-pub fn hold(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<Hold, Error> {
+pub fn lock_folder(folder: &Path, purpose: Purpose, root: &HostRoot) -> Result<FolderLock, Error> {
     let file = File::open(folder).map_err(Error::at(folder))?;
     let how = match purpose {
         Purpose::Work => FlockOperation::NonBlockingLockExclusive,
         Purpose::Source => FlockOperation::NonBlockingLockShared,
     };
     match rustix::fs::flock(&file, how) {
-        Ok(()) => Ok(Hold(file)),
+        Ok(()) => Ok(FolderLock(file)),
         Err(Errno::WOULDBLOCK) => {
             let who = holder(root, folder)
                 .unwrap_or_else(|| "a process that cannot be seen from here".to_owned());

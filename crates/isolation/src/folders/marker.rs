@@ -66,7 +66,7 @@ pub fn init(folder: &Path, now: Duration) -> Result<Init, Error> {
         Err(errno) => return Err(failed(folder, errno)),
     };
     let open = Folder::open(folder)?;
-    if look(&open)? {
+    if inspect(&open)? {
         return Ok(Init::Already);
     }
     refuse_unless_empty(&open)?;
@@ -94,7 +94,7 @@ pub fn check(folder: &Path) -> Result<(), Error> {
 
 pub(super) fn open_marked(folder: &Path) -> Result<Folder, Error> {
     let open = Folder::open(folder)?;
-    if look(&open)? {
+    if inspect(&open)? {
         return Ok(open);
     }
     let shown = folder.display();
@@ -110,7 +110,7 @@ pub(super) fn has_name(folder: &Folder) -> Result<bool, Error> {
 }
 
 /// Whether the marker is there, and of this folder.
-fn look(folder: &Folder) -> Result<bool, Error> {
+fn inspect(folder: &Folder) -> Result<bool, Error> {
     if !has_name(folder)? {
         return Ok(false);
     }

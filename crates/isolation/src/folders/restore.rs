@@ -2,10 +2,10 @@
 
 mod copy;
 
-use super::clear::KeptEntry;
+use super::clear::RetainedEntry;
 use super::{guard, keep, marker};
 use crate::Error;
-use crate::tree::{DEEPEST, Entered, Folder, failed, kind, os, room};
+use crate::tree::{DEEPEST, Entered, Folder, disk_bytes, failed, kind, os};
 use rustix::fs::{FileType, Gid, Mode, Stat, Uid};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
@@ -33,7 +33,7 @@ pub struct Source {
     /// Of which archives of snapshots, which go to a folder for snapshots if there is one.
     pub archives: u64,
     /// What is not copied, with its reason: sockets and the like.
-    pub left: Vec<KeptEntry>,
+    pub left: Vec<RetainedEntry>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Restored {
     /// Those of them that share their room on disk with what is kept (reflinks).
     pub cloned: u64,
     /// What was not copied, with its reason: sockets and the like, and keypairs and tower files that are there already.
-    pub left: Vec<KeptEntry>,
+    pub left: Vec<RetainedEntry>,
 }
 
 /// What there is to be copied, with every reason against it.
@@ -87,7 +87,7 @@ pub fn restore(
     let ledger = marker::open_marked(ledger)?;
     let snapshots = snapshots.map(marker::open_marked).transpose()?;
     apart(&source, &ledger)?;
-    enough_room(&source, &measured, &ledger, snapshots.as_ref())?;
+    check_free_bytes(&source, &measured, &ledger, snapshots.as_ref())?;
     let mut work = Work {
         snapshots: snapshots.as_ref(),
         owner,
@@ -123,7 +123,7 @@ fn apart(source: &Folder, ledger: &Folder) -> Result<(), Error> {
     Ok(())
 }
 
-fn enough_room(
+fn check_free_bytes(
     from: &Folder,
     what: &Source,
     ledger: &Folder,
@@ -133,9 +133,9 @@ fn enough_room(
     let archives = if apart.is_some() { what.archives } else { 0 };
     for (folder, bytes) in [(Some(ledger), what.bytes - archives), (apart, archives)] {
         let Some(folder) = folder else { continue };
-        let told =
+        let output =
             rustix::fs::fstatvfs(folder.fd()).map_err(|errno| failed(folder.path(), errno))?;
-        let free = told.f_bavail.saturating_mul(told.f_frsize);
+        let free = output.f_bavail.saturating_mul(output.f_frsize);
         if free < bytes && !copy::can_clone(from, folder) {
             let (shown, from) = (folder.path().display(), from.path().display());
             return Err(Error::Refused(format!(
@@ -155,13 +155,13 @@ fn count(folder: &Folder, depth: usize, source: &mut Source) -> Result<(), Error
             FileType::Directory => count(&below(folder, &name, depth)?, depth + 1, source)?,
             FileType::RegularFile => {
                 source.files += 1;
-                source.bytes = source.bytes.saturating_add(room(&stat));
+                source.bytes = source.bytes.saturating_add(disk_bytes(&stat));
                 if depth == 0 && is_archive(&name) {
-                    source.archives = source.archives.saturating_add(room(&stat));
+                    source.archives = source.archives.saturating_add(disk_bytes(&stat));
                 }
             }
             FileType::Symlink => drop(link(folder, &name, depth)?),
-            _ => source.left.push(KeptEntry {
+            _ => source.left.push(RetainedEntry {
                 path: folder.join(&name),
                 why: "neither file nor folder",
             }),
@@ -263,7 +263,7 @@ impl Work<'_> {
                     )?;
                 }
                 FileType::Symlink => self.link(from, to, &name, depth)?,
-                _ => self.restored.left.push(KeptEntry {
+                _ => self.restored.left.push(RetainedEntry {
                     path: from.join(&name),
                     why: "neither file nor folder",
                 }),
@@ -329,7 +329,7 @@ impl Work<'_> {
         let path = to.join(name);
         match keep::reason(to, name, there)? {
             Some(why) => {
-                self.restored.left.push(KeptEntry { path, why });
+                self.restored.left.push(RetainedEntry { path, why });
                 Ok(())
             }
             None => Err(Error::Refused(format!(

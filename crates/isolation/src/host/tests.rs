@@ -52,7 +52,7 @@ fn a_host_that_tells_everything_is_described() {
             "powersave\n",
         ),
     ]);
-    let state = look(&root, &[], &|name| name == "agave-validator");
+    let state = inspect(&root, &[], &|name| name == "agave-validator");
     assert_eq!(
         state.boot_id.as_deref(),
         Some("5e3c0c1e-0000-4000-8000-000000000001")
@@ -95,7 +95,7 @@ fn a_host_that_tells_everything_is_described() {
 #[test]
 fn of_a_host_that_tells_nothing_nothing_is_known_and_nothing_is_zero() {
     let (_folder, root) = pretend(&[]);
-    let state = look(&root, &[], &|_| true);
+    let state = inspect(&root, &[], &|_| true);
     assert!(
         state
             .problems
@@ -139,7 +139,7 @@ fn a_path_that_is_not_there_yet_is_on_the_disk_of_the_folder_above_it() {
     let folder = tempfile::tempdir().unwrap();
     let (_pretend, root) = pretend(&[]);
     let later = folder.path().join("not/there/yet");
-    let disks = look(&root, &[folder.path(), &later], &|_| false).disks;
+    let disks = inspect(&root, &[folder.path(), &later], &|_| false).disks;
     assert_eq!(
         (&disks[0].path, disks[0].size, disks[0].device),
         (&folder.path().to_owned(), disks[1].size, disks[1].device)
@@ -153,7 +153,7 @@ fn a_path_that_is_not_there_yet_is_on_the_disk_of_the_folder_above_it() {
 
 #[test]
 fn the_real_host_is_told_of_as_far_as_the_kernel_does() {
-    let state = look(&HostRoot::default(), &[Path::new("/")], &|name| {
+    let state = inspect(&HostRoot::default(), &[Path::new("/")], &|name| {
         name == "no such program"
     });
     let from_meminfo = fs::read_to_string("/proc/meminfo").unwrap();

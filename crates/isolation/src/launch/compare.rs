@@ -12,8 +12,8 @@ impl Limits {
             ("memory_high", self.memory_high, actual.memory_high),
             ("swap_max", self.swap_max, actual.swap_max),
         ];
-        let amounts =
-            amounts.map(|(name, asked, holds)| difference(name, asked.map(in_pages), holds));
+        let amounts = amounts
+            .map(|(name, requested, holds)| difference(name, requested.map(in_pages), holds));
         let cpus = difference("cpus", self.cpus.as_ref(), actual.cpus.as_ref());
         amounts
             .into_iter()
@@ -32,35 +32,35 @@ pub(super) fn in_pages(bytes: u64) -> u64 {
 
 fn difference<T: PartialEq + std::fmt::Display>(
     what: &str,
-    asked: Option<T>,
+    requested: Option<T>,
     holds: Option<T>,
 ) -> Option<String> {
-    let said = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
-    (asked != holds).then(|| {
+    let count = |value: &Option<T>| value.as_ref().map_or("no limit".to_owned(), T::to_string);
+    (requested != holds).then(|| {
         format!(
             "{what}: asked for {}, the kernel says {}",
-            said(&asked),
-            said(&holds)
+            count(&requested),
+            count(&holds)
         )
     })
 }
 
-fn io_differences(asked: &[IoLimit], holds: &[IoLimit]) -> Vec<String> {
+fn io_differences(requested: &[IoLimit], holds: &[IoLimit]) -> Vec<String> {
     let of = |list: &[IoLimit], limit: &IoLimit| {
         list.iter()
             .find(|other| other.device == limit.device)
             .map_or([None; 4], values)
     };
     let mut all = Vec::new();
-    let only_held = holds
+    let unrequested = holds
         .iter()
-        .filter(|limit| !asked.iter().any(|other| other.device == limit.device));
-    for limit in asked.iter().chain(only_held) {
-        let pairs = of(asked, limit).into_iter().zip(of(holds, limit));
-        for (name, (asked, holds)) in NAMES.into_iter().zip(pairs) {
+        .filter(|limit| !requested.iter().any(|other| other.device == limit.device));
+    for limit in requested.iter().chain(unrequested) {
+        let pairs = of(requested, limit).into_iter().zip(of(holds, limit));
+        for (name, (requested, holds)) in NAMES.into_iter().zip(pairs) {
             all.extend(difference(
                 &format!("{name} of {}", limit.device.display()),
-                asked,
+                requested,
                 holds,
             ));
         }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn what_the_kernel_rounds_is_no_difference_and_what_it_ignores_is() {
         let page = rustix::param::page_size() as u64;
-        let asked = Limits {
+        let requested = Limits {
             memory_max: Some(5 * page + 1),
             swap_max: Some(0),
             ..Limits::default()
@@ -102,7 +102,7 @@ mod tests {
             swap_max: Some(0),
             ..Limits::default()
         };
-        assert!(asked.differences(&holds).is_empty());
+        assert!(requested.differences(&holds).is_empty());
         holds.memory_max = Some(6 * page);
         holds.swap_max = None;
         holds.cpus = Some(CpuSet::parse("0").unwrap());
@@ -115,7 +115,7 @@ mod tests {
             "swap_max: asked for 0, the kernel says no limit".to_owned(),
             "cpus: asked for no limit, the kernel says 0".to_owned(),
         ];
-        assert_eq!(asked.differences(&holds), expected);
+        assert_eq!(requested.differences(&holds), expected);
     }
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
             read_operations: None,
             write_operations: None,
         };
-        let asked = Limits {
+        let requested = Limits {
             io: vec![limit("/a", 1), limit("/b", 2)],
             ..Limits::default()
         };
@@ -135,12 +135,12 @@ mod tests {
             io: vec![limit("/b", 2), limit("/a", 1)],
             ..Limits::default()
         };
-        assert!(asked.differences(&holds).is_empty());
+        assert!(requested.differences(&holds).is_empty());
         holds.io = vec![limit("/b", 2), limit("/c", 1)];
         let expected = [
             "read_bytes of /a: asked for 1, the kernel says no limit",
             "read_bytes of /c: asked for no limit, the kernel says 1",
         ];
-        assert_eq!(asked.differences(&holds), expected);
+        assert_eq!(requested.differences(&holds), expected);
     }
 }

@@ -3,11 +3,11 @@
 //! A program is started as a child that stops before it does anything, is put into its group, and goes on there.
 
 mod child;
+mod controllers;
 mod folder;
 mod group;
-mod place;
+mod parent;
 mod procs;
-mod room;
 mod v1;
 mod v2;
 
@@ -18,7 +18,7 @@ use super::{Abilities, Error, Job, Launched, Launcher, Limits, device, files, pr
 use child::Child;
 use faultline_kernel::HostRoot;
 use group::Group;
-use place::GroupParent;
+use parent::GroupParent;
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -50,7 +50,7 @@ impl Default for CgroupRoots {
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
-    place: GroupParent,
+    parent: GroupParent,
     can: Abilities,
 }
 
@@ -60,11 +60,11 @@ impl Direct {
     /// # Errors
     /// There is no cgroup of version 1 or 2 that limits memory, it may not be written, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct, Error> {
-        let place = GroupParent::find(roots)?;
-        let can = place.abilities(&roots.host);
+        let parent = GroupParent::find(roots)?;
+        let can = parent.abilities(&roots.host);
         Ok(Direct {
             roots: roots.clone(),
-            place,
+            parent,
             can,
         })
     }
@@ -93,15 +93,15 @@ impl Direct {
 
 impl Drop for Direct {
     fn drop(&mut self) {
-        if let GroupParent::V2(delegated) = &self.place {
-            let _ = room::give_back(&delegated.folder);
+        if let GroupParent::V2(delegated) = &self.parent {
+            let _ = controllers::give_back(&delegated.folder);
         }
     }
 }
 
 impl Launcher for Direct {
     fn name(&self) -> &'static str {
-        match self.place {
+        match self.parent {
             GroupParent::V1(_) => "cgroup v1",
             GroupParent::V2(_) => "cgroup v2",
         }
@@ -133,7 +133,7 @@ impl Launcher for Direct {
             .transpose()?;
         let becoming = user.map_or(Ok(Vec::new()), becoming)?;
         let disks = self.disks(&job.limits)?;
-        let group = Group::make(&self.place, &job.name, &job.limits, disks)?;
+        let group = Group::make(&self.parent, &job.name, &job.limits, disks)?;
         group.limit(&job.limits)?;
         let gate = job
             .gate
@@ -144,14 +144,14 @@ impl Launcher for Direct {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>, Error> {
-        Ok(Group::of_scope(&self.place, scope)?
+        Ok(Group::of_scope(&self.parent, scope)?
             .into_iter()
             .map(|group| group.name().to_owned())
             .collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>, Error> {
-        let groups = Group::of_scope(&self.place, scope)?;
+        let groups = Group::of_scope(&self.parent, scope)?;
         for group in &groups {
             group.lift();
             group.ask_to_end()?;
@@ -200,14 +200,17 @@ fn becoming(user: User) -> Result<Vec<OsString>, Error> {
 /// What cannot be done on this host, before anything is made.
 fn refuse(job: &Job, can: &Abilities) -> Result<(), Error> {
     let limits = &job.limits;
-    let asked = [
+    let requested = [
         ("memory_max", limits.memory_max.is_some(), can.memory_max),
         ("memory_high", limits.memory_high.is_some(), can.memory_high),
         ("swap_max", limits.swap_max.is_some(), can.swap_max),
         ("cpus", limits.cpus.is_some(), can.cpus),
         ("io", !limits.io.is_empty(), can.io),
     ];
-    if let Some((name, ..)) = asked.iter().find(|(_, asked, can)| *asked && !can) {
+    if let Some((name, ..)) = requested
+        .iter()
+        .find(|(_, requested, can)| *requested && !can)
+    {
         let why = match *name {
             "memory_high" => "it needs cgroup version 2",
             "swap_max" => {

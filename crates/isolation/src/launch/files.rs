@@ -11,12 +11,12 @@ const SYS_RESOURCE: u32 = 24;
 pub(super) fn most(host: &HostRoot) -> Option<u64> {
     let everybody = everybody(host)?;
     let status = std::fs::read_to_string(host.procfs.join("self/status")).ok()?;
-    let held = status
+    let current = status
         .lines()
         .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok())?;
     let own = getrlimit(Resource::Nofile)
         .maximum
-        .filter(|_| held >> SYS_RESOURCE & 1 == 0);
+        .filter(|_| current >> SYS_RESOURCE & 1 == 0);
     Some(own.map_or(everybody, |own| own.min(everybody)))
 }
 
@@ -33,8 +33,8 @@ pub(super) fn everybody(host: &HostRoot) -> Option<u64> {
 /// The job is to have more than can be given.
 pub(super) fn check(job: &Job, can: &Abilities) -> Result<(), Error> {
     match (job.open_files, can.open_files) {
-        (Some(asked), Some(most)) if asked > most => Err(Error::Refused(format!(
-            "{asked} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
+        (Some(requested), Some(most)) if requested > most => Err(Error::Refused(format!(
+            "{requested} open files: at most {most} can be given here (the hard limit of this program, `ulimit -Hn`, without \
              CAP_SYS_RESOURCE; in any case fs.nr_open)"
         ))),
         _ => Ok(()),

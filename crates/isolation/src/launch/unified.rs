@@ -7,18 +7,18 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-/// Limits of `folder`. A device that `asked` names too is called as there.
+/// Limits of `folder`. A device that `requested` names too is called as there.
 ///
 /// # Errors
 /// The folder is not there, a file refuses, or has a text that it should not have. A file that is not there has no limit.
-pub(super) fn limits(folder: &Path, asked: &[IoLimit]) -> Result<Limits, Error> {
+pub(super) fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
     there(folder)?;
     Ok(Limits {
         memory_max: bytes(folder, "memory.max")?,
         memory_high: bytes(folder, "memory.high")?,
         swap_max: bytes(folder, "memory.swap.max")?,
         cpus: cpus(folder)?,
-        io: io(folder, asked)?,
+        io: io(folder, requested)?,
     })
 }
 
@@ -152,7 +152,7 @@ fn cpus(folder: &Path) -> Result<Option<CpuSet>, Error> {
         .map_err(|error| strange(folder, name, error))
 }
 
-fn io(folder: &Path, asked: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
+fn io(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
     let text = read(folder, "io.max")?.unwrap_or_default();
     let mut limits = Vec::new();
     for line in text.lines() {
@@ -161,7 +161,7 @@ fn io(folder: &Path, asked: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
         };
         // What the caller calls it, so that the two can be compared.
         let own = limit.device.clone();
-        if let Some(same) = asked
+        if let Some(same) = requested
             .iter()
             .find(|one| device::node(&one.device).is_ok_and(|node| node == own))
         {
@@ -170,7 +170,7 @@ fn io(folder: &Path, asked: &[IoLimit]) -> Result<Vec<IoLimit>, Error> {
         limits.push(limit);
     }
     limits.sort_by_key(|limit| {
-        asked
+        requested
             .iter()
             .position(|one| one.device == limit.device)
             .unwrap_or(usize::MAX)

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What `look` finds, or `None` if it has found nothing within about `patience`. It looks at least once.
+/// What `poll` finds, or `None` if it has found nothing within about `patience`. It looks at least once.
 pub(super) fn wait<T, E>(
     patience: Duration,
-    mut look: impl FnMut() -> Result<Option<T>, E>,
+    mut poll: impl FnMut() -> Result<Option<T>, E>,
 ) -> Result<Option<T>, E> {
     let mut left = patience;
     loop {
-        if let Some(found) = look()? {
+        if let Some(found) = poll()? {
             return Ok(Some(found));
         }
         if left.is_zero() {

@@ -2,7 +2,7 @@
 
 use super::mount::Mount;
 use super::{NOW, Scene, is_root, names, seen};
-use faultline_isolation::folders::{self, KeptEntry, MARKER};
+use faultline_isolation::folders::{self, MARKER, RetainedEntry};
 use faultline_kernel::HostRoot;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FlockOperation, Mode};
@@ -15,7 +15,7 @@ fn keypair() -> String {
     format!("{:?}", (0..64).collect::<Vec<u8>>())
 }
 
-fn kept(all: &[KeptEntry]) -> Vec<(String, &'static str)> {
+fn retained(all: &[RetainedEntry]) -> Vec<(String, &'static str)> {
     let mut all: Vec<_> = all
         .iter()
         .map(|one| {
@@ -80,7 +80,7 @@ fn everything_goes_but_keypairs_and_tower_files() {
         ("validator-Keypair.json", "a keypair by its name"),
     ];
     assert_eq!(
-        kept(&cleared.kept),
+        retained(&cleared.retained),
         told.map(|(name, why)| (name.to_owned(), why))
     );
     assert!(folders::is_marked(&scene.path("ledger")));
@@ -118,7 +118,7 @@ fn other_mounts_are_left_alone_also_those_of_the_same_file_system() {
     assert_eq!(cleared.files, 1);
     let why = "another file system, or mounted here";
     assert_eq!(
-        kept(&cleared.kept),
+        retained(&cleared.retained),
         [("again".to_owned(), why), ("disk".to_owned(), why)]
     );
     assert_eq!(fs::read_to_string(disk.join("file")).unwrap(), "other disk");
@@ -132,7 +132,7 @@ fn a_folder_of_experiments_inside_of_another_is_not_cleared_with_it() {
     scene.put("accounts/run/1.2", "account");
     let cleared = scene.clear().unwrap();
     assert_eq!(
-        kept(&cleared.kept),
+        retained(&cleared.retained),
         [("accounts".to_owned(), "a folder of experiments of its own")]
     );
     assert!(scene.path("ledger/accounts/run/1.2").exists());
@@ -175,7 +175,7 @@ fn a_ledger_whose_lock_is_held_is_not_touched_however_deep_it_lies() {
         assert!(scene.path("ledger/a").exists() && scene.path("ledger/z").exists());
         drop(lock);
         let cleared = folders::clear(&scene.path("ledger"), &root).unwrap();
-        assert_eq!((cleared.files, cleared.kept), (2, Vec::new()));
+        assert_eq!((cleared.files, cleared.retained), (2, Vec::new()));
         assert!(
             scene.path("ledger").join(name).exists(),
             "who waits for the lock waits for this file"
@@ -275,7 +275,7 @@ proptest! {
         let cleared = scene.clear().unwrap();
         let left: Vec<String> = names(&ledger).into_iter().filter(is_file).collect();
         prop_assert_eq!(&left, &expected);
-        prop_assert_eq!(cleared.kept.len(), expected.len());
+        prop_assert_eq!(cleared.retained.len(), expected.len());
         let folders = |name: &String| expected.iter().any(|file| file.starts_with(&format!("{name}/")) || file == name);
         prop_assert!(names(&ledger).iter().all(folders), "{:?}", names(&ledger));
         scene.outside_is_untouched();

@@ -1,13 +1,16 @@
 //! Who holds a folder, and who does not get it meanwhile.
 
 use super::Scene;
-use faultline_isolation::folders::{Purpose, hold};
+use faultline_isolation::folders::{Purpose, lock_folder};
 use faultline_kernel::HostRoot;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-fn held(folder: &Path, purpose: Purpose) -> Result<faultline_isolation::folders::Hold, String> {
-    hold(folder, purpose, &HostRoot::default()).map_err(|error| error.to_string())
+fn locked(
+    folder: &Path,
+    purpose: Purpose,
+) -> Result<faultline_isolation::folders::FolderLock, String> {
+    lock_folder(folder, purpose, &HostRoot::default()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -18,13 +21,13 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
     let link = scene.path("link");
     symlink(&ledger, &link).unwrap();
     let own = format!("process {} (`", std::process::id());
-    let first = held(&ledger, Purpose::Work).unwrap();
+    let first = locked(&ledger, Purpose::Work).unwrap();
     for (folder, purpose) in [
         (&ledger, Purpose::Work),
         (&ledger, Purpose::Source),
         (&link, Purpose::Work),
     ] {
-        let told = held(folder, purpose).unwrap_err();
+        let told = locked(folder, purpose).unwrap_err();
         assert!(
             told.contains(&own) && told.contains("in use by another experiment"),
             "{told}"
@@ -33,24 +36,28 @@ fn one_holds_a_folder_and_others_are_told_who_by_whatever_name_they_ask() {
     // Its holder may clear it, and others are not in the way.
     scene.put("rocksdb/1.sst", "x");
     assert_eq!(scene.clear().unwrap().files, 1);
-    held(&scene.path("snapshots"), Purpose::Work).unwrap();
+    locked(&scene.path("snapshots"), Purpose::Work).unwrap();
     drop(first);
-    held(&link, Purpose::Work).unwrap();
+    locked(&link, Purpose::Work).unwrap();
 }
 
 #[test]
 fn several_may_copy_from_a_folder_and_nobody_may_clear_it_meanwhile() {
     let scene = Scene::alone();
-    let kept = scene.path("outside");
+    let retained = scene.path("outside");
     let both = (
-        held(&kept, Purpose::Source).unwrap(),
-        held(&kept, Purpose::Source).unwrap(),
+        locked(&retained, Purpose::Source).unwrap(),
+        locked(&retained, Purpose::Source).unwrap(),
     );
-    assert!(held(&kept, Purpose::Work).unwrap_err().contains("in use"));
-    drop(both);
-    held(&kept, Purpose::Work).unwrap();
     assert!(
-        held(&scene.path("none"), Purpose::Work)
+        locked(&retained, Purpose::Work)
+            .unwrap_err()
+            .contains("in use")
+    );
+    drop(both);
+    locked(&retained, Purpose::Work).unwrap();
+    assert!(
+        locked(&scene.path("none"), Purpose::Work)
             .unwrap_err()
             .contains("none")
     );

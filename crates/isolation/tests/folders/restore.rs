@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A kept folder: an archive, a key-value store, a file with a hole, a link inside.
-fn kept(scene: &Scene) -> PathBuf {
+fn retained(scene: &Scene) -> PathBuf {
     let from = scene.path("kept");
     fs::create_dir_all(from.join("rocksdb")).unwrap();
     fs::create_dir(from.join("empty")).unwrap();
@@ -50,7 +50,7 @@ fn sparse(path: &Path) {
 #[test]
 fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
     let scene = Scene::new();
-    let from = kept(&scene);
+    let from = retained(&scene);
     fs::write(from.join("ledger.lock"), "").unwrap();
     let _listener = UnixListener::bind(from.join("admin.rpc")).unwrap();
     let measured = folders::measure(&from).unwrap();
@@ -109,7 +109,7 @@ fn a_restored_folder_is_what_was_kept_and_archives_lie_with_the_snapshots() {
 #[test]
 fn another_file_system_gets_the_same_bytes_and_holes() {
     let scene = Scene::alone();
-    let from = kept(&scene);
+    let from = retained(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::of_bytes(&disk, 32 << 20) else {
@@ -123,7 +123,7 @@ fn another_file_system_gets_the_same_bytes_and_holes() {
 #[test]
 fn what_does_not_fit_is_refused_before_anything_is_copied() {
     let scene = Scene::alone();
-    let from = kept(&scene);
+    let from = retained(&scene);
     let disk = scene.path("disk");
     fs::create_dir(&disk).unwrap();
     let Some(_mount) = Mount::of_bytes(&disk, 1 << 20) else {
@@ -141,7 +141,7 @@ fn what_does_not_fit_is_refused_before_anything_is_copied() {
 #[test]
 fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake() {
     let scene = Scene::new();
-    let from = kept(&scene);
+    let from = retained(&scene);
     fs::write(from.join("tower-1_9-abc.bin"), "old votes").unwrap();
     scene.put("tower-1_9-abc.bin", "new votes");
     let done = restore(&from, &scene.path("ledger"), None, None).unwrap();
@@ -163,7 +163,7 @@ fn tower_files_and_keypairs_are_not_written_over_and_anything_else_is_a_mistake(
 fn links_that_lead_out_are_refused() {
     for target in ["/etc/passwd", "../../outside/file", "../kept/../../outside"] {
         let scene = Scene::new();
-        let from = kept(&scene);
+        let from = retained(&scene);
         symlink(target, from.join("rocksdb/out")).unwrap();
         let told = restore(&from, &scene.path("ledger"), None, None)
             .unwrap_err()
@@ -179,7 +179,7 @@ fn links_that_lead_out_are_refused() {
 #[test]
 fn only_marked_folders_are_filled_and_none_from_inside_of_itself() {
     let scene = Scene::new();
-    let from = kept(&scene);
+    let from = retained(&scene);
     assert!(
         restore(&from, &scene.path("outside"), None, None)
             .unwrap_err()
@@ -215,7 +215,7 @@ fn everything_belongs_to_the_user_that_is_named() {
         return;
     }
     let scene = Scene::new();
-    let from = kept(&scene);
+    let from = retained(&scene);
     restore(
         &from,
         &scene.path("ledger"),

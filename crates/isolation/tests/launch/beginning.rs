@@ -31,7 +31,7 @@ pub(crate) fn runs_in_its_group(scene: &Scene) {
 }
 
 pub(crate) fn held_at_the_gate(scene: &Scene) {
-    let job = scene.held(scene.script("echo \"begun with $TOLD as $$\""));
+    let job = scene.locked(scene.script("echo \"begun with $TOLD as $$\""));
     let mut launched = scene.launch(&job);
     scene.says("waiting");
     assert_eq!(launched.ended().expect("its end is told"), None);
@@ -140,7 +140,7 @@ pub(crate) fn gate_of_another_user(scene: &Scene) {
         user: Some("nobody".to_owned()),
         ..scene.script("echo \"$TOLD $(id -u)\"")
     };
-    let mut launched = scene.launch(&scene.held(job));
+    let mut launched = scene.launch(&scene.locked(job));
     launched.go(b"go").expect("it is let go");
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
     scene.says(&format!("go {}", nobody().0));
@@ -200,8 +200,8 @@ pub(crate) fn closed_folder(scene: &Scene) {
         folder: Some(closed),
         ..scene.script("echo begun")
     };
-    let held = scene.held(job);
-    let error = match scene.launcher.launch(&held) {
+    let locked = scene.locked(job);
+    let error = match scene.launcher.launch(&locked) {
         Ok(mut launched) => launched.go(b"go").expect_err("it cannot have begun"),
         Err(error) => error,
     };
@@ -216,7 +216,7 @@ pub(crate) fn open_files(scene: &Scene) {
     for user in [None, Some("nobody".to_owned())] {
         let script = scene.script("echo \"$(id -un): $(ulimit -Sn) $(ulimit -Hn)\"");
         let name = user.clone().unwrap_or("root".to_owned());
-        let mut launched = scene.launch(&scene.held(Job {
+        let mut launched = scene.launch(&scene.locked(Job {
             open_files: Some(1234),
             user,
             ..script
@@ -229,7 +229,7 @@ pub(crate) fn open_files(scene: &Scene) {
 }
 
 pub(crate) fn too_many_files(scene: &Scene) {
-    let error = scene.refused(&scene.held(Job {
+    let error = scene.refused(&scene.locked(Job {
         open_files: Some(1 << 50),
         ..scene.job(&["true"])
     }));
@@ -278,7 +278,7 @@ pub(crate) fn same_name(scene: &Scene) {
 }
 
 pub(crate) fn nothing_left_of_failures(scene: &Scene) {
-    let job = |command: &str| scene.held(scene.job(&[command]));
+    let job = |command: &str| scene.locked(scene.job(&[command]));
     let not_there = |command: &str| Job {
         command: vec![command.into()],
         ..job(command)

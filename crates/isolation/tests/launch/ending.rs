@@ -135,11 +135,11 @@ pub(crate) fn close_ends_all(scene: &Scene) {
 }
 
 pub(crate) fn drop_ends_all(scene: &Scene) {
-    let launched = scene.launch(&scene.held(scene.script(FAMILY)));
+    let launched = scene.launch(&scene.locked(scene.script(FAMILY)));
     scene.says("waiting");
-    let held = launched.pid();
+    let locked = launched.pid();
     drop(launched);
-    is_gone(held);
+    is_gone(locked);
     let launched = scene.launch(&scene.script(FAMILY));
     let family = family(scene);
     drop(launched);

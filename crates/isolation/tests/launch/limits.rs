@@ -43,18 +43,18 @@ fn has_disk() -> bool {
 
 pub(crate) fn read_back(scene: &Scene) {
     let limits = all(scene);
-    let launched = scene.launch(&scene.held(Job {
+    let launched = scene.launch(&scene.locked(Job {
         limits: limits.clone(),
         ..scene.job(&["sleep", "1000"])
     }));
-    let held = launched.limits().expect("limits are read back");
-    assert_eq!(limits.differences(&held), [""; 0]);
-    assert_eq!(held.memory_max, Some(96 * MIB), "{held:?}");
+    let locked = launched.limits().expect("limits are read back");
+    assert_eq!(limits.differences(&locked), [""; 0]);
+    assert_eq!(locked.memory_max, Some(96 * MIB), "{locked:?}");
     let other = Limits {
         memory_max: Some(95 * MIB),
         ..limits
     };
-    assert_eq!(other.differences(&held).len(), 1, "{held:?}");
+    assert_eq!(other.differences(&locked).len(), 1, "{locked:?}");
     launched.close().expect("it is closed");
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn cpus_hold(scene: &Scene) {
 
 pub(crate) fn refused(scene: &Scene) {
     let refused = |limits: Limits| {
-        scene.refused(&scene.held(Job {
+        scene.refused(&scene.locked(Job {
             limits,
             ..scene.job(&["true"])
         }))
@@ -299,17 +299,17 @@ pub(crate) fn moved_without_a_kill(scene: &Scene) {
             .filter(|current| *current <= 57 * MIB)
     });
     // Less than what cannot be reclaimed: it is slow, or the limit stays; nothing ends.
-    let held = launched
+    let locked = launched
         .relimit(Some(24 * MIB))
         .expect("the limit is moved or stays");
     let slows = scene.launcher.can().memory_high;
     assert!(
         if slows {
-            held == Some(24 * MIB)
+            locked == Some(24 * MIB)
         } else {
-            held.is_some_and(|held| held > 36 * MIB)
+            locked.is_some_and(|locked| locked > 36 * MIB)
         },
-        "{held:?}"
+        "{locked:?}"
     );
     assert_eq!(launched.relimit(None).expect("the limit is lifted"), None);
     let evidence = launched.close().expect("it is closed");

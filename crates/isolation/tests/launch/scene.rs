@@ -100,7 +100,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The same job, held at a gate.
-    pub(crate) fn held(&self, job: Job) -> Job {
+    pub(crate) fn locked(&self, job: Job) -> Job {
         let gate = self.path("gate");
         let holder = ["/bin/sh", "-c", HOLDER, "holder"].map(OsString::from);
         let command = holder
@@ -123,7 +123,7 @@ impl<'a> Scene<'a> {
 
     /// Held, under limits, and let go.
     pub(crate) fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
-        let mut launched = self.launch(&self.held(Job {
+        let mut launched = self.launch(&self.locked(Job {
             limits,
             ..self.script(script)
         }));

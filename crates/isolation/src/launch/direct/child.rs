@@ -110,8 +110,8 @@ impl Child {
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| words(&format!("{most} open files: {error}")))?;
         }
-        let told = stdin.map(|mut stdin| stdin.write_all(WORD));
-        told.unwrap_or(Ok(()))
+        let word = stdin.map(|mut stdin| stdin.write_all(WORD));
+        word.unwrap_or(Ok(()))
             .map_err(|error| words(&format!("it was ended while it was being started: {error}")))
     }
 
@@ -145,7 +145,7 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn go(&mut self, told: &[u8]) -> Result<(), Error> {
+    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
@@ -159,7 +159,7 @@ impl Launched for Child {
             (None, opened) => Ok(opened),
         })?;
         match opened {
-            Some(mut file) => file.write_all(told).map_err(Error::at(gate.path())),
+            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
             None => Err(Error::Refused(format!(
                 "{} does not come to its gate {}",
                 self.name,
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     /// Its exit code and its output when it is told this, and then nothing any more.
-    fn told(word: &[u8], group: &str) -> (Option<i32>, String) {
+    fn word(word: &[u8], group: &str) -> (Option<i32>, String) {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
         let mut command = Command::new(SHELL);
         command
@@ -254,15 +254,15 @@ mod tests {
     #[test]
     fn let_go_outside_of_its_group_a_program_never_begins() {
         assert_eq!(
-            told(WORD, "faultline.x.r001_a1.validator"),
+            word(WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
         // Every process is in a group that has a colon before its path.
-        assert_eq!(told(WORD, ":"), (Some(0), "begun\n".to_owned()));
+        assert_eq!(word(WORD, ":"), (Some(0), "begun\n".to_owned()));
     }
 
     #[test]
     fn whoever_would_let_it_go_is_gone_and_the_program_never_begins() {
-        assert_eq!(told(b"", ":"), (Some(125), String::new()));
+        assert_eq!(word(b"", ":"), (Some(125), String::new()));
     }
 }

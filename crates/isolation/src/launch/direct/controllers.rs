@@ -32,7 +32,7 @@ pub(super) fn enable(delegated: &Path, limits: &Limits) -> Result<(), Error> {
     match fs::write(&path, &text) {
         // No controller is handed on by a cgroup that has processes itself.
         Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            make_room(delegated)?;
+            move_processes(delegated)?;
             write(&path, &text)
         }
         done => done.map_err(Error::at(&path)),
@@ -66,7 +66,7 @@ fn alone(folder: &Path) -> Result<(), Error> {
 }
 
 /// Moves this program into a leaf, if it is alone.
-fn make_room(folder: &Path) -> Result<(), Error> {
+fn move_processes(folder: &Path) -> Result<(), Error> {
     alone(folder)?;
     let leaf = folder.join(OWN_LEAF);
     match fs::create_dir(&leaf) {

@@ -1,8 +1,8 @@
 //! One group: its folders from the first to the last.
 
 use super::folder::{folders, write};
-use super::place::GroupParent;
-use super::{procs, room, v1, v2};
+use super::parent::GroupParent;
+use super::{controllers, procs, v1, v2};
 use crate::launch::wait::wait;
 use crate::launch::{Error, Evidence, GroupName, IoLimit, Limits, unified};
 use rustix::process::Signal;
@@ -44,13 +44,13 @@ impl Group {
     /// # Errors
     /// There is one of this name, or the kernel refuses; nothing is left then.
     pub(super) fn make(
-        place: &GroupParent,
+        parent: &GroupParent,
         name: &GroupName,
         limits: &Limits,
         disks: Vec<String>,
     ) -> Result<Group, Error> {
         let name = folder_name(name);
-        let kind = match place {
+        let kind = match parent {
             GroupParent::V1(tops) => Kind::V1(v1::Folders {
                 memory: tops.memory.join(&name),
                 cpuset: tops
@@ -66,7 +66,7 @@ impl Group {
                 stalls: None,
             }),
             GroupParent::V2(delegated) => {
-                room::enable(&delegated.folder, limits)?;
+                controllers::enable(&delegated.folder, limits)?;
                 Kind::V2 {
                     folder: delegated.folder.join(&name),
                     top: delegated.top.clone(),
@@ -89,7 +89,7 @@ impl Group {
         }
         group.removed = false;
         // Stalls are good to know, and no reason not to run.
-        if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, place) {
+        if let (Kind::V1(folders), GroupParent::V1(tops)) = (&mut group.kind, parent) {
             let stalls = tops
                 .stalls
                 .as_ref()
@@ -100,10 +100,10 @@ impl Group {
     }
 
     /// The groups of this scope that are there, whoever made them.
-    pub(super) fn of_scope(place: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
+    pub(super) fn of_scope(parent: &GroupParent, scope: &str) -> Result<Vec<Group>, Error> {
         let prefix = format!("{OURS}.{scope}.");
         let mut names = BTreeSet::new();
-        match place {
+        match parent {
             GroupParent::V1(tops) => {
                 for top in [
                     Some(&tops.memory),
@@ -180,7 +180,7 @@ impl Group {
     pub(super) fn limits(&self) -> Result<Limits, Error> {
         match &self.kind {
             Kind::V1(folders) => v1::limits(folders, &self.io),
-            Kind::V2 { folder, top } => v2::limits(folder, top, &self.asked()),
+            Kind::V2 { folder, top } => v2::limits(folder, top, &self.requested()),
             Kind::Found(_) => Ok(Limits::default()),
         }
     }
@@ -230,13 +230,13 @@ impl Group {
             Kind::V1(folders) => vec![folders.memory.as_path()],
             Kind::V2 { .. } | Kind::Found(_) => self.folders(),
         };
-        let mut asked = BTreeSet::new();
+        let mut requested = BTreeSet::new();
         for folder in folders {
             let listed = procs::list(folder)?;
-            if !listed.is_subset(&asked) {
+            if !listed.is_subset(&requested) {
                 procs::signal(folder, Signal::TERM)?;
             }
-            asked.extend(listed);
+            requested.extend(listed);
         }
         Ok(())
     }
@@ -295,7 +295,7 @@ impl Group {
         Ok(())
     }
 
-    fn asked(&self) -> Vec<IoLimit> {
+    fn requested(&self) -> Vec<IoLimit> {
         self.io.iter().map(|(_, limit)| limit.clone()).collect()
     }
 
@@ -334,16 +334,16 @@ fn folder_name(name: &GroupName) -> String {
 /// Groups anywhere below these folders, by name.
 fn below(tops: &[&Path], prefix: &str) -> Result<Vec<(String, PathBuf)>, Error> {
     let mut found = Vec::new();
-    let mut to_look: Vec<PathBuf> = tops.iter().map(|top| top.to_path_buf()).collect();
+    let mut unvisited: Vec<PathBuf> = tops.iter().map(|top| top.to_path_buf()).collect();
     let mut seen = BTreeSet::new();
-    while let Some(folder) = to_look.pop() {
+    while let Some(folder) = unvisited.pop() {
         if !seen.insert(folder.clone()) {
             continue;
         }
         for inner in folders(&folder)? {
             match named(&inner, prefix) {
                 Some(name) => found.push((name, inner)),
-                None => to_look.push(inner),
+                None => unvisited.push(inner),
             }
         }
     }

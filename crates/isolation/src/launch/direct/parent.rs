@@ -1,7 +1,7 @@
 //! Where groups are made on this host.
 
 use super::CgroupRoots;
-use super::room::{self, OWN_LEAF};
+use super::controllers::{self, OWN_LEAF};
 use crate::launch::{Abilities, Error, files};
 use faultline_kernel::parse::mountinfo::{self, Mount};
 use faultline_kernel::{HostRoot, locate};
@@ -85,7 +85,7 @@ impl GroupParent {
             )));
         }
         may_be_written(&folder)?;
-        room::check(&folder)?;
+        controllers::check(&folder)?;
         Ok(GroupParent::V2(Delegated {
             folder,
             top: own.top.to_path_buf(),

@@ -36,11 +36,11 @@ pub(super) fn list(folder: &Path) -> Result<BTreeSet<i32>, Error> {
 /// read once more.
 pub(super) fn signal(folder: &Path, signal: Signal) -> Result<(), Error> {
     let listed = list(folder)?.into_iter().filter_map(Pid::from_raw);
-    let held: Vec<_> = listed
+    let current: Vec<_> = listed
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
         .collect();
     let still = list(folder)?;
-    for (pid, descriptor) in held
+    for (pid, descriptor) in current
         .iter()
         .filter(|(pid, _)| still.contains(&pid.as_raw_pid()))
     {

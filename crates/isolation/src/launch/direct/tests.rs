@@ -1,5 +1,5 @@
 use super::group::Group;
-use super::place::{GroupParent, Stalls, Tops};
+use super::parent::{GroupParent, Stalls, Tops};
 use super::*;
 use crate::{Evidence, GroupName};
 use std::fs;
@@ -45,7 +45,7 @@ fn on_a_hybrid_host_groups_are_where_memory_is() {
     ]);
     let direct = Direct::new(&roots).unwrap();
     assert_eq!(direct.name(), "cgroup v1");
-    let GroupParent::V1(tops) = &direct.place else {
+    let GroupParent::V1(tops) = &direct.parent else {
         panic!("{direct:?}")
     };
     assert_eq!(
@@ -241,7 +241,7 @@ fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
             folder: at(stalls),
             top: at(stalls),
         });
-        let place = GroupParent::V1(Tops {
+        let parent = GroupParent::V1(Tops {
             memory: at("memory"),
             cpuset: None,
             blkio: None,
@@ -252,7 +252,7 @@ fn a_group_of_version_1_does_without_its_stalls_where_they_cannot_be_had() {
             run: run.to_owned(),
             part: "validator".to_owned(),
         };
-        Group::make(&place, &name, &Limits::default(), Vec::new()).unwrap()
+        Group::make(&parent, &name, &Limits::default(), Vec::new()).unwrap()
     };
     let entered =
         |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();

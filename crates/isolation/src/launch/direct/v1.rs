@@ -128,7 +128,7 @@ fn values(limit: &IoLimit) -> [Option<u64>; 4] {
     ]
 }
 
-pub(super) fn limits(folders: &Folders, asked: &[(String, IoLimit)]) -> Result<Limits, Error> {
+pub(super) fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits, Error> {
     // With the limits of the cgroups above.
     let path = folders.memory.join("memory.stat");
     let text = fs::read_to_string(&path).map_err(Error::at(&path))?;
@@ -155,7 +155,7 @@ pub(super) fn limits(folders: &Folders, asked: &[(String, IoLimit)]) -> Result<L
             .map(|file| folder.join(file))
             .map(|path| fs::read_to_string(&path).map_err(Error::at(&path)));
         let texts = texts.into_iter().collect::<Result<Vec<_>, _>>()?;
-        for (disk, limit) in asked {
+        for (disk, limit) in requested {
             let value = |text: &String| {
                 let value = text
                     .lines()
@@ -211,7 +211,7 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
     (evidence.file, evidence.anon) = (stat.file, stat.anon);
     let control = memory.join(CONTROL);
     let text = fs::read_to_string(&control).map_err(Error::at(&control))?;
-    let said = |name: &str| {
+    let count = |name: &str| {
         text.lines().find_map(|line| {
             line.strip_prefix(name)?
                 .strip_prefix(' ')?
@@ -220,8 +220,8 @@ pub(super) fn evidence(memory: &Path, stalls: Option<&Path>) -> Result<Evidence,
                 .ok()
         })
     };
-    let waits = said("under_oom").filter(|waits: &u64| *waits > 0);
-    for (name, count) in [("oom_kill", said("oom_kill")), ("under_oom", waits)]
+    let waits = count("under_oom").filter(|waits: &u64| *waits > 0);
+    for (name, count) in [("oom_kill", count("oom_kill")), ("under_oom", waits)]
         .into_iter()
         .chain(failures(memory)?)
     {

@@ -53,8 +53,8 @@ fn values(limit: &IoLimit) -> [Option<u64>; 4] {
 }
 
 /// What holds: the strictest from here to `top`.
-pub(super) fn limits(folder: &Path, top: &Path, asked: &[IoLimit]) -> Result<Limits, Error> {
-    let mut limits = unified::limits(folder, asked)?;
+pub(super) fn limits(folder: &Path, top: &Path, requested: &[IoLimit]) -> Result<Limits, Error> {
+    let mut limits = unified::limits(folder, requested)?;
     if limits.cpus.is_some() {
         // The other file keeps what was written, whether there are such CPUs or not.
         let path = folder.join("cpuset.cpus.effective");

@@ -53,7 +53,7 @@ trait Manager {
         properties: &Properties,
     ) -> zbus::Result<()>;
     fn stop_unit(&self, unit: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
-    fn kill_unit(&self, unit: &str, whom: &str, signal: i32) -> zbus::Result<()>;
+    fn kill_unit(&self, unit: &str, who: &str, signal: i32) -> zbus::Result<()>;
     fn reset_failed_unit(&self, unit: &str) -> zbus::Result<()>;
     fn unref_unit(&self, unit: &str) -> zbus::Result<()>;
     fn get_unit(&self, unit: &str) -> zbus::Result<OwnedObjectPath>;
@@ -147,11 +147,11 @@ impl Bus {
         )
     }
 
-    /// Sends a signal to `whom`: `main` or `all`. That nobody is there is no error.
-    pub(super) fn kill(&self, unit: &str, whom: &str, signal: i32) -> Result<(), Error> {
+    /// Sends a signal to `who`: `main` or `all`. That nobody is there is no error.
+    pub(super) fn kill(&self, unit: &str, who: &str, signal: i32) -> Result<(), Error> {
         unless_gone(
             unit,
-            self.ask(async |manager| manager.kill_unit(unit, whom, signal).await),
+            self.ask(async |manager| manager.kill_unit(unit, who, signal).await),
         )
     }
 

@@ -15,7 +15,7 @@ use zbus::Variant;
 /// Of a holder, to come to its gate.
 const TO_THE_GATE: Duration = Duration::from_secs(120);
 /// Of a limit that systemd has taken, to be the kernel's.
-const TO_HOLD: Duration = Duration::from_secs(2);
+const APPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// From kill to kill: what is being started while one is on its way is killed by the next.
 const KILL_AGAIN: Duration = Duration::from_millis(500);
 
@@ -27,7 +27,7 @@ pub(super) struct Service {
     /// Where version 2 is.
     root: PathBuf,
     folder: PathBuf,
-    asked: Vec<IoLimit>,
+    requested: Vec<IoLimit>,
     gate: Option<Gate>,
     pid: u32,
     removed: bool,
@@ -49,7 +49,7 @@ impl Service {
             name,
             root,
             folder,
-            asked: Vec::new(),
+            requested: Vec::new(),
             gate: None,
             pid: 0,
             removed: false,
@@ -70,8 +70,8 @@ impl Service {
         Ok(())
     }
 
-    pub(super) fn limits_as(&self, asked: &[IoLimit]) -> Result<Limits, Error> {
-        unified::limits(&self.folder, asked)
+    pub(super) fn limits_as(&self, requested: &[IoLimit]) -> Result<Limits, Error> {
+        unified::limits(&self.folder, requested)
     }
 
     /// Starts the program, and returns once it is executed.
@@ -81,7 +81,7 @@ impl Service {
         user: Option<User>,
         properties: &Properties,
     ) -> Result<(), Error> {
-        self.asked.clone_from(&job.limits.io);
+        self.requested.clone_from(&job.limits.io);
         self.gate = job
             .gate
             .as_deref()
@@ -148,7 +148,7 @@ impl Launched for Service {
         self.pid
     }
 
-    fn go(&mut self, told: &[u8]) -> Result<(), Error> {
+    fn go(&mut self, word: &[u8]) -> Result<(), Error> {
         let Some(gate) = self.gate.take() else {
             return Ok(());
         };
@@ -163,7 +163,7 @@ impl Launched for Service {
             },
         })?;
         match opened {
-            Some(mut file) => file.write_all(told).map_err(Error::at(gate.path())),
+            Some(mut file) => file.write_all(word).map_err(Error::at(gate.path())),
             None => Err(Error::Refused(format!(
                 "{} does not come to its gate {}",
                 self.name,
@@ -173,7 +173,7 @@ impl Launched for Service {
     }
 
     fn limits(&self) -> Result<Limits, Error> {
-        let mut limits = self.limits_as(&self.asked)?;
+        let mut limits = self.limits_as(&self.requested)?;
         if let Some(folder) = self.own_folder()? {
             let moved = unified::memory_high(&folder)?;
             limits.memory_high = limits.memory_high.into_iter().chain(moved).min();
@@ -195,12 +195,12 @@ impl Launched for Service {
         }
         let gone = || Error::Refused(format!("{}: it has no cgroup any more", self.name));
         let folder = self.own_folder()?.ok_or_else(gone)?;
-        let mut held = None;
-        wait(TO_HOLD, || {
-            held = unified::memory_high(&folder)?;
-            Ok::<_, Error>((held == wanted).then_some(()))
+        let mut current = None;
+        wait(APPLY_TIMEOUT, || {
+            current = unified::memory_high(&folder)?;
+            Ok::<_, Error>((current == wanted).then_some(()))
         })?;
-        Ok(held)
+        Ok(current)
     }
 
     fn ended(&mut self) -> Result<Option<End>, Error> {
