@@ -6,7 +6,7 @@ use faultline_bench::args::BenchArgs;
 use faultline_cache::args::CacheArgs;
 use faultline_campaign::args::CampaignArgs;
 use faultline_experiments::args::ExperimentArgs;
-use faultline_record::args::{DoctorArgs, HoldArgs, RecordArgs};
+use faultline_record::args::{DoctorArgs, GateArgs, RecordArgs};
 use faultline_top::args::TopArgs;
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// How `record` and `experiment` start their children.
     #[command(hide = true)]
-    Hold(HoldArgs),
+    Hold(GateArgs),
     /// Write man pages and shell completions, for packages.
     #[command(hide = true)]
     Manual(ManualArgs),

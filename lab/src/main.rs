@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args, clock::now()),
         Command::Report(args) => answered(report_command::report_command(&args)),
         Command::Doctor(args) => record::doctor(&args),
-        Command::Hold(args) => Ok(record::hold(&args)),
+        Command::Hold(args) => Ok(record::gate(&args)),
         Command::Info(args) => {
             let mut said = Vec::new();
             let code = info::run(&args, &mut said);

@@ -15,13 +15,13 @@ pub const UNNAMED: &str = "unnamed";
 /// `iou-wrk-1234` is `iou-wrk`, `net:0` is `net`; `rocksdb:low` and `tokio-runtime-w` stay.
 pub fn pool(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
-    let kept = comm
+    let length = comm
         .iter()
         .rposition(|byte| !byte.is_ascii_digit())
         .map_or(0, |last| last + 1);
-    let digits_gone = kept < comm.len();
+    let digits_gone = length < comm.len();
     let is_separator = |byte: &u8| matches!(byte, b'-' | b':' | b'_' | b'.' | b'/' | b'#' | b' ');
-    let named = comm.get(..kept).unwrap_or_default();
+    let named = comm.get(..length).unwrap_or_default();
     let end = named
         .iter()
         .rposition(|byte| !is_separator(byte))

@@ -151,8 +151,8 @@ impl Version {
     /// The Agave release whose facts apply: the own one, or for Frankendancer the embedded one (`0.503.20214` runs
     /// Agave 2.2.14, `0.101.0-beta.40002` runs 4.0.0-beta.2).
     pub fn release(&self) -> Release {
-        let told = unpacked(self.number, self.suffix.as_deref().unwrap_or_default());
-        embedded(told).unwrap_or(told)
+        let release = unpacked(self.number, self.suffix.as_deref().unwrap_or_default());
+        embedded(release).unwrap_or(release)
     }
 
     /// Compiled programs the cache holds at most: a constant of the source, in stock builds.
@@ -254,23 +254,23 @@ const MINOR_BITS: u32 = 14;
 /// The Agave release in a version of Frankendancer, which counts 0.x. Its third number holds Agave's version (20214 is
 /// 2.2.14). In a prerelease, the number of the prerelease holds it, and its last two digits are Agave's prerelease
 /// (40002 is 4.0.0-beta.2).
-fn embedded(told: Release) -> Option<Release> {
-    let (0, _, patch) = told.number else {
+fn embedded(release: Release) -> Option<Release> {
+    let (0, _, patch) = release.number else {
         return None;
     };
-    let digits = match told.maturity {
+    let digits = match release.maturity {
         Maturity::Stable => patch,
         Maturity::Alpha(n) | Maturity::Beta(n) | Maturity::ReleaseCandidate(n) => n,
     };
     let (major, minor, last) = (digits / 10_000, digits / 100 % 100, digits % 100);
-    let patch = if told.maturity == Maturity::Stable {
+    let patch = if release.maturity == Maturity::Stable {
         last
     } else {
         0
     };
     (major > 0).then(|| Release {
         number: (major, minor, patch),
-        maturity: told.maturity.with_number(last),
+        maturity: release.maturity.with_number(last),
     })
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Socket {
 }
 
 /// A message and when it was complete.
-pub(crate) struct Heard {
+pub(crate) struct ReceivedSignal {
     pub(crate) text: Utf8Bytes,
     pub(crate) end: Duration,
 }
@@ -144,7 +144,7 @@ impl Socket {
         self.plain.first_read.set(None);
         let (received, sent) = (self.wire.received.get(), self.wire.sent.get());
         self.send(text).await?;
-        let Heard { text, end } = self.next().await?;
+        let ReceivedSignal { text, end } = self.next().await?;
         Ok(Raw {
             status: StatusCode::OK,
             retry_after: None,
@@ -170,11 +170,11 @@ impl Socket {
     ///
     /// # Errors
     /// [`Failure::Closed`], [`Failure::TooLarge`], [`Failure::Malformed`], [`Failure::Flooded`].
-    pub(crate) async fn next(&mut self) -> Result<Heard, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<ReceivedSignal, Failure> {
         loop {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => {
-                    return Ok(Heard {
+                    return Ok(ReceivedSignal {
                         text,
                         end: clock::uptime(),
                     });

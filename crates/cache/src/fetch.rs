@@ -8,7 +8,7 @@ use crate::trace_file::{Growing, path_of};
 use anyhow::{Context, bail};
 use faultline_cachesim::trace::{Coverage, Meta, SlotKind, Source};
 use faultline_command::progress::Progress;
-use faultline_command::rpc::{Rpc, Tries, Trouble};
+use faultline_command::rpc::{Rpc, RpcError, Tries};
 use faultline_text::{bytes, count, number};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -241,7 +241,7 @@ enum Fetched {
     Gone,
 }
 
-fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, Trouble> {
+fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, RpcError> {
     let how = json!({
         "encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0, "rewards": false,
         "commitment": "finalized",
@@ -249,11 +249,11 @@ fn block(rpc: &Rpc, slot: u64) -> Result<Fetched, Trouble> {
     match rpc.ask::<Answer>("getBlock", &json!([slot, how])) {
         Ok(Some(answer)) => Block::new(slot, answer)
             .map(Fetched::Block)
-            .map_err(Trouble::Failed),
+            .map_err(RpcError::Failed),
         Ok(None) => Ok(Fetched::Gone),
-        Err(Trouble::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(Fetched::Skipped),
-        Err(Trouble::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => Ok(Fetched::Gone),
-        Err(trouble) => Err(trouble),
+        Err(RpcError::Refused { code, .. }) if SKIPPED.contains(&code) => Ok(Fetched::Skipped),
+        Err(RpcError::Refused { code, .. }) if NOT_AVAILABLE.contains(&code) => Ok(Fetched::Gone),
+        Err(error) => Err(error),
     }
 }
 

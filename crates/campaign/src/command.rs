@@ -206,7 +206,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<u8> {
     let failed = listed
         .iter()
         .find(|one| one.program.version == release.version)
-        .and_then(|one| one.trouble.as_ref());
+        .and_then(|one| one.error.as_ref());
     if let Some(why) = failed {
         bail!(
             "{} has no result that can be checked: {why}",

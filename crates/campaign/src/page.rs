@@ -76,7 +76,7 @@ fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
     let failed = listed.filter_map(|one| {
         Some(Failed {
             version: one.program.version,
-            why: one.trouble?,
+            why: one.error?,
             added_unix_ns: one.added_unix_ns,
         })
     });

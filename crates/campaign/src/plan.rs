@@ -54,7 +54,7 @@ fn versions(campaign: &Campaign, store: &Store) -> anyhow::Result<String> {
         .filter(|one| !one.removed && !work::is_baseline(campaign, one));
     let mut waiting = Vec::new();
     for one in under_test {
-        if one.trouble.is_some() || work::next(campaign, store, one, &listed)?.is_some() {
+        if one.error.is_some() || work::next(campaign, store, one, &listed)?.is_some() {
             waiting.push(one.program.version.as_str());
         }
     }

@@ -23,7 +23,7 @@ struct Version {
     runs: usize,
     /// `done`, `waits`, `round 2 waits`, `failed`, `removed`, `baseline`.
     state: String,
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 /// Every version and what is next.
@@ -55,7 +55,7 @@ pub(crate) fn status(campaign: &Campaign, store: &Store, as_json: bool) -> anyho
     let mut said = table(&heads, rows.collect());
     for (one, why) in versions
         .iter()
-        .filter_map(|one| Some((one, one.trouble.as_ref()?)))
+        .filter_map(|one| Some((one, one.error.as_ref()?)))
     {
         said += &format!("{}: {}\n", one.version, clean(why));
     }
@@ -78,7 +78,7 @@ fn version(
     let state = match next {
         _ if work::is_baseline(campaign, one) => "baseline".to_owned(),
         _ if one.removed => "removed".to_owned(),
-        _ if one.trouble.is_some() => "failed".to_owned(),
+        _ if one.error.is_some() => "failed".to_owned(),
         None => "done".to_owned(),
         Some(1) => "waits".to_owned(),
         Some(round) => format!("round {round} waits"),
@@ -90,7 +90,7 @@ fn version(
         digest: one.digest.clone(),
         runs,
         state,
-        trouble: one.trouble.clone(),
+        error: one.error.clone(),
     })
 }
 

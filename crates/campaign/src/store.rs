@@ -60,7 +60,7 @@ pub(crate) struct Listed {
     /// SHA-256 of its program, once that was found or built.
     pub(crate) digest: Option<String>,
     /// Why it has no result.
-    pub(crate) trouble: Option<String>,
+    pub(crate) error: Option<String>,
 }
 
 /// What rows must have alike to be compared, with the machine.
@@ -201,11 +201,11 @@ impl Store {
         &self,
         version: &str,
         digest: Option<&str>,
-        trouble: Option<&str>,
+        error: Option<&str>,
     ) -> anyhow::Result<()> {
         let text =
             "UPDATE program SET digest = coalesce(?2, digest), trouble = ?3 WHERE version = ?1";
-        self.0.execute(text, params![version, digest, trouble])?;
+        self.0.execute(text, params![version, digest, error])?;
         Ok(())
     }
 
@@ -354,7 +354,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
         removed: row.get("removed")?,
         measured: row.get("measured")?,
         digest: row.get("digest")?,
-        trouble: row.get("trouble")?,
+        error: row.get("trouble")?,
     })
 }
 
@@ -416,7 +416,7 @@ mod tests {
             (program.clone(), true)
         );
         assert_eq!(
-            (listed[0].digest.as_deref(), listed[0].trouble.as_deref()),
+            (listed[0].digest.as_deref(), listed[0].error.as_deref()),
             (Some("d"), Some("why"))
         );
         assert_eq!(store.runs().unwrap(), [row]);

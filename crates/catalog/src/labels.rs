@@ -7,10 +7,10 @@ use std::ops::Deref;
 /// The label values of one reading, as a slice in the metric's order. Up to two are kept in place: a tick makes hundreds
 /// of readings and few have more.
 #[derive(Clone, Default)]
-pub struct Labels(Kept);
+pub struct Labels(Storage);
 
 #[derive(Clone, Default)]
-enum Kept {
+enum Storage {
     #[default]
     None,
     One([Text; 1]),
@@ -23,10 +23,10 @@ impl Deref for Labels {
 
     fn deref(&self) -> &[Text] {
         match &self.0 {
-            Kept::None => &[],
-            Kept::One(labels) => labels,
-            Kept::Two(labels) => labels,
-            Kept::Many(labels) => labels,
+            Storage::None => &[],
+            Storage::One(labels) => labels,
+            Storage::Two(labels) => labels,
+            Storage::Many(labels) => labels,
         }
     }
 }
@@ -36,11 +36,11 @@ impl FromIterator<Text> for Labels {
         let mut rest = labels.into_iter();
         Labels(match (rest.next(), rest.next(), rest.next()) {
             (Some(first), Some(second), Some(third)) => {
-                Kept::Many([first, second, third].into_iter().chain(rest).collect())
+                Storage::Many([first, second, third].into_iter().chain(rest).collect())
             }
-            (Some(first), Some(second), None) => Kept::Two([first, second]),
-            (Some(only), None, _) => Kept::One([only]),
-            (None, ..) => Kept::None,
+            (Some(first), Some(second), None) => Storage::Two([first, second]),
+            (Some(only), None, _) => Storage::One([only]),
+            (None, ..) => Storage::None,
         })
     }
 }

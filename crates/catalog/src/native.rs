@@ -55,8 +55,8 @@ impl NativeBuckets {
             self.zero += 1;
             return;
         }
-        let place = (index(seconds).min(LAST) - FIRST) as usize;
-        if let Some(count) = self.counts.get_mut(place) {
+        let position = (index(seconds).min(LAST) - FIRST) as usize;
+        if let Some(count) = self.counts.get_mut(position) {
             *count += 1;
         }
     }

@@ -28,7 +28,7 @@ const FOR_NOW: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this, which is also the longest that a node may ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// Whether to stop is asked so often.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// The user is told of a longer wait for a node.
 const SLOW: Duration = Duration::from_millis(1500);
 /// From one notice about waiting to the next.
@@ -36,7 +36,7 @@ const BETWEEN_NOTICES: Duration = Duration::from_secs(10);
 
 /// Why a question has no answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum RpcError {
     /// The node refuses, with a code of JSON-RPC.
     Refused {
         code: i64,
@@ -47,23 +47,23 @@ pub enum Trouble {
     Failed(String),
 }
 
-impl std::fmt::Display for Trouble {
+impl std::fmt::Display for RpcError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Trouble::Refused { code, message } => write!(f, "the node answers {code}: {message}"),
-            Trouble::Failed(what) => f.write_str(what),
+            RpcError::Refused { code, message } => write!(f, "the node answers {code}: {message}"),
+            RpcError::Failed(what) => f.write_str(what),
         }
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for RpcError {}
 
-impl Trouble {
+impl RpcError {
     /// With how often it was tried.
     fn after(self, tries: u32) -> Self {
         match self {
-            Trouble::Failed(what) if tries > 1 => {
-                Trouble::Failed(format!("{what} (tried {tries} times)"))
+            RpcError::Failed(what) if tries > 1 => {
+                RpcError::Failed(format!("{what} (tried {tries} times)"))
             }
             other => other,
         }
@@ -112,8 +112,8 @@ struct Refusal {
 enum Tried<T> {
     Answer(T),
     /// Worth another try, after so long if the node said it.
-    Again(Trouble, Option<Duration>),
-    Never(Trouble),
+    Again(RpcError, Option<Duration>),
+    Never(RpcError),
 }
 
 impl Rpc {
@@ -166,7 +166,7 @@ impl Rpc {
         &self,
         method: &str,
         params: &Value,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, RpcError> {
         self.ask_until(method, params, || false)
     }
 
@@ -176,34 +176,34 @@ impl Rpc {
         method: &str,
         params: &Value,
         mut stop: impl FnMut() -> bool,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, RpcError> {
         let tries = self.tries.most.max(1);
         for left in (0..tries).rev() {
             let begun = clock::uptime();
             match self.once_with_notice(method, params, left) {
                 Tried::Answer(answer) => return Ok(answer),
-                Tried::Never(trouble) => return Err(trouble),
-                Tried::Again(trouble, _) if left == 0 => return Err(trouble.after(tries)),
-                Tried::Again(trouble, retry_after) => {
+                Tried::Never(error) => return Err(error),
+                Tried::Again(error, _) if left == 0 => return Err(error.after(tries)),
+                Tried::Again(error, retry_after) => {
                     match pause(retry_after, self.backoff(tries - 1 - left)) {
                         Ok(pause) => {
                             let took = clock::uptime().saturating_sub(begun);
-                            self.give_notice_of_pause(&trouble, pause, left, took);
+                            self.give_notice_of_pause(&error, pause, left, took);
                             if is_stopped(pause, &mut stop) {
-                                return Err(trouble);
+                                return Err(error);
                             }
                         }
                         Err(retry_after) => {
                             let delay = faultline_text::time(retry_after);
-                            return Err(Trouble::Failed(format!(
-                                "{trouble}, and wants no request for {delay}"
+                            return Err(RpcError::Failed(format!(
+                                "{error}, and wants no request for {delay}"
                             )));
                         }
                     }
                 }
             }
         }
-        Err(Trouble::Failed("it was not asked".to_owned()))
+        Err(RpcError::Failed("it was not asked".to_owned()))
     }
 
     /// [`Rpc::once`]. If a node that has never answered is slow, the user is told.
@@ -236,11 +236,11 @@ impl Rpc {
         })
     }
 
-    fn give_notice_of_pause(&self, trouble: &Trouble, pause: Duration, left: u32, took: Duration) {
+    fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
         if self.bytes.load(Ordering::Relaxed) == 0 || pause >= SLOW {
             let rest = pause + self.waits(left - 1) + took * left;
             self.give_notice(&format!(
-                "{trouble}; next try in {}, giving up in {}",
+                "{error}; next try in {}, giving up in {}",
                 faultline_text::time(pause),
                 faultline_text::time(rest)
             ));
@@ -276,7 +276,7 @@ impl Rpc {
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let body =
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        let failed = |what: String| Trouble::Failed(format!("{method} at {}: {what}", self.host));
+        let failed = |what: String| RpcError::Failed(format!("{method} at {}: {what}", self.host));
         let sent = self
             .agent
             .post(&self.url)
@@ -335,7 +335,7 @@ impl Rpc {
 fn is_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
-        let some = left.min(LOOK);
+        let some = left.min(POLL_EVERY);
         sleep(some);
         left -= some;
     }
@@ -356,15 +356,15 @@ fn pause(retry_after: Option<Duration>, own: Duration) -> Result<Duration, Durat
 fn opened<T>(envelope: Envelope<T>, id: u64, method: &str) -> Tried<Option<T>> {
     if let Some(Refusal { code, message }) = envelope.error {
         let message = faultline_text::clean(&message.chars().take(200).collect::<String>());
-        let trouble = Trouble::Refused { code, message };
+        let error = RpcError::Refused { code, message };
         return if FOR_NOW.contains(&code) {
-            Tried::Again(trouble, None)
+            Tried::Again(error, None)
         } else {
-            Tried::Never(trouble)
+            Tried::Never(error)
         };
     }
     if envelope.id != Some(json!(id)) {
-        return Tried::Never(Trouble::Failed(format!(
+        return Tried::Never(RpcError::Failed(format!(
             "{method}: the answer is to another question"
         )));
     }

@@ -19,24 +19,24 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// All that would end this program or is passed on, and the news of children.
-const HEARD: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// A signal that came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
+pub struct ReceivedSignal {
     pub number: i32,
     /// Whether the kernel sent it: a key or a hang-up of the terminal, which every process in the foreground gets.
     pub from_terminal: bool,
 }
 
-impl Heard {
+impl ReceivedSignal {
     /// Whether it asks a program to end.
     pub fn asks_to_end(self) -> bool {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 }
 
-impl Heard {
+impl ReceivedSignal {
     /// The name of a signal that stops what may run for days: not that of a terminal which is closed.
     pub fn stops(self) -> Option<&'static str> {
         match self.number {
@@ -55,7 +55,7 @@ impl Signals {
     pub fn listen() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         read.set_nonblocking(true)?;
-        let signals = not_ignored(&HEARD);
+        let signals = not_ignored(&HANDLED);
         #[expect(
             clippy::disallowed_methods,
             reason = "the lab's only listener: without ignored signals"
@@ -83,7 +83,7 @@ impl Signals {
         &mut self,
         also: Option<BorrowedFd<'_>>,
         timeout: Duration,
-    ) -> io::Result<Vec<Heard>> {
+    ) -> io::Result<Vec<ReceivedSignal>> {
         let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: i64::from(timeout.subsec_nanos()),
@@ -105,7 +105,7 @@ impl Signals {
         {}
         let came = self.0.pending().filter(|origin| origin.signal != SIGCHLD);
         Ok(came
-            .map(|origin| Heard {
+            .map(|origin| ReceivedSignal {
                 number: origin.signal,
                 from_terminal: origin.cause == Cause::Kernel,
             })

@@ -294,8 +294,8 @@ impl Tracker {
         };
         Some(match of.tip {
             Some(tip) if of.behind > Some(far) => own.advanced_at.max(tip.advanced_at),
-            Some(tip) => own.kept_pace_at.min(tip.kept_pace_at),
-            None => own.kept_pace_at,
+            Some(tip) => own.at_pace_at.min(tip.at_pace_at),
+            None => own.at_pace_at,
         })
     }
 

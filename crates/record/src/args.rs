@@ -53,9 +53,9 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// `hold`.
+/// `gate`.
 #[derive(Debug, Args)]
-pub struct HoldArgs {
+pub struct GateArgs {
     /// End with this parent process.
     #[arg(long)]
     pub parent: Option<i32>,

@@ -3,7 +3,8 @@
 use super::exec_shim;
 use crate::args::RecordArgs;
 use crate::recorder::{
-    Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task, USAGE, Whom,
+    Addresses, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target, Task,
+    USAGE,
 };
 use anyhow::{Context, anyhow, bail};
 use faultline_command::args::WrongUsage;
@@ -37,7 +38,7 @@ impl Daemon {
         let log = Log::in_memory().context("no space for the daemon's log")?;
         let ready = ReadyFile::of(out)?;
         let pid = pid.as_raw_nonzero().get().unsigned_abs();
-        let mut command = exec_shim::held(program, task(args, out, pid).arguments(), None)?;
+        let mut command = exec_shim::gated(program, task(args, out, pid).arguments(), None)?;
         command
             .env("FAULTLINE_LOG", "info")
             // Who watches this program is not to be told by that one.
@@ -70,7 +71,7 @@ impl Daemon {
         process: &OwnedFd,
         signals: &mut Signals,
     ) -> anyhow::Result<(Addresses, u32)> {
-        for _ in 0..LOOKS_TO_START {
+        for _ in 0..POLLS_TO_START {
             if let Some(ready) = self.ready.read()?
                 && let Some(pid) = ready.target()
             {
@@ -91,7 +92,7 @@ impl Daemon {
                 bail!("the process ended before the recording began");
             }
             if signals
-                .wait(None, LOOK)?
+                .wait(None, POLL_EVERY)?
                 .iter()
                 .any(|signal| signal.asks_to_end())
             {
@@ -133,12 +134,12 @@ impl Daemon {
         if self.ended()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(PROGRAM)?;
         }
-        for _ in 0..LOOKS_TO_END {
+        for _ in 0..POLLS_TO_END {
             match self.ended()? {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => bail!("{PROGRAM} ended with {status}:\n{}", self.log.tail()),
                 // What comes now is for nobody.
-                None => drop(signals.wait(None, LOOK)?),
+                None => drop(signals.wait(None, POLL_EVERY)?),
             }
         }
         bail!("{PROGRAM} does not end and is killed:\n{}", self.log.tail())
@@ -155,7 +156,7 @@ impl Drop for Daemon {
             if let Ok(Some(_)) | Err(_) = self.ended() {
                 return;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_EVERY);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -170,7 +171,7 @@ pub(super) fn has_ended(process: &OwnedFd) -> bool {
 
 fn task<'a>(args: &'a RecordArgs, out: &'a Path, pid: u32) -> Task<'a> {
     Task {
-        whom: Whom::Pid(pid),
+        target: Target::Pid(pid),
         out,
         cache_entries: None,
         labels: &args.labels,

@@ -1,8 +1,8 @@
 //! A child between its start and its program: it ties its life to the parent's if told so, waits at a gate if there is one,
 //! and then becomes the program in place, so that the process that was followed from the beginning is the program.
 
-use crate::args::{DoctorArgs, HoldArgs};
-use crate::recorder::{self, LOOK};
+use crate::args::{DoctorArgs, GateArgs};
+use crate::recorder::{self, POLL_EVERY};
 use anyhow::{Context, ensure};
 use faultline_command::clock;
 use faultline_command::output::say;
@@ -39,7 +39,7 @@ pub fn opening(variables: &[(String, String)]) -> Vec<u8> {
 }
 
 /// Command line of a program that is held: to this process, and at the pipe `gate` until it is opened.
-pub(super) fn held(
+pub(super) fn gated(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
     gate: Option<&Path>,
@@ -62,7 +62,7 @@ pub(super) fn held(
 ///
 /// # Errors
 /// It cannot be started, or has not ended after some ten seconds, and is ended.
-pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
+pub fn output_of(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, String)> {
     #[expect(
         clippy::disallowed_methods,
         reason = "with `held` and `become_it`, where the lab starts programs"
@@ -85,7 +85,7 @@ pub fn asked(program: &Path, arguments: &[&OsStr]) -> std::io::Result<(bool, Str
                 String::from_utf8_lossy(&words).into_owned(),
             ));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_EVERY);
     }
     child.kill()?;
     child.wait()?;
@@ -109,7 +109,7 @@ pub fn ran(
     signals: &mut Signals,
 ) -> anyhow::Result<Option<ExitStatus>> {
     let (program, arguments) = words.split_first().context("a command without a program")?;
-    let mut command = held(Path::new(program), arguments, None)?;
+    let mut command = gated(Path::new(program), arguments, None)?;
     command
         .current_dir(folder)
         .stdin(Stdio::null())
@@ -126,9 +126,9 @@ pub fn ran(
         let late = patience.filter(|patience| clock::uptime().saturating_sub(began) > *patience);
         if late.is_some()
             || signals
-                .wait(None, LOOK)?
+                .wait(None, POLL_EVERY)?
                 .iter()
-                .any(|heard| heard.stops().is_some())
+                .any(|received| received.stops().is_some())
         {
             let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
             group.map(|group| kill_process_group(group, Signal::KILL));
@@ -144,7 +144,7 @@ pub fn ran(
 }
 
 /// Waits, and becomes the program. Returns only if that fails, with the exit code.
-pub fn hold(args: &HoldArgs) -> u8 {
+pub fn gate(args: &GateArgs) -> u8 {
     if args.parent.is_some_and(|parent| !ends_with(parent)) {
         return GIVEN_UP;
     }

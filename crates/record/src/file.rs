@@ -1,7 +1,7 @@
 //! What the recording says while it is written, and in the end.
 
 use super::daemon::Daemon;
-use crate::recorder::{LOOK, looks_to_write, progress};
+use crate::recorder::{POLL_EVERY, polls_to_write, progress};
 use anyhow::bail;
 use faultline_command::signals::Signals;
 use faultline_recording::Recording;
@@ -20,12 +20,12 @@ pub(super) fn wait_for_process(
     daemon: &mut Daemon,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    for _ in 0..looks_to_write(interval) {
+    for _ in 0..polls_to_write(interval) {
         if progress(out).is_ok_and(|progress| progress.process) || daemon.ended()?.is_some() {
             break;
         }
         if signals
-            .wait(None, LOOK)?
+            .wait(None, POLL_EVERY)?
             .iter()
             .any(|signal| signal.asks_to_end())
         {
@@ -43,11 +43,11 @@ pub(super) fn wait_for_exit(
     daemon: &mut Daemon,
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
-    for _ in 0..looks_to_write(interval) {
+    for _ in 0..polls_to_write(interval) {
         if progress(out).is_ok_and(|progress| progress.ended) || daemon.ended()?.is_some() {
             break;
         }
-        signals.wait(None, LOOK)?;
+        signals.wait(None, POLL_EVERY)?;
     }
     Ok(())
 }

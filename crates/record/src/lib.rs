@@ -8,7 +8,7 @@ mod file;
 pub mod recorder;
 mod wrapped;
 
-pub use exec_shim::{asked, doctor, hold, opening, ran};
+pub use exec_shim::{doctor, gate, opening, output_of, ran};
 
 use crate::args::RecordArgs;
 use crate::recorder::{Addresses, USUAL_INTERVAL, in_path, metrics_config, metrics_variables};
@@ -16,7 +16,7 @@ use anyhow::Context;
 use daemon::{Daemon, has_ended};
 use faultline_command::args::WrongUsage;
 use faultline_command::output::say;
-use faultline_command::signals::{Heard, Signals};
+use faultline_command::signals::{ReceivedSignal, Signals};
 use faultline_recording::Recording;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ use std::time::{Duration, SystemTime};
 use wrapped::Wrapped;
 
 /// From look to look at daemon and process while they run; signals and ends are noticed at once.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Records until the command or process ends; the exit code.
 ///
@@ -102,7 +102,7 @@ impl Job<'_> {
         command.go(&variables)?;
         let mut monitor = Monitor::new(followed);
         let code = loop {
-            for signal in self.signals.wait(None, LOOK)? {
+            for signal in self.signals.wait(None, POLL_EVERY)? {
                 command.pass_on(signal);
             }
             if let Some(code) = command.ended()? {
@@ -135,8 +135,12 @@ impl Job<'_> {
         self.announce(&addresses, &name);
         let mut monitor = Monitor::new(followed);
         loop {
-            let heard = self.signals.wait(Some(process.as_fd()), LOOK)?;
-            if has_ended(&process) || heard.iter().any(|signal: &Heard| signal.asks_to_end()) {
+            let received = self.signals.wait(Some(process.as_fd()), POLL_EVERY)?;
+            if has_ended(&process)
+                || received
+                    .iter()
+                    .any(|signal: &ReceivedSignal| signal.asks_to_end())
+            {
                 break;
             }
             anyhow::ensure!(

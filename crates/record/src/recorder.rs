@@ -20,11 +20,11 @@ pub const USAGE: i32 = 64;
 /// From tick to tick unless told otherwise.
 pub const USUAL_INTERVAL: Duration = Duration::from_secs(1);
 /// From look to look, while something is waited for.
-pub const LOOK: Duration = Duration::from_millis(50);
+pub const POLL_EVERY: Duration = Duration::from_millis(50);
 /// Looks until the daemon must listen, and follow a process that it was told: half a minute at least.
-pub const LOOKS_TO_START: u32 = 600;
+pub const POLLS_TO_START: u32 = 600;
 /// Looks until the daemon must have ended: it gives each of its four stages seven seconds.
-pub const LOOKS_TO_END: u32 = 800;
+pub const POLLS_TO_END: u32 = 800;
 /// How long the daemon may take to write what it saw, at least.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ const EXCEPTIONS: [&str; 2] = ["no_proxy", "NO_PROXY"];
 
 /// Whom the daemon follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Whom {
+pub enum Target {
     /// The validator among this process and its descendants, or the process itself.
     Pid(u32),
     /// The validator of this ledger.
@@ -46,7 +46,7 @@ pub enum Whom {
 /// What the daemon is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task<'a> {
-    pub whom: Whom,
+    pub target: Target,
     /// The recording, a new file.
     pub out: &'a Path,
     /// Entries of the validator's program cache; `None` where its version or the configuration file says.
@@ -69,11 +69,11 @@ impl Task<'_> {
         if self.free_ports {
             all.extend(["--listen", "127.0.0.1:0", "--ingest", "127.0.0.1:0"].map(OsString::from));
         }
-        match &self.whom {
-            Whom::Pid(pid) => {
+        match &self.target {
+            Target::Pid(pid) => {
                 all.extend(["--process-tree".into(), OsString::from(pid.to_string())])
             }
-            Whom::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
+            Target::Ledger(folder) => all.extend(["--ledger".into(), folder.into()]),
         }
         if let Some(entries) = self.cache_entries {
             all.extend([
@@ -118,10 +118,10 @@ pub fn find(given: Option<&Path>, option: &str) -> anyhow::Result<PathBuf> {
         // Without a folder it would be looked for in PATH.
         return std::path::absolute(given).with_context(|| given.display().to_string());
     }
-    let beside = std::env::current_exe()
+    let own = std::env::current_exe()
         .ok()
         .and_then(|own| Some(own.parent()?.join(PROGRAM)));
-    let found = beside
+    let found = own
         .filter(|file| file.is_file())
         .or_else(|| in_path(PROGRAM));
     found.with_context(|| {
@@ -188,8 +188,9 @@ pub fn progress(out: &Path) -> Result<Progress, Error> {
 }
 
 /// As many looks as the daemon may take to write what it saw.
-pub fn looks_to_write(interval: Duration) -> u32 {
-    u32::try_from((interval * 5).max(PATIENCE).as_millis() / LOOK.as_millis()).unwrap_or(u32::MAX)
+pub fn polls_to_write(interval: Duration) -> u32 {
+    u32::try_from((interval * 5).max(PATIENCE).as_millis() / POLL_EVERY.as_millis())
+        .unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -243,10 +244,10 @@ mod tests {
         let labels = [("arm".to_owned(), "a b".to_owned())];
         let out = Path::new("/o/run.fltl");
         let interval = Some(Duration::from_millis(100));
-        let whom = Whom::Ledger("/mnt/ledger".into());
+        let target = Target::Ledger("/mnt/ledger".into());
         let cache_entries = Some(1024);
         let task = Task {
-            whom,
+            target,
             out,
             cache_entries,
             labels: &labels,

@@ -2,7 +2,7 @@
 
 use super::exec_shim;
 use anyhow::Context;
-use faultline_command::signals::Heard;
+use faultline_command::signals::ReceivedSignal;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
@@ -32,7 +32,8 @@ impl Wrapped {
         let (program, arguments) = command.split_first().context("no command")?;
         let (far_end, gate) = pipe_with(PipeFlags::CLOEXEC).context("no pipe")?;
         let path = format!("/proc/{}/fd/{}", std::process::id(), far_end.as_raw_fd());
-        let child = exec_shim::held(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
+        let child =
+            exec_shim::gated(Path::new(program), arguments, Some(Path::new(&path)))?.spawn();
         let child = child.with_context(|| program.to_string_lossy().into_owned())?;
         let name = Path::new(program)
             .file_name()
@@ -79,7 +80,7 @@ impl Wrapped {
     }
 
     /// Passes a signal on, unless the terminal has sent it to the command as well.
-    pub(super) fn pass_on(&self, signal: Heard) {
+    pub(super) fn pass_on(&self, signal: ReceivedSignal) {
         if let (false, None, Some(number)) = (
             signal.from_terminal,
             self.ended,

@@ -35,7 +35,7 @@ pub(crate) struct Moment {
 
 /// Why there is no new page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Trouble {
+pub(crate) struct RpcError {
     pub(crate) since: Moment,
     pub(crate) what: String,
 }
@@ -46,7 +46,7 @@ pub(crate) struct State {
     interval: Duration,
     page: Page,
     taken: Option<Moment>,
-    trouble: Option<Trouble>,
+    error: Option<RpcError>,
     /// The number of the newest tick, and since when it is the newest.
     tick: Option<(f64, Moment)>,
     courses: Vec<Course>,
@@ -62,7 +62,7 @@ impl State {
             interval,
             page: Page::default(),
             taken: None,
-            trouble: None,
+            error: None,
             tick: None,
             courses: vec![Course::default(); What::ALL.len()],
             pools: Pools::default(),
@@ -76,8 +76,8 @@ impl State {
         match answer {
             Ok(page) => self.page(page, at),
             Err(what) => {
-                let since = self.trouble.as_ref().map_or(at, |before| before.since);
-                self.trouble = Some(Trouble { since, what });
+                let since = self.error.as_ref().map_or(at, |before| before.since);
+                self.error = Some(RpcError { since, what });
                 self.courses.iter_mut().for_each(Course::gap);
             }
         }
@@ -95,7 +95,7 @@ impl State {
         self.pools.take(&looks);
         self.slots.take(&looks);
         let before = self.taken.map(|_| &self.page);
-        let silent = self.trouble.as_ref().map(|trouble| trouble.since);
+        let silent = self.error.as_ref().map(|error| error.since);
         for what in events::between(before, &page, silent, at) {
             self.events.push_front(Event { at, what });
         }
@@ -104,7 +104,7 @@ impl State {
         if tick != self.tick.map(|(number, _)| number) {
             self.tick = tick.map(|number| (number, at));
         }
-        self.trouble = None;
+        self.error = None;
         self.taken = Some(at);
         self.page = page;
     }
@@ -120,14 +120,14 @@ impl State {
     }
 
     /// Why no page came last time; `None` if one did.
-    pub(crate) fn trouble(&self) -> Option<&Trouble> {
-        self.trouble.as_ref()
+    pub(crate) fn error(&self) -> Option<&RpcError> {
+        self.error.as_ref()
     }
 
     /// How long the daemon has been at the same tick although it answers; `None` while it ticks. The newest page alone
     /// shows it too, by the daemon's own clock.
     pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
-        let (_, since) = self.tick.filter(|_| self.trouble.is_none())?;
+        let (_, since) = self.tick.filter(|_| self.error.is_none())?;
         let taken = self.taken?.uptime;
         let still = taken
             .saturating_sub(since.uptime)

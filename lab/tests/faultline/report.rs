@@ -575,10 +575,10 @@ fn seconds_of_a_gap_are_unknown_and_not_at_zero() {
     let lost = |at: f64| (100.0..160.0).contains(&at);
     let origin = run.origin_unix_ns;
     let at = |unix_ns: i64| (unix_ns - origin) as f64 / 1e9;
-    let kept: Vec<bool> = run.ticks.iter().map(|tick| !lost(tick.at)).collect();
+    let retained: Vec<bool> = run.ticks.iter().map(|tick| !lost(tick.at)).collect();
     for signal in run.signals.iter_mut().filter(|signal| !signal.is_empty()) {
         let mut index = 0..;
-        signal.retain(|_| kept[index.next().unwrap()]);
+        signal.retain(|_| retained[index.next().unwrap()]);
     }
     run.pools.clear();
     run.ticks.retain(|tick| !lost(tick.at));

@@ -25,7 +25,7 @@ impl Said {
             or_unknown(self.behind.map(|slots| slots.to_string())),
             or_unknown(
                 self.kept_up
-                    .map(|kept| if kept { "yes" } else { "no" }.to_owned()),
+                    .map(|retained| if retained { "yes" } else { "no" }.to_owned()),
             ),
         ]
     }
@@ -54,13 +54,14 @@ impl Scraper {
             Arc::new(AtomicBool::new(false)),
             Arc::new(Mutex::new(Vec::new())),
         );
-        let (stopped, kept) = (Arc::clone(&stop), Arc::clone(&pages));
+        let (stopped, retained) = (Arc::clone(&stop), Arc::clone(&pages));
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::SeqCst) {
                 let asked = clock.now();
                 if let Ok(page) = expose::scrape(&address) {
                     let scraped = read(&page, asked, clock.now());
-                    kept.lock()
+                    retained
+                        .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .push(scraped);
                 }
@@ -104,7 +105,9 @@ fn read(page: &Page, asked: f64, heard: f64) -> Scraped {
         behind: page
             .get("agave_slots_behind", &[])
             .map(|slots| slots as u64),
-        kept_up: page.get("agave_kept_up", &[]).map(|kept| kept == 1.0),
+        kept_up: page
+            .get("agave_kept_up", &[])
+            .map(|retained| retained == 1.0),
     };
     let at_tip_seconds = page
         .get("agave_phase_seconds_total", &[("phase", "at_tip")])
@@ -129,12 +132,12 @@ pub(crate) fn recorded(recording: &Recording, clock: Clock) -> Vec<(f64, Said)> 
         .ticks
         .iter()
         .zip(behind.iter().zip(kept_up))
-        .map(|(tick, (behind, kept))| {
+        .map(|(tick, (behind, retained))| {
             (
                 *tick,
                 (
                     behind.map(|slots| slots as u64),
-                    kept.map(|kept| kept == 1.0),
+                    retained.map(|retained| retained == 1.0),
                 ),
             )
         })

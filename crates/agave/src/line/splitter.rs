@@ -100,7 +100,7 @@ impl LineSplitter {
             }
             let piece = memchr(b'\n', rest)
                 .map_or(rest.len(), |at| at + 1)
-                .min(self.room());
+                .min(self.free());
             self.tail
                 .extend_from_slice(rest.get(..piece).unwrap_or_default());
             taken += piece;
@@ -108,7 +108,7 @@ impl LineSplitter {
     }
 
     /// How much the tail may take at once and stay bounded; never 0, so that a chunk is always used up.
-    fn room(&self) -> usize {
+    fn free(&self) -> usize {
         (self.scanner.max_line + LOOKAHEAD)
             .saturating_sub(self.tail.len())
             .max(1)

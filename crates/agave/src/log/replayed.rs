@@ -60,7 +60,7 @@ impl ReplayTimings {
         let numbers = numbers
             .filter(|numbers| numbers.len() == METRICS)
             .unwrap_or_default();
-        let of = |place: usize| numbers.get(place).copied();
+        let of = |position: usize| numbers.get(position).copied();
         Some(Self {
             program_cache_us: of(PROGRAM_CACHE),
             execute_us: of(EXECUTE),

@@ -110,8 +110,8 @@ impl VoteAccount {
         let exact = self
             .inflation_rewards_commission_bps
             .map(|bps| f64::from(bps) / 10_000.0);
-        let told = exact.or(self.commission.map(|percent| f64::from(percent) / 100.0));
-        told.map(|ratio| ratio.min(1.0))
+        let found = exact.or(self.commission.map(|percent| f64::from(percent) / 100.0));
+        found.map(|ratio| ratio.min(1.0))
     }
 
     /// Fields that every node tells of every account, and that are missing here.
@@ -335,8 +335,8 @@ pub struct LeaderSlots {
 impl BlockProduction {
     /// Of one identity. One that is not named had none; `None` if the node does not tell.
     pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
-        let told = self.by_identity.get(&identity).copied();
-        told.map_or(Some(LeaderSlots::default()), |told| told.map(slots))
+        let found = self.by_identity.get(&identity).copied();
+        found.map_or(Some(LeaderSlots::default()), |found| found.map(slots))
     }
 
     /// Of the whole cluster.
@@ -649,10 +649,10 @@ mod tests {
     #[test]
     fn the_commission_is_exact_where_basis_points_are_told() {
         let ratio = |commission: Value, bps: Value| {
-            let mut told = account("va", "a", 3, json!([]));
-            told["commission"] = commission;
-            told["inflationRewardsCommissionBps"] = bps;
-            read::<VoteAccount>(&told).unwrap().commission_ratio()
+            let mut found = account("va", "a", 3, json!([]));
+            found["commission"] = commission;
+            found["inflationRewardsCommissionBps"] = bps;
+            read::<VoteAccount>(&found).unwrap().commission_ratio()
         };
         assert_eq!(ratio(json!(1), json!(50)), Some(0.005));
         assert_eq!(ratio(json!(8), json!(799)), Some(0.0799));

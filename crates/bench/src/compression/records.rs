@@ -9,7 +9,7 @@ use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::files::Part;
 use faultline_command::progress::Progress;
-use faultline_command::rpc::{Rpc, Tries, Trouble};
+use faultline_command::rpc::{Rpc, RpcError, Tries};
 use faultline_command::signals::Signals;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -421,7 +421,7 @@ impl Node {
         &mut self,
         method: &str,
         params: &Value,
-    ) -> Result<Option<T>, Trouble> {
+    ) -> Result<Option<T>, RpcError> {
         let until = clock::uptime()
             + if self.rpc.spent().0 > 0 {
                 self.pace
@@ -444,7 +444,7 @@ impl Node {
         loop {
             let left = until.saturating_sub(clock::uptime());
             if let Some(signal) = ended(left.min(LOOK)) {
-                return Err(Trouble::Failed(signal.to_owned()));
+                return Err(RpcError::Failed(signal.to_owned()));
             }
             if clock::uptime() >= until {
                 return rpc.ask_until(method, params, || ended(Duration::ZERO).is_some());
@@ -465,9 +465,9 @@ impl Node {
 ///
 /// # Errors
 /// That reason.
-fn there<T>(block: Result<Option<T>, Trouble>) -> Result<Option<T>, Trouble> {
+fn there<T>(block: Result<Option<T>, RpcError>) -> Result<Option<T>, RpcError> {
     match block {
-        Err(Trouble::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),
+        Err(RpcError::Refused { code, .. }) if NOT_THERE.contains(&code) => Ok(None),
         other => other,
     }
 }
@@ -527,7 +527,7 @@ mod tests {
 
     #[test]
     fn only_blocks_that_are_not_there_are_left_out() {
-        let refused = |code| Trouble::Refused {
+        let refused = |code| RpcError::Refused {
             code,
             message: String::new(),
         };
@@ -535,13 +535,13 @@ mod tests {
             assert_eq!(there::<u8>(Err(refused(code))), Ok(None));
         }
         // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
-        for trouble in [
+        for error in [
             refused(-32601),
             refused(-32000),
             refused(-32602),
-            Trouble::Failed("refused".to_owned()),
+            RpcError::Failed("refused".to_owned()),
         ] {
-            assert!(there::<u8>(Err(trouble)).is_err());
+            assert!(there::<u8>(Err(error)).is_err());
         }
         assert_eq!(
             (there(Ok(Some(7))), there::<u8>(Ok(None))),

@@ -1,7 +1,7 @@
 //! The configuration that a plan gives to the recorder: what the recorder itself says of it, and what matters of it here.
 
 use crate::plan::Plan;
-use faultline_record::asked;
+use faultline_record::output_of;
 use faultline_text::parse_time;
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +23,7 @@ const LONGEST_LINE: usize = 120;
 pub(super) fn checked(plan: &Plan, program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (program?, plan.recorder.config.as_deref()?);
     std::fs::File::open(file).ok()?;
-    let said = asked(
+    let said = output_of(
         program,
         &[
             "check-config".as_ref(),

@@ -76,7 +76,7 @@ fn vote_accounts(url: &str, tries: Tries) -> Result<VoteAccounts, String> {
     let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
     match rpc.ask("getVoteAccounts", &json!([])) {
         Ok(accounts) => accounts.ok_or_else(|| "getVoteAccounts: the result is null".to_owned()),
-        Err(trouble) => Err(trouble.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -18,9 +18,9 @@ const PAGE: u64 = 64 << 10;
 
 /// Since when the system has failed to do what it was asked for; `None` if it did it the last time.
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Option<Duration>);
+pub(super) struct RpcError(Option<Duration>);
 
-impl Trouble {
+impl RpcError {
     /// What came of it; `None` if it failed, and not for long yet.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ pub(super) struct Searching {
     out_of_memory: u64,
     /// The limit that could not be moved when it was to be.
     owed: Option<Option<u64>>,
-    trouble: Trouble,
+    error: RpcError,
 }
 
 impl Searching {
@@ -77,7 +77,7 @@ impl Searching {
             answer: None,
             out_of_memory: 0,
             owed: None,
-            trouble: Trouble::default(),
+            error: RpcError::default(),
         })
     }
 
@@ -97,7 +97,7 @@ impl Searching {
         if moved {
             self.owed = None;
         }
-        let Some(evidence) = self.trouble.bear(now, asked)? else {
+        let Some(evidence) = self.error.bear(now, asked)? else {
             // Who holds the group need not answer for its files and the recording to be read.
             let seen = moved.then(|| self.observer.read(now));
             return Ok((
@@ -247,15 +247,15 @@ mod tests {
     fn what_fails_for_a_moment_is_borne_and_what_fails_on_is_an_error_that_says_how_long() {
         let second = Duration::from_secs(1);
         let fails = || Err::<(), _>(anyhow::anyhow!("no answer"));
-        let mut trouble = Trouble::default();
-        assert!(trouble.bear(second, fails()).unwrap().is_none());
-        assert!(trouble.bear(30 * second, fails()).unwrap().is_none());
-        assert!(trouble.bear(30 * second, Ok(())).unwrap().is_some());
+        let mut error = RpcError::default();
+        assert!(error.bear(second, fails()).unwrap().is_none());
+        assert!(error.bear(30 * second, fails()).unwrap().is_none());
+        assert!(error.bear(30 * second, Ok(())).unwrap().is_some());
         assert!(
-            trouble.bear(40 * second, fails()).unwrap().is_none(),
+            error.bear(40 * second, fails()).unwrap().is_none(),
             "it counts anew"
         );
-        let error = trouble.bear(70 * second, fails()).unwrap_err();
+        let error = error.bear(70 * second, fails()).unwrap_err();
         assert_eq!(format!("{error:#}"), "this has failed for 30 s: no answer");
     }
 }

@@ -1,6 +1,6 @@
 //! One turn: its runs are prepared, begun together and watched.
 
-use super::searching::{self, Searching, Trouble};
+use super::searching::{self, RpcError, Searching};
 use super::world::{Order, Recorder};
 use super::{Halt, Runner, job};
 use crate::journal::{self, Entry, Step};
@@ -41,7 +41,7 @@ pub(super) struct Running {
     /// The search, where the plan has one.
     pub(super) search: Option<Searching>,
     /// How long looks at its group have failed.
-    pub(super) trouble: Trouble,
+    pub(super) error: RpcError,
     /// Why it is ended, and what the evidence was when that was decided.
     pub(super) why: Option<(Why, Evidence)>,
     /// Whether the last look found that its first process had ended by itself, and others of its group had not.
@@ -140,7 +140,7 @@ impl Runner<'_> {
             recorder: None,
             watch: None,
             search: None,
-            trouble: Trouble::default(),
+            error: RpcError::default(),
             why: None,
             lingers: false,
             not_cold: None,
@@ -422,7 +422,7 @@ impl Runner<'_> {
             empty,
         } = match run.search {
             // Hours are not lost to a moment in which the system does not answer.
-            Some(_) => match run.trouble.bear(self.world.now().uptime, asked)? {
+            Some(_) => match run.error.bear(self.world.now().uptime, asked)? {
                 Some(seen) => seen,
                 None => return Ok(Found::Runs),
             },

@@ -22,7 +22,7 @@ const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 pub struct Log {
     file: File,
     read: u64,
-    kept: bool,
+    is_whole: bool,
 }
 
 impl Log {
@@ -36,7 +36,7 @@ impl Log {
         Ok(Log {
             file: file.into(),
             read: 0,
-            kept: false,
+            is_whole: false,
         })
     }
 
@@ -45,7 +45,7 @@ impl Log {
         Ok(Log {
             file: File::open(path)?,
             read: 0,
-            kept: true,
+            is_whole: true,
         })
     }
 
@@ -63,7 +63,7 @@ impl Log {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.read += whole as u64;
         let lines = text[..whole].lines().map(str::to_owned).collect();
-        if !self.kept && self.read > LONGEST && self.file.set_len(0).is_ok() {
+        if !self.is_whole && self.read > LONGEST && self.file.set_len(0).is_ok() {
             self.read = 0;
         }
         lines

@@ -65,21 +65,21 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
                 .max(Duration::from_secs(1)),
         )
     };
-    match (state.trouble(), state.taken()) {
-        (Some(trouble), Some(_)) => {
-            let since = seconds(trouble.since.uptime);
+    match (state.error(), state.taken()) {
+        (Some(error), Some(_)) => {
+            let since = seconds(error.since.uptime);
             (
                 format!(
                     "NO ANSWER for {since}, the values are older: {}",
-                    trouble.what
+                    error.what
                 ),
                 look.bad(),
             )
         }
-        (Some(trouble), None) => {
-            let since = seconds(trouble.since.uptime);
+        (Some(error), None) => {
+            let since = seconds(error.since.uptime);
             (
-                format!("NO ANSWER for {since}, retrying: {}", trouble.what),
+                format!("NO ANSWER for {since}, retrying: {}", error.what),
                 look.bad(),
             )
         }

@@ -15,11 +15,19 @@ use std::time::Duration;
 /// Keeps the points of these moments.
 fn keep_points(run: &mut Run, keep: impl Fn(f64) -> bool) {
     let origin = run.origin_unix_ns;
-    let kept = |unix_ns: i64| keep((unix_ns - origin) as f64 / 1e9);
-    run.points.costs.retain(|point| kept(point.time_unix_ns));
-    run.points.replay.retain(|point| kept(point.time_unix_ns));
-    run.points.cache.retain(|point| kept(point.time_unix_ns));
-    run.points.roots.retain(|point| kept(point.time_unix_ns));
+    let retained = |unix_ns: i64| keep((unix_ns - origin) as f64 / 1e9);
+    run.points
+        .costs
+        .retain(|point| retained(point.time_unix_ns));
+    run.points
+        .replay
+        .retain(|point| retained(point.time_unix_ns));
+    run.points
+        .cache
+        .retain(|point| retained(point.time_unix_ns));
+    run.points
+        .roots
+        .retain(|point| retained(point.time_unix_ns));
 }
 
 fn set(run: &mut Run, signal: Signal, of: impl Fn(f64, Option<f64>) -> Option<f64>) {

@@ -104,12 +104,12 @@ fn slots_behind_must_be_those_of_the_last_two_ticks() {
 #[test]
 fn kept_up_is_false_once_more_than_a_hundredth_of_the_time_was_spent_elsewhere() {
     let sightings = readings(200, frozen);
-    let wrong = |at, kept| {
+    let wrong = |at, retained| {
         !complaints(
             &sightings,
             at,
             Said {
-                kept_up: Some(kept),
+                kept_up: Some(retained),
                 ..Said::default()
             },
         )

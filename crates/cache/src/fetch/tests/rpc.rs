@@ -1,7 +1,7 @@
 //! How a node is asked, good or not.
 
 use crate::stand_in::{Reply, StandIn};
-use faultline_command::rpc::{Rpc, Tries, Trouble};
+use faultline_command::rpc::{Rpc, RpcError, Tries};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ const QUICK: Tries = Tries {
     patience: Duration::from_secs(120),
 };
 
-fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, Trouble>, usize) {
+fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
     let node = StandIn::of_replies(replies);
     let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
     let answer = rpc.ask("getSlot", &json!([]));
     (answer, node.requests().len())
 }
 
-fn failed(answer: Result<Option<u64>, Trouble>) -> String {
+fn failed(answer: Result<Option<u64>, RpcError>) -> String {
     answer.unwrap_err().to_string()
 }
 

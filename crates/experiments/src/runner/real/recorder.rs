@@ -9,8 +9,8 @@ use faultline_command::http;
 use faultline_command::output::say;
 use faultline_isolation::{End, Job, Launched, Launcher, Limits};
 use faultline_record::recorder::{
-    self, Addresses, LOOK, LOOKS_TO_END, LOOKS_TO_START, Log, PROGRAM, ReadyFile, Task,
-    USUAL_INTERVAL, Whom, looks_to_write, progress, with_its_words,
+    self, Addresses, Log, POLL_EVERY, POLLS_TO_END, POLLS_TO_START, PROGRAM, ReadyFile, Target,
+    Task, USUAL_INTERVAL, polls_to_write, progress, with_its_words,
 };
 use faultline_text::time;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -50,9 +50,9 @@ impl Daemon {
         let interval = told.interval.unwrap_or(USUAL_INTERVAL);
         let whom = order
             .pid
-            .map_or_else(|| Whom::Ledger(order.ledger.to_owned()), Whom::Pid);
+            .map_or_else(|| Target::Ledger(order.ledger.to_owned()), Target::Pid);
         let task = Task {
-            whom,
+            target: whom,
             out: &recording,
             cache_entries: order.cache_entries,
             labels: &order.labels,
@@ -83,7 +83,7 @@ impl Daemon {
             open_files: None,
             gate: None,
             longest: None,
-            grace: LOOK * LOOKS_TO_END,
+            grace: POLL_EVERY * POLLS_TO_END,
         };
         let ready = ReadyFile::of(&recording)?;
         let launched = launcher.launch(&job)?;
@@ -105,7 +105,7 @@ impl Daemon {
     }
 
     fn wait_until_ready(&mut self, follows: bool) -> anyhow::Result<()> {
-        for _ in 0..LOOKS_TO_START {
+        for _ in 0..POLLS_TO_START {
             let ready = self.ready.read()?;
             let seen = progress(&self.recording).ok();
             let recorded =
@@ -120,7 +120,7 @@ impl Daemon {
                     with_its_words(end, &words)
                 );
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_EVERY);
         }
         bail!(
             "{PROGRAM} does not record after half a minute{}",
@@ -139,12 +139,12 @@ impl Daemon {
                 return Ok(true);
             }
             if look == LOOKS_UNTOLD {
-                let longest = time(LOOK * looks);
+                let longest = time(POLL_EVERY * looks);
                 say(&format!(
                     "waiting for {PROGRAM} {what}, for {longest} at most"
                 ));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_EVERY);
         }
         Ok(false)
     }
@@ -220,7 +220,7 @@ impl Recorder for Daemon {
     }
 
     fn see_the_end(&mut self) {
-        let until = (looks_to_write(self.interval), "to write the end of the run");
+        let until = (polls_to_write(self.interval), "to write the end of the run");
         let seen = self.wait(until, |daemon| {
             let seen = progress(&daemon.recording).ok();
             // Where nobody was ever followed, there is no end to be seen.
@@ -234,7 +234,7 @@ impl Recorder for Daemon {
         if self.ended()?.is_none() {
             self.launched.ask_to_end()?;
         }
-        let ended = self.wait((LOOKS_TO_END, "to end"), |daemon| {
+        let ended = self.wait((POLLS_TO_END, "to end"), |daemon| {
             Ok(daemon.ended()?.is_some())
         })?;
         let words = self.log.last_complaint();
