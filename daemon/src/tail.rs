@@ -1,17 +1,17 @@
-//! The validator's log as the other way in: a file followed over rotation, or the journal of a unit.
+//! The validator's log as the second input: a file followed over rotation, or the journal of a unit.
 //!
 //! The log prints the same datapoints that are pushed, so one of the two ways is enough. Reading begins where the log
 //! ends when the daemon starts: history is not counted. From there on every line is taken once, over rotations and over
 //! restarts of `journalctl`; what cannot be had is listed at `faultline_follow` and [`journal`].
 
 pub mod file;
-mod inlet;
 pub mod journal;
 #[cfg(test)]
 #[path = "../../crates/follow/tests/file/probe.rs"]
 mod probe;
+mod sink;
 
-pub use faultline_follow::{LogStatus, StartStep, View};
+pub use faultline_follow::{LogStatus, StartStep, StatusHandle};
 pub use file::FileTail;
 pub use journal::JournalTail;
 
@@ -38,7 +38,7 @@ pub enum LogTail {
 }
 
 impl LogTail {
-    /// A follower of the configured log. A file that cannot be read yet is a problem in the view and not an error:
+    /// A follower of the configured log. A file that cannot be read yet is a problem in the status and not an error:
     /// the validator may create it later. What the log holds now is history and is never counted.
     pub fn build(config: &Log, parts: Parts) -> Self {
         match config {
@@ -48,10 +48,10 @@ impl LogTail {
     }
 
     /// How the follower fares, for the tick and the phase.
-    pub fn view(&self) -> View {
+    pub fn status(&self) -> StatusHandle {
         match self {
-            LogTail::File(tail) => tail.view(),
-            LogTail::Journal(tail) => tail.view(),
+            LogTail::File(tail) => tail.status(),
+            LogTail::Journal(tail) => tail.status(),
         }
     }
 }

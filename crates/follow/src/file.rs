@@ -1,6 +1,6 @@
 //! A log file, followed over rotation.
 //!
-//! Whoever has the follower lets it look every [`POLL`]. inotify would not spare the looks: it is silent on network file systems and
+//! Whoever has the follower polls it every [`POLL`]. inotify would not spare the polls: it is silent on network file systems and
 //! about what happens behind a symbolic link, and a quarter of a second is well below what a tick shows.
 //!
 //! * **Start**: at the end of the file. A file that appears later is read from its beginning; one that is older than
@@ -12,14 +12,14 @@
 //!   the last KiB before the offset, which is compared before every read.
 //! * **Copies**: a new file that holds the same KiB at the same offset (`sed -i`, a rotation undone) is read on from there.
 //!
-//! What cannot be had: lines written between the last look and a truncation; a file that got and lost the name between
-//! two looks; a truncated file that grew again to hold the very same KiB at the same offset. A rewritten copy whose earlier
+//! What cannot be had: lines written between the last poll and a truncation; a file that got and lost the name between
+//! two polls; a truncated file that grew again to hold the very same KiB at the same offset. A rewritten copy whose earlier
 //! lines were changed is read from its beginning.
 
 mod followed;
 
-use crate::records::Records;
-use crate::view::View;
+use crate::records::RecordWriter;
+use crate::status::StatusHandle;
 use faultline_catalog::{Problem, Stamp, Status};
 use followed::{FileId, Followed, Found, Mark};
 use rustix::fs::OFlags;
@@ -31,7 +31,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// From look to look.
 pub const POLL: Duration = Duration::from_millis(250);
 
 /// An old file is let go when its successor has data and it has not grown for this long.
@@ -48,20 +47,20 @@ const BIRTH_MARGIN: Duration = Duration::from_secs(1);
 
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Chunks read from one file before the others, the name and the signal to stop are looked at again.
-const CHUNKS_PER_LOOK: usize = 16;
+/// Chunks read from one file before the others, the name and the signal to stop are polled again.
+const CHUNKS_PER_POLL: usize = 16;
 
 /// Files followed at once, and files remembered after they were let go.
 pub const MOST_FILES: usize = 16;
 
-/// The follower of a file. It reads files whenever it [looks](Follower::look), so that it is for a thread.
+/// The follower of a file. It reads files when it [polls](Follower::poll), so that it is for a thread.
 #[derive(Debug)]
 pub struct Follower {
     path: Arc<Path>,
-    records: Records,
+    writer: RecordWriter,
     /// When the follower was made.
     began: Stamp,
-    held: Vec<Followed>,
+    open_files: Vec<Followed>,
     /// Which of them has the name; `None` while there is no such file, or none that may be read.
     named: Option<FileId>,
     marks: VecDeque<Mark>,
@@ -72,26 +71,17 @@ pub struct Follower {
     buffer: Vec<u8>,
 }
 
-/// Whether a look left something unread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Left {
-    /// All there was is read: look again after [`POLL`].
-    Nothing,
-    /// There is more: look again at once.
-    More,
-}
-
 impl Follower {
-    /// A follower of `path`, at its end as of `now`. A file that cannot be read yet is a problem in the view. Like every
-    /// look it takes as long as the file system does.
-    pub fn open(path: &Path, records: Records, now: Stamp) -> Self {
+    /// A follower of `path`, at its end as of `now`. A file that cannot be read yet is a problem in the status. Like every
+    /// poll it takes as long as the file system does.
+    pub fn open(path: &Path, writer: RecordWriter, now: Stamp) -> Self {
         let path: Arc<Path> = path.into();
-        records.view().begin(&path, now);
+        writer.status().begin(&path, now);
         let mut tail = Follower {
             path: Arc::clone(&path),
-            records,
+            writer,
             began: now,
-            held: Vec::new(),
+            open_files: Vec::new(),
             named: None,
             marks: VecDeque::new(),
             first: fs::metadata(&path)
@@ -101,40 +91,40 @@ impl Follower {
             buffer: vec![0; CHUNK_BYTES],
         };
         let problem = tail.find(now, true);
-        tail.records.view().settle(problem);
+        tail.writer.status().settle(problem);
         tail
     }
 
-    pub fn view(&self) -> View {
-        self.records.view().clone()
+    pub fn status(&self) -> StatusHandle {
+        self.writer.status().clone()
     }
 
-    /// How many files are held open.
+    /// How many files are open.
     pub fn files(&self) -> usize {
-        self.held.len()
+        self.open_files.len()
     }
 
-    /// Looks who has the name, reads what was written (not more than a bounded share of it), lets go of what is done with.
-    pub fn look(&mut self, now: Stamp) -> Left {
-        self.records.view().begin(&self.path, now);
+    /// Finds the file with the name, reads a bounded part of what was written, closes finished files. True if it left
+    /// something unread: then poll again at once, else after [`POLL`].
+    pub fn poll(&mut self, now: Stamp) -> bool {
+        self.writer.status().begin(&self.path, now);
         let mut problem = self.find(now, false);
-        let mut left = Left::Nothing;
+        let mut has_more = false;
         let mut lost = Vec::new();
-        for file in &mut self.held {
-            match read(file, &mut self.buffer, &mut self.records, now) {
-                Ok(Left::More) => left = Left::More,
-                Ok(Left::Nothing) => {}
+        for file in &mut self.open_files {
+            match read(file, &mut self.buffer, &mut self.writer, now) {
+                Ok(file_has_more) => has_more |= file_has_more,
                 Err(error) => {
                     problem.get_or_insert_with(|| self::problem(&self.path, &error));
                     lost.push(file.id);
                 }
             }
         }
-        // Opened again at the next look, and read on from its mark.
+        // Opened again at the next poll, and read on from its mark.
         lost.into_iter().for_each(|id| self.let_go(id, now));
         self.let_go_of_old(now);
-        self.records.view().settle(problem);
-        left
+        self.writer.status().settle(problem);
+        has_more
     }
 
     /// Finds the file that has the name and follows it. The problem, if that fails.
@@ -152,7 +142,7 @@ impl Follower {
                 self.named = None;
                 let since = *self.nameless.get_or_insert(now.uptime);
                 let path = faultline_text::path(&self.path);
-                if self.held.is_empty() && self.marks.is_empty() {
+                if self.open_files.is_empty() && self.marks.is_empty() {
                     Some(Problem::new(
                         Status::Absent,
                         format!("{path} does not exist yet"),
@@ -175,7 +165,7 @@ impl Follower {
 
     fn adopt(&mut self, now: Stamp, at_start: bool) -> io::Result<FileId> {
         let id = FileId::of(&regular(fs::metadata(&self.path)?)?);
-        if self.held.iter().any(|file| file.id == id) {
+        if self.open_files.iter().any(|file| file.id == id) {
             return Ok(id);
         }
         // Without O_NONBLOCK, a pipe put there since would block until somebody writes to it.
@@ -186,7 +176,7 @@ impl Follower {
             .open(&self.path)?;
         let metadata = regular(file.metadata()?)?;
         let id = FileId::of(&metadata);
-        if self.held.iter().any(|file| file.id == id) {
+        if self.open_files.iter().any(|file| file.id == id) {
             return Ok(id);
         }
         let offset = if at_start {
@@ -194,7 +184,7 @@ impl Follower {
         } else {
             self.beginning(&file, &metadata, now)
         };
-        self.held
+        self.open_files
             .push(Followed::from(file, id, offset, now.uptime)?);
         Ok(id)
     }
@@ -202,7 +192,7 @@ impl Follower {
     /// Where to begin in a file that has just got the name.
     fn beginning(&self, file: &File, metadata: &Metadata, now: Stamp) -> u64 {
         let id = FileId::of(metadata);
-        let current = self.held.iter().map(Followed::mark);
+        let current = self.open_files.iter().map(Followed::mark);
         let known = self
             .marks
             .iter()
@@ -235,24 +225,28 @@ impl Follower {
     }
 
     fn stir(&mut self, id: Option<FileId>, now: Stamp) {
-        for file in self.held.iter_mut().filter(|file| Some(file.id) == id) {
+        for file in self
+            .open_files
+            .iter_mut()
+            .filter(|file| Some(file.id) == id)
+        {
             file.stirred = now.uptime;
         }
     }
 
     fn let_go_of_old(&mut self, now: Stamp) {
         let successor = self
-            .held
+            .open_files
             .iter()
             .any(|file| Some(file.id) == self.named && file.has_data());
         let mut old: Vec<&Followed> = self
-            .held
+            .open_files
             .iter()
             .filter(|file| Some(file.id) != self.named)
             .collect();
         // With too many, those that were quiet longest go first: the validator writes to one of them at most.
         old.sort_by_key(|file| file.stirred);
-        let surplus = self.held.len().saturating_sub(MOST_FILES);
+        let surplus = self.open_files.len().saturating_sub(MOST_FILES);
         let done = old.into_iter().enumerate().filter(|(index, file)| {
             let quiet = now.uptime.saturating_sub(file.stirred);
             *index < surplus
@@ -264,11 +258,13 @@ impl Follower {
     }
 
     fn let_go(&mut self, id: FileId, now: Stamp) {
-        let Some(at) = self.held.iter().position(|file| file.id == id) else {
+        let Some(at) = self.open_files.iter().position(|file| file.id == id) else {
             return;
         };
-        let mut file = self.held.remove(at);
-        self.records.stretch(now, |stretch| file.end(stretch));
+        let mut file = self.open_files.remove(at);
+        let mut batch = self.writer.begin(now);
+        file.end(&mut batch);
+        batch.commit();
         self.marks.push_back(file.mark());
         if self.marks.len() > MOST_FILES {
             self.marks.pop_front();
@@ -276,24 +272,33 @@ impl Follower {
     }
 }
 
-/// Reads one file up to its end, or for so long that it is the others' turn.
+/// Reads one file up to its end, or [`CHUNKS_PER_POLL`]. True if there is more.
 fn read(
     file: &mut Followed,
     buffer: &mut [u8],
-    records: &mut Records,
+    writer: &mut RecordWriter,
     now: Stamp,
-) -> io::Result<Left> {
-    for _ in 0..CHUNKS_PER_LOOK {
+) -> io::Result<bool> {
+    for _ in 0..CHUNKS_PER_POLL {
         match file.read(buffer)? {
-            Found::End => return Ok(Left::Nothing),
-            Found::Truncated => records.stretch(now, |stretch| file.restart(stretch, now.uptime)),
+            Found::End => return Ok(false),
+            Found::Truncated => {
+                let mut batch = writer.begin(now);
+                file.restart(&mut batch, now.uptime);
+                batch.commit();
+            }
             Found::Bytes(count) => {
-                let bytes = buffer.get(..count).unwrap_or_default();
-                records.stretch(now, |stretch| file.take(bytes, stretch, now.uptime));
+                let mut batch = writer.begin(now);
+                file.consume(
+                    buffer.get(..count).unwrap_or_default(),
+                    &mut batch,
+                    now.uptime,
+                );
+                batch.commit();
             }
         }
     }
-    Ok(Left::More)
+    Ok(true)
 }
 
 fn regular(metadata: Metadata) -> io::Result<Metadata> {

@@ -1,87 +1,82 @@
-//! From bytes of the log to whoever takes its records.
+//! From bytes of the log to a sink of its records.
 
-use crate::view::{StartStep, View};
+use crate::status::{StartStep, StatusHandle};
 use faultline_agave::log::{LogLine, LogSplitter};
 use faultline_catalog::Stamp;
 use std::fmt;
 
-/// Who takes the log's records.
-pub trait Inlet: Send {
-    /// A stretch of the log begins.
+/// Receives the log's records, a batch at a time.
+pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
-    /// One record: a line, or a datapoint joined from several.
+    /// A line, or a datapoint joined from several lines.
     fn record(&mut self, record: &str);
     /// A line that cannot be used.
     fn bad(&mut self);
-    /// The stretch has ended.
     fn commit(&mut self, at: Stamp);
 }
 
-/// The way out of a follower: records to the inlet, progress and counts to the view.
-pub struct Records {
-    inlet: Box<dyn Inlet>,
-    view: View,
+/// Joins lines to records, writes them to a sink and counts them.
+pub struct RecordWriter {
+    sink: Box<dyn RecordSink>,
+    status: StatusHandle,
 }
 
-impl fmt::Debug for Records {
+impl fmt::Debug for RecordWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Records")
-            .field("view", &self.view)
+        f.debug_struct("RecordWriter")
+            .field("status", &self.status)
             .finish_non_exhaustive()
     }
 }
 
-impl Records {
-    /// The way to this inlet, with a view of its own.
-    pub fn new(inlet: Box<dyn Inlet>) -> Self {
-        Records {
-            inlet,
-            view: View::default(),
+impl RecordWriter {
+    pub fn new(sink: Box<dyn RecordSink>) -> Self {
+        RecordWriter {
+            sink,
+            status: StatusHandle::default(),
         }
     }
 
-    /// What others see of it.
-    pub fn view(&self) -> &View {
-        &self.view
+    pub fn status(&self) -> &StatusHandle {
+        &self.status
     }
 
-    /// One stretch of the log, read at `now`: what `give` gives is committed together.
-    pub fn stretch(&mut self, now: Stamp, give: impl FnOnce(&mut Stretch<'_>)) {
-        self.inlet.begin(now);
-        let mut stretch = Stretch {
-            inlet: self.inlet.as_mut(),
-            view: &self.view,
+    /// What is written to the batch counts, and reaches the sink as one, when it is committed.
+    pub fn begin(&mut self, now: Stamp) -> RecordBatch<'_> {
+        self.sink.begin(now);
+        RecordBatch {
+            writer: self,
             now,
+            bytes: 0,
             records: 0,
             bad: 0,
-        };
-        give(&mut stretch);
-        let (records, bad) = (stretch.records, stretch.bad);
-        self.inlet.commit(now);
-        self.view.count(records, bad, now);
+            progress: None,
+        }
     }
 }
 
-/// Open while bytes of one read are handed on.
-pub struct Stretch<'a> {
-    inlet: &'a mut dyn Inlet,
-    view: &'a View,
+/// Records of one read.
+#[derive(Debug)]
+pub struct RecordBatch<'a> {
+    writer: &'a mut RecordWriter,
     now: Stamp,
+    bytes: usize,
     records: u64,
     bad: u64,
+    progress: Option<StartStep>,
 }
 
-impl Stretch<'_> {
+impl RecordBatch<'_> {
     /// Log text, cut anywhere.
     pub fn text(&mut self, splitter: &mut LogSplitter, bytes: &[u8]) {
-        self.view.read(bytes.len());
+        self.bytes += bytes.len();
         splitter.feed(bytes, |record| match record {
             Ok(record) => self.record(record),
             Err(_) => self.bad(),
         });
     }
 
-    /// The log broke off. What is left has no newline, so that its last number may be cut: it is bad, whatever it says.
+    /// The log broke off. What is left has no newline, so that its last number may be cut: it is bad.
     pub fn cut(&mut self, splitter: &mut LogSplitter) {
         splitter.finish(|_| self.bad());
     }
@@ -89,18 +84,28 @@ impl Stretch<'_> {
     /// A line that cannot be used.
     pub fn bad(&mut self) {
         self.bad += 1;
-        self.inlet.bad();
+        self.writer.sink.bad();
     }
 
     fn record(&mut self, record: &[u8]) {
         let record = String::from_utf8_lossy(record);
         self.records += 1;
-        self.inlet.record(&record);
+        self.writer.sink.record(&record);
         if let Some(progress) = LogLine::parse(&record).progress() {
-            self.view.tell(StartStep {
-                at: self.now,
-                progress,
-            });
+            let at = self.now;
+            self.progress = Some(StartStep { at, progress });
         }
+    }
+
+    pub fn commit(self) {
+        self.writer.sink.commit(self.now);
+        let mut status = self.writer.status.lock();
+        status.bytes += u64::try_from(self.bytes).unwrap_or(u64::MAX);
+        status.records += self.records;
+        status.bad += self.bad;
+        if self.records > 0 {
+            status.last_line = Some(self.now);
+        }
+        status.progress = self.progress.or(status.progress.take());
     }
 }

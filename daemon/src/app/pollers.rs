@@ -70,7 +70,7 @@ impl Pollers {
                 .as_ref()
                 .map(resources::Poller::handle)
                 .unwrap_or_default(),
-            log: log.map(LogTail::view),
+            log: log.map(LogTail::status),
         }
     }
 

@@ -286,7 +286,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
         clock,
     };
     let tail = LogTail::build(log, parts);
-    let view = tail.view();
+    let status_handle = tail.status();
     let mut stage = Stage::new("once", &Handle::current());
     let started = match tail {
         LogTail::File(file) => stage
@@ -298,7 +298,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
         }
     };
     let status = wait_for(LOG_PATIENCE, || {
-        Some(view.status()).filter(|status| status.up || status.problem.is_some())
+        Some(status_handle.status()).filter(|status| status.up || status.problem.is_some())
     });
     let status = status.await;
     stage.end(GRACE).await;

@@ -63,7 +63,7 @@ pub struct Inputs {
     pub resources: resources::Handle,
     pub admin: Latest<AdminFacts>,
     /// The log, if it is followed.
-    pub log: Option<tail::View>,
+    pub log: Option<tail::StatusHandle>,
 }
 
 /// What the listening sources know of the process that is followed now.
@@ -281,7 +281,7 @@ impl Conclusions {
 
     /// The phase as this process's log told it.
     fn log_phase(&self) -> Option<Phase> {
-        let told = self.told.log.as_ref()?.progress()?;
+        let told = self.told.log.as_ref()?.status().progress?;
         of_log(told.progress).filter(|_| told.at >= self.followed_at)
     }
 

@@ -109,7 +109,7 @@ impl Poll for Admin {
     }
 }
 
-pub struct Log(pub tail::View);
+pub struct Log(pub tail::StatusHandle);
 
 impl Poll for Log {
     fn source(&self) -> Source {
@@ -118,7 +118,7 @@ impl Poll for Log {
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
         let status = self.0.status();
-        let unanswered = self.0.unanswered(look.now);
+        let unanswered = status.unanswered(look.now);
         Finding {
             up: status.up && unanswered.is_none(),
             problems: unanswered.or(status.problem).into_iter().collect(),

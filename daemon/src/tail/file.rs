@@ -1,10 +1,10 @@
 //! A log file, followed over rotation on a thread of its own: [`Follower`] at the daemon's pace, into its intake.
 
-use super::{Parts, inlet};
+use super::{Parts, sink};
 use crate::clock::Clock;
 use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_catalog::{Problem, Status};
-use faultline_follow::{Follower, Left, POLL, View};
+use faultline_follow::{Follower, POLL, StatusHandle};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 
@@ -15,30 +15,30 @@ pub struct FileTail {
     follower: Option<Follower>,
     opening: Receiver<Follower>,
     path: PathBuf,
-    view: View,
+    status: StatusHandle,
     clock: Clock,
 }
 
 impl FileTail {
     /// A follower of `path`, at its end as of now.
     pub fn open(path: &Path, parts: Parts) -> Self {
-        let (now, records) = (parts.clock.now(), inlet::records(parts.intake));
-        let (view, opened) = (records.view().clone(), path.to_owned());
-        view.begin(&path.into(), now);
+        let (now, writer) = (parts.clock.now(), sink::record_writer(parts.intake));
+        let (status, opened) = (writer.status().clone(), path.to_owned());
+        status.begin(&path.into(), now);
         let opening = PathThread::new("log-open")
-            .start(move || Follower::open(&opened, records, now))
+            .start(move || Follower::open(&opened, writer, now))
             .unwrap_or_else(|_| channel().1);
         FileTail {
             follower: opening.recv_timeout(ANSWERS_WITHIN).ok(),
             opening,
             path: path.to_owned(),
-            view,
+            status,
             clock: parts.clock,
         }
     }
 
-    pub fn view(&self) -> View {
-        self.view.clone()
+    pub fn status(&self) -> StatusHandle {
+        self.status.clone()
     }
 
     /// Follows until the signal. A line that is incomplete then is not counted.
@@ -48,18 +48,18 @@ impl FileTail {
                 "{}: no thread could open it; restart the daemon",
                 faultline_text::path(&self.path)
             );
-            self.view.settle(Some(Problem::new(Status::Broken, words)));
+            self.status
+                .settle(Some(Problem::new(Status::Broken, words)));
             while !stop.is_set() {
                 stop.sleep(POLL);
             }
             return;
         };
         while !stop.is_set() {
-            match follower.look(self.clock.now()) {
-                Left::More => std::thread::yield_now(),
-                Left::Nothing => {
-                    stop.sleep(POLL);
-                }
+            if follower.poll(self.clock.now()) {
+                std::thread::yield_now();
+            } else {
+                stop.sleep(POLL);
             }
         }
     }

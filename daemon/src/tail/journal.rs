@@ -15,13 +15,13 @@
 
 mod entry;
 
-use super::{Parts, inlet};
+use super::{Parts, sink};
 use crate::clock::Clock;
 use crate::supervisor::{Stop, program};
 use entry::Entry;
 use faultline_agave::log::LogSplitter;
 use faultline_catalog::{Problem, Status};
-use faultline_follow::{Records, View};
+use faultline_follow::{RecordWriter, StatusHandle};
 use std::io::{self, ErrorKind};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub struct JournalTail {
     program: String,
     unit: String,
     clock: Clock,
-    records: Records,
+    writer: RecordWriter,
     splitter: LogSplitter,
     /// Wall clock at which the follower was made.
     since: Duration,
@@ -81,17 +81,17 @@ impl JournalTail {
             "journalctl",
             unit,
             parts.clock,
-            inlet::records(parts.intake),
+            sink::record_writer(parts.intake),
             PACE,
         )
     }
 
-    fn with(program: &str, unit: &str, clock: Clock, records: Records, pace: Pace) -> Self {
+    fn with(program: &str, unit: &str, clock: Clock, writer: RecordWriter, pace: Pace) -> Self {
         JournalTail {
             program: program.to_owned(),
             unit: unit.to_owned(),
             clock,
-            records,
+            writer,
             splitter: LogSplitter::new(),
             since: clock.now().unix,
             cursor: None,
@@ -99,8 +99,8 @@ impl JournalTail {
         }
     }
 
-    pub fn view(&self) -> View {
-        self.records.view().clone()
+    pub fn status(&self) -> StatusHandle {
+        self.writer.status().clone()
     }
 
     /// Follows until the signal; starts journalctl anew whenever it ends.
@@ -112,7 +112,7 @@ impl JournalTail {
                 problem = self.follow() => problem,
                 () = stop.wait() => return,
             };
-            self.records.view().settle(Some(problem));
+            self.writer.status().settle(Some(problem));
             if self.cursor != before {
                 pause = self.pace.first;
             }
@@ -196,7 +196,7 @@ impl JournalTail {
                 }
                 () = &mut quiet, if !settled => {
                     settled = true;
-                    self.records.view().settle(complaint.refusal(&self.unit));
+                    self.writer.status().settle(complaint.refusal(&self.unit));
                 }
             }
         }
@@ -212,40 +212,40 @@ impl JournalTail {
     /// here waits, so that a follower that is stopped has done both or neither.
     fn take(&mut self, lines: &mut AnyDelimiterCodec, output: &mut BytesMut) -> bool {
         let JournalTail {
-            records,
+            writer,
             splitter,
             cursor,
             clock,
             ..
         } = self;
         let mut entries = false;
-        records.stretch(clock.now(), |stretch| {
-            while let Some(line) = lines.decode(output).transpose() {
-                // Too long; the rest of it is skipped.
-                let Ok(line) = line else {
-                    stretch.bad();
-                    continue;
-                };
-                // "-- Journal begins at ...", "-- Reboot --"
-                if line.is_empty() || line.starts_with(b"-- ") {
-                    continue;
-                }
-                match Entry::parse(&line) {
-                    None => stretch.bad(),
-                    Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
-                    Some(entry) => {
-                        for message in entry.messages() {
-                            stretch.text(splitter, message);
-                            stretch.text(splitter, b"\n");
-                        }
-                        *cursor = Some(entry.cursor);
-                        entries = true;
+        let mut batch = writer.begin(clock.now());
+        while let Some(line) = lines.decode(output).transpose() {
+            // Too long; the rest of it is skipped.
+            let Ok(line) = line else {
+                batch.bad();
+                continue;
+            };
+            // "-- Journal begins at ...", "-- Reboot --"
+            if line.is_empty() || line.starts_with(b"-- ") {
+                continue;
+            }
+            match Entry::parse(&line) {
+                None => batch.bad(),
+                Some(entry) if cursor.as_ref() == Some(&entry.cursor) => entries = true,
+                Some(entry) => {
+                    for message in entry.messages() {
+                        batch.text(splitter, message);
+                        batch.text(splitter, b"\n");
                     }
+                    *cursor = Some(entry.cursor);
+                    entries = true;
                 }
             }
-        });
+        }
+        batch.commit();
         if entries {
-            records.view().settle(None);
+            writer.status().settle(None);
         }
         entries
     }

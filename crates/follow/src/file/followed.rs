@@ -1,6 +1,6 @@
 //! One file that has, or had, the log's name.
 
-use crate::records::Stretch;
+use crate::records::RecordBatch;
 use faultline_agave::log::LogSplitter;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind};
@@ -119,16 +119,15 @@ impl Followed {
         }
     }
 
-    /// Takes the bytes just read.
-    pub(super) fn take(&mut self, bytes: &[u8], stretch: &mut Stretch<'_>, now: Duration) {
+    pub(super) fn consume(&mut self, bytes: &[u8], batch: &mut RecordBatch<'_>, now: Duration) {
         self.offset += bytes.len() as u64;
         self.stirred = now;
-        let kept = bytes
+        let tail = bytes
             .get(bytes.len().saturating_sub(PRINT_BYTES)..)
             .unwrap_or_default();
-        let surplus = (self.print.len() + kept.len()).saturating_sub(PRINT_BYTES);
+        let surplus = (self.print.len() + tail.len()).saturating_sub(PRINT_BYTES);
         self.print.drain(..surplus.min(self.print.len()));
-        self.print.extend_from_slice(kept);
+        self.print.extend_from_slice(tail);
         let mut text = bytes;
         if self.skip_line {
             let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else {
@@ -137,19 +136,19 @@ impl Followed {
             self.skip_line = false;
             text = bytes.get(newline + 1..).unwrap_or_default();
         }
-        stretch.text(&mut self.splitter, text);
+        batch.text(&mut self.splitter, text);
     }
 
     /// Goes back to the beginning, after a truncation.
-    pub(super) fn restart(&mut self, stretch: &mut Stretch<'_>, now: Duration) {
-        self.end(stretch);
+    pub(super) fn restart(&mut self, batch: &mut RecordBatch<'_>, now: Duration) {
+        self.end(batch);
         (self.offset, self.skip_line, self.stirred) = (0, false, now);
         self.print.clear();
     }
 
     /// Gives up the incomplete last line, if there is one.
-    pub(super) fn end(&mut self, stretch: &mut Stretch<'_>) {
-        stretch.cut(&mut self.splitter);
+    pub(super) fn end(&mut self, batch: &mut RecordBatch<'_>) {
+        batch.cut(&mut self.splitter);
     }
 
     /// Whether it was deleted.

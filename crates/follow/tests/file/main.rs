@@ -34,7 +34,7 @@ impl Rig {
     }
 
     fn problem(&self) -> Option<Problem> {
-        self.tail.view().status().problem
+        self.tail.status().status().problem
     }
 
     fn status(&self) -> Option<Status> {
@@ -56,24 +56,24 @@ fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
     let mut file = append(&rig.path("log"));
     file.write_all(b" datapoint: numbered value=8i\n").unwrap();
     rig.write(&mut file, 3);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
-    assert!(rig.tail.view().status().up);
+    assert!(rig.tail.status().status().up);
 }
 
 #[test]
 fn a_file_that_appears_later_is_read_from_its_beginning() {
     let mut rig = Rig::over(nothing);
-    rig.look();
+    rig.poll();
     assert_eq!(rig.status(), Some(Status::Absent));
-    assert!(!rig.tail.view().status().up);
+    assert!(!rig.tail.status().status().up);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 3);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
-    let status = rig.tail.view().status();
+    let status = rig.tail.status().status();
     assert_eq!(
         (status.records, status.bytes),
         (3, fs::metadata(rig.path("log")).unwrap().len())
@@ -87,9 +87,9 @@ fn a_file_older_than_the_daemon_that_gets_the_name_is_history() {
     fs::write(rig.path("old"), numbered(7)).unwrap();
     std::os::unix::fs::symlink(rig.path("old"), rig.path("log")).unwrap();
     rig.ahead = Duration::from_secs(3600);
-    rig.look();
+    rig.poll();
     rig.write(&mut append(&rig.path("old")), 2);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
 }
 
@@ -101,7 +101,7 @@ fn a_line_is_handed_on_once_it_is_complete() {
     for byte in line.as_bytes().chunks(7) {
         assert_eq!(rig.probe.count(), 0);
         file.write_all(byte).unwrap();
-        rig.look();
+        rig.poll();
     }
     rig.written = 1;
     rig.assert_all_once();
@@ -115,11 +115,11 @@ fn a_string_over_several_lines_is_one_datapoint() {
         b"[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one\n",
     )
     .unwrap();
-    rig.look();
+    rig.poll();
     assert_eq!(rig.probe.count(), 0);
     file.write_all(b"    two\n    three\" program=\"validator\"\n")
         .unwrap();
-    rig.look();
+    rig.poll();
     let seen = rig.probe.seen();
     assert_eq!(seen.len(), 1);
     assert!(
@@ -136,14 +136,14 @@ fn garbage_costs_its_own_lines_only() {
     file.write_all(&[0xff, 0, 0xfe, b'\n', 0x80]).unwrap();
     file.write_all(b"\n").unwrap();
     file.write_all(&vec![b'x'; 300_000]).unwrap();
-    rig.look();
+    rig.poll();
     file.write_all(&vec![0; 300_000]).unwrap();
     file.write_all(b"\n").unwrap();
     rig.write(&mut file, 2);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.probe.bad(), 1);
-    assert_eq!(rig.tail.view().status().bad, 1);
+    assert_eq!(rig.tail.status().status().bad, 1);
 }
 
 #[test]
@@ -151,24 +151,24 @@ fn an_old_file_is_read_until_its_successor_has_data_and_it_is_quiet() {
     let mut rig = Rig::over(|path| fs::write(path, "").unwrap());
     let mut old = append(&rig.path("log"));
     rig.write(&mut old, 1);
-    rig.look();
+    rig.poll();
     fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
     let mut new = append(&rig.path("log"));
-    rig.look();
+    rig.poll();
     // A validator that handles SIGUSR1 only after its start.
-    rig.look_after(Duration::from_secs(3600));
+    rig.poll_after(Duration::from_secs(3600));
     rig.write(&mut old, 5);
-    rig.look();
+    rig.poll();
     rig.write(&mut new, 5);
-    rig.look();
+    rig.poll();
     rig.write(&mut old, 1);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.tail.files(), 2);
-    rig.look_after(QUIET);
+    rig.poll_after(QUIET);
     assert_eq!(rig.tail.files(), 1);
     rig.write(&mut new, 1);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
 }
@@ -178,14 +178,14 @@ fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 2);
-    rig.look();
+    rig.poll();
     fs::remove_file(rig.path("log")).unwrap();
-    rig.look();
+    rig.poll();
     assert_eq!(rig.problem(), None, "a rotation may be under way");
     rig.write(&mut file, 2);
-    rig.look_after(Duration::from_secs(10));
+    rig.poll_after(Duration::from_secs(10));
     assert_eq!(rig.status(), Some(Status::Gone));
-    rig.look_after(Duration::from_secs(60));
+    rig.poll_after(Duration::from_secs(60));
     assert_eq!(
         rig.tail.files(),
         0,
@@ -194,7 +194,7 @@ fn a_deleted_file_is_told_of_let_go_and_read_anew_when_it_comes_back() {
     drop(file);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 2);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
 }
@@ -205,10 +205,10 @@ fn a_truncated_file_is_read_from_its_beginning_even_if_it_has_grown_beyond_the_o
         let mut rig = Rig::over(nothing);
         let mut file = append(&rig.path("log"));
         rig.write(&mut file, 2);
-        rig.look();
+        rig.poll();
         file.set_len(0).unwrap();
         rig.write(&mut file, lines_after);
-        rig.look();
+        rig.poll();
         rig.assert_all_once();
     }
 }
@@ -219,10 +219,10 @@ fn a_line_cut_by_a_truncation_is_bad_and_not_joined_to_the_next() {
     let mut file = append(&rig.path("log"));
     file.write_all(b"[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: cut value=1")
         .unwrap();
-    rig.look();
+    rig.poll();
     file.set_len(0).unwrap();
     rig.write(&mut file, 1);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.probe.bad(), 1);
 }
@@ -232,16 +232,16 @@ fn a_file_let_go_that_comes_back_is_read_on_and_not_again() {
     let mut rig = Rig::over(nothing);
     let mut old = append(&rig.path("log"));
     rig.write(&mut old, 20);
-    rig.look();
+    rig.poll();
     fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
     let mut new = append(&rig.path("log"));
     rig.write(&mut new, 1);
-    rig.look();
-    rig.look_after(QUIET);
+    rig.poll();
+    rig.poll_after(QUIET);
     assert_eq!(rig.tail.files(), 1);
     fs::rename(rig.path("log.1"), rig.path("log")).unwrap();
     rig.write(&mut old, 1);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
 }
 
@@ -250,11 +250,11 @@ fn a_copy_that_takes_the_name_is_read_on_and_not_again() {
     let mut rig = Rig::over(nothing);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 20);
-    rig.look();
+    rig.poll();
     fs::copy(rig.path("log"), rig.path("copy")).unwrap();
     fs::rename(rig.path("copy"), rig.path("log")).unwrap();
     rig.write(&mut append(&rig.path("log")), 1);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
 }
 
@@ -264,7 +264,7 @@ fn a_file_that_may_not_be_read_is_forbidden() {
     let link =
         |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
     let mut rig = Rig::over(link);
-    rig.look();
+    rig.poll();
     let problem = rig.problem().unwrap();
     assert_eq!(problem.status, Status::Forbidden);
     assert!(problem.what.contains("log: Permission denied"), "{problem}");
@@ -276,25 +276,25 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
     let path = folder.path().join(OsStr::from_bytes(b"log-\xff\xfe"));
     let (probe, at) = (probe::Probe::default(), Stamp::default());
     let mut tail = Follower::open(&path, probe.records(), at);
-    let view = tail.view();
+    let view = tail.status();
     let problem = || view.status().problem.unwrap().what;
     let mut messages = vec![problem()];
     fs::create_dir(&path).unwrap();
-    tail.look(at);
+    tail.poll(at);
     messages.push(problem());
     fs::remove_dir(&path).unwrap();
     fs::write(&path, "").unwrap();
-    tail.look(at);
+    tail.poll(at);
     fs::remove_file(&path).unwrap();
     let minutes = |minutes: u64| Stamp {
         uptime: Duration::from_secs(60 * minutes),
         ..at
     };
-    tail.look(minutes(1));
-    tail.look(minutes(2));
+    tail.poll(minutes(1));
+    tail.poll(minutes(2));
     messages.push(problem());
     view.begin(&path.as_path().into(), at);
-    messages.push(view.unanswered(minutes(3)).unwrap().what);
+    messages.push(view.status().unanswered(minutes(3)).unwrap().what);
     for (message, words) in messages.iter().zip([
         "log-\\xff\\xfe does not exist yet",
         "log-\\xff\\xfe: a directory, not a file",
@@ -308,7 +308,7 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
 #[test]
 fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
     let mut rig = Rig::over(|path| fs::create_dir(path).unwrap());
-    rig.look();
+    rig.poll();
     let problem = rig.problem().unwrap();
     assert_eq!(problem.status, Status::Broken);
     assert!(
@@ -326,12 +326,12 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
         0,
     )
     .unwrap();
-    rig.look();
+    rig.poll();
     assert_eq!(rig.status(), Some(Status::Broken));
     fs::remove_file(rig.path("log")).unwrap();
 
     rig.write(&mut append(&rig.path("log")), 2);
-    rig.look();
+    rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
 }
@@ -339,13 +339,13 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
 #[test]
 fn the_step_of_a_start_is_told() {
     let mut rig = Rig::over(nothing);
-    assert_eq!(rig.tail.view().progress(), None);
+    assert_eq!(rig.tail.status().status().progress, None);
     let text =
         "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
     append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
-    rig.look();
+    rig.poll();
     assert_eq!(
-        rig.tail.view().progress().unwrap().progress,
+        rig.tail.status().status().progress.unwrap().progress,
         Progress::Replaying { slot: 77 }
     );
 }

@@ -9,7 +9,7 @@
 
 use crate::probe::{Probe, append, numbered};
 use faultline_catalog::Stamp;
-use faultline_follow::{Follower, Left, MOST_FILES, POLL};
+use faultline_follow::{Follower, MOST_FILES, POLL};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,17 +53,17 @@ impl<D: AsRef<Path>> Rig<D> {
         self.dir.as_ref().join(name)
     }
 
-    pub(crate) fn look_after(&mut self, wait: Duration) {
+    pub(crate) fn poll_after(&mut self, wait: Duration) {
         self.uptime += wait;
         let now = Stamp {
             uptime: self.uptime,
             unix: wall_clock() + self.ahead,
         };
-        while self.tail.look(now) == Left::More {}
+        while self.tail.poll(now) {}
     }
 
-    pub(crate) fn look(&mut self) {
-        self.look_after(POLL);
+    pub(crate) fn poll(&mut self) {
+        self.poll_after(POLL);
     }
 
     /// Writes the next `count` numbered lines.
@@ -176,19 +176,19 @@ impl<D: AsRef<Path>> Model<D> {
             Step::Rename { create } => self.rename(*create),
             Step::Reopen => self.reopen(),
             Step::Delete => {
-                self.rig.look();
+                self.rig.poll();
                 fs::remove_file(self.rig.path("log")).ok();
                 self.reopen();
             }
             Step::CopyTruncate => {
                 self.complete();
-                self.rig.look();
+                self.rig.poll();
                 if let Ok(named) = File::options().write(true).open(self.rig.path("log")) {
                     named.set_len(0).unwrap();
                 }
             }
-            Step::Look => self.rig.look(),
-            Step::Wait(seconds) => self.rig.look_after(Duration::from_secs(*seconds)),
+            Step::Look => self.rig.poll(),
+            Step::Wait(seconds) => self.rig.poll_after(Duration::from_secs(*seconds)),
         }
     }
 
@@ -196,7 +196,7 @@ impl<D: AsRef<Path>> Model<D> {
     /// than may be.
     pub fn check(&mut self) {
         self.complete();
-        self.rig.look();
+        self.rig.poll();
         self.rig.assert_all_once();
         assert_eq!(self.rig.probe.bad(), 0);
         let files = self.rig.tail.files();
@@ -208,7 +208,7 @@ impl<D: AsRef<Path>> Model<D> {
             self.reopen();
         }
         // A file that gets and loses the name between two looks cannot be known.
-        self.rig.look();
+        self.rig.poll();
         self.rotations += 1;
         self.pending += 1;
         let to = self.rig.path(&format!("log.{}", self.rotations));
@@ -228,7 +228,7 @@ impl<D: AsRef<Path>> Model<D> {
 
     fn reopen(&mut self) {
         self.complete();
-        self.rig.look();
+        self.rig.poll();
         self.file = append(&self.rig.path("log"));
         self.pending = 0;
     }

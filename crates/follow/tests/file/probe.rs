@@ -8,7 +8,7 @@
 )]
 
 use faultline_catalog::Stamp;
-use faultline_follow::{Inlet, Records};
+use faultline_follow::{RecordSink, RecordWriter};
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -26,8 +26,8 @@ struct ProbeState {
 
 impl Probe {
     /// The way to it.
-    pub fn records(&self) -> Records {
-        Records::new(Box::new(self.clone()))
+    pub fn records(&self) -> RecordWriter {
+        RecordWriter::new(Box::new(self.clone()))
     }
 
     /// What was committed, in the order in which it came.
@@ -63,7 +63,7 @@ impl Probe {
     }
 }
 
-impl Inlet for Probe {
+impl RecordSink for Probe {
     fn begin(&mut self, _: Stamp) {
         let before = self.0.lock().unwrap().open.replace(Vec::new());
         assert_eq!(before, None, "the stretch before was not committed");

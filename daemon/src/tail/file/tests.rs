@@ -27,8 +27,8 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     let text = "[2025-03-01T12:00:00Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=1i misses=5i\n";
     append(&path).write_all(text.as_bytes()).unwrap();
     let mut follower = tail.follower.unwrap();
-    follower.look(clock.now());
-    follower.look(clock.now());
+    follower.poll(clock.now());
+    follower.poll(clock.now());
     let mut readings = Vec::new();
     intake.readings(clock.now(), &mut readings);
     let used = readings.iter().find(|reading| {
@@ -41,12 +41,12 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
 /// No thread was started for it, or that thread panicked.
 #[test]
 fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
-    let (view, stop) = (View::default(), Stop::new());
+    let (status, stop) = (StatusHandle::default(), Stop::new());
     let tail = FileTail {
         follower: None,
         opening: channel().1,
         path: PathBuf::from("/nowhere/log"),
-        view: view.clone(),
+        status: status.clone(),
         clock: Clock::start(),
     };
     let signal = stop.clone();
@@ -55,11 +55,11 @@ fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
         .unwrap();
     let problem = eventually(DEADLINE, "the problem", || {
         assert!(!thread.is_finished(), "the daemon ends with this thread");
-        view.status().problem
+        status.status().problem
     });
     let words = "/nowhere/log: no thread could open it; restart the daemon";
     assert_eq!(problem.what, words);
-    assert!(!view.status().up && !thread.is_finished());
+    assert!(!status.status().up && !thread.is_finished());
     stop.set();
     thread.join().unwrap();
 }
@@ -134,7 +134,7 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
     );
     let follower = Follower::open(&path, probe.records(), clock.now());
     let tail = FileTail {
-        view: follower.view(),
+        status: follower.status(),
         follower: Some(follower),
         opening: channel().1,
         path: path.clone(),

@@ -30,7 +30,7 @@ exec sleep 600
 struct Rig {
     dir: TempDir,
     probe: Probe,
-    view: View,
+    status: StatusHandle,
     stage: Stage,
 }
 
@@ -53,12 +53,12 @@ impl Rig {
             probe.records(),
             QUICK,
         );
-        let (view, mut stage) = (tail.view(), Stage::new("test", &Handle::current()));
+        let (status, mut stage) = (tail.status(), Stage::new("test", &Handle::current()));
         stage.task("journal", |stop| tail.run(stop));
         Rig {
             dir,
             probe,
-            view,
+            status,
             stage,
         }
     }
@@ -76,7 +76,10 @@ impl Rig {
 
     fn problem(&self, wanted: impl Fn(&Problem) -> bool) -> Problem {
         eventually(DEADLINE, "the problem is shown", || {
-            self.view.status().problem.filter(|problem| wanted(problem))
+            self.status
+                .status()
+                .problem
+                .filter(|problem| wanted(problem))
         })
     }
 
@@ -124,7 +127,7 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
     );
     assert!(calls[1].ends_with("--cursor=s=1;i=2"), "{calls:?}");
     assert!(calls[2].ends_with("--cursor=s=1;i=5"), "{calls:?}");
-    assert!(rig.view.status().up);
+    assert!(rig.status.status().up);
     rig.end().await;
 }
 
@@ -220,14 +223,18 @@ async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() 
     fs::write(rig.dir.path().join("new"), entry(0)).unwrap();
     fs::rename(rig.dir.path().join("new"), rig.dir.path().join("go")).unwrap();
     rig.sees(1);
-    eventually(DEADLINE, "it is up", || rig.view.status().up.then_some(()));
+    eventually(DEADLINE, "it is up", || {
+        rig.status.status().up.then_some(())
+    });
     rig.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_silent_journalctl_is_up_and_ends_with_the_daemon() {
     let rig = Rig::over(|_| {});
-    eventually(DEADLINE, "it is up", || rig.view.status().up.then_some(()));
-    assert_eq!(rig.view.status().last_line, None);
+    eventually(DEADLINE, "it is up", || {
+        rig.status.status().up.then_some(())
+    });
+    assert_eq!(rig.status.status().last_line, None);
     rig.end().await;
 }

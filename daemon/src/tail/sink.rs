@@ -1,15 +1,15 @@
-//! The daemon's intake, as a follower's inlet.
+//! The daemon's intake as a sink of log records.
 
 use crate::validator::intake::{Intake, Push};
 use faultline_catalog::Stamp;
-use faultline_follow::{Inlet, Records};
+use faultline_follow::{RecordSink, RecordWriter};
 
-struct ToIntake {
+struct IntakeSink {
     intake: Intake,
     push: Option<Push>,
 }
 
-impl Inlet for ToIntake {
+impl RecordSink for IntakeSink {
     fn begin(&mut self, now: Stamp) {
         self.push = Some(self.intake.begin(now));
     }
@@ -33,7 +33,6 @@ impl Inlet for ToIntake {
     }
 }
 
-/// A follower's way into the intake.
-pub(super) fn records(intake: Intake) -> Records {
-    Records::new(Box::new(ToIntake { intake, push: None }))
+pub(super) fn record_writer(intake: Intake) -> RecordWriter {
+    RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }
