@@ -14,7 +14,7 @@
 
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
-use faultline_stand_in::NodeState;
+use faultline_stand_in::{Consensus, NodeState};
 use faultlined::clock::{Clock, Due};
 use faultlined::config::{Config, Find};
 use faultlined::discovery::{Finder, Following, Target};
@@ -182,6 +182,8 @@ fn serve() -> SocketAddr {
 
 fn answer(stream: TcpStream) -> std::io::Result<()> {
     let node = NodeState {
+        consensus: Consensus::Alpenglow,
+        slot_time: Duration::from_millis(200),
         identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
         rpc_address: None,
         started: Duration::ZERO,

@@ -13,8 +13,7 @@ mod story;
 
 use crate::supervisor;
 use anyhow::Context;
-use faultline_stand_in::NAME;
-pub use faultline_stand_in::VERSION;
+use faultline_stand_in::{Consensus, NAME};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
@@ -34,6 +33,9 @@ const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 const READY: &str = "ready";
 /// The stand-in's identity. A valid public key that nobody has the private key of.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
+
+/// What it votes with, as mainnet-beta does.
+const CONSENSUS: Consensus = Consensus::Alpenglow;
 
 /// A running stand-in. Dropping it ends the process and removes its folder.
 #[derive(Debug)]

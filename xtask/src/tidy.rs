@@ -13,10 +13,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 500;
 
 /// Files that are longer, with their lines. A number here may only fall.
-const LONG_FILES: [(&str, usize); 2] = [
-    ("crates/recording/examples/twelve_hours/day.rs", 543),
-    ("crates/top/src/view/rows.rs", 510),
-];
+const LONG_FILES: [(&str, usize); 1] = [("crates/recording/examples/twelve_hours/day.rs", 543)];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
 const LONG_FUNCTIONS: usize = 123;

@@ -131,11 +131,9 @@ pub struct ContactInfo {
 }
 
 /// `validatorAdmissionTicketStatus`, of the root bank. Each epoch begins with a check of all vote accounts; who fails it neither
-/// votes nor leads in the epoch after that one.
+/// votes nor leads in the epoch after that one. `vote_account` is left out: it is an array of bytes, unlike other keys.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AdmissionStatus {
-    /// The vote account that the validator is configured with.
-    pub vote_account: PublicKey,
     /// Whether it has a key to vote with: a standby and an RPC node have none.
     pub voting_enabled: bool,
     /// The epoch of the root bank.

@@ -1,9 +1,12 @@
 //! What a stand-in for a validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
 //! demo of the daemon and the simulated validator of the tests differ in what happens; this is what they have in common.
 
+mod account;
+mod alpenglow;
 mod votes;
 
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -13,10 +16,8 @@ use std::time::Duration;
 
 /// The name that the kernel shows, whatever the program's file is called.
 pub const NAME: &str = "agave-validator";
-/// The release that it says it is, and whose words these are.
-pub const VERSION: &str = "2.1.14";
-/// How far behind the processed slot the root is.
-pub const ROOT_DEPTH: u64 = 31;
+/// The last slot before Alpenglow, once a node runs it.
+pub const GENESIS_BLOCK: u64 = SLOTS_IN_EPOCH + 4_999;
 
 const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Blocks skipped since genesis.
@@ -27,13 +28,54 @@ const HEALTHY: u64 = 128;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A JSON-RPC error: its code, its message, its data.
-type Refusal = (i64, &'static str, Value);
+type Refusal = (i64, Cow<'static, str>, Value);
 
-const NO_SUCH_METHOD: Refusal = (-32601, "Method not found", Value::Null);
+const NO_SUCH_METHOD: Refusal = (-32601, Cow::Borrowed("Method not found"), Value::Null);
+
+/// What a node votes with. A release belongs to it, whose words it answers in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consensus {
+    /// 2.1.14.
+    Tower,
+    /// 4.4.0. The migration was in epoch 1.
+    Alpenglow,
+}
+
+impl Consensus {
+    /// The release that the node says it is.
+    #[must_use]
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::Tower => "2.1.14",
+            Self::Alpenglow => "4.4.0",
+        }
+    }
+
+    /// How far behind the processed slot the root is.
+    #[must_use]
+    pub const fn root_depth(self) -> u64 {
+        match self {
+            Self::Tower => 31,
+            Self::Alpenglow => 2,
+        }
+    }
+
+    /// How far behind the processed slot the newest confirmed one is. With Alpenglow it is the finalized one.
+    const fn confirmed_depth(self) -> u64 {
+        match self {
+            Self::Tower => 1,
+            Self::Alpenglow => self.root_depth(),
+        }
+    }
+}
 
 /// A stand-in at one moment: what it answers from.
 #[derive(Debug, Clone)]
 pub struct NodeState {
+    /// Whose words it answers in.
+    pub consensus: Consensus,
+    /// How long a slot of its cluster takes: rewards depend on it.
+    pub slot_time: Duration,
     /// Its public key.
     pub identity: String,
     /// Where it answers JSON-RPC, `IP:PORT`; `None` if nowhere.
@@ -44,7 +86,7 @@ pub struct NodeState {
     pub running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
-    /// The newest slot that it has replayed, at least [`ROOT_DEPTH`].
+    /// The newest slot that it has replayed, at least [`Consensus::root_depth`]; under Alpenglow above [`GENESIS_BLOCK`].
     pub slot: u64,
     /// The newest slot of the cluster.
     pub tip: u64,
@@ -62,7 +104,10 @@ impl NodeState {
         let answer = match serde_json::from_slice(body) {
             Ok(Value::Array(requests)) => Value::Array(requests.iter().map(answer).collect()),
             Ok(request) => answer(&request),
-            Err(_) => frame(&Value::Null, Err((-32700, "Parse error", Value::Null))),
+            Err(_) => frame(
+                &Value::Null,
+                Err((-32700, "Parse error".into(), Value::Null)),
+            ),
         };
         answer.to_string()
     }
@@ -82,9 +127,12 @@ impl NodeState {
             }
             "contactInfo" => Err((
                 -32602,
-                "Retry once validator start up is complete",
+                "Retry once validator start up is complete".into(),
                 Value::Null,
             )),
+            "validatorAdmissionTicketStatus" if self.consensus == Consensus::Alpenglow => {
+                Ok(alpenglow::admission(self))
+            }
             _ => Err(NO_SUCH_METHOD),
         };
         format!("{}\n", frame(request, outcome))
@@ -99,8 +147,8 @@ impl NodeState {
                 .and_then(Value::as_str)
             {
                 Some("processed") => slot,
-                Some("confirmed") => slot.saturating_sub(1),
-                _ => slot.saturating_sub(ROOT_DEPTH),
+                Some("confirmed") => slot.saturating_sub(self.consensus.confirmed_depth()),
+                _ => slot.saturating_sub(self.consensus.root_depth()),
             })),
             "getEpochInfo" => Ok(json!({
                 "absoluteSlot": slot,
@@ -112,21 +160,33 @@ impl NodeState {
             })),
             "getBlockHeight" => Ok(json!(slot.saturating_sub(SKIPPED))),
             "getLatestBlockhash" => Ok(json!({
-                "context": {"slot": slot},
+                "context": self.context(),
                 "value": {"blockhash": self.identity, "lastValidBlockHeight": slot.saturating_add(150)},
             })),
             "getTransactionCount" => Ok(json!(self.transactions)),
             "getHealth" if behind <= HEALTHY => Ok(json!("ok")),
-            "getHealth" => Err((-32005, "Node is behind", json!({"numSlotsBehind": behind}))),
+            "getHealth" => Err((
+                -32005,
+                format!("Node is behind by {behind} slots").into(),
+                json!({"numSlotsBehind": behind}),
+            )),
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
-            "getVersion" => Ok(json!({"solana-core": VERSION, "feature-set": 0})),
+            "getVersion" => Ok(json!({"solana-core": self.consensus.version(), "feature-set": 0})),
             "getIdentity" => Ok(json!({"identity": self.identity})),
+            "getAgGenesisCert" if self.consensus == Consensus::Alpenglow => {
+                Ok(alpenglow::genesis_certificate())
+            }
             "getVoteAccounts" if self.voters == 0 => Ok(json!({"current": [], "delinquent": []})),
             other if self.voters > 0 => {
                 votes::answer(self, other, &request["params"]).ok_or(NO_SUCH_METHOD)
             }
             _ => Err(NO_SUCH_METHOD),
         }
+    }
+
+    /// Of an answer from a bank.
+    fn context(&self) -> Value {
+        json!({"apiVersion": self.consensus.version(), "slot": self.slot})
     }
 }
 

@@ -2,15 +2,13 @@
 //!
 //! It is one of some validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
 
-use super::{NodeState, ROOT_DEPTH, SLOTS_IN_EPOCH, VERSION};
+use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
+use super::{Consensus, NodeState, SLOTS_IN_EPOCH, alpenglow};
 use serde_json::{Map, Value, json};
 
-/// Its vote account.
-const VOTE_ACCOUNT: &str = "DemoVoteAccount11111111111111111111111111111";
 const GENESIS: &str = "DemoGenesis111111111111111111111111111111111";
 
-const LAMPORTS_PER_SOL: u64 = 1_000_000_000;
-/// A vote for each slot, and its price.
+/// A vote of Tower for each slot, and its price.
 const VOTE_LAMPORTS: u64 = 5_000;
 /// What its identity has at an epoch's end, and its vote account at its beginning.
 const IDENTITY_LAMPORTS: u64 = 40 * LAMPORTS_PER_SOL;
@@ -23,22 +21,39 @@ const TURN: u64 = 4;
 const LOST_EVERY: u64 = 25;
 
 /// The others, in turn: stake in SOL, credits for a hundred slots, version.
-const OTHERS: [(u64, u64, &str); 5] = [
-    (900_000, 1_599, VERSION),
-    (700_000, 1_590, VERSION),
-    (500_000, 1_571, "2.1.15"),
-    (300_000, 1_540, "2.1.15"),
-    (100_000, 1_212, "2.0.20"),
+const OTHERS: [(u64, u64, Version); 5] = [
+    (900_000, 1_599, Version::Same),
+    (700_000, 1_590, Version::Same),
+    (500_000, 1_571, Version::Newer),
+    (300_000, 1_540, Version::Newer),
+    (100_000, 1_212, Version::Older),
 ];
-/// Epochs whose credits an answer has.
-const EPOCHS: u64 = 5;
-const STAKE: u64 = 400_000;
 const CREDITS: u64 = 1_586;
+
+/// Another validator's version, against the own one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Same,
+    Newer,
+    Older,
+}
+
+impl Version {
+    fn of(self, consensus: Consensus) -> &'static str {
+        match (self, consensus) {
+            (Self::Same, consensus) => consensus.version(),
+            (Self::Newer, Consensus::Tower) => "2.1.15",
+            (Self::Older, Consensus::Tower) => "2.0.20",
+            (Self::Newer, Consensus::Alpenglow) => "4.4.1",
+            (Self::Older, Consensus::Alpenglow) => "4.3.2",
+        }
+    }
+}
 
 /// The result of a method; `None` if it is none of these.
 pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<Value> {
     let index = state.slot % SLOTS_IN_EPOCH;
-    let with_slot = |value: Value| json!({"context": {"slot": state.slot}, "value": value});
+    let with_slot = |value: Value| json!({"context": state.context(), "value": value});
     Some(match method {
         "getGenesisHash" => json!(GENESIS),
         "getVoteAccounts" => {
@@ -52,9 +67,13 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         "getBalance" if params.get(0)?.as_str() == Some(VOTE_ACCOUNT) => {
             with_slot(json!(VOTE_ACCOUNT_LAMPORTS))
         }
-        "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => with_slot(json!(
-            IDENTITY_LAMPORTS + (SLOTS_IN_EPOCH - index) * VOTE_LAMPORTS
-        )),
+        "getBalance" if params.get(0)?.as_str() == Some(&state.identity) => {
+            let votes = match state.consensus {
+                Consensus::Tower => SLOTS_IN_EPOCH - index,
+                Consensus::Alpenglow => 0,
+            };
+            with_slot(json!(IDENTITY_LAMPORTS + votes * VOTE_LAMPORTS))
+        }
         "getBalance" => with_slot(json!(0)),
         "getLeaderSchedule" => {
             let turns = (TURN_AT..SLOTS_IN_EPOCH).step_by(TURN_EVERY as usize);
@@ -63,17 +82,25 @@ pub(super) fn answer(state: &NodeState, method: &str, params: &Value) -> Option<
         }
         "getBlockProduction" => with_slot(produced(state, index)),
         "getClusterNodes" => {
-            let node = |pubkey: &str, version: &str| json!({"pubkey": pubkey, "version": version, "featureSet": u32::from(version != VERSION)});
+            let node = |pubkey: &str, version: Version| {
+                json!({
+                    "pubkey": pubkey,
+                    "version": version.of(state.consensus),
+                    "featureSet": u32::from(version != Version::Same),
+                })
+            };
             let others = others(state)
                 .map(|(number, (_, _, version))| node(&other("Node", number), version));
-            others.chain([node(&state.identity, VERSION)]).collect()
+            others
+                .chain([node(&state.identity, Version::Same)])
+                .collect()
         }
         _ => return None,
     })
 }
 
 /// The numbers of the other validators, and what each is like.
-fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, &'static str))> {
+fn others(state: &NodeState) -> impl Iterator<Item = (u64, (u64, u64, Version))> {
     (2..=state.voters).zip(OTHERS.into_iter().cycle())
 }
 
@@ -89,35 +116,51 @@ fn other(kind: &str, number: u64) -> String {
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
-    let (epoch, index) = (state.slot / SLOTS_IN_EPOCH, state.slot % SLOTS_IN_EPOCH);
-    let account = |vote: &str, node: &str, stake: u64, credits: u64| {
-        let (whole, now) = (SLOTS_IN_EPOCH * credits / 100, index * credits / 100);
-        // Epoch, credits at its end or until now, credits at its beginning.
-        let of = |of: u64| {
-            [
-                of,
-                of * whole + if of == epoch { now } else { whole },
-                of * whole,
-            ]
-        };
-        let of_epochs: Vec<_> = (epoch.saturating_sub(EPOCHS - 1)..=epoch).map(of).collect();
-        json!({
-            "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
-            "epochVoteAccount": true, "lastVote": state.slot.saturating_sub(1), "rootSlot": state.slot.saturating_sub(ROOT_DEPTH + 1),
-            "epochCredits": of_epochs,
-        })
-    };
+    let last = state.slot.saturating_sub(state.consensus.confirmed_depth());
     let others = others(state).map(|(number, (stake, credits, _))| {
-        account(
-            &other("Vote", number),
-            &other("Node", number),
-            stake,
-            credits,
-        )
+        let vote = other("Vote", number);
+        vote_account(state, &vote, &other("Node", number), (stake, credits), last)
     });
-    others
-        .chain([account(VOTE_ACCOUNT, &state.identity, STAKE, CREDITS)])
-        .collect()
+    // Under Alpenglow it votes one slot late.
+    let late = u64::from(state.consensus == Consensus::Alpenglow);
+    let own = (STAKE, CREDITS);
+    let own = vote_account(
+        state,
+        VOTE_ACCOUNT,
+        &state.identity,
+        own,
+        last.saturating_sub(late),
+    );
+    others.chain([own]).collect()
+}
+
+fn vote_account(
+    state: &NodeState,
+    vote: &str,
+    node: &str,
+    (stake, credits): (u64, u64),
+    last: u64,
+) -> Value {
+    let tower = state.consensus == Consensus::Tower;
+    let root = if tower {
+        state.slot.saturating_sub(state.consensus.root_depth() + 1)
+    } else {
+        last
+    };
+    let entries = if tower {
+        credits_until(state.slot, credits)
+    } else {
+        alpenglow::credits(state, stake, credits)
+    };
+    let entries = &entries[entries.len().saturating_sub(ENTRIES)..];
+    let mut account = json!({
+        "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
+        "epochVoteAccount": true, "lastVote": last, "rootSlot": root, "epochCredits": entries,
+    });
+    if !tower {
+        account["inflationRewardsCommissionBps"] = json!(500);
+    }
+    account
 }
 
 /// Of the epoch until its slot `index`: the others lose three slots in a hundred.
@@ -148,6 +191,8 @@ mod tests {
 
     fn state(slot: u64) -> NodeState {
         NodeState {
+            consensus: Consensus::Tower,
+            slot_time: Duration::from_millis(400),
             identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
             rpc_address: None,
             started: Duration::ZERO,

@@ -2,7 +2,7 @@
 //! costs, whether it keeps up. What an experiment concludes of it is compared with its [`Truth`].
 //!
 //! It takes a validator's arguments, holds the ledger's lock, answers on the admin socket and over JSON-RPC, pushes what a
-//! 2.1.14 pushes, really allocates memory and really reads a file. Slots come from a clock that all instances share, and
+//! 2.1.14 pushes (with `alpenglow`: a 4.4.0), really allocates memory and really reads a file. Slots come from a clock that all instances share, and
 //! what is in a slot and what it costs is a function of its number: two instances at the same time see the same. Nothing is
 //! validated.
 
@@ -18,7 +18,7 @@ mod state;
 mod truth;
 mod working_set;
 
-pub use faultline_stand_in::{NAME, VERSION};
+pub use faultline_stand_in::NAME;
 pub use life::{Arguments, run};
 pub use truth::Truth;
 
@@ -26,5 +26,7 @@ pub use truth::Truth;
 pub const CACHE_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 /// The variable with [`Truth`] in one line, `key=value` separated by commas: over that of a file.
 pub const TRUTH_VARIABLE: &str = "FAULTLINE_TRUTH";
-/// The program cache's capacity of that release.
+/// The program cache's capacity of 2.1.14.
 pub const STOCK_CAPACITY: u64 = 512;
+/// The program cache's capacity of 4.4.0.
+const ALPENGLOW_CAPACITY: u64 = 1024;

@@ -1,4 +1,5 @@
-//! Accounts of a validator that has stake from the genesis on: identity, vote account, stake accounts.
+//! Accounts of a validator that has stake from the genesis on: identity, vote account, stake accounts. For Tower only: a
+//! vote account of Alpenglow also has a BLS key.
 //!
 //! Their data as Agave 2.1 to 4.x writes them: `VoteStateVersions::Current` and `StakeStateV2::Stake`, by bincode.
 

@@ -4,6 +4,8 @@
 mod earns;
 mod runs_out;
 
+pub(crate) use earns::Earns;
+
 use faultline_catalog::{Metric, Source, metrics};
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Nearly a minute of a real validator's datapoints, to be repeated without end.
+//! Half a minute of a validator's datapoints, to be repeated without end.
 
 use super::IDENTITY;
 use anyhow::Context;
@@ -11,7 +11,9 @@ use std::time::Duration;
 /// The recording; see `assets/README.md`.
 static TEXT: &[u8] = include_bytes!("../../assets/demo.lp.gz");
 /// How long it is.
-pub(super) const LENGTH: Duration = Duration::from_secs(55);
+pub(super) const LENGTH: Duration = Duration::from_secs(24);
+/// How long one of its slots takes.
+pub(super) const SLOT_TIME: Duration = Duration::from_millis(200);
 /// The slot that its first slot becomes.
 pub(super) const FIRST_SLOT: u64 = 1_000_000;
 
@@ -116,7 +118,7 @@ impl Recording {
                 pieces: pieces(point, first)?,
             };
             match kind(point) {
-                Some(Kind::OptimisticSlot | Kind::ShredInsertIsFull) => this.cluster.push(line),
+                Some(Kind::ShredInsertIsFull) => this.cluster.push(line),
                 _ => this.own.push(line),
             }
             match kind(point) {

@@ -1,7 +1,7 @@
 //! The bodies of the stand-in's pushes.
 
 use super::recording::{Recording, Track};
-use super::{IDENTITY, VERSION, story};
+use super::{CONSENSUS, IDENTITY, story};
 use faultline_catalog::Stamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,9 +67,9 @@ impl Replay {
 }
 
 fn started() -> String {
-    let elapsed = story::RUNNING.as_millis();
+    let (elapsed, version) = (story::RUNNING.as_millis(), CONSENSUS.version());
     format!(
-        "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{VERSION} (faultline demo)\",cluster_type=3i,\
+        "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
          elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"
     )
 }

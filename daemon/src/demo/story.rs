@@ -1,10 +1,10 @@
 //! What happens when: functions of the time since the stand-in's start, and nothing else.
 //!
-//! It starts up for 8 s, is then 396 slots behind, plays the recording seven times as fast until it is at the tip, 30 s
+//! It starts up for 8 s, is then 450 slots behind, plays the recording four times as fast until it is at the tip, 30 s
 //! later, and as fast as it was recorded from then on.
 
-use super::IDENTITY;
-use super::recording::{FIRST_SLOT, Recording};
+use super::recording::{FIRST_SLOT, Recording, SLOT_TIME};
+use super::{CONSENSUS, IDENTITY};
 use faultline_stand_in::NodeState;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(super) const RUNNING: Duration = Duration::from_secs(8);
 /// How long it catches up after that.
 const CATCH_UP: Duration = Duration::from_secs(30);
 /// How much faster than recorded it replays meanwhile.
-const HASTE: u32 = 7;
+const HASTE: u32 = 4;
 
 /// What the stand-in that began at `started`, since 1970, answers from.
 pub(super) fn node_state(
@@ -31,6 +31,8 @@ pub(super) fn node_state(
 ) -> NodeState {
     let (slot, transactions) = recording.newest(replayed(uptime));
     NodeState {
+        consensus: CONSENSUS,
+        slot_time: SLOT_TIME,
         identity: IDENTITY.to_owned(),
         rpc_address: Some(rpc_address.to_string()),
         started,

@@ -7,6 +7,7 @@ mod audit;
 mod counter_model;
 mod demo;
 mod documents;
+mod falls_behind;
 mod flight;
 mod frozen;
 mod golden;

@@ -23,6 +23,8 @@ const SLOT_TIME: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(150);
 /// Longer than the `for` of each page, 5 minutes at most.
 const MIGRATING: Duration = Duration::from_secs(40);
+/// A sign of Tower ends after a minute, and one round later that is exported.
+const TOWER_IS_BELIEVED: Duration = Duration::from_secs(90);
 /// Longer than alerts are silent after a migration (15 minutes), and each page's `for`.
 const AFTERWARDS: Duration = Duration::from_secs(110);
 /// These are of the machine, or of a node that pushes only events.
@@ -56,6 +58,68 @@ fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
         .iter()
         .map(|(labels, _)| format!("{labels:?}"))
         .collect())
+}
+
+/// A phase without the methods that need --full-rpc-api.
+fn set_phase_on_minimal_api(node: &Node, phase: &str, roots: bool) {
+    node.set_phase(phase);
+    for method in [
+        "getAgGenesisCert",
+        "getAccountInfo",
+        "getBlockProduction",
+        "getMaxShredInsertSlot",
+    ] {
+        node.set_variant(method, "getAgGenesisCert-minimal-api.json");
+    }
+    node.advance(SLOT_TIME, roots);
+}
+
+/// What `agave_consensus` shows.
+fn protocol(daemon: &Daemon) -> Result<Option<&'static str>> {
+    let page = daemon.scrape()?;
+    let is_on =
+        |protocol: &&str| page.get("agave_consensus", &[("protocol", protocol)]) == Some(1.0);
+    Ok(["tower", "migrating", "alpenglow"].into_iter().find(is_on))
+}
+
+#[test]
+fn on_the_minimal_api_a_migration_is_unknown_until_the_marker_proves_alpenglow() -> Result<()> {
+    if !Prometheus::is_installed() {
+        eprintln!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::start("tower")?;
+    set_phase_on_minimal_api(&node, "tower", true);
+    let validator = process(folder.path())?;
+    let daemon = daemon(folder.path(), &validator, &node)?;
+    let prometheus = Prometheus::start(&PrometheusOptions {
+        targets: vec![daemon.metrics().parse().expect("an address")],
+        rule_files: faster_rules(folder.path(), FASTER),
+        ..PrometheusOptions::default()
+    })?;
+    wait_for(&daemon, "agave_consensus", ("protocol", "tower"));
+
+    set_phase_on_minimal_api(&node, "migrating", false);
+    eventually_seeing(TOWER_IS_BELIEVED, "tower ends", || {
+        match protocol(&daemon) {
+            Ok(None) => Ok(()),
+            other => Err(other),
+        }
+    });
+    for _ in 0..MIGRATING.as_secs() {
+        assert_eq!(protocol(&daemon)?, None);
+        sleep(Duration::from_secs(1));
+    }
+    assert_eq!(pages(&prometheus)?, [""; 0]);
+
+    set_phase_on_minimal_api(&node, "migration-epoch", true);
+    wait_for(&daemon, "agave_consensus", ("protocol", "alpenglow"));
+    let sign = ("sign", "epochCredits marker");
+    wait_for(&daemon, "agave_consensus_sign_info", sign);
+    sleep(MIGRATING);
+    assert_eq!(pages(&prometheus)?, [""; 0]);
+    Ok(())
 }
 
 #[test]

@@ -1,4 +1,6 @@
 use super::*;
+use serde_json::Value;
+use std::path::Path;
 
 fn progress(result: &str) -> StartProgress {
     let body = format!("{{\"jsonrpc\":\"2.0\",\"result\":{result},\"id\":1}}\n");
@@ -212,4 +214,25 @@ fn an_admission_status_says_why_the_next_check_would_fail() {
         );
     }
     assert!(matches!(read("", "}"), Err(Error::Garbage { .. })));
+}
+
+#[test]
+fn the_admission_answers_that_the_releases_code_wrote_are_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testkit/fixtures/alpenglow");
+    let read = |file: &str| std::fs::read(folder.join(file)).unwrap();
+    let expected: Value = serde_json::from_slice(&read("expected.json")).unwrap();
+    let files = expected["admin"].as_object().unwrap();
+    assert_eq!(files.len(), 5);
+    for (file, expected) in files {
+        let answer = Method::AdmissionStatus.read(1, &read(&format!("admin/{file}")));
+        let Ok(Answer::AdmissionStatus(status)) = answer else {
+            panic!("{file}: {answer:?}");
+        };
+        let passes_next = status.next_epoch_vat_failure_reason.is_none();
+        assert_eq!(
+            expected["this_epoch"], status.in_current_epoch_vat,
+            "{file}"
+        );
+        assert_eq!(expected["next_epoch"], passes_next, "{file}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The life of a simulated validator: its threads, and what each of them does.
 
 use super::memory::{Accounts, Anonymous};
+use super::points::Lines;
 use super::push::Server;
 use super::replay::Replay;
 use super::state::{State, unix};
@@ -70,7 +71,7 @@ pub fn run(arguments: &Arguments, truth: Truth) -> Result<u8> {
         rpc_port: arguments.rpc_port,
         started: unix(),
         begun: Instant::now(),
-        lines: Mutex::default(),
+        lines: Mutex::new(Lines::new(truth.consensus())),
         running: AtomicBool::new(false),
         ran_from: OnceLock::new(),
         loaded: AtomicBool::new(truth.file_mib == 0),
@@ -204,7 +205,9 @@ fn live(state: &Arc<State>) -> Result<u8> {
         let now = unix().as_nanos();
         (heard + 1..=tip).for_each(|slot| state.lines().heard(&state.identity, slot, now));
         heard = tip;
-        if !over(truth.hangs_after_ms) {
+        let end = truth.hangs_after_ms.zip(truth.hangs_for_ms);
+        let goes_on = over(end.map(|(after, lasts)| after + lasts));
+        if goes_on || !over(truth.hangs_after_ms) {
             for replayed in replay
                 .on(truth, tip, lived, passed)
                 .map_err(Error::file(&state.accounts))?

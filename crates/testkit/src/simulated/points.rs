@@ -1,8 +1,7 @@
-//! The datapoints, as 2.1.14 words them.
+//! The datapoints, as the release of the consensus words them.
 
-use super::VERSION;
 use super::chain::{Cache, Contents, Cost};
-use faultline_stand_in::ROOT_DEPTH;
+use faultline_stand_in::Consensus;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]
@@ -14,13 +13,22 @@ pub(super) struct Replayed {
 }
 
 /// Lines of points for the next push.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Lines {
+    consensus: Consensus,
     text: String,
     count: usize,
 }
 
 impl Lines {
+    pub(super) fn new(consensus: Consensus) -> Self {
+        Lines {
+            consensus,
+            text: String::new(),
+            count: 0,
+        }
+    }
+
     fn add(&mut self, name: &str, identity: &str, fields: &str, unix_ns: u128) {
         self.text
             .push_str(&format!("{name},host_id={identity} {fields} {unix_ns}\n"));
@@ -30,8 +38,9 @@ impl Lines {
     /// Its services run.
     pub(super) fn started(&mut self, identity: &str, elapsed_ms: u64, unix_ns: u128) {
         let fields = format!(
-            "id=\"{identity}\",version=\"{VERSION} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
-             elapsed_ms={elapsed_ms}i,waited_for_supermajority=false,shred_version=1i"
+            "id=\"{identity}\",version=\"{} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
+             elapsed_ms={elapsed_ms}i,waited_for_supermajority=false,shred_version=1i",
+            self.consensus.version()
         );
         self.add("validator-new", identity, &fields, unix_ns);
     }
@@ -42,12 +51,10 @@ impl Lines {
             "slot={slot}i,total_time_ms=300i,last_index=38i,num_repaired=0i,num_recovered=0i"
         );
         self.add("shred_insert_is_full", identity, &shreds, unix_ns);
-        self.add(
-            "optimistic_slot",
-            identity,
-            &format!("slot={slot}i"),
-            unix_ns,
-        );
+        if self.consensus == Consensus::Tower {
+            let fields = format!("slot={slot}i");
+            self.add("optimistic_slot", identity, &fields, unix_ns);
+        }
     }
 
     /// A slot was replayed.
@@ -82,12 +89,16 @@ impl Lines {
             cache.water_level
         );
         self.add("loaded-programs-cache-stats", identity, &fields, unix_ns);
+        let votes = match self.consensus {
+            Consensus::Tower => "vote_cost=0i,",
+            Consensus::Alpenglow => "",
+        };
         let fields = format!(
-            "bank_slot={slot}i,block_cost={}i,vote_cost=0i,transaction_count={transactions}i,number_of_accounts=3i",
+            "bank_slot={slot}i,block_cost={}i,{votes}transaction_count={transactions}i,number_of_accounts=3i",
             1500 * transactions
         );
         self.add("cost_tracker_stats", identity, &fields, unix_ns);
-        let root = slot.saturating_sub(ROOT_DEPTH);
+        let root = slot.saturating_sub(self.consensus.root_depth());
         let rooted = super::chain::contents(root).transactions;
         let fields = format!(
             "elapsed_ms=0i,slot={root}i,total_banks=33i,tx_count={rooted}i,dropped_banks_len=0i"
@@ -97,6 +108,10 @@ impl Lines {
 
     /// The body of a push: what has come together, ended by the agent's own point. Nothing is left behind.
     pub(super) fn body(&mut self, identity: &str, unix_ns: u128) -> String {
+        if self.consensus == Consensus::Alpenglow {
+            let fields = "ignored=0i,leader_window_replaced=0i,set_root_count=1i,timeout_set=0i";
+            self.add("event_handler_stats", identity, fields, unix_ns);
+        }
         let count = self.count + 1;
         let fields = format!(
             "points_written={count}i,num_points={count}i,points_lost=0i,points_buffered=0i,secs_since_last_write=0i"

@@ -3,7 +3,7 @@
 use super::chain::{self, Cost, ProgramCache};
 use super::points::Replayed;
 use super::working_set::WorkingSet;
-use super::{CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup};
+use super::{ALPENGLOW_CAPACITY, CACHE_VARIABLE, STOCK_CAPACITY, Truth, cgroup};
 use std::time::Duration;
 
 /// How far it has replayed.
@@ -26,9 +26,14 @@ impl Replay {
         let given = std::env::var(CACHE_VARIABLE)
             .ok()
             .and_then(|entries| entries.parse().ok());
+        let stock = if truth.alpenglow {
+            ALPENGLOW_CAPACITY
+        } else {
+            STOCK_CAPACITY
+        };
         let capacity = given
             .filter(|_| !truth.ignores_cache_switch)
-            .unwrap_or(STOCK_CAPACITY);
+            .unwrap_or(stock);
         let limit = cgroup::memory_limit().unwrap_or(u64::MAX);
         Replay {
             slot: tip.saturating_sub(truth.behind_at_start),

@@ -35,7 +35,10 @@ impl State {
     /// What it answers from.
     pub(super) fn node_state(&self) -> NodeState {
         let (running, tip) = (self.running.load(Ordering::Relaxed), self.tip());
+        let slots = self.truth.slots_per_second.max(1);
         NodeState {
+            consensus: self.truth.consensus(),
+            slot_time: Duration::from_millis(1000 / slots),
             identity: self.identity.clone(),
             rpc_address: self
                 .rpc_port

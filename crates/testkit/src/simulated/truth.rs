@@ -1,6 +1,7 @@
 //! What is true of a simulated validator.
 
 use crate::{Error, Result};
+use faultline_stand_in::Consensus;
 use std::path::Path;
 
 /// A value of a truth, read from its text.
@@ -56,6 +57,8 @@ macro_rules! truth {
 truth! {
     /// Slots of the cluster.
     slots_per_second: u64 = 25;
+    /// Whether it runs Alpenglow, as a 4.4.0, and not Tower, as a 2.1.14.
+    alpenglow: bool = false;
     /// From the start of the process until its services run.
     start_ms: u64 = 300;
     /// From push to push.
@@ -132,6 +135,8 @@ truth! {
     exit_code: u64 = 1;
     /// From then on it makes no progress, after its services run.
     hangs_after_ms: Option<u64> = None;
+    /// For so long; without it for ever.
+    hangs_for_ms: Option<u64> = None;
     /// SIGTERM does nothing to it.
     ignores_term: bool = false;
     /// It starts a process of its own in another session and does not end it; `child.pid` in the ledger has its number.
@@ -139,6 +144,14 @@ truth! {
 }
 
 impl Truth {
+    pub(super) fn consensus(&self) -> Consensus {
+        if self.alpenglow {
+            Consensus::Alpenglow
+        } else {
+            Consensus::Tower
+        }
+    }
+
     /// Takes over what a text says; the rest stays.
     ///
     /// # Errors

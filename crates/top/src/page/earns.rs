@@ -4,6 +4,8 @@ use super::Page;
 use faultline_catalog::metrics::{validator as v, votes as m};
 use faultline_catalog::{Metric, Source};
 
+const LAMPORTS_PER_SOL: f64 = 1e9;
+
 /// A validator's votes; what the page does not say is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Earns {
@@ -15,9 +17,17 @@ pub(crate) struct Earns {
     pub(crate) has_none: bool,
     /// Whether it runs another identity than the vote account's node.
     pub(crate) is_standby: bool,
-    /// Slots since its last vote.
+    /// Slots since its last vote, with Tower.
     pub(crate) distance: Option<f64>,
-    /// Credits of this epoch.
+    /// Slots to its newest certificates, with Alpenglow: of a reward, of a finalization.
+    pub(crate) certificates: Option<(f64, f64)>,
+    /// SOL of this epoch, with Alpenglow.
+    pub(crate) reward: Option<f64>,
+    /// Reward over stake, against the best.
+    pub(crate) per_stake: Option<f64>,
+    /// Whether the vote account may vote, in words.
+    pub(crate) admission: Option<String>,
+    /// Tower credits of this epoch.
     pub(crate) credits: Option<f64>,
     /// Place by credits.
     pub(crate) rank: Option<f64>,
@@ -40,6 +50,7 @@ impl Page {
             self.get(metric, &["passed"])
                 .zip(self.get(metric, &["skipped"]))
         };
+        let certificate = |name| self.get(&m::CERTIFICATE_DISTANCE, &[name]);
         let all = slots(&m::CLUSTER_LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0);
         let role = self.label(&m::VOTE_ACCOUNT, "role");
         let is_standby = role == Some("standby");
@@ -53,8 +64,17 @@ impl Page {
                 && role.is_none()
                 && self.is_up(Source::Votes) == Some(true),
             is_standby,
-            distance: { self.get(&m::VOTE_DISTANCE, &["last_vote"]) }
-                .or_else(|| self.get(&m::CERTIFICATE_DISTANCE, &["reward"])),
+            distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
+            certificates: certificate("reward").zip(certificate("finalization")),
+            reward: self
+                .get(&m::VOTE_REWARD, &["this_epoch"])
+                .map(|lamports| lamports / LAMPORTS_PER_SOL),
+            per_stake: self.get(&m::VOTE_REWARD_OF_BEST, &[]),
+            admission: m::admission(
+                self.flag(&m::ADMITTED, &["this_epoch"]),
+                self.flag(&m::ADMITTED, &["epoch_after_next"]),
+                self.get(&m::ADMISSION_SHORTFALL, &[]),
+            ),
             credits: self.get(&m::VOTE_CREDITS, &["this_epoch"]),
             rank: self.get(&m::VOTE_RANK, &[]),
             leads: slots(&m::LEADER_SLOTS).filter(|(passed, _)| *passed > 0.0),

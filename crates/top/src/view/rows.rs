@@ -1,5 +1,6 @@
 //! What the lines of figures say.
 
+mod earns;
 mod memory;
 
 use super::Scene;
@@ -29,7 +30,7 @@ const PUSH_IS_LATE: f64 = 30.0;
 /// All lines, from the top.
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     let mut rows = vec![who(scene), phase_row(scene)];
-    rows.extend(earns(scene));
+    rows.extend(earns::rows(scene));
     rows.extend(runs_out(scene));
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory::rows(scene));
@@ -197,6 +198,9 @@ fn phase_row(scene: &Scene<'_>) -> Row {
         None => vec![Span::raw(absent(scene, Source::Conclusions))],
     };
     spans.extend(held(page).map(|words| Span::styled(format!(", {words}"), look.bad())));
+    if page.flag(&validator::CONSENSUS, &["migrating"]) == Some(true) {
+        spans.push(Span::styled(", migrates to Alpenglow", look.warn()));
+    }
     match page.flag(&validator::HEALTHY, &[]) {
         Some(true) => spans.push(Span::raw(", healthy")),
         Some(false) => spans.push(Span::styled(", not healthy", look.bad())),
@@ -245,66 +249,6 @@ fn held(page: &Page) -> Option<&'static str> {
         .or(hangs.then_some("hangs in the kernel (D)"));
     let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
     frozen.or(stopped)
-}
-
-/// One line of votes, leader slots and what pays for votes; none of a node of which nothing of it is known.
-fn earns(scene: &Scene<'_>) -> Option<Row> {
-    let earns = scene.state().newest().earns()?;
-    let (words, style) = match earns.delinquent {
-        Some(true) => ("delinquent", scene.look.bad()),
-        Some(false) if earns.is_standby => ("standby", Style::new()),
-        Some(false) => ("votes", scene.look.good()),
-        None if earns.is_unjudged => ("far behind, votes not judged", Style::new()),
-        None => {
-            let words = if earns.has_none {
-                "it has no vote account with stake"
-            } else {
-                "it is not known whether it votes"
-            };
-            return Some(row("Earns", words, Beside::Nothing));
-        }
-    };
-    let all = earns
-        .cluster_skips
-        .map(|share| format!(" (all {})", percent(share)))
-        .unwrap_or_default();
-    let plural = |count: f64| if count == 1.0 { "" } else { "s" };
-    // What matters most comes first: 80 columns have no room for the end.
-    let parts = [
-        earns
-            .distance
-            .map(|slots| format!("{} slot{} ago", number(slots), plural(slots))),
-        earns.rank.map(|rank| format!("rank {}", number(rank))),
-        earns.days.map(|days| {
-            format!(
-                "SOL for {} day{}",
-                number(days.floor()),
-                plural(days.floor())
-            )
-        }),
-        earns
-            .leads
-            .map(|(passed, skipped)| format!("skips {}{all}", percent(skipped / passed))),
-        earns.next.map(|next| {
-            format!(
-                "leads in {}",
-                faultline_text::time(Duration::from_secs(next as u64))
-            )
-        }),
-        earns
-            .credits
-            .map(|credits| format!("{} credits", number(credits))),
-    ];
-    let rest: String = parts
-        .into_iter()
-        .flatten()
-        .map(|part| format!(", {part}"))
-        .collect();
-    Some(row(
-        "Earns",
-        vec![Span::styled(words, style), Span::raw(rest)],
-        Beside::Nothing,
-    ))
 }
 
 /// One line of file systems, disks and UDP; none of a node of which nothing of it is known.

@@ -172,6 +172,51 @@ fn one_line_answers_whether_a_validator_earns() {
 }
 
 #[test]
+fn under_alpenglow_two_lines_have_the_words_of_the_landing_page() {
+    let votes = "agave_epoch 1065\nagave_delinquent 0\n\
+        agave_certificate_distance_slots{certificate=\"reward\"} 1\n\
+        agave_certificate_distance_slots{certificate=\"finalization\"} 140\n\
+        agave_vote_reward_lamports{in=\"this_epoch\"} 5250000000\n\
+        agave_vote_reward_per_stake_of_best_ratio 0.9972\n\
+        agave_admitted{in=\"this_epoch\"} 1\nagave_admitted{in=\"epoch_after_next\"} 0\n\
+        agave_admission_shortfall_sol 0.127\n\
+        agave_leader_slots{state=\"passed\"} 20\nagave_leader_slots{state=\"skipped\"} 1\n\
+        agave_balance_sol{account=\"identity\"} 12.5\n\
+        agave_consensus{protocol=\"alpenglow\"} 1\nagave_slot_seconds 0.2\n";
+    let lines = |page: &str| -> Vec<String> {
+        let screen = screen(&after(&[&format!("{PAGE}{page}")]), 120, 30, 0);
+        let lines = screen
+            .lines()
+            .skip_while(|line| !line.starts_with(" Earns"));
+        lines.take(2).map(ToOwned::to_owned).collect()
+    };
+    assert_eq!(
+        lines(votes),
+        [
+            " Earns    votes, certificates 1 (reward) and 140 (finalization) slots behind",
+            "          5.25 SOL earned this epoch, 99.7 % of the best per stake, not admitted to the epoch after next, 0.127 SOL miss"
+        ]
+    );
+    let admitted = votes
+        .replace("epoch_after_next\"} 0", "epoch_after_next\"} 1")
+        .replace("sol 0.127", "sol 0");
+    assert_eq!(
+        lines(&admitted)[1],
+        "          5.25 SOL earned this epoch, 99.7 % of the best per stake, admitted, skips 5 %"
+    );
+}
+
+#[test]
+fn a_migration_is_named_next_to_the_phase() {
+    let migrating = format!("{PAGE}agave_consensus{{protocol=\"migrating\"}} 1\n");
+    let screen = screen(&after(&[&migrating]), 80, 24, 0);
+    assert!(
+        screen.contains("at tip, migrates to Alpenglow,"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn one_line_answers_whether_a_node_runs_out() {
     let node = "agave_filesystem_size_bytes{mountpoint=\"/\",holds=\"log\"} 1000\n\
         agave_filesystem_avail_bytes{mountpoint=\"/\",holds=\"log\"} 900\n\

@@ -83,7 +83,7 @@ fn voter(tick: &Tick) -> Vec<String> {
 }
 
 /// Votes, and what they earned: credits with Tower, lamports with Alpenglow.
-fn earned(tick: &Tick) -> [Option<String>; 6] {
+fn earned(tick: &Tick) -> [Option<String>; 7] {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let distance = known(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
         let word = if slots == 1.0 { "slot" } else { "slots" };
@@ -108,7 +108,21 @@ fn earned(tick: &Tick) -> [Option<String>; 6] {
     });
     let per_stake = known(&m::VOTE_REWARD_OF_BEST, &[])
         .map(|share| format!("{} % of the best per stake", count(share * 100.0)));
-    [distance, certificates, credits, rank, reward, per_stake]
+    let flag = |in_epoch| known(&m::ADMITTED, &[in_epoch]).map(|value| value == 1.0);
+    let admission = m::admission(
+        flag("this_epoch"),
+        flag("epoch_after_next"),
+        known(&m::ADMISSION_SHORTFALL, &[]),
+    );
+    [
+        distance,
+        certificates,
+        credits,
+        rank,
+        reward,
+        per_stake,
+        admission,
+    ]
 }
 
 fn skipped(tick: &Tick) -> Option<String> {
@@ -203,6 +217,9 @@ mod tests {
             real(&m::CERTIFICATE_DISTANCE, Some("finalization"), 140.0),
             real(&m::VOTE_REWARD, Some("this_epoch"), 5_250_000_000.0),
             real(&m::VOTE_REWARD_OF_BEST, None, 0.9972),
+            real(&m::ADMITTED, Some("this_epoch"), 1.0),
+            real(&m::ADMITTED, Some("epoch_after_next"), 0.0),
+            real(&m::ADMISSION_SHORTFALL, None, 0.127),
             real(&m::BALANCE, Some("identity"), 12.5),
             real(&v::CONSENSUS, Some("alpenglow"), 1.0),
         ]);
@@ -210,6 +227,7 @@ mod tests {
             "certificates 8 (reward) and 140 (finalization) slots behind",
             "5.25 SOL earned this epoch",
             "99.7 % of the best per stake",
+            "not admitted to the epoch after next, 0.127 SOL missing for the admission ticket",
             ">12.5 SOL<",
         ] {
             assert!(html.contains(words), "{words}: {html}");

@@ -1,0 +1,63 @@
+//! What only a node that runs Alpenglow answers.
+
+use super::account::{ENTRIES, LAMPORTS_PER_SOL, STAKE, VOTE_ACCOUNT, credits_until};
+use super::{GENESIS_BLOCK, NodeState, SLOTS_IN_EPOCH};
+use serde_json::{Value, json};
+
+/// Stands in `epochCredits` between the credits and the lamports of the epoch of the migration.
+const MARKER: [u64; 3] = [u64::MAX; 3];
+/// A stake earns about 6.7 % a year: so many milliseconds of a slot for one lamport for each SOL.
+const MS_PER_LAMPORT: u64 = 472;
+/// The credits of Tower for a hundred slots that were all voted for at once.
+const MOST_CREDITS: u64 = 1_600;
+
+/// The result of `getAgGenesisCert`.
+pub(super) fn genesis_certificate() -> Value {
+    json!({
+        "block": {"slot": GENESIS_BLOCK, "blockId": vec![7; 32]},
+        "signature": {"signature": vec![7; 192], "bitmap": [0, 6, 0, 63]},
+    })
+}
+
+/// The entries of `epochCredits`, with more than one answer has. Lamports go on where credits ended.
+pub(super) fn credits(state: &NodeState, stake: u64, per_hundred_slots: u64) -> Vec<[u64; 3]> {
+    let (migration, epoch) = (GENESIS_BLOCK / SLOTS_IN_EPOCH, state.slot / SLOTS_IN_EPOCH);
+    let first = migration.max(epoch.saturating_sub(ENTRIES as u64 - 1));
+    let mut entries = credits_until(GENESIS_BLOCK, per_hundred_slots);
+    let before = entries.last().map_or(0, |[_, end, _]| *end);
+    entries.push(MARKER);
+    let until = |slot: u64| {
+        let slots = slot.min(state.slot).saturating_sub(GENESIS_BLOCK);
+        before + reward(state, stake, per_hundred_slots, slots)
+    };
+    let entry = |of: u64| {
+        [
+            of,
+            until((of + 1) * SLOTS_IN_EPOCH),
+            until(of * SLOTS_IN_EPOCH),
+        ]
+    };
+    entries.extend((first..=epoch).map(entry));
+    entries
+}
+
+/// Lamports for votes in so many slots.
+fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> u64 {
+    let ms = u64::try_from(state.slot_time.as_millis()).unwrap_or(u64::MAX);
+    stake * slots * ms / MS_PER_LAMPORT / MOST_CREDITS * per_hundred_slots
+}
+
+/// The result of `validatorAdmissionTicketStatus`.
+pub(super) fn admission(state: &NodeState) -> Value {
+    let votes = state.voters > 0;
+    let account = bs58::decode(VOTE_ACCOUNT).into_vec().unwrap_or_default();
+    json!({
+        "current_epoch": state.slot / SLOTS_IN_EPOCH,
+        "current_epoch_vote_account_stake": if votes { STAKE * LAMPORTS_PER_SOL } else { 0 },
+        "current_epoch_vote_accounts": state.voters,
+        "in_current_epoch_vat": votes,
+        "next_epoch_vat_failure_reason": if votes { Value::Null } else { json!("VoteAccountNotFound") },
+        "vote_account": account,
+        "voting_enabled": votes,
+    })
+}
