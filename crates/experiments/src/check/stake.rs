@@ -28,7 +28,12 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
     let mut answer = None;
     let mut stakes = BTreeMap::new();
     for lane in &plan.lanes {
-        let stake = match (&lane.identity, &plan.workload.cluster_rpc) {
+        let workload = &plan.workload;
+        let url = workload
+            .cluster_rpc
+            .as_deref()
+            .or_else(|| workload.cluster?.rpc());
+        let stake = match (&lane.identity, url) {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
