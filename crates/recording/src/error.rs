@@ -56,7 +56,7 @@ pub enum Error {
     },
     /// The end of the file is missing, as after a copy that was broken off or a copy without its log.
     #[error(
-        "{path}: cut off: {have} bytes of {want}; copy it again, or save what is left with `faultline info --salvage`"
+        "{path}: cut off: {have} bytes of {want}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Truncated {
         /// Which file.
@@ -68,7 +68,7 @@ pub enum Error {
     },
     /// The file's pages contradict each other.
     #[error(
-        "{path}: damaged: {what}; copy it again, or save what is left with `faultline info --salvage`"
+        "{path}: damaged: {what}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Damaged {
         /// Which file.
@@ -77,19 +77,11 @@ pub enum Error {
         what: String,
     },
     /// The file has what no recording has, and what it would be harmful to read.
-    #[error("{path}: not read: {what}; save what is sound of it with `faultline info --salvage`")]
+    #[error("{path}: not read: {what}; take the file from where faultlined wrote it")]
     Refused {
         /// Which file.
         path: PathBuf,
         /// What was found.
-        what: String,
-    },
-    /// Nothing can be saved of a damaged file.
-    #[error("{path}: nothing can be saved: {what}; copy it again")]
-    Lost {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
         what: String,
     },
     /// A recording of another run.
