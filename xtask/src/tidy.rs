@@ -19,7 +19,7 @@ const LONG_FILES: [(&str, usize); 2] = [
 ];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
-const LONG_FUNCTIONS: usize = 121;
+const LONG_FUNCTIONS: usize = 120;
 
 /// Text that must not be in any file that git keeps.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
