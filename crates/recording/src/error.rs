@@ -1,5 +1,6 @@
 //! What can go wrong with a recording, and what to do about it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be written, read or made.
@@ -202,8 +203,8 @@ impl Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full { path },
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {
+                what: damage(&path, &source),
                 path,
-                what: source.to_string(),
             },
             // Only readers have limits of length and of work.
             Some(ErrorCode::TooBig) => Error::Refused {
@@ -220,6 +221,19 @@ impl Error {
             },
             _ => Error::Sqlite { path, source },
         }
+    }
+}
+
+/// The log of another recording damages what is read, although the file itself is sound.
+fn damage(path: &Path, source: &rusqlite::Error) -> String {
+    let mut log = OsString::from(path);
+    log.push("-wal");
+    match std::fs::metadata(&log) {
+        Ok(meta) if meta.len() > 0 => format!(
+            "{source} (if {} is of another recording, move it away)",
+            log.display()
+        ),
+        _ => source.to_string(),
     }
 }
 

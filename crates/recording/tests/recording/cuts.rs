@@ -199,6 +199,22 @@ fn a_recording_with_lost_pages_is_refused_with_what_to_do() {
     assert!(refused > 40, "{refused} of {} pages", whole.len() / 4096);
 }
 
+#[test]
+fn a_log_of_another_recording_is_named_where_it_damages_what_is_read() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("copy.db");
+    finished(&path, arm(40));
+    let whole = fs::read(&path).unwrap();
+    let (_, log, lengths) = left_by_a_kill(folder.path(), 12);
+    open_copy(folder.path(), &whole, Some(&log[..lengths[1]])).ok();
+    let text = count_rows(&path).unwrap_err().to_string();
+    assert!(
+        text.contains("copy.db-wal is of another recording, move it away"),
+        "{text}"
+    );
+    assert!(fs::read(&path).unwrap() == whole, "it was changed");
+}
+
 /// The second way of docs/RECORDING.md. The first needs an sqlite3 that the host may not have.
 #[test]
 fn what_sqlite3_dumps_of_a_damaged_recording_is_a_recording() {
