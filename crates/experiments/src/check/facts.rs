@@ -86,6 +86,8 @@ pub enum Switch {
 pub enum Stake {
     /// In lamports; 0 for one that the cluster does not know.
     Known(u64),
+    /// None is active yet, but the identity votes.
+    Votes,
     /// Nobody could say: why.
     Unknown(String),
 }

@@ -39,15 +39,12 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
                 let accounts = answer.get_or_insert_with(|| vote_accounts(url, tries));
                 match accounts {
-                    Ok(accounts) => Ok(accounts.stake_of(&identity)),
+                    Ok(accounts) => Ok(accounts.of(&identity)),
                     Err(why) => Err(why.clone()),
                 }
             }),
         };
-        stakes.insert(
-            lane.name.clone(),
-            stake.map_or_else(Stake::Unknown, Stake::Known),
-        );
+        stakes.insert(lane.name.clone(), stake.unwrap_or_else(Stake::Unknown));
     }
     stakes
 }
@@ -67,12 +64,18 @@ struct VoteAccount {
 }
 
 impl VoteAccounts {
-    fn stake_of(&self, identity: &str) -> u64 {
-        let all = self.current.iter().chain(&self.delinquent);
-        all.filter(|account| account.node_pubkey == identity)
-            .fold(0, |sum, account| {
+    /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
+    fn of(&self, identity: &str) -> Stake {
+        let own = |account: &&VoteAccount| account.node_pubkey == identity;
+        let stake = (self.current.iter().chain(&self.delinquent))
+            .filter(own)
+            .fold(0_u64, |sum, account| {
                 sum.saturating_add(account.activated_stake)
-            })
+            });
+        match stake {
+            0 if self.current.iter().any(|account| own(&account)) => Stake::Votes,
+            stake => Stake::Known(stake),
+        }
     }
 }
 

@@ -413,7 +413,15 @@ fn a_validator_that_votes_is_refused_without_a_word() {
         Refuse,
         "has a stake of 3 SOL",
     );
-    assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
+    only(
+        &plan,
+        &staked(Stake::Votes),
+        Refuse,
+        "has a vote account that votes",
+    );
+    for stake in [Stake::Known(1), Stake::Votes] {
+        assert_eq!(i_vote(&plan, &staked(stake)), 0);
+    }
 }
 
 #[test]

@@ -6,6 +6,8 @@ use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
+const NO_STAKE: &str =
+    "use an identity without stake (solana-keygen new); if it is meant, say --i-vote";
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
@@ -40,11 +42,15 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) 
             format!("{who} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
         ),
+        Some(Stake::Votes) => found.refuse(
+            format!("{who} has a vote account that votes, without active stake yet"),
+            NO_STAKE,
+        ),
         Some(Stake::Known(lamports)) => {
             let sol = lamports / 1_000_000_000;
             found.refuse(
                 format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
-                "use an identity without stake (solana-keygen new); if it is meant, say --i-vote",
+                NO_STAKE,
             );
         }
         Some(Stake::Unknown(why)) => {

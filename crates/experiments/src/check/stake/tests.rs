@@ -81,6 +81,8 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
         asked(json(&body(&current).replace(&ours, "none"))),
         Stake::Known(0)
     );
+    let activating = body(&account(&ours, 0)).replace(&account(&ours, 2), "");
+    assert_eq!(asked(json(&activating)), Stake::Votes);
 }
 
 #[test]
