@@ -2,7 +2,7 @@
 
 use super::facts::Stake;
 use super::keypair::public_key;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Kind, Plan, Workload};
 use faultline_command::rpc::{Rpc, Tries};
 use serde::Deserialize;
 use serde_json::json;
@@ -28,12 +28,7 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
     let mut answer = None;
     let mut stakes = BTreeMap::new();
     for lane in &plan.lanes {
-        let workload = &plan.workload;
-        let url = workload
-            .cluster_rpc
-            .as_deref()
-            .or_else(|| workload.cluster?.rpc());
-        let stake = match (&lane.identity, url) {
+        let stake = match (&lane.identity, node_url(&plan.workload)) {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
@@ -47,6 +42,12 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
         stakes.insert(lane.name.clone(), stake.unwrap_or_else(Stake::Unknown));
     }
     stakes
+}
+
+/// The node to query.
+fn node_url(workload: &Workload) -> Option<&str> {
+    let named = workload.cluster_rpc.as_deref();
+    named.or_else(|| workload.cluster?.rpc())
 }
 
 /// The result of `getVoteAccounts`.
