@@ -8,10 +8,8 @@ use std::path::PathBuf;
 #[command(after_help = "Examples:
   faultline info run.fltl
   faultline info --json *.fltl | jq .phases
-  faultline info --salvage rescued.fltl cut-off.fltl
 
-A recording can be inspected while it is written. With --salvage, exit code 0 means that something was rescued; what was lost \
-is printed.")]
+A recording can be inspected while it is written.")]
 pub struct InfoArgs {
     /// Recordings.
     #[arg(required = true, value_name = "FILE")]
@@ -22,9 +20,6 @@ pub struct InfoArgs {
     /// Show the whole manifest of hosts and processes.
     #[arg(long, conflicts_with = "json")]
     pub manifest: bool,
-    /// Copy what is readable of a damaged recording into this new file.
-    #[arg(long, value_name = "OUT")]
-    pub salvage: Option<PathBuf>,
 }
 
 /// In which format tables are written.

@@ -17,10 +17,13 @@ pub mod csv;
 pub mod html;
 pub mod look;
 pub mod markdown;
+mod plain;
 pub mod svg;
 mod text;
 mod thin;
 mod words;
+
+pub use plain::plain;
 
 /// What [`write()`] wrote.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod measure;
 mod outcome;
 mod records;
 mod show;
+pub(crate) mod tables;
 
 use crate::args::{CompressionArgs, Format, ReportArgs};
 use crate::codec::{self, Codec, Coder};

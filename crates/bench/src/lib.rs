@@ -24,6 +24,7 @@ mod plan;
 mod plan_file;
 mod preset;
 mod render;
+mod report_tables;
 mod results;
 mod run;
 mod socket;

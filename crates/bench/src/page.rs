@@ -6,13 +6,13 @@ mod encoding;
 mod figures;
 mod nodes;
 mod plan;
-mod tables;
 mod transport;
 
 pub(crate) use compression::report as of_compression;
 
 use crate::compare::{Compared, compared};
 use crate::render::{problems, verified};
+use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_analysis::report::cells::slug;
 use faultline_analysis::report::model::{
@@ -70,11 +70,7 @@ pub(crate) fn report(results: &Results) -> Report {
         section(
             "differences",
             "Differences",
-            [
-                tables::differences(results, &compared, "differences"),
-                figures::differences(results, &compared),
-            ]
-            .concat(),
+            differences(results, &compared),
         ),
         section(
             "answers",
@@ -104,6 +100,20 @@ pub(crate) fn report(results: &Results) -> Report {
         cards: "Arms".to_owned(),
         made_by: made_by(&header.version),
     }
+}
+
+/// Every arm against the reference, where there is one.
+fn differences(results: &Results, compared: &[Compared]) -> Vec<Block> {
+    if compared.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = vec![Block::Table(tables::differences(
+        results,
+        compared,
+        "differences",
+    ))];
+    blocks.extend(figures::differences(results, compared));
+    blocks
 }
 
 fn made_by(version: &str) -> String {

@@ -1,12 +1,13 @@
 //! A run as text for a terminal.
 
-use crate::compare::{Compared, caveat, compared, comparisons, crossing, interval_words};
-use crate::results::{CellHead, PHASES, Results, Summary, ms};
-use faultline_stats::block::Estimate;
+use crate::compare::{compared, comparisons, crossing, interval_words};
+use crate::report_tables::{self as tables, failures};
+use crate::results::{Results, ms};
+use faultline_analysis::render::plain;
 use faultline_stats::caveat::unreliable;
 use faultline_stats::crossover::{Crossover, FEWEST_BLOCKS};
 use faultline_stats::decision::Decision;
-use faultline_text::{count, moment, number, table, time};
+use faultline_text::{count, moment, number, time};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -90,9 +91,9 @@ fn too_many_failures(results: &Results) -> Option<String> {
 pub(crate) fn text(results: &Results) -> String {
     let mut out = about(results);
     out += "\nLatency from sending to the decoded answer, in ms\n";
-    out += &latencies(results);
+    out += &plain(&tables::percentiles(results, ("latencies", "Latency")));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
-    out += &phases(results);
+    out += &plain(&tables::phases(results));
     let compared = compared(results);
     if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
         let _ = write!(
@@ -101,7 +102,7 @@ pub(crate) fn text(results: &Results) -> String {
              p95 with 95 % intervals\n",
             interval_words(comparisons(results))
         );
-        out += &comparison(results, &compared);
+        out += &plain(&tables::differences(results, &compared, "differences"));
         out += &crossings(results);
     }
     out += &verified(results);
@@ -161,100 +162,6 @@ fn about(results: &Results) -> String {
         );
     }
     out
-}
-
-/// Latencies of every cell.
-pub(crate) fn latencies(results: &Results) -> String {
-    let heads = [
-        "arm", "about", "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9", "good",
-        "failed",
-    ];
-    let row = |(cell, head): (usize, &CellHead)| {
-        let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
-        match summary.latency {
-            None => row.extend((0..9).map(|_| "-".to_owned())),
-            Some(l) => {
-                let sd = l.sd.map_or_else(|| "-".to_owned(), shown);
-                row.extend([shown(l.mean), shown(l.p50), sd]);
-                row.extend([l.min, l.max, l.p90, l.p95, l.p99, l.p999].map(shown));
-            }
-        }
-        row.extend([count(summary.successes), failures(&summary)]);
-        row
-    };
-    table(&heads, results.cells.iter().enumerate().map(row).collect())
-}
-
-fn phases(results: &Results) -> String {
-    let mut heads = vec!["arm", "about"];
-    heads.extend(PHASES);
-    heads.extend(["decode CPU", "received"]);
-    let row = |(cell, head): (usize, &CellHead)| {
-        let summary = results.summary(cell);
-        let mut row = vec![head.arm.clone(), results.label(&head.subject, head.size)];
-        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
-        row.extend(
-            (0..6).map(|place| or_dash(summary.phases.map(|phases| number(phases[place], 3)))),
-        );
-        row.push(or_dash(summary.decode_cpu.map(|cpu| number(cpu, 3))));
-        row.push(or_dash(summary.received.map(|bytes| number(bytes, 0))));
-        row
-    };
-    table(&heads, results.cells.iter().enumerate().map(row).collect())
-}
-
-/// Arms against the first.
-pub(crate) fn comparison(results: &Results, compared: &[Compared]) -> String {
-    let heads = [
-        "arm", "about", "mean", "interval", "p", "shown", "median", "interval", "p95", "interval",
-        "rounds", "caveat",
-    ];
-    let row = |compared: &Compared| {
-        let mut row = vec![
-            compared.arm.clone(),
-            results.label(&compared.subject, compared.size),
-        ];
-        row.extend(cells(Some(&compared.mean)));
-        row.push(compared.p.map_or_else(|| "-".to_owned(), p_value));
-        row.push(shown_word(compared.decision).to_owned());
-        row.extend(cells(compared.median.as_ref()));
-        row.extend(cells(compared.p95.as_ref()));
-        row.extend([
-            count(compared.rounds as u64),
-            caveat(compared.mean.reliable).to_owned(),
-        ]);
-        row
-    };
-    table(&heads, compared.iter().map(row).collect())
-}
-
-fn cells(estimate: Option<&Estimate>) -> [String; 2] {
-    let Some(estimate) = estimate else {
-        return ["-".to_owned(), "-".to_owned()];
-    };
-    let interval = format!(
-        "{} to {}",
-        number(estimate.low, 3),
-        number(estimate.high, 3)
-    );
-    [number(estimate.value, 3), interval]
-}
-
-fn p_value(p: f64) -> String {
-    if p <= 0.001 {
-        "< 0.001".to_owned()
-    } else {
-        number(p, 3)
-    }
-}
-
-/// For tables.
-pub(crate) fn shown_word(decision: Decision) -> &'static str {
-    match decision.shown() {
-        Some(_) => "yes",
-        None => "no",
-    }
 }
 
 /// Why nothing is shown although the interval leaves 0 out, to be put behind a sentence.
@@ -352,27 +259,6 @@ pub(crate) fn verified(results: &Results) -> String {
         out.extend(listed);
     }
     out
-}
-
-/// Failures and refusals by kind.
-pub(crate) fn failures(summary: &Summary) -> String {
-    let mut said: Vec<String> = summary
-        .failures
-        .iter()
-        .map(|(kind, times)| format!("{} {kind}", count(*times)))
-        .collect();
-    if summary.refused > 0 {
-        said.push(format!("{} refused and repeated", count(summary.refused)));
-    }
-    if said.is_empty() {
-        "0".to_owned()
-    } else {
-        said.join(", ")
-    }
-}
-
-fn shown(ms: f64) -> String {
-    number(ms, if ms.abs() < 10.0 { 3 } else { 2 })
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 mod access;
 mod cache;
-mod code;
 mod configuration;
 mod disk;
 mod environment;
@@ -14,7 +13,6 @@ mod limits;
 mod options;
 mod poh;
 mod programs;
-mod scripts;
 mod search;
 mod stake;
 mod switch;

@@ -134,7 +134,7 @@ pub struct Workload {
     pub cache_variable: String,
     /// The cluster.
     pub cluster: Option<Cluster>,
-    /// JSON-RPC of the cluster, asked whether an identity has stake; without it nobody is asked.
+    /// JSON-RPC of the cluster, to query the stake of an identity; by default the public node of `cluster`.
     pub cluster_rpc: Option<String>,
     /// `{entrypoints}`.
     pub entrypoints: Vec<String>,

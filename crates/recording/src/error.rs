@@ -1,5 +1,6 @@
 //! What can go wrong with a recording, and what to do about it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Why a recording cannot be written, read or made.
@@ -56,7 +57,7 @@ pub enum Error {
     },
     /// The end of the file is missing, as after a copy that was broken off or a copy without its log.
     #[error(
-        "{path}: cut off: {have} bytes of {want}; copy it again, or save what is left with `faultline info --salvage`"
+        "{path}: cut off: {have} bytes of {want}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Truncated {
         /// Which file.
@@ -68,7 +69,7 @@ pub enum Error {
     },
     /// The file's pages contradict each other.
     #[error(
-        "{path}: damaged: {what}; copy it again, or save what is left with `faultline info --salvage`"
+        "{path}: damaged: {what}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
     Damaged {
         /// Which file.
@@ -77,19 +78,11 @@ pub enum Error {
         what: String,
     },
     /// The file has what no recording has, and what it would be harmful to read.
-    #[error("{path}: not read: {what}; save what is sound of it with `faultline info --salvage`")]
+    #[error("{path}: not read: {what}; take the file from where faultlined wrote it")]
     Refused {
         /// Which file.
         path: PathBuf,
         /// What was found.
-        what: String,
-    },
-    /// Nothing can be saved of a damaged file.
-    #[error("{path}: nothing can be saved: {what}; copy it again")]
-    Lost {
-        /// Which file.
-        path: PathBuf,
-        /// Why not.
         what: String,
     },
     /// A recording of another run.
@@ -210,8 +203,8 @@ impl Error {
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full { path },
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {
+                what: damage(&path, &source),
                 path,
-                what: source.to_string(),
             },
             // Only readers have limits of length and of work.
             Some(ErrorCode::TooBig) => Error::Refused {
@@ -228,6 +221,19 @@ impl Error {
             },
             _ => Error::Sqlite { path, source },
         }
+    }
+}
+
+/// The log of another recording damages what is read, although the file itself is sound.
+fn damage(path: &Path, source: &rusqlite::Error) -> String {
+    let mut log = OsString::from(path);
+    log.push("-wal");
+    match std::fs::metadata(&log) {
+        Ok(meta) if meta.len() > 0 => format!(
+            "{source} (if {} is of another recording, move it away)",
+            log.display()
+        ),
+        _ => source.to_string(),
     }
 }
 

@@ -4,10 +4,11 @@ mod guarded;
 mod tables;
 mod whole;
 
+pub(crate) use guarded::Guarded;
 pub use guarded::ReturnedValues;
-pub(crate) use guarded::{Guarded, LONGEST_VALUE};
-pub(crate) use tables::{Present, declared, is_table, present, shown};
-pub(crate) use whole::{HEADER, cut_off, header, page_size, pages};
+pub(crate) use tables::{Present, is_table, present, shown};
+use whole::HEADER;
+pub(crate) use whole::cut_off;
 
 use crate::error::{At, Error};
 use crate::schema::{APPLICATION_ID, FORMAT};

@@ -3,7 +3,7 @@
 //! A recording is one SQLite file; docs/RECORDING.md describes its tables for whoever opens it without this crate. The
 //! [`Writer`] is fed ticks, points and events and commits when told to; what is committed survives the end of the
 //! process at any moment. [`Recording`] reads a file that is finished, still being written, or left behind by a kill.
-//! [`salvage`] saves rows out of a damaged one, [`merge`] joins the pieces of one run, [`backup`] copies a live one.
+//! [`merge`] joins the pieces of one run, [`backup`] copies a live one.
 //!
 //! No clock is read here: times are given.
 
@@ -14,7 +14,6 @@ mod foreign;
 mod merge;
 mod reader;
 mod rows;
-mod salvage;
 pub mod schema;
 mod writer;
 
@@ -28,7 +27,6 @@ pub use reader::{
     Recording, Row, SeriesRow, SessionRow, TableInfo, TickRow,
 };
 pub use rows::{Event, EventKind, NewProcess, NewSession, Opening};
-pub use salvage::{Salvaged, SalvagedTable, salvage};
 pub use schema::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
     Table,

@@ -1,4 +1,4 @@
-//! The format, once: tables, columns, kinds. The writer, the reader, salvage, merge and docs/RECORDING.md follow it.
+//! The format, once: tables, columns, kinds. The writer, the reader, merge and docs/RECORDING.md follow it.
 
 mod columns;
 mod fixed;

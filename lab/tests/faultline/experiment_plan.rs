@@ -151,7 +151,7 @@ fn scene(more: &str, arm: &str) -> (tempfile::TempDir, PathBuf) {
     );
     // Any file will do as a recorder: nothing is run.
     let text = format!(
-        "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"download\"\n[workload]\nledger = \"ledger\"\n{more}\n\
+        "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"download\"\n[workload]\ncluster = \"localnet\"\nledger = \"ledger\"\n{more}\n\
          [recorder]\nprogram = \"./plan.toml\"\n[[arm]]\nname = \"a\"\n{arm}\n[[arm]]\nname = \"b\"\n\
          [host]\nfree_disk = {{ at_least = \"1M\", otherwise = \"refuse\" }}\n"
     );
@@ -240,41 +240,6 @@ fn a_validator_that_votes_needs_a_word() {
 }
 
 #[test]
-fn a_vote_account_behind_scripts_is_found_and_what_was_looked_at_is_said() {
-    let (folder, file) = scene(
-        "command = [\"/bin/sh\", \"v.sh\"]\nworking_folder = \"work\"",
-        "",
-    );
-    let work = folder.path().join("work");
-    std::fs::create_dir(&work).expect("a folder");
-    let write = |name: &str, text: &str| std::fs::write(work.join(name), text).expect("a script");
-    write(
-        "v.sh",
-        "#!/bin/sh\nexec \"$(dirname \"$0\")/w.sh\" \"$@\"\n",
-    );
-    write(
-        "w.sh",
-        "#!/bin/sh\nexec agave-validator --no-voting # not: --vote-account\n",
-    );
-    let text = said(&plan(&file, &[]));
-    assert!(!text.contains("sets a vote account"), "{text}");
-    let looked = format!("the plan's words, {0}/v.sh, {0}/w.sh", work.display());
-    assert!(
-        text.contains("no vote account was found in") && text.contains(&looked),
-        "{text}"
-    );
-    write(
-        "w.sh",
-        "#!/bin/sh\nexec agave-validator \\\n  --vote-account key.json\n",
-    );
-    let output = plan(&file, &[]);
-    let text = said(&output);
-    assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(text.contains("work/w.sh sets a vote account"), "{text}");
-    assert!(!said(&plan(&file, &["--i-vote"])).contains("vote account"));
-}
-
-#[test]
 fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
     let (_folder, file) = scene("command = []\nlegder = \"x\"", "memory_max = \"5GB\"");
     let output = plan(&file, &["--json"]);
@@ -282,9 +247,9 @@ fn a_broken_plan_is_wrong_usage_and_all_its_mistakes_are_told() {
     assert_eq!(output.status.code(), Some(64), "{text}");
     assert!(output.stdout.is_empty());
     for mistake in [
-        "plan.toml:7: workload.command: is empty",
-        "plan.toml:8: workload.legder",
-        "plan.toml:13: arm.memory_max",
+        "plan.toml:8: workload.command: is empty",
+        "plan.toml:9: workload.legder",
+        "plan.toml:14: arm.memory_max",
     ] {
         assert!(text.contains(mistake), "{mistake}: {text}");
     }

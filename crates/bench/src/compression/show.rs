@@ -1,9 +1,11 @@
 //! A run as the study's tables, as text and as CSV.
 
-use super::outcome::{BundleRow, ClassRow, FetchColumn, FetchTable, Interval, Outcome};
+use super::outcome::{ClassRow, FetchTable, Outcome};
+use super::tables;
 use crate::parquet::Columns;
 use faultline_analysis::export::Values;
-use faultline_text::{bytes, count, moment, number, table};
+use faultline_analysis::render::plain;
+use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
 
 /// The study's tables, then what they leave out.
@@ -11,18 +13,7 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome);
     out += &about(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
-    let heads = [
-        "codec",
-        "range",
-        "ubytes",
-        "cbytes",
-        "cmp_ratio%",
-        "interval",
-        "compress",
-        "decompress",
-        "datapoints",
-    ];
-    out += &table(&heads, outcome.classes.iter().map(class).collect());
+    out += &plain(&tables::classes(outcome));
     if !outcome.bundles.is_empty() {
         let _ = writeln!(
             out,
@@ -32,20 +23,8 @@ pub(crate) fn text(outcome: &Outcome) -> String {
             outcome.overhead.header,
             outcome.overhead.ack,
         );
-        let heads = [
-            "codec",
-            "txcount",
-            "blobs",
-            "ubytes",
-            "cbytes",
-            "cmp_ratio%",
-            "messages",
-            "saved%",
-            "interval",
-            "alone%",
-        ];
-        out += &table(&heads, outcome.bundles.iter().map(bundle).collect());
-        out += "messages: bytes of messages that are not sent; saved%: with them; alone%: each record compressed alone\n";
+        out += &plain(&tables::bundles(outcome));
+        out += "messages: bytes of messages that are not sent; saved of all: with them; alone: each record compressed alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
         out += &fetched(fetch);
@@ -147,56 +126,6 @@ fn about(outcome: &Outcome) -> String {
     out
 }
 
-fn class(row: &ClassRow) -> Vec<String> {
-    let speed = |speed: &Option<Interval>| {
-        speed.map_or_else(|| "-".to_owned(), |speed| number(speed.value, 1))
-    };
-    let (compress, decompress) = (speed(&row.compress), speed(&row.decompress));
-    vec![
-        row.codec.clone(),
-        row.range.clone(),
-        number(row.ubytes, 0),
-        number(row.cbytes, 0),
-        number(row.cmp_ratio, 2),
-        interval(row.interval.as_ref(), 2),
-        compress,
-        decompress,
-        count(row.datapoints),
-    ]
-}
-
-fn bundle(row: &BundleRow) -> Vec<String> {
-    vec![
-        row.codec.clone(),
-        count(row.txcount),
-        count(row.blobs),
-        number(row.ubytes, 0),
-        number(row.cbytes, 0),
-        number(row.cmp_ratio, 2),
-        number(row.overhead, 0),
-        row.saved
-            .map_or_else(|| "-".to_owned(), |saved| number(saved.value, 2)),
-        interval(row.saved.as_ref(), 2),
-        number(row.saved_alone, 2),
-    ]
-}
-
-fn interval(interval: Option<&Interval>, decimals: usize) -> String {
-    let Some(of) = interval else {
-        return "-".to_owned();
-    };
-    let caveat = if of.reliable.is_reliable() {
-        ""
-    } else {
-        " (too few)"
-    };
-    format!(
-        "{} to {}{caveat}",
-        number(of.low, decimals),
-        number(of.high, decimals)
-    )
-}
-
 fn fetched(fetch: &FetchTable) -> String {
     let width = fetch.bandwidth.map_or_else(
         || "not limited".to_owned(),
@@ -210,32 +139,7 @@ fn fetched(fetch: &FetchTable) -> String {
         fetch.in_flight,
         fetch.repeats,
     );
-    let row = |column: &FetchColumn| {
-        let whole = |side: &[f64]| {
-            side.last()
-                .map_or_else(|| "-".to_owned(), |secs| number(*secs, 3))
-        };
-        let difference = column.difference.as_ref();
-        vec![
-            format!("{} ms", column.latency_ms),
-            whole(&column.uncmp),
-            whole(&column.cmp),
-            difference.map_or_else(|| "-".to_owned(), |difference| number(difference.value, 3)),
-            interval(difference, 3),
-            count(column.uncmp_bytes),
-            count(column.cmp_bytes),
-        ]
-    };
-    let heads = [
-        "latency",
-        "uncmp s",
-        "cmp s",
-        "difference",
-        "interval",
-        "uncmp bytes",
-        "cmp bytes",
-    ];
-    out += &table(&heads, fetch.columns.iter().map(row).collect());
+    out += &plain(&tables::fetch(fetch));
     out
 }
 

@@ -1,14 +1,14 @@
 //! A run of `bench compression` as a report.
 
-use super::tables::words;
 use super::{ids, made_by};
-use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome};
+use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
+use crate::report_tables::words;
 use faultline_analysis::report::cells::{figure, number, table};
 use faultline_analysis::report::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Cell, Chart, Curve, Curves, Report, RunCard, Section,
-    Table, Verdict, VerdictKind,
+    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Section, Table,
+    Verdict, VerdictKind,
 };
-use faultline_text::{bytes, count, moment};
+use faultline_text::{count, moment};
 
 /// All of it; the study's tables first.
 pub(crate) fn report(outcome: &Outcome) -> Report {
@@ -232,18 +232,6 @@ fn steps(fetch: &FetchTable) -> Table {
     out
 }
 
-fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
-    match of {
-        Some(of) => Cell::Estimate {
-            value: of.value,
-            low: of.low,
-            high: of.high,
-            decimals,
-        },
-        None => Cell::Missing("too few".to_owned()),
-    }
-}
-
 fn bar(of: Option<&Interval>) -> Option<Bar> {
     // An interval of too few may be of any length, and would decide the axis.
     of.map(|of| {
@@ -254,35 +242,7 @@ fn bar(of: Option<&Interval>) -> Option<Bar> {
     })
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn codecs(outcome: &Outcome) -> Vec<Block> {
-    let columns = [
-        ("codec", ""),
-        ("range", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("saved", "%"),
-        ("compress", "MB/s"),
-        ("decompress", "MB/s"),
-        ("datapoints", ""),
-    ];
-    let note = "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.";
-    let mut out = table("codecs", "Codecs and size classes", &columns, note);
-    for row in &outcome.classes {
-        out.rows.push(vec![
-            words(&row.codec),
-            words(&row.range),
-            number(Some(row.ubytes), 0, ""),
-            number(Some(row.cbytes), 0, ""),
-            row.interval.as_ref().map_or_else(
-                || number(Some(row.cmp_ratio), 2, ""),
-                |of| interval(Some(of), 2),
-            ),
-            interval(row.compress.as_ref(), 1),
-            interval(row.decompress.as_ref(), 1),
-            number(Some(row.datapoints as f64), 0, ""),
-        ]);
-    }
     let mut categories: Vec<String> = Vec::new();
     for row in &outcome.classes {
         if !categories.contains(&row.range) {
@@ -341,43 +301,13 @@ fn codecs(outcome: &Outcome) -> Vec<Block> {
             true,
             series(&|row| bar(row.decompress.as_ref())),
         ),
-        Block::Table(out),
+        Block::Table(tables::classes(outcome)),
     ]
 }
 
 fn bundles(outcome: &Outcome) -> Vec<Block> {
     if outcome.bundles.is_empty() {
         return Vec::new();
-    }
-    let columns = [
-        ("codec", ""),
-        ("records in a blob", ""),
-        ("blobs", ""),
-        ("ubytes", "bytes"),
-        ("cbytes", "bytes"),
-        ("saved of records", "%"),
-        ("messages", "bytes"),
-        ("saved of all", "%"),
-        ("alone", "%"),
-    ];
-    let note = format!(
-        "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
-        outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
-    );
-    let mut out = table("bundles", "Bundles", &columns, &note);
-    for row in &outcome.bundles {
-        let plain = |value: f64, decimals: u8| number(Some(value), decimals, "");
-        out.rows.push(vec![
-            words(&row.codec),
-            plain(row.txcount as f64, 0),
-            plain(row.blobs as f64, 0),
-            plain(row.ubytes, 0),
-            plain(row.cbytes, 0),
-            plain(row.cmp_ratio, 2),
-            plain(row.overhead, 0),
-            interval(row.saved.as_ref(), 2),
-            plain(row.saved_alone, 2),
-        ]);
     }
     let curve = |all: &ClassRow| {
         let rows = outcome.bundles.iter().filter(|row| row.codec == all.codec);
@@ -402,41 +332,13 @@ fn bundles(outcome: &Outcome) -> Vec<Block> {
             caption,
             Chart::Curves(chart),
         ),
-        Block::Table(out),
+        Block::Table(tables::bundles(outcome)),
     ]
 }
 
 fn fetch(fetch: &FetchTable) -> Vec<Block> {
-    let columns = [
-        ("latency", "ms"),
-        ("uncmp", "s"),
-        ("cmp", "s"),
-        ("difference", "s"),
-        ("uncmp bytes", ""),
-        ("cmp bytes", ""),
-    ];
-    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| {
-        format!("{} a second", bytes(width))
-    });
-    let note = format!(
-        "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
-         The difference has a 95 % interval from record to record.",
-        count(fetch.records),
-        fetch.codec,
-        fetch.in_flight,
-        fetch.repeats
-    );
-    let mut out = table("fetch-times", "Time to fetch all records", &columns, &note);
     let mut series = Vec::new();
     for column in &fetch.columns {
-        out.rows.push(vec![
-            number(Some(column.latency_ms), 0, ""),
-            number(column.uncmp.last().copied(), 3, "not fetched"),
-            number(column.cmp.last().copied(), 3, "not fetched"),
-            interval(column.difference.as_ref(), 3),
-            number(Some(column.uncmp_bytes as f64), 0, ""),
-            number(Some(column.cmp_bytes as f64), 0, ""),
-        ]);
         for (name, side) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
             let points = fetch
                 .steps
@@ -465,6 +367,6 @@ fn fetch(fetch: &FetchTable) -> Vec<Block> {
             "Cumulative, mean of the repeats.",
             chart,
         ),
-        Block::Table(out),
+        Block::Table(tables::fetch(fetch)),
     ]
 }

@@ -1,8 +1,8 @@
 //! What data folders take.
 
 use super::paragraphs;
-use super::tables::words;
 use crate::disk::{self, Disk};
+use crate::report_tables::words;
 use faultline_analysis::report::cells::{figure, number, table};
 use faultline_analysis::report::model::{BarSeries, Bars, Block, Cell, Chart};
 

@@ -1,7 +1,7 @@
 //! The study of encodings: its two tables.
 
-use super::tables::words;
 use crate::encoding::p_value;
+use crate::report_tables::words;
 use crate::results::{Latency, Results};
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell, Table};

@@ -1,8 +1,8 @@
 //! The study of nodes: total and mean time of each, and where each method is best sent.
 
 use super::paragraphs;
-use super::tables::words;
 use crate::nodes::{loads, routed};
+use crate::report_tables::words;
 use crate::results::Results;
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::Block;

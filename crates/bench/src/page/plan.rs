@@ -1,8 +1,8 @@
 //! What a plan of `bench run` shows first: all requests of each arm together.
 
-use super::tables;
 use crate::compare::compared;
 use crate::plan_file::joined;
+use crate::report_tables as tables;
 use crate::results::Results;
 use faultline_analysis::report::model::Block;
 
@@ -15,10 +15,10 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
         &all,
         ("study-latencies", "Latency of all requests"),
     ))];
-    blocks.extend(tables::differences(
-        &all,
-        &compared(&all),
-        "study-differences",
-    ));
+    let compared = compared(&all);
+    if !compared.is_empty() {
+        let table = tables::differences(&all, &compared, "study-differences");
+        blocks.push(Block::Table(table));
+    }
     blocks
 }

@@ -1,7 +1,7 @@
 //! The study of transports: how long each took for a single write and read and for many in a row.
 
 use super::paragraphs;
-use super::tables::words;
+use crate::report_tables::words;
 use crate::results::Results;
 use crate::transport::sentences;
 use faultline_analysis::report::cells::{number, table};

@@ -1,8 +1,9 @@
 //! What a plan shows first: all requests of each arm together.
 
 use crate::compare::compared;
-use crate::render;
+use crate::report_tables as tables;
 use crate::results::{CellHead, Results, Sample};
+use faultline_analysis::render::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -14,14 +15,15 @@ pub(super) fn together(results: &Results) -> String {
     let Some(all) = joined(results) else {
         return String::new();
     };
-    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &render::latencies(&all);
+    let latencies = tables::percentiles(&all, ("latencies", "Latency"));
+    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(&latencies);
     let compared = compared(&all);
     if let (Some(reference), false) = (results.header.arms.first(), compared.is_empty()) {
         let _ = write!(
             out,
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
         );
-        out += &render::comparison(&all, &compared);
+        out += &plain(&tables::differences(&all, &compared, "differences"));
     }
     out + "\n"
 }

@@ -29,10 +29,6 @@ pub struct HostFacts {
     pub switches: BTreeMap<PathBuf, Switch>,
     /// Options that arms give program files, and whether they have them.
     pub options: Options,
-    /// Scripts and other text files that a command leads to, with their text.
-    pub scripts: BTreeMap<PathBuf, String>,
-    /// Words in them that start something which is only known once it runs.
-    pub unfollowed: BTreeSet<String>,
     /// Folders that runs work in, and that of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     /// Devices of `io` limits: the device's number, or why it is none.
@@ -90,6 +86,8 @@ pub enum Switch {
 pub enum Stake {
     /// In lamports; 0 for one that the cluster does not know.
     Known(u64),
+    /// None is active yet, but the identity votes.
+    Votes,
     /// Nobody could say: why.
     Unknown(String),
 }

@@ -3,7 +3,7 @@
 use super::cache::{first_word, program_of};
 use super::facts::{FolderFacts, HostFacts, LauncherFacts};
 use super::folders::working;
-use super::{TOOLS, access, configuration, keypair, options, scripts, stake, switch};
+use super::{TOOLS, access, configuration, keypair, options, stake, switch};
 use crate::host::host_now;
 use crate::plan::{Begin, Plan};
 use faultline_isolation::{CpuSet, folders, host};
@@ -20,7 +20,6 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let paths: Vec<&Path> = named_folders(plan);
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let followed = scripts::follow(plan, home_of(plan).as_deref());
     let recorder = recorder::find(plan.recorder.program.as_deref(), "recorder.program")
         .map_err(|e| e.to_string());
     let mut facts = HostFacts {
@@ -32,8 +31,6 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         programs: programs(plan),
         switches: BTreeMap::new(),
         options: BTreeMap::new(),
-        scripts: followed.texts,
-        unfollowed: followed.unfollowed,
         folders: BTreeMap::new(),
         io_devices: BTreeMap::new(),
         files: files(plan),
@@ -221,17 +218,6 @@ fn other_user(plan: &Plan) -> bool {
         .into_iter()
         .find(|account| account.first() == Some(user));
     account.is_none_or(|account| account.get(2) != Some(&own))
-}
-
-/// The home of the plan's user, or of this program's.
-pub(super) fn home_of(plan: &Plan) -> Option<PathBuf> {
-    let Some(user) = &plan.workload.user else {
-        return std::env::var_os("HOME").map(PathBuf::from);
-    };
-    let account = accounts()
-        .into_iter()
-        .find(|account| account.first() == Some(user))?;
-    account.into_iter().nth(5).map(PathBuf::from)
 }
 
 /// Homes of users that are more than a placeholder.

@@ -1,9 +1,6 @@
 //! Where the validators of a plan have their proof-of-history thread: it spins on one CPU, and whatever else runs there
 //! takes time from its slots.
 
-use super::code::{units, words};
-use super::gather::home_of;
-use super::scripts;
 use crate::plan::{Arm, Kind, Lane, Plan, expand};
 use faultline_isolation::CpuSet;
 use std::collections::BTreeSet;
@@ -40,18 +37,10 @@ pub fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
 }
 
 fn taken(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
-    let in_scripts: BTreeSet<u32> = scripts::follow(plan, home_of(plan).as_deref())
-        .texts
-        .values()
-        .flat_map(|text| named(text))
-        .collect();
     let mut taken = BTreeSet::new();
     for arm in &plan.arms {
         for lane in &plan.lanes {
             let mut numbers = of_command(plan, arm, lane);
-            if numbers.is_empty() {
-                numbers.clone_from(&in_scripts);
-            }
             if numbers.is_empty() {
                 numbers.insert(USUAL);
             }
@@ -83,19 +72,14 @@ fn of_command(plan: &Plan, arm: &Arm, lane: &Lane) -> BTreeSet<u32> {
     options.flatten().collect()
 }
 
-/// The numbers behind such an option in a text.
+/// The numbers after such an option in a text, which may be code of a shell.
 fn named(text: &str) -> BTreeSet<u32> {
+    let separates = |c: char| c.is_whitespace() || "\"'=;,()[]".contains(c);
+    let mut words = text.split(separates).filter(|word| !word.is_empty());
     let mut found = BTreeSet::new();
-    for unit in units(text) {
-        let words: Vec<&str> = words(&unit).collect();
-        for (at, word) in words.iter().enumerate() {
-            let (option, value) = word
-                .split_once('=')
-                .map_or((*word, None), |(option, value)| (option, Some(value)));
-            if OPTIONS.contains(&option) {
-                let value = value.or_else(|| words.get(at + 1).copied());
-                found.extend(value.and_then(|value| value.parse::<u32>().ok()));
-            }
+    while let Some(word) = words.next() {
+        if OPTIONS.contains(&word) {
+            found.extend(words.next().and_then(|value| value.parse::<u32>().ok()));
         }
     }
     found
@@ -145,17 +129,6 @@ mod tests {
     }
 
     #[test]
-    fn a_script_behind_the_command_is_read_for_the_option() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = "#!/bin/sh\n# --poh-pinned-cpu-core 2\nexec v \\\n  --poh-pinned-cpu-core 1 \\\n  --no-voting\n";
-        std::fs::write(folder.path().join("v.sh"), script).unwrap();
-        assert_eq!(
-            cpus(folder.path(), "command = [\"./v.sh\"]", "").unwrap(),
-            "0,2-3"
-        );
-    }
-
-    #[test]
     fn every_arm_and_lane_is_kept_off_and_where_nothing_is_left_nobody_is() {
         let text = "name = \"p\"\nfolder = \"state\"\n[begin]\nhow = \"as-is\"\n[workload]\ncommand = [\"v\"]\nledger = \"l\"\n\
                     [[arm]]\nname = \"a\"\ncpus = \"0-3\"\n[[arm]]\nname = \"b\"\ncpus = \"4-7\"\n";
@@ -169,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_script_says_is_read(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
+        fn whatever_a_command_says_is_read(text in "(?s)(--poh-pinned-cpu-core|[ =\\n\\\\0-9\"#])*.{0,40}") {
             drop(named(&text));
         }
     }

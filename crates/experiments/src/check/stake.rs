@@ -2,7 +2,7 @@
 
 use super::facts::Stake;
 use super::keypair::public_key;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Kind, Plan, Workload};
 use faultline_command::rpc::{Rpc, Tries};
 use serde::Deserialize;
 use serde_json::json;
@@ -28,23 +28,26 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
     let mut answer = None;
     let mut stakes = BTreeMap::new();
     for lane in &plan.lanes {
-        let stake = match (&lane.identity, &plan.workload.cluster_rpc) {
+        let stake = match (&lane.identity, node_url(&plan.workload)) {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
                 let accounts = answer.get_or_insert_with(|| vote_accounts(url, tries));
                 match accounts {
-                    Ok(accounts) => Ok(accounts.stake_of(&identity)),
+                    Ok(accounts) => Ok(accounts.of(&identity)),
                     Err(why) => Err(why.clone()),
                 }
             }),
         };
-        stakes.insert(
-            lane.name.clone(),
-            stake.map_or_else(Stake::Unknown, Stake::Known),
-        );
+        stakes.insert(lane.name.clone(), stake.unwrap_or_else(Stake::Unknown));
     }
     stakes
+}
+
+/// The node to query.
+fn node_url(workload: &Workload) -> Option<&str> {
+    let named = workload.cluster_rpc.as_deref();
+    named.or_else(|| workload.cluster?.rpc())
 }
 
 /// The result of `getVoteAccounts`.
@@ -62,12 +65,18 @@ struct VoteAccount {
 }
 
 impl VoteAccounts {
-    fn stake_of(&self, identity: &str) -> u64 {
-        let all = self.current.iter().chain(&self.delinquent);
-        all.filter(|account| account.node_pubkey == identity)
-            .fold(0, |sum, account| {
+    /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
+    fn of(&self, identity: &str) -> Stake {
+        let own = |account: &&VoteAccount| account.node_pubkey == identity;
+        let stake = (self.current.iter().chain(&self.delinquent))
+            .filter(own)
+            .fold(0_u64, |sum, account| {
                 sum.saturating_add(account.activated_stake)
-            })
+            });
+        match stake {
+            0 if self.current.iter().any(|account| own(&account)) => Stake::Votes,
+            stake => Stake::Known(stake),
+        }
     }
 }
 

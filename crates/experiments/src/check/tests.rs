@@ -99,8 +99,6 @@ fn fit(plan: &Plan) -> HostFacts {
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
         switches: BTreeMap::new(),
         options: BTreeMap::new(),
-        scripts: BTreeMap::new(),
-        unfollowed: Default::default(),
         folders,
         io_devices: BTreeMap::new(),
         files: BTreeMap::new(),
@@ -376,7 +374,6 @@ fn an_option_that_the_validator_does_not_have_is_refused_with_the_releases_that_
 }
 
 #[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn a_validator_that_votes_is_refused_without_a_word() {
     let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
     for (from, to, place) in [
@@ -406,23 +403,6 @@ fn a_validator_that_votes_is_refused_without_a_word() {
         assert_eq!(i_vote(&plan, &fit(&plan)), 0);
     }
     let plan = plan(TWO_ARMS);
-    let script = |text: &str| HostFacts {
-        scripts: BTreeMap::from([("/v".into(), text.to_owned())]),
-        ..fit(&plan)
-    };
-    only(
-        &plan,
-        &script("exec v \\\n  --vote-account $K\n"),
-        Refuse,
-        "the script /v sets a vote account",
-    );
-    assert_eq!(
-        told(
-            &plan,
-            &script("#!/bin/sh\n# --vote-account is left out\nexec v --no-voting\n")
-        ),
-        []
-    );
     let staked = |stake: Stake| HostFacts {
         stakes: BTreeMap::from([("main".to_owned(), stake)]),
         ..fit(&plan)
@@ -433,13 +413,64 @@ fn a_validator_that_votes_is_refused_without_a_word() {
         Refuse,
         "has a stake of 3 SOL",
     );
-    assert_eq!(i_vote(&plan, &staked(Stake::Known(1))), 0);
     only(
         &plan,
-        &staked(Stake::Unknown("nobody answers".to_owned())),
-        Warn,
-        "nobody answers",
+        &staked(Stake::Votes),
+        Refuse,
+        "has a vote account that votes",
     );
+    for stake in [Stake::Known(1), Stake::Votes] {
+        assert_eq!(i_vote(&plan, &staked(stake)), 0);
+    }
+}
+
+#[test]
+fn a_stake_that_nobody_could_tell_is_refused_unless_the_cluster_is_ones_own() {
+    let unknown = |plan: &Plan| HostFacts {
+        stakes: BTreeMap::from([(
+            "main".to_owned(),
+            Stake::Unknown("no connection".to_owned()),
+        )]),
+        ..fit(plan)
+    };
+    let with = |more: &str| but(TWO_ARMS, "accounts =", &format!("{more}\naccounts ="));
+    let reached = "cluster = \"localnet\"\ncluster_rpc = \"http://127.0.0.1:1\"";
+    for more in [
+        "",
+        "cluster = \"mainnet-beta\"",
+        "cluster = \"devnet\"",
+        reached,
+    ] {
+        let plan = with(more);
+        let why = "cannot determine whether the identity has stake: no connection";
+        only(&plan, &unknown(&plan), Refuse, why);
+        assert_eq!(findings(&plan, &unknown(&plan), true), [], "{more}");
+        let remedy = &findings(&plan, &unknown(&plan), false)[0].remedy;
+        for word in ["workload.identity", "workload.cluster_rpc", "--i-vote"] {
+            assert!(remedy.contains(word), "{remedy}");
+        }
+    }
+    let own = with("cluster = \"localnet\"");
+    only(&own, &unknown(&own), Warn, "cannot determine");
+}
+
+#[test]
+fn an_identity_that_the_command_does_not_name_may_be_another_one() {
+    let with = |words: &str| {
+        let words = format!("[\"/v\", {words}]\nidentity = \"/id.json\"");
+        but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
+    };
+    let elsewhere = with("\"--identity\", \"/other.json\"");
+    only(
+        &elsewhere,
+        &fit(&elsewhere),
+        Warn,
+        "the validator may use another one",
+    );
+    for words in ["\"--identity\", \"{identity}\"", "\"--identity=/id.json\""] {
+        let plan = with(words);
+        assert_eq!(told(&plan, &fit(&plan)), [], "{words}");
+    }
 }
 
 #[test]
@@ -454,40 +485,6 @@ fn a_vote_account_is_found_wherever_it_is_set() {
         let plan = in_command(words);
         only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     }
-    let plan = plan(TWO_ARMS);
-    let script = |file: &str, text: &str| HostFacts {
-        scripts: BTreeMap::from([(file.into(), text.to_owned())]),
-        ..fit(&plan)
-    };
-    for text in [
-        "A=(\n--identity k\n--vote-account $V\n)\n",
-        "run([\"v\", \"--vote-account\", k])\n",
-        "x='--vote-account k'",
-    ] {
-        only(
-            &plan,
-            &script("/s", text),
-            Refuse,
-            "the script /s sets a vote account",
-        );
-    }
-    only(
-        &plan,
-        &script("/f.toml", "[consensus]\nvote_account_path = \"/k\"\n"),
-        Refuse,
-        "the file /f.toml",
-    );
-    for text in [
-        "exec v --no-voting # no --vote-account\n",
-        "exec v --vote-account-x",
-        "vote_account_path = \"/k\"\n",
-    ] {
-        assert_eq!(told(&plan, &script("/s", text)), [], "{text}");
-    }
-    assert_eq!(
-        told(&plan, &script("/f.toml", "vote_account_path = \"\"\n")),
-        []
-    );
 }
 
 #[test]
@@ -498,89 +495,6 @@ fn no_voting_beside_a_vote_account_excuses_nothing() {
         "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]",
     );
     only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
-    let plan = self::plan(TWO_ARMS);
-    for text in [
-        "exec v --no-voting \\\n --vote-account k\n",
-        "echo \"--no-voting\"; exec x --vote-account foo",
-    ] {
-        let facts = HostFacts {
-            scripts: BTreeMap::from([("/s".into(), text.to_owned())]),
-            ..fit(&plan)
-        };
-        only(&plan, &facts, Refuse, "the script /s sets a vote account");
-    }
-}
-
-#[test]
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn what_nobody_looked_at_in_a_script_is_said_where_no_stake_can_be_asked() {
-    let plan = plan(TWO_ARMS);
-    let unknown = || {
-        BTreeMap::from([(
-            "main".to_owned(),
-            Stake::Unknown("the plan names no identity".to_owned()),
-        )])
-    };
-    let facts = HostFacts {
-        scripts: BTreeMap::from([("/v".into(), "#!/bin/sh\nexec $X/start\n".to_owned())]),
-        unfollowed: ["$X/start".to_owned()].into(),
-        ..fit(&plan)
-    };
-    assert_eq!(told(&plan, &facts), []);
-    let said = told(
-        &plan,
-        &HostFacts {
-            stakes: unknown(),
-            ..facts.clone()
-        },
-    );
-    assert!(
-        said.iter().all(|(severity, _)| *severity == Warn) && said.len() == 2,
-        "{said:#?}"
-    );
-    let script = said
-        .iter()
-        .find(|(_, what)| what.contains("the command is a script"))
-        .unwrap();
-    assert!(
-        script
-            .1
-            .contains("the plan's words, /v; not looked at: $X/start"),
-        "{script:?}"
-    );
-    assert_eq!(
-        findings(
-            &plan,
-            &HostFacts {
-                stakes: unknown(),
-                ..facts
-            },
-            true
-        ),
-        []
-    );
-    only(
-        &plan,
-        &HostFacts {
-            stakes: unknown(),
-            ..fit(&plan)
-        },
-        Warn,
-        "cannot determine",
-    );
-    let shell = BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/usr/bin/bash")))]);
-    assert_eq!(
-        told(
-            &plan,
-            &HostFacts {
-                stakes: unknown(),
-                programs: shell,
-                ..fit(&plan)
-            }
-        )
-        .len(),
-        2
-    );
 }
 
 #[test]
@@ -1018,15 +932,9 @@ fn the_gravest_comes_first() {
 #[test]
 fn facts_of_this_host_can_be_gathered() {
     let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("start.sh");
-    std::fs::write(
-        &script,
-        "#!/bin/sh\nexec agave-validator --vote-account k\n",
-    )
-    .unwrap();
     let ledger = folder.path().join("ledger");
     let text = format!(
-        "name = \"p\"\nfolder = {:?}\n[begin]\nhow = \"download\"\n[workload]\ncommand = [\"sh\", {script:?}]\n\
+        "name = \"p\"\nfolder = {:?}\n[begin]\nhow = \"download\"\n[workload]\ncommand = [\"sh\", \"start.sh\"]\n\
          user = \"nobody-by-this-name\"\nledger = {ledger:?}\n[[arm]]\nname = \"a\"\ncache_entries = 5\n",
         folder.path().join("state")
     );
@@ -1035,7 +943,6 @@ fn facts_of_this_host_can_be_gathered() {
     assert!(
         facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some()
     );
-    assert_eq!(facts.scripts.keys().collect::<Vec<_>>(), [&script]);
     assert!(facts.user.is_err());
     let there = &facts.folders[&ledger];
     assert!(
@@ -1047,12 +954,6 @@ fn facts_of_this_host_can_be_gathered() {
     let shell = facts.programs["sh"].clone().unwrap();
     assert_eq!(facts.switches[&shell], Switch::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
-    let said = told(&plan, &facts);
-    assert!(
-        said.iter()
-            .any(|(_, what)| what.contains("start.sh sets a vote account")),
-        "{said:#?}"
-    );
 }
 
 #[test]

@@ -1,169 +1,141 @@
 //! Experiments are for validators that do not vote: stopping a validator with stake costs its owner and the cluster.
 
 use super::Findings;
-use super::code::{has_option, units};
 use super::facts::{HostFacts, Stake};
-use crate::plan::{Kind, Plan};
-use std::collections::BTreeSet;
-use std::path::Path;
+use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
-/// The same in a configuration file in TOML.
-const KEY: &str = "vote_account_path";
-/// Programs whose arguments are more than options.
-const SHELLS: [&str; 12] = [
-    "sh",
-    "bash",
-    "dash",
-    "zsh",
-    "ksh",
-    "fish",
-    "env",
-    "sudo",
-    "su",
-    "perl",
-    "ruby",
-    "systemd-run",
-];
-/// Files and words that a finding names.
-const NAMED: usize = 8;
+const NO_STAKE: &str =
+    "use an identity without stake (solana-keygen new); if it is meant, say --i-vote";
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
         return;
     }
-    let places = places(plan, facts);
-    for place in &places {
+    for section in vote_accounts(plan) {
         found.refuse(
-            format!("{place} sets a vote account, and each run stops and restarts this validator"),
+            format!(
+                "{section} sets a vote account, and each run stops and restarts this validator"
+            ),
             "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
     }
-    stakes(plan, facts, found);
-    if places.is_empty() {
-        scripts(plan, facts, found);
-    }
-}
-
-fn stakes(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
     for lane in &plan.lanes {
-        let who = match plan.lanes.len() {
-            0 | 1 => "the identity".to_owned(),
-            _ => format!("the identity of lane {:?}", lane.name),
-        };
-        // That its file is none is said already.
-        if lane
-            .identity
-            .as_ref()
-            .is_some_and(|file| matches!(facts.files.get(file), Some(Err(_))))
-        {
-            continue;
-        }
-        match facts.stakes.get(&lane.name) {
-            Some(Stake::Known(0)) | None => {}
-            Some(Stake::Known(lamports)) => {
-                let sol = lamports / 1_000_000_000;
-                found.refuse(
-                    format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
-                    "use an identity without stake (solana-keygen new); if it is meant, say --i-vote",
-                );
-            }
-            Some(Stake::Unknown(why)) => found.warn(
-                format!("cannot determine whether {who} has stake: {why}"),
-                "make sure that it has none: name it in identity, and a node to ask in workload.cluster_rpc, as in \
-                 \"https://HOST\"; or look yourself, and say --i-vote knowing",
-            ),
+        // An identity that is no keypair is refused elsewhere.
+        let unusable = |file| matches!(facts.files.get(file), Some(Err(_)));
+        if !lane.identity.as_ref().is_some_and(unusable) {
+            stake(plan, lane, facts.stakes.get(&lane.name), found);
         }
     }
 }
 
-/// What a script starts can be found out only so far.
-fn scripts(plan: &Plan, facts: &HostFacts, found: &mut Findings) {
-    let vouched = plan
-        .lanes
-        .iter()
-        .all(|lane| matches!(facts.stakes.get(&lane.name), Some(Stake::Known(_))));
-    let shell = |file: &Path| {
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        SHELLS.contains(&name.as_ref()) || name.starts_with("python")
+fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) {
+    let who = match plan.lanes.len() {
+        0 | 1 => "the identity".to_owned(),
+        _ => format!("the identity of lane {:?}", lane.name),
     };
-    let started = facts
-        .programs
-        .values()
-        .flatten()
-        .any(|file| shell(file) || facts.scripts.contains_key(file));
-    if vouched || !(started || facts.scripts.values().any(|text| text.starts_with("#!"))) {
-        return;
-    }
-    let mut looked: Vec<String> = vec!["the plan's words".to_owned()];
-    looked.extend(facts.scripts.keys().map(|file| file.display().to_string()));
-    let mut what = format!(
-        "the command is a script, and no vote account was found in {}",
-        some(&looked)
-    );
-    if !facts.unfollowed.is_empty() {
-        let words: Vec<String> = facts.unfollowed.iter().cloned().collect();
-        what += &format!("; not looked at: {}", some(&words));
-    }
-    what +=
-        "; values that other programs set, or that a script builds at run time, were not checked";
-    found.warn(
-        what,
-        "look through what it starts for --vote-account; or name identity and workload.cluster_rpc, so that its \
-         stake can be asked",
-    );
-}
-
-/// The first of a list, and how many more there are.
-fn some(all: &[String]) -> String {
-    let named = all
-        .iter()
-        .take(NAMED)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match all.len().saturating_sub(NAMED) {
-        0 => named,
-        more => format!("{named} and {more} more"),
+    match stake {
+        None => {}
+        Some(Stake::Known(0)) if passes_identity(plan, lane) => {}
+        Some(Stake::Known(0)) => found.warn(
+            format!("{who} has no stake, but the command does not name it: the validator may use another one"),
+            "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
+        ),
+        Some(Stake::Votes) => found.refuse(
+            format!("{who} has a vote account that votes, without active stake yet"),
+            NO_STAKE,
+        ),
+        Some(Stake::Known(lamports)) => {
+            let sol = lamports / 1_000_000_000;
+            found.refuse(
+                format!("{who} has a stake of {sol} SOL ({lamports} lamports): it votes for others"),
+                NO_STAKE,
+            );
+        }
+        Some(Stake::Unknown(why)) => {
+            // A cluster of one's own loses nothing, but a node that is named has to answer.
+            let workload = &plan.workload;
+            let own = workload.cluster == Some(Cluster::Localnet) && workload.cluster_rpc.is_none();
+            found.add(
+                if own { Severity::Warn } else { Severity::Refuse },
+                format!("cannot determine whether {who} has stake: {why}"),
+                "set workload.identity, and workload.cluster_rpc to a node that answers, as in \"https://HOST\"; \
+                 if you know what is at stake, pass --i-vote",
+            );
+        }
     }
 }
 
-/// Where a vote account is set.
-fn places(plan: &Plan, facts: &HostFacts) -> BTreeSet<String> {
-    let mut places = BTreeSet::new();
-    let mut look = |place: String, sets: bool| sets.then(|| places.insert(place));
+/// Whether the command names the identity whose stake was checked.
+fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
+    let Some(file) = &lane.identity else {
+        return true;
+    };
+    let file = file.display().to_string();
+    let arms = plan.arms.iter();
+    let mut words = (plan.workload.command.iter())
+        .chain(plan.workload.environment.values())
+        .chain(arms.flat_map(|arm| arm.arguments.iter().chain(arm.environment.values())));
+    words.any(|word| word.contains("{identity}") || word.contains(&file))
+}
+
+/// The sections of the plan that set a vote account.
+fn vote_accounts(plan: &Plan) -> Vec<String> {
+    let sets = |word: &String| OPTIONS.iter().any(|option| has_option(word, option));
     let workload = &plan.workload;
-    let shared = workload.command.iter().chain(workload.environment.values());
-    look(
-        "workload".to_owned(),
-        shared.into_iter().any(|text| sets(text)),
-    );
-    for arm in &plan.arms {
-        let mut own = arm.arguments.iter().chain(arm.environment.values());
-        look(format!("arm {:?}", arm.name), own.any(|text| sets(text)));
-    }
-    for (file, text) in &facts.scripts {
-        look(format!("the script {}", file.display()), sets(text));
-        let is_toml = file.extension().is_some_and(|ending| ending == "toml");
-        look(
-            format!("the file {}", file.display()),
-            is_toml && units(text).iter().any(|unit| has_key(unit)),
-        );
-    }
-    places
-}
-
-/// Whether a word, a script or what may be options for one sets a vote account; comments do not.
-fn sets(text: &str) -> bool {
-    units(text)
+    let mut sections = Vec::new();
+    if workload
+        .command
         .iter()
-        .any(|unit| OPTIONS.iter().any(|option| has_option(unit, option)))
+        .chain(workload.environment.values())
+        .any(sets)
+    {
+        sections.push("workload".to_owned());
+    }
+    for arm in &plan.arms {
+        if arm
+            .arguments
+            .iter()
+            .chain(arm.environment.values())
+            .any(sets)
+        {
+            sections.push(format!("arm {:?}", arm.name));
+        }
+    }
+    sections
 }
 
-fn has_key(unit: &str) -> bool {
-    let value = unit
-        .strip_prefix(KEY)
-        .and_then(|rest| rest.trim_start().strip_prefix('='));
-    value.is_some_and(|value| !value.trim().trim_matches(['"', '\'']).is_empty())
+/// Whether an option is in a text as a word of its own: `--x`, `--x=1`, `"--x",`; not in `--x-y`.
+fn has_option(text: &str, option: &str) -> bool {
+    let part_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    text.match_indices(option).any(|(at, _)| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let after = text
+            .get(at + option.len()..)
+            .and_then(|after| after.chars().next());
+        !before.is_some_and(part_of_word) && !after.is_some_and(part_of_word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_words_of_their_own() {
+        for text in [
+            "--x",
+            "a --x=1",
+            "[\"--x\", \"k\"]",
+            "(--x)",
+            "'--x'",
+            "é--x",
+        ] {
+            assert!(has_option(text, "--x"), "{text}");
+        }
+        for text in ["--x-y", "--xy", "--no--x", "---x", "x", ""] {
+            assert!(!has_option(text, "--x"), "{text}");
+        }
+    }
 }

@@ -3,6 +3,16 @@
 use super::Cluster;
 
 impl Cluster {
+    /// A public node to query; `None` for a cluster of one's own.
+    pub fn rpc(self) -> Option<&'static str> {
+        match self {
+            Cluster::MainnetBeta => Some("https://api.mainnet-beta.solana.com"),
+            Cluster::Testnet => Some("https://api.testnet.solana.com"),
+            Cluster::Devnet => Some("https://api.devnet.solana.com"),
+            Cluster::Localnet => None,
+        }
+    }
+
     /// Hosts where gossip begins; none of a cluster of one's own.
     pub fn entrypoints(self) -> &'static [&'static str] {
         match self {

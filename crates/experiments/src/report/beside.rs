@@ -70,7 +70,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
                 "Recordings or logs that cannot be read: {}. Of these runs only the outcome is known.",
                 unread.join("; ")
             ),
-            "Try faultline info --salvage, or repeat the experiment.",
+            "Try sqlite3 FILE .recover, or repeat the experiment.",
         );
     }
     let why = |which: fn(&Validity) -> Option<&str>| {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Longest value of a recording, in bytes: a manifest with 512 arguments of 4,096 bytes, each byte escaped in JSON.
-pub(crate) const LONGEST_VALUE: usize = 16 << 20;
+const LONGEST_VALUE: usize = 16 << 20;
 
 /// All values of one row, in bytes.
 const LONGEST_ROW: usize = 128 << 20;

@@ -150,7 +150,7 @@ fn columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
 
 /// The names of columns and what follows each, by the statement that makes the table; `None` if it is not of the form that
 /// the writer gives it. The statement is not run: in a file from elsewhere it could be any.
-pub(crate) fn declared<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
+fn declared<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str, &'a str)>> {
     let body = sql
         .strip_prefix("CREATE TABLE ")?
         .strip_prefix(spec.name)?

@@ -9,7 +9,7 @@ use std::io::{BufReader, Read};
 use std::path::Path;
 
 /// Of a database file.
-pub(crate) const HEADER: usize = 100;
+pub(super) const HEADER: usize = 100;
 
 const LOG_HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
@@ -62,7 +62,7 @@ pub(crate) fn cut_off(path: &Path, error: Error) -> Error {
 }
 
 /// The first bytes of a file, zeros behind its end.
-pub(crate) fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
+fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
     let mut header = [0; HEADER];
     let mut file = File::open(path)?.take(HEADER as u64);
     let mut filled = 0;
@@ -76,7 +76,7 @@ pub(crate) fn header(path: &Path) -> std::io::Result<[u8; HEADER]> {
 }
 
 /// Bytes per page, by a database's header.
-pub(crate) fn page_size(header: &[u8; HEADER]) -> u64 {
+fn page_size(header: &[u8; HEADER]) -> u64 {
     match u64::from(u16::from_be_bytes([header[16], header[17]])) {
         1 => 65_536,
         size => size,
@@ -84,7 +84,7 @@ pub(crate) fn page_size(header: &[u8; HEADER]) -> u64 {
 }
 
 /// Pages of the database, by its header.
-pub(crate) fn pages(header: &[u8; HEADER]) -> u64 {
+fn pages(header: &[u8; HEADER]) -> u64 {
     u64::from(u32::from_be_bytes([
         header[28], header[29], header[30], header[31],
     ]))

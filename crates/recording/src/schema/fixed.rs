@@ -50,7 +50,7 @@ pub(super) static BEGINNING: &[DeclaredTable] = &[
                 Text,
                 Plain,
                 KEY,
-                "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`, `salvaged_from`: file names; a flight recording says why it was saved",
+                "`rows`: rows by table at the last checkpoint, a JSON object; `merged_from`: file names; `salvaged_from`: the damaged file that this one was made from; a flight recording says why it was saved",
             ),
             ("value", Text, Plain, NEEDED, ""),
         ],

@@ -4,6 +4,7 @@ use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, random::Ran
 use faultline_recording::{Error, Recording, Writer};
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// What a killed writer leaves: the database, its log, and how long the log was after each commit.
 fn left_by_a_kill(folder: &Path, seconds: usize) -> (Vec<u8>, Vec<u8>, Vec<usize>) {
@@ -107,7 +108,7 @@ fn a_finished_recording_cut_at_any_byte_is_refused() {
             (Error::Empty { .. }, 0) | (Error::NotARecording { .. }, 1..512) => {}
             (Error::Truncated { have, want, .. }, 28..) => {
                 assert_eq!((*have, *want), (cut as u64, whole.len() as u64));
-                assert!(error.to_string().contains("--salvage"));
+                assert!(error.to_string().contains("`sqlite3 FILE .recover`"));
             }
             _ => panic!("cut at {cut}: {error}"),
         }
@@ -156,4 +157,91 @@ fn a_database_cut_beside_a_whole_log_is_read_exactly_or_refused() {
         }
     }
     assert!(read > 0 && refused > 20, "{read} read, {refused} refused");
+}
+
+/// Every row of every table.
+fn count_rows(path: &Path) -> Result<usize, Error> {
+    let recording = Recording::open(path)?;
+    let mut rows = 0;
+    for table in recording.tables()? {
+        recording.rows(table.name, 1000, |found| {
+            rows += found.len();
+            Ok::<(), Error>(())
+        })?;
+    }
+    Ok(rows)
+}
+
+#[test]
+fn a_recording_with_lost_pages_is_refused_with_what_to_do() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("run.db");
+    finished(&path, arm(40));
+    let whole = fs::read(&path).unwrap();
+    let mut refused = 0;
+    for page in 1..whole.len() / 4096 {
+        let mut damaged = whole.clone();
+        damaged[page * 4096..(page + 1) * 4096].fill(0);
+        fs::write(&path, &damaged).unwrap();
+        match count_rows(&path) {
+            Ok(_) => {}
+            Err(Error::Damaged { .. }) => {
+                let text = count_rows(&path).unwrap_err().to_string();
+                for word in ["run.db: damaged: ", "malformed", "`sqlite3 FILE .recover`"] {
+                    assert!(text.contains(word), "{text}");
+                }
+                refused += 1;
+            }
+            Err(error) => panic!("page {page}: {error}"),
+        }
+        assert!(fs::read(&path).unwrap() == damaged, "it was changed");
+    }
+    assert!(refused > 40, "{refused} of {} pages", whole.len() / 4096);
+}
+
+#[test]
+fn a_log_of_another_recording_is_named_where_it_damages_what_is_read() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("copy.db");
+    finished(&path, arm(40));
+    let whole = fs::read(&path).unwrap();
+    let (_, log, lengths) = left_by_a_kill(folder.path(), 12);
+    open_copy(folder.path(), &whole, Some(&log[..lengths[1]])).ok();
+    let text = count_rows(&path).unwrap_err().to_string();
+    assert!(
+        text.contains("copy.db-wal is of another recording, move it away"),
+        "{text}"
+    );
+    assert!(fs::read(&path).unwrap() == whole, "it was changed");
+}
+
+/// The second way of docs/RECORDING.md. The first needs an sqlite3 that the host may not have.
+#[test]
+fn what_sqlite3_dumps_of_a_damaged_recording_is_a_recording() {
+    let folder = crate::made_up::folder();
+    let path = folder.path().join("damaged.fltl");
+    finished(&path, arm(40));
+    let rows = count_rows(&path).unwrap();
+    let document = include_str!("../../../../docs/RECORDING.md");
+    let blocks = document
+        .split("```sh\n")
+        .filter_map(|block| block.split("```").next());
+    let commands: Vec<&str> = blocks.filter(|block| block.contains(".dump")).collect();
+    if Command::new("sqlite3").arg("--version").output().is_err() {
+        println!("SKIPPED: there is no sqlite3");
+        return;
+    }
+    let mut bytes = fs::read(&path).unwrap();
+    let page = bytes.len() / 4096 - 2;
+    bytes[page * 4096..(page + 1) * 4096].fill(0);
+    fs::write(&path, bytes).unwrap();
+    assert!(count_rows(&path).is_err());
+    let mut shell = Command::new("sh");
+    let shell = shell.arg("-c").arg(commands[0]).current_dir(&folder);
+    assert!(shell.status().unwrap().success());
+    let rescued = folder.path().join("rescued.fltl");
+    let found = count_rows(&rescued).unwrap();
+    assert!(found > rows / 2 && found < rows, "{found} of {rows}");
+    let info = Recording::open(&rescued).unwrap().info().unwrap();
+    assert_eq!(info.meta["salvaged_from"], "damaged.fltl");
 }

@@ -1,7 +1,7 @@
 //! Files that nobody wrote: refused or read, without a panic and without harm.
 
 use crate::made_up::{arm, day::Day, finished, folder};
-use faultline_recording::{Recording, Table, Writer, merge, salvage};
+use faultline_recording::{Recording, Table, Writer, merge};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -56,7 +56,6 @@ proptest! {
         let bytes = if magic { [b"SQLite format 3\0", bytes.as_slice()].concat() } else { bytes };
         fs::write(&path, &bytes).unwrap();
         prop_assert!(Recording::open(&path).is_err());
-        prop_assert!(salvage(&path, &folder.path().join("saved")).is_err());
         prop_assert!(Writer::append(&path, &Day::new(arm(1)).opening()).is_err());
         prop_assert!(merge(&[path.clone(), path.clone()], &folder.path().join("joined")).is_err());
         prop_assert!(fs::read(&path).unwrap() == bytes);
@@ -68,7 +67,7 @@ proptest! {
         places in proptest::collection::vec((0.0..1.0f64, any::<u8>()), 1..40),
     ) {
         let folder = folder();
-        let (path, saved) = (folder.path().join("run.db"), folder.path().join("saved.db"));
+        let path = folder.path().join("run.db");
         finished(&path, arm(8));
         let mut bytes = fs::read(&path).unwrap();
         for (place, byte) in places {
@@ -77,10 +76,6 @@ proptest! {
         }
         fs::write(&path, &bytes).unwrap();
         read_all(&path);
-        if salvage(&path, &saved).is_ok() {
-            read_all(&saved);
-            prop_assert!(Recording::open(&saved).is_ok());
-        }
         prop_assert!(fs::read(&path).unwrap() == bytes);
     }
 }

@@ -1,7 +1,7 @@
 //! Files that somebody made to do harm: refused with what was found, or read at a cost that follows from their size.
 
 use crate::made_up::{arm, day::Day, finished, folder};
-use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge, salvage};
+use faultline_recording::{Error, EventKind, Recording, Table, Writer, backup, merge};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -155,22 +155,6 @@ fn whatever_is_no_plain_table_is_refused_by_name() {
         said(merge(&[path.clone(), path.clone()], &to("joined.db")).map(drop));
         said(Writer::append(&path, &Day::new(arm(1)).opening()).map(drop));
         assert!(fs::read(&path).unwrap() == bytes, "{sql}: it was changed");
-        let saved = to("saved.db");
-        let told = salvage(&path, &saved).unwrap();
-        let ticks = told
-            .tables
-            .iter()
-            .find(|table| table.name == "tick")
-            .unwrap()
-            .kept;
-        assert_eq!(
-            (
-                ticks,
-                Recording::open(&saved).unwrap().ticks().unwrap().len()
-            ),
-            (60, 60),
-            "{sql}"
-        );
     }
 }
 
@@ -192,29 +176,26 @@ fn what_an_operator_or_a_later_version_adds_is_ignored() {
 }
 
 #[test]
-fn a_statement_in_the_list_of_tables_is_not_run_by_a_salvage() {
+fn a_statement_in_the_list_of_tables_is_not_run() {
     let elsewhere = folder();
     let made = elsewhere.path().join("made");
     for statement in [
         format!("VACUUM INTO '{}'", made.display()),
         format!("ATTACH '{}' AS x", made.display()),
     ] {
-        let (folder, path) = changed(&format!(
+        let (_folder, path) = changed(&format!(
             "PRAGMA writable_schema = ON;
              UPDATE sqlite_schema SET sql = '{}' WHERE name = 'tick'",
             statement.replace('\'', "''")
         ));
         assert!(read_all(&path).is_err());
-        let saved = folder.path().join("saved.db");
-        salvage(&path, &saved).unwrap();
         assert!(!made.exists(), "{statement} was run");
-        assert_eq!(Recording::open(&saved).unwrap().ticks().unwrap().len(), 60);
     }
 }
 
 #[test]
-fn a_value_longer_than_any_of_a_recording_is_refused_and_lost_to_a_salvage() {
-    let (folder, path) = changed(&format!(
+fn a_value_longer_than_any_of_a_recording_is_refused() {
+    let (_folder, path) = changed(&format!(
         "UPDATE event SET detail = zeroblob({}) WHERE id = 2",
         17 << 20
     ));
@@ -224,17 +205,6 @@ fn a_value_longer_than_any_of_a_recording_is_refused_and_lost_to_a_salvage() {
             .to_string()
             .contains("one of its values is longer than any that is written there"),
         "{error}"
-    );
-    let saved = folder.path().join("saved.db");
-    salvage(&path, &saved).unwrap();
-    let (all, left) = (
-        Recording::open(&saved).unwrap().events().unwrap(),
-        fs::metadata(&saved).unwrap().len(),
-    );
-    assert!(
-        !all.is_empty() && left < 4 << 20,
-        "{} events in {left} bytes",
-        all.len()
     );
     // As long as a manifest can become.
     let text = format!(
@@ -312,10 +282,6 @@ fn pages_that_are_referred_to_again_and_again_are_no_endless_table() {
             matches!(error, Error::Refused { .. } | Error::Damaged { .. }),
             "{table}: {error}"
         );
-        let (from, saved) = (path.clone(), folder.path().join("saved.db"));
-        let to = saved.clone();
-        within(move || salvage(&from, &to)).unwrap();
-        read_all(&saved).unwrap_or_else(|error| panic!("{table}: {error}"));
         let (from, joined) = (path.clone(), folder.path().join("joined.db"));
         within(move || merge(&[from.clone(), from], &joined)).unwrap_err();
         let (from, opening) = (path.clone(), Day::new(arm(60)).opening());
@@ -350,15 +316,13 @@ fn what_a_reader_takes_in_memory() {
             .filter(|event| event.kind == EventKind::Mark)
             .count()
     });
-    let _ = fs::remove_file(path.with_extension("saved"));
-    let saved = salvage(path, &path.with_extension("saved")).is_ok();
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .unwrap();
     println!(
-        "\nread {} marks {} saved {saved} peak {}",
+        "\nread {} marks {} peak {}",
         read.is_ok(),
         marks.is_ok(),
         peak.trim()

@@ -1,4 +1,4 @@
-//! Recordings as their users meet them: written, killed, cut, full, read meanwhile, pruned, merged, salvaged.
+//! Recordings as their users meet them: written, killed, cut, full, read meanwhile, pruned, merged.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -8,7 +8,6 @@
 )]
 
 mod cuts;
-mod damage;
 mod document;
 mod fixture;
 mod full;
@@ -22,4 +21,3 @@ mod progress;
 mod readers;
 mod ring;
 mod round_trip;
-mod salvage;

@@ -216,6 +216,7 @@ folder = "state"
 replicates = {replicates}
 attempts = 2
 [workload]
+cluster = "localnet"
 command = ["./program.sh", "{{arm}}"]
 ledger = "ledger"
 [begin]

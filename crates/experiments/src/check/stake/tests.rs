@@ -4,7 +4,7 @@
 )]
 
 use super::*;
-use crate::plan::parse;
+use crate::plan::{Cluster, parse};
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
@@ -81,6 +81,8 @@ fn the_stake_of_all_vote_accounts_of_the_identity_is_added_up() {
         asked(json(&body(&current).replace(&ours, "none"))),
         Stake::Known(0)
     );
+    let activating = body(&account(&ours, 0)).replace(&account(&ours, 2), "");
+    assert_eq!(asked(json(&activating)), Stake::Votes);
 }
 
 #[test]
@@ -125,4 +127,28 @@ fn a_node_that_is_not_there_leaves_the_stake_unknown() {
         assert!(!why.contains("SECRET"), "{why}");
     }
     assert!(of("http://127.0.0.1:1", Path::new("/none/id.json")).contains("/none/id.json"));
+}
+
+#[test]
+fn without_a_node_of_its_own_a_plan_queries_the_public_one_of_its_cluster() {
+    let mut plan = plan("http://127.0.0.1:1", Path::new("/id.json"));
+    for cluster in [None, Some(Cluster::Devnet)] {
+        plan.workload.cluster = cluster;
+        assert_eq!(node_url(&plan.workload), Some("http://127.0.0.1:1"));
+    }
+    plan.workload.cluster_rpc = None;
+    let of = |workload: &mut Workload, cluster| {
+        workload.cluster = cluster;
+        node_url(workload).map(str::to_owned)
+    };
+    assert_eq!(of(&mut plan.workload, None), None);
+    assert_eq!(of(&mut plan.workload, Some(Cluster::Localnet)), None);
+    for (cluster, name) in [
+        (Cluster::MainnetBeta, "mainnet-beta"),
+        (Cluster::Testnet, "testnet"),
+        (Cluster::Devnet, "devnet"),
+    ] {
+        let url = format!("https://api.{name}.solana.com");
+        assert_eq!(of(&mut plan.workload, Some(cluster)), Some(url));
+    }
 }

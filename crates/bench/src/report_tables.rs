@@ -1,17 +1,18 @@
-//! The tables of a run of requests.
+//! The tables of a run of requests, for the page and the terminal.
 
 use crate::compare::{Compared, caveat, comparisons, interval_words};
-use crate::render::{failures, shown_word};
-use crate::results::{CellHead, PHASES, Results, ms};
+use crate::results::{CellHead, PHASES, Results, Summary, ms};
 use faultline_analysis::report::cells::{number, table};
 use faultline_analysis::report::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
+use faultline_stats::decision::Decision;
+use faultline_text::count;
 
 /// Where there is no good answer.
 const NONE_GOOD: &str = "no good answer";
 
 /// A number with its interval.
-pub(super) fn estimate(of: Option<&Estimate>) -> Cell {
+pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
     match of {
         Some(of) => Cell::Estimate {
             value: of.value,
@@ -24,8 +25,32 @@ pub(super) fn estimate(of: Option<&Estimate>) -> Cell {
 }
 
 /// Words.
-pub(super) fn words(text: &str) -> Cell {
+pub(crate) fn words(text: &str) -> Cell {
     Cell::Text(text.to_owned())
+}
+
+fn shown_word(decision: Decision) -> &'static str {
+    match decision.shown() {
+        Some(_) => "yes",
+        None => "no",
+    }
+}
+
+/// Failures and refusals by kind.
+pub(crate) fn failures(summary: &Summary) -> String {
+    let mut said: Vec<String> = summary
+        .failures
+        .iter()
+        .map(|(kind, times)| format!("{} {kind}", count(*times)))
+        .collect();
+    if summary.refused > 0 {
+        said.push(format!("{} refused and repeated", count(summary.refused)));
+    }
+    if said.is_empty() {
+        "0".to_owned()
+    } else {
+        said.join(", ")
+    }
 }
 
 fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
@@ -36,7 +61,7 @@ fn titled(results: &Results, head: &CellHead) -> [Cell; 2] {
 }
 
 /// All latencies, and where the time is spent.
-pub(super) fn latencies(results: &Results) -> Vec<Block> {
+pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     vec![
         Block::Table(percentiles(results, ("latencies", "Latency"))),
         Block::Table(phases(results)),
@@ -44,7 +69,7 @@ pub(super) fn latencies(results: &Results) -> Vec<Block> {
 }
 
 /// Latencies of every cell.
-pub(super) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
+pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let timed = [
         "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
@@ -82,7 +107,8 @@ pub(super) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table
     out
 }
 
-fn phases(results: &Results) -> Table {
+/// Where the time is spent, of every cell.
+pub(crate) fn phases(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
@@ -103,10 +129,8 @@ fn phases(results: &Results) -> Table {
 }
 
 /// Every arm against the reference.
-pub(super) fn differences(results: &Results, compared: &[Compared], id: &str) -> Vec<Block> {
-    let Some(reference) = results.header.arms.first().filter(|_| !compared.is_empty()) else {
-        return Vec::new();
-    };
+pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) -> Table {
+    let reference = results.header.arms.first().map_or("", String::as_str);
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
          and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
@@ -138,7 +162,7 @@ pub(super) fn differences(results: &Results, compared: &[Compared], id: &str) ->
             words(caveat(compared.mean.reliable)),
         ]);
     }
-    vec![Block::Table(out)]
+    out
 }
 
 /// What nodes refused, and what requests cost this tool.
@@ -168,7 +192,7 @@ fn own(results: &Results) -> Vec<(&'static str, String)> {
 }
 
 /// What decides latencies and is not the node's.
-pub(super) fn settings(results: &Results) -> Vec<Block> {
+pub(crate) fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let mut out = table("settings", "Settings", &[("name", ""), ("value", "")], "");
     let numbers = [

@@ -1,0 +1,141 @@
+//! The tables of codecs, for the page and the terminal.
+
+use super::outcome::{FetchTable, Interval, Outcome};
+use crate::report_tables::words;
+use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::model::{Cell, Table};
+use faultline_text::{bytes, count};
+
+fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
+    match of {
+        Some(of) => Cell::Estimate {
+            value: of.value,
+            low: of.low,
+            high: of.high,
+            decimals,
+        },
+        None => Cell::Missing("too few".to_owned()),
+    }
+}
+
+/// The numbers whose intervals may be too narrow.
+fn too_few(intervals: &[(&str, Option<Interval>)]) -> Cell {
+    let few = |of: &Option<Interval>| of.is_some_and(|of| !of.reliable.is_reliable());
+    let names = intervals
+        .iter()
+        .filter(|(_, of)| few(of))
+        .map(|(name, _)| *name);
+    words(&names.collect::<Vec<_>>().join(", "))
+}
+
+/// Every codec and size class.
+pub(crate) fn classes(outcome: &Outcome) -> Table {
+    let columns = [
+        ("codec", ""),
+        ("range", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("saved", "%"),
+        ("compress", "MB/s"),
+        ("decompress", "MB/s"),
+        ("datapoints", ""),
+        ("too few for", ""),
+    ];
+    let note = "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.";
+    let mut out = table("codecs", "Codecs and size classes", &columns, note);
+    for row in &outcome.classes {
+        out.rows.push(vec![
+            words(&row.codec),
+            words(&row.range),
+            number(Some(row.ubytes), 0, ""),
+            number(Some(row.cbytes), 0, ""),
+            row.interval.as_ref().map_or_else(
+                || number(Some(row.cmp_ratio), 2, ""),
+                |of| interval(Some(of), 2),
+            ),
+            interval(row.compress.as_ref(), 1),
+            interval(row.decompress.as_ref(), 1),
+            number(Some(row.datapoints as f64), 0, ""),
+            too_few(&[
+                ("saved", row.interval),
+                ("compress", row.compress),
+                ("decompress", row.decompress),
+            ]),
+        ]);
+    }
+    out
+}
+
+/// Records that are compressed together.
+pub(crate) fn bundles(outcome: &Outcome) -> Table {
+    let columns = [
+        ("codec", ""),
+        ("records in a blob", ""),
+        ("blobs", ""),
+        ("ubytes", "bytes"),
+        ("cbytes", "bytes"),
+        ("saved of records", "%"),
+        ("messages", "bytes"),
+        ("saved of all", "%"),
+        ("alone", "%"),
+        ("too few for", ""),
+    ];
+    let note = format!(
+        "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
+        outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
+    );
+    let mut out = table("bundles", "Bundles", &columns, &note);
+    for row in &outcome.bundles {
+        let plain = |value: f64, decimals: u8| number(Some(value), decimals, "");
+        out.rows.push(vec![
+            words(&row.codec),
+            plain(row.txcount as f64, 0),
+            plain(row.blobs as f64, 0),
+            plain(row.ubytes, 0),
+            plain(row.cbytes, 0),
+            plain(row.cmp_ratio, 2),
+            plain(row.overhead, 0),
+            interval(row.saved.as_ref(), 2),
+            plain(row.saved_alone, 2),
+            too_few(&[("saved of all", row.saved)]),
+        ]);
+    }
+    out
+}
+
+/// How long fetching takes at each latency.
+pub(crate) fn fetch(fetch: &FetchTable) -> Table {
+    let columns = [
+        ("latency", "ms"),
+        ("uncmp", "s"),
+        ("cmp", "s"),
+        ("difference", "s"),
+        ("uncmp bytes", ""),
+        ("cmp bytes", ""),
+        ("too few for", ""),
+    ];
+    let width = fetch.bandwidth.map_or("not limited".to_owned(), |width| {
+        format!("{} a second", bytes(width))
+    });
+    let note = format!(
+        "{} records with {}, {} requests under way, bandwidth {width}, mean of {} times in random order; the latency is added to each answer. \
+         The difference has a 95 % interval from record to record.",
+        count(fetch.records),
+        fetch.codec,
+        fetch.in_flight,
+        fetch.repeats
+    );
+    let mut out = table("fetch-times", "Time to fetch all records", &columns, &note);
+    for column in &fetch.columns {
+        out.rows.push(vec![
+            number(Some(column.latency_ms), 0, ""),
+            number(column.uncmp.last().copied(), 3, "not fetched"),
+            number(column.cmp.last().copied(), 3, "not fetched"),
+            interval(column.difference.as_ref(), 3),
+            number(Some(column.uncmp_bytes as f64), 0, ""),
+            number(Some(column.cmp_bytes as f64), 0, ""),
+            too_few(&[("difference", column.difference)]),
+        ]);
+    }
+    out
+}
