@@ -1,6 +1,6 @@
-//! Addresses: public keys and hashes of 32 bytes, written in base58.
+//! Addresses: public keys and hashes of 32 bytes, written in base58 or as numbers.
 
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
@@ -40,21 +40,34 @@ impl fmt::Debug for PublicKey {
 
 impl<'de> Deserialize<'de> for PublicKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Base58;
+        struct Key;
 
-        impl Visitor<'_> for Base58 {
+        impl<'de> Visitor<'de> for Key {
             type Value = PublicKey;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a public key in base58")
+                f.write_str("a public key in base58 or as 32 bytes")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<PublicKey, E> {
                 text.parse().map_err(E::custom)
             }
+
+            /// As the admin socket writes some keys.
+            fn visit_seq<A: SeqAccess<'de>>(self, mut bytes: A) -> Result<PublicKey, A::Error> {
+                let mut key = [0; 32];
+                for (at, byte) in key.iter_mut().enumerate() {
+                    let next = bytes.next_element()?;
+                    *byte = next.ok_or_else(|| A::Error::invalid_length(at, &self))?;
+                }
+                match bytes.next_element::<u8>()? {
+                    None => Ok(PublicKey(key)),
+                    Some(_) => Err(A::Error::invalid_length(key.len() + 1, &self)),
+                }
+            }
         }
 
-        deserializer.deserialize_str(Base58)
+        deserializer.deserialize_any(Key)
     }
 }
 

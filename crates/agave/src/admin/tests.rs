@@ -160,6 +160,49 @@ fn an_absurd_start_time_does_not_overflow() {
     );
 }
 
+/// The socket writes keys as numbers, unlike JSON-RPC.
+#[test]
+fn an_admission_status_as_the_release_writes_it_has_its_vote_account() {
+    let folder = "../testkit/fixtures/alpenglow/admin/validatorAdmissionTicketStatus";
+    for (name, reason) in [
+        ("admitted", None),
+        ("not-in-this-epoch", None),
+        ("without-bls-key", Some("NoBlsKey")),
+        (
+            "without-funds",
+            Some("Lamports { balance: 700000000, needed: 827074400 }"),
+        ),
+        ("without-vote-account", Some("NoVoteAccount")),
+    ] {
+        let body = std::fs::read(format!("{folder}-{name}.json")).unwrap();
+        let read = Method::AdmissionStatus.read(1, &body);
+        let Ok(Answer::AdmissionStatus(status)) = read else {
+            panic!("{name}: {read:?}");
+        };
+        assert_eq!(
+            status.vote_account.to_string(),
+            "8W7szvGLiSD9tCtqUFkZHn8fV2KR2mxF3Hn7kAEp4N8v"
+        );
+        let found = status.next_epoch_vat_failure_reason;
+        assert_eq!(
+            found.map(|of| format!("{of:?}")).as_deref(),
+            reason,
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_key_of_numbers_has_exactly_32_bytes() {
+    for numbers in ["1", "256", "-1", "\"1\""] {
+        for count in [31, 32, 33] {
+            let key = format!("[{}]", vec![numbers; count].join(","));
+            let read = serde_json::from_str::<PublicKey>(&key);
+            assert_eq!(read.is_ok(), numbers == "1" && count == 32, "{key}");
+        }
+    }
+}
+
 #[test]
 fn an_admission_status_says_why_the_next_check_would_fail() {
     let read = |fields: &str, reason: &str| {
