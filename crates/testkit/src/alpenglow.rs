@@ -1,18 +1,22 @@
-//! A node around a migration to Alpenglow: it answers with `fixtures/alpenglow`, which a release's own code wrote.
+//! A node around a migration to Alpenglow: it answers and pushes `fixtures/alpenglow`, which a release's own code wrote.
 
-use std::collections::HashMap;
+mod answers;
+mod pushes;
+
 use std::io::{BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use serde_json::{Value, json};
+use faultline_stand_in::Ledger;
+use serde_json::Value;
 
+use crate::server::Server;
 use crate::sink::read_request;
 use crate::{Error, Result};
+use answers::{Answers, Pace};
+use pushes::Pusher;
 
 /// The folder of the fixtures.
 pub fn folder() -> PathBuf {
@@ -40,34 +44,9 @@ pub fn json(file: &str) -> Result<Value> {
 /// A JSON-RPC server with the answers of one phase. It ends when dropped.
 #[derive(Debug)]
 pub struct Node {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    answers: Mutex<Answers>,
-    stop: AtomicBool,
-}
-
-/// The phase, and files that replace its answers, by method.
-#[derive(Debug, Default)]
-struct Answers {
-    phase: String,
-    variants: HashMap<String, String>,
-    pace: Option<Pace>,
-    /// The highest slot with shreds: a purge does not lower it.
-    max_shred: u64,
-}
-
-/// Slots that advance from those of the files.
-#[derive(Debug, Clone, Copy)]
-struct Pace {
-    since: Instant,
-    slot_time: Duration,
-    /// Slots are confirmed and finalized, and votes have roots.
-    roots: bool,
+    server: Server,
+    answers: Arc<Mutex<Answers>>,
+    pusher: Option<Pusher>,
 }
 
 impl Node {
@@ -76,22 +55,16 @@ impl Node {
     /// # Errors
     /// [`Error::Connection`] when no port can be had.
     pub fn start(phase: &str) -> Result<Self> {
-        let broken = |source| Error::Connection {
-            address: "127.0.0.1:0".to_owned(),
-            source,
-        };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
-        let address = listener.local_addr().map_err(broken)?;
-        let shared = Arc::new(Shared {
-            answers: Mutex::default(),
-            stop: AtomicBool::new(false),
-        });
-        let of_thread = Arc::clone(&shared);
-        let acceptor = std::thread::spawn(move || accept(&listener, &of_thread));
+        let answers: Arc<Mutex<Answers>> = Arc::default();
+        let of_server = Arc::clone(&answers);
+        let server = Server::start(move |connection, _| {
+            // A client that breaks off gets no answer.
+            serve(connection, &of_server).unwrap_or_default();
+        })?;
         let node = Self {
-            address,
-            shared,
-            acceptor: Some(acceptor),
+            server,
+            answers,
+            pusher: None,
         };
         node.set_phase(phase);
         Ok(node)
@@ -99,12 +72,12 @@ impl Node {
 
     /// `http://127.0.0.1:port`.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.server.address())
     }
 
-    /// Answers as in another phase from now on. Variants end.
+    /// Answers as in another phase from now on. Variants end, and slots stand still.
     pub fn set_phase(&self, phase: &str) {
-        let mut answers = lock(&self.shared.answers);
+        let mut answers = lock(&self.answers);
         *answers = Answers {
             phase: phase.to_owned(),
             max_shred: answers.max_shred,
@@ -112,57 +85,60 @@ impl Node {
         };
     }
 
-    /// Slots advance from now on: processed ones and votes, and with `roots` what is confirmed and final.
+    /// Slots advance from those of the files: processed ones and votes, and with `roots` what is confirmed and final.
     pub fn advance(&self, slot_time: Duration, roots: bool) {
-        let since = Instant::now();
-        lock(&self.shared.answers).pace = Some(Pace {
-            since,
+        let begin = lock(&self.answers).processed();
+        self.advance_from(begin, slot_time, roots);
+    }
+
+    /// The same, from another processed slot. Without `roots`, what is confirmed and final stays as in the files.
+    pub fn advance_from(&self, begin: u64, slot_time: Duration, roots: bool) {
+        lock(&self.answers).pace = Some(Pace {
+            since: Instant::now(),
+            begin,
             slot_time,
             roots,
         });
     }
 
+    /// Pushes the phase's lines to an address from now on, while slots advance: each time the file's slots have passed, with
+    /// theirs and the times moved.
+    pub fn push_to(&mut self, address: &str) {
+        self.pusher = Some(Pusher::start(address.to_owned(), Arc::clone(&self.answers)));
+    }
+
+    /// Locks a folder as a validator its ledger, and answers at the admin socket until the process ends.
+    ///
+    /// # Errors
+    /// [`Error::File`] if another process has the folder or it cannot be written.
+    pub fn answer_at_ledger(&self, folder: &Path) -> Result<()> {
+        let ledger = Ledger::take(folder).map_err(Error::file(folder))?;
+        let started = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let (answers, address) = (Arc::clone(&self.answers), self.server.address());
+        std::thread::spawn(move || {
+            ledger.answer(|request| lock(&answers).admin(request, address, started))
+        });
+        Ok(())
+    }
+
     /// Answers a method with a file of the folder `variants`.
     pub fn set_variant(&self, method: &str, file: &str) {
         let file = format!("variants/{file}");
-        let variants = &mut lock(&self.shared.answers).variants;
+        let variants = &mut lock(&self.answers).variants;
         variants.insert(method.to_owned(), file);
     }
 }
 
-impl Drop for Node {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // The acceptor sleeps in accept(): one more connection wakes it.
-        let woken = TcpStream::connect(self.address).is_ok();
-        if let Some(acceptor) = self.acceptor.take()
-            && woken
-            && acceptor.join().is_err()
-        {
-            eprintln!("the node's thread panicked");
-        }
-    }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for connection in listener.incoming().flatten() {
-        if shared.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let shared = Arc::clone(shared);
-        // A client that breaks off gets no answer.
-        std::thread::spawn(move || serve(connection, &shared).unwrap_or_default());
-    }
-}
-
 /// Requests of one connection until it closes. `None` at its end or at the first thing that is not JSON-RPC.
-fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
+fn serve(connection: TcpStream, answers: &Mutex<Answers>) -> Option<()> {
     let mut out = connection.try_clone().ok()?;
     let mut from = BufReader::new(connection);
     loop {
         let arrival = read_request(&mut from, &mut out)?;
         let body = {
-            let mut answers = lock(&shared.answers);
+            let mut answers = lock(answers);
             match serde_json::from_slice(&arrival.body).ok()? {
                 Value::Array(all) => all.iter().map(|one| answers.to(one)).collect(),
                 one => answers.to(&one),
@@ -176,95 +152,6 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
             body.len()
         )
         .ok()?;
-    }
-}
-
-impl Answers {
-    /// A method without a file is one that the node does not offer.
-    fn to(&mut self, request: &Value) -> Value {
-        let file = self.file(request);
-        let mut answer = json(&file).unwrap_or_else(
-            |_| json!({"jsonrpc": "2.0", "error": {"code": -32601, "message": "Method not found"}}),
-        );
-        if let Some(account) = request.pointer("/params/0/votePubkey") {
-            keep_account(&mut answer, account);
-        }
-        self.move_on(request, &mut answer);
-        answer["id"] = request["id"].clone();
-        answer
-    }
-
-    /// Adds the slots that have passed since the file.
-    fn move_on(&mut self, request: &Value, answer: &mut Value) {
-        let Some(pace) = self.pace else {
-            return;
-        };
-        let passed = pace.since.elapsed().as_secs_f64() / pace.slot_time.as_secs_f64();
-        let passed = passed as u64;
-        let rooted = if pace.roots { passed } else { 0 };
-        match request["method"].as_str().unwrap_or_default() {
-            "getMaxShredInsertSlot" if !self.variants.contains_key("getMaxShredInsertSlot") => {
-                let info = json(&format!("{}/getEpochInfo.json", self.phase));
-                let slot = info.map_or(0, |info| {
-                    info["result"]["absoluteSlot"].as_u64().unwrap_or(0)
-                });
-                self.max_shred = self.max_shred.max(slot + passed + 1);
-                *answer = json!({"jsonrpc": "2.0", "result": self.max_shred});
-            }
-            "getSlot" if request.pointer("/params/0/commitment") == Some(&json!("processed")) => {
-                add(&mut answer["result"], passed);
-            }
-            "getSlot" => add(&mut answer["result"], rooted),
-            "getEpochInfo" => {
-                add(&mut answer["result"]["absoluteSlot"], passed);
-                add(&mut answer["result"]["slotIndex"], passed);
-            }
-            "getVoteAccounts" => {
-                let current = answer["result"]["current"].as_array_mut();
-                for account in current.into_iter().flatten() {
-                    add(&mut account["lastVote"], passed);
-                    add(&mut account["rootSlot"], rooted);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn file(&self, request: &Value) -> String {
-        let method = request["method"].as_str().unwrap_or_default();
-        if let Some(file) = self.variants.get(method) {
-            return file.clone();
-        }
-        let phase = &self.phase;
-        let part = match method {
-            "getSlot" => {
-                let commitment = request.pointer("/params/0/commitment");
-                commitment.and_then(Value::as_str).unwrap_or("finalized")
-            }
-            "getBalance" if self.is_identity(&request["params"][0]) => "identity",
-            "getBalance" => "vote-account",
-            _ => return format!("{phase}/{method}.json"),
-        };
-        format!("{phase}/{method}-{part}.json")
-    }
-
-    fn is_identity(&self, account: &Value) -> bool {
-        let answer = json(&format!("{}/getIdentity.json", self.phase));
-        answer.is_ok_and(|answer| answer["result"]["identity"] == *account)
-    }
-}
-
-fn add(number: &mut Value, slots: u64) {
-    if let Some(slot) = number.as_u64() {
-        *number = json!(slot + slots);
-    }
-}
-
-fn keep_account(answer: &mut Value, account: &Value) {
-    for list in ["current", "delinquent"] {
-        if let Some(accounts) = answer["result"][list].as_array_mut() {
-            accounts.retain(|of| of["votePubkey"] == *account);
-        }
     }
 }
 

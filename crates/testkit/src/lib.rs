@@ -43,6 +43,7 @@ pub mod process;
 pub mod program;
 pub mod prometheus;
 pub mod rpc;
+mod server;
 pub mod simulated;
 pub mod sink;
 pub mod transaction;

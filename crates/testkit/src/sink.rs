@@ -1,14 +1,14 @@
 //! A metrics server that remembers: what a validator, or the daemon's forwarder, pushes to.
 
 use std::io::{BufReader, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::Result;
 use crate::http::{UnknownLength, read_body, read_headers, read_line};
-use crate::{Error, Result};
+use crate::server::Server;
 
 /// One request as it came.
 #[derive(Debug, Clone)]
@@ -39,52 +39,42 @@ pub enum Behaviour {
 /// A listening sink; ends when dropped.
 #[derive(Debug)]
 pub struct Sink {
-    address: SocketAddr,
+    server: Server,
     shared: Arc<Shared>,
-    acceptor: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
 struct Shared {
     arrivals: Mutex<Vec<Arrival>>,
     behaviour: Mutex<Behaviour>,
-    stop: AtomicBool,
 }
 
 impl Sink {
     /// Listens on a free loopback port and answers 204.
     ///
     /// # Errors
-    /// [`Error::Connection`] when no port can be had.
+    /// [`Error::Connection`](crate::Error::Connection) when no port can be had.
     pub fn start() -> Result<Self> {
-        let broken = |source| Error::Connection {
-            address: "127.0.0.1:0".to_owned(),
-            source,
-        };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
-        let address = listener.local_addr().map_err(broken)?;
         let shared = Arc::new(Shared {
             arrivals: Mutex::new(Vec::new()),
             behaviour: Mutex::new(Behaviour::Answer(204)),
-            stop: AtomicBool::new(false),
         });
-        let of_thread = Arc::clone(&shared);
-        let acceptor = std::thread::spawn(move || accept(&listener, &of_thread));
-        Ok(Self {
-            address,
-            shared,
-            acceptor: Some(acceptor),
-        })
+        let of_server = Arc::clone(&shared);
+        let server = Server::start(move |connection, stop| {
+            // A client that breaks off has sent nothing that counts.
+            serve(connection, &of_server, stop).unwrap_or_default();
+        })?;
+        Ok(Self { server, shared })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.server.address()
     }
 
     /// `http://127.0.0.1:port`, without a path.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.address())
     }
 
     /// Changes how requests are treated whose last byte has not arrived yet.
@@ -117,35 +107,8 @@ impl Sink {
     }
 }
 
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Relaxed);
-        // The acceptor sleeps in accept(): one more connection wakes it.
-        let woken = TcpStream::connect(self.address).is_ok();
-        if let Some(acceptor) = self.acceptor.take()
-            && woken
-            && acceptor.join().is_err()
-        {
-            eprintln!("the sink's thread panicked");
-        }
-    }
-}
-
-fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for connection in listener.incoming().flatten() {
-        if shared.stop.load(Ordering::Relaxed) {
-            return;
-        }
-        let shared = Arc::clone(shared);
-        std::thread::spawn(move || {
-            // A client that breaks off has sent nothing that counts.
-            serve(connection, &shared).unwrap_or_default();
-        });
-    }
-}
-
 /// Requests of one connection until it closes. `None` at its end or at the first thing that is not HTTP.
-fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
+fn serve(connection: TcpStream, shared: &Shared, stop: &AtomicBool) -> Option<()> {
     let mut answers = connection.try_clone().ok()?;
     let mut from = BufReader::new(connection);
     loop {
@@ -172,7 +135,7 @@ fn serve(connection: TcpStream, shared: &Shared) -> Option<()> {
         answers
             .write_all(format!("HTTP/1.1 {status} x\r\n{length}\r\n").as_bytes())
             .ok()?;
-        if last || shared.stop.load(Ordering::Relaxed) {
+        if last || stop.load(Ordering::Relaxed) {
             return None;
         }
     }
@@ -209,7 +172,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http;
+    use crate::{Error, http};
 
     #[test]
     fn a_push_is_kept_byte_for_byte_and_answered_with_204() -> Result<()> {

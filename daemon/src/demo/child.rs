@@ -172,7 +172,9 @@ fn cast(
     let here = Arc::clone(scene);
     stage.thread("solMetricsAgent", move |stop| push(&here, &config, &stop))?;
     let here = Arc::clone(scene);
-    stage.thread("solAdminRpc", move |_| ledger.answer(|| here.node_state()))?;
+    stage.thread("solAdminRpc", move |_| {
+        ledger.answer(|request| here.node_state().admin(request))
+    })?;
     Ok(stage)
 }
 

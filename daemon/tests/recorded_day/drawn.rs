@@ -42,7 +42,7 @@ fn every_dashboard_is_drawn_of_nodes_that_change_without_an_error_of_a_query() -
         return Ok(());
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (recording, rules) = (Recording::read(), stored::rules()?);
+    let (recording, rules) = (Recording::read("healthy"), stored::rules()?);
     let to = now();
     let from = to - 6 * HOUR;
     let nodes = CHANGES.map(|(instance, change)| Node {

@@ -49,7 +49,7 @@ pub(crate) struct Fault {
     /// Name and severity of the alerts that it must have.
     pub(crate) alerts: &'static [(&'static str, &'static str)],
     /// Name of a series, a part of its labels, and what becomes of it.
-    changes: &'static [(&'static str, &'static str, Change)],
+    pub(crate) changes: &'static [(&'static str, &'static str, Change)],
 }
 
 impl Fault {

@@ -1,5 +1,6 @@
 //! When alerts would have fired: their expressions, asked at each moment at which Prometheus evaluates their rule.
 
+use crate::faults::Fault;
 use faultline_testkit::Result;
 use faultline_testkit::prometheus::{Prometheus, Rule};
 use std::collections::BTreeMap;
@@ -104,4 +105,48 @@ fn moments(
         from = next;
     }
     Ok(all)
+}
+
+/// Fails with the alerts of a node that should have none.
+pub(crate) fn assert_quiet(held: &[Held], instance: &str) {
+    let loud = held.iter().filter(|one| one.instance == instance);
+    assert_eq!(
+        loud.map(ToString::to_string).collect::<Vec<_>>(),
+        [""; 0],
+        "{instance}"
+    );
+}
+
+/// Fails if a fault of a node has not its alerts, or the node has one that no fault explains.
+pub(crate) fn assert_explained<'a>(
+    held: &[Held],
+    instance: &str,
+    faults: impl Iterator<Item = &'a Fault>,
+) {
+    let faults: Vec<&Fault> = faults.collect();
+    let of_node: Vec<&Held> = held.iter().filter(|one| one.instance == instance).collect();
+    for one in &of_node {
+        println!("{one}");
+    }
+    let is_of = |one: &Held, fault: &Fault| {
+        fault.alerts.contains(&(&*one.alert, &*one.severity))
+            && one.from >= fault.at
+            && one.to <= fault.at + fault.hours + fault.after
+    };
+    let of_none = of_node
+        .iter()
+        .filter(|one| !faults.iter().any(|fault| is_of(one, fault)));
+    assert_eq!(
+        of_none.map(ToString::to_string).collect::<Vec<_>>(),
+        [""; 0],
+        "no fault of {instance} explains it"
+    );
+    for fault in faults {
+        for alert in fault.alerts {
+            let has = of_node
+                .iter()
+                .any(|one| is_of(one, fault) && (&*one.alert, &*one.severity) == *alert);
+            assert!(has, "{}: no {alert:?}", fault.what);
+        }
+    }
 }

@@ -20,35 +20,37 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-const PATIENCE: Duration = Duration::from_secs(300);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 /// What a start leaves behind is past, and everything that is asked at a start has been answered.
 const SETTLES: Duration = Duration::from_secs(330);
 /// A scrape more than 25 minutes: the last one is where the first of a repetition goes on from.
 const SECONDS: u32 = 25 * 60 + 16;
 const GIB: u64 = 1 << 30;
-const SCRAPED_EVERY: u32 = 15;
+pub(crate) const SCRAPED_EVERY: u32 = 15;
 
-fn tree(path: &str) -> PathBuf {
+pub(crate) fn tree(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
 }
 
-pub(crate) fn record() -> Result<()> {
+/// The daemon as it is released.
+pub(crate) fn program() -> String {
     let program = tree("target/release/faultlined");
     assert!(
         program.is_file(),
         "first: cargo build --release --bin faultlined"
     );
+    program.display().to_string()
+}
+
+pub(crate) fn record() -> Result<()> {
+    let program = program();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let nodes = folder.path().join("nodes");
     // Declared before what uses them, so that they go last.
     let _disk = Disk::mount(&nodes, 32 * GIB).expect("the right to mount a file system");
     let cgroup = LimitedCgroup::new(8 * GIB).expect("the right to make a cgroup");
     let ledger = nodes.join("follower").display().to_string();
-    let daemon = Daemon::start(
-        &program.display().to_string(),
-        &["--ledger", &ledger],
-        folder.path(),
-    )?;
+    let daemon = Daemon::start(&program, &["--ledger", &ledger], folder.path())?;
     let mut cluster = Cluster::start_leader(ClusterOptions {
         programs: 8,
         folder: Some(nodes.clone()),
@@ -91,11 +93,11 @@ pub(crate) fn record() -> Result<()> {
         load.failed()
     );
     println!("fired at the end: {:?}", prometheus.firing()?);
-    keep(&prometheus, &nodes)
+    keep(&prometheus, &nodes, SECONDS, &Recording::file("healthy"))
 }
 
-/// Writes what the rules read, without this machine's paths.
-fn keep(prometheus: &Prometheus, nodes: &Path) -> Result<()> {
+/// Writes what the rules read of the last seconds, without this machine's paths.
+pub(crate) fn keep(prometheus: &Prometheus, nodes: &Path, seconds: u32, file: &Path) -> Result<()> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .expect("after 1970")
@@ -113,7 +115,7 @@ fn keep(prometheus: &Prometheus, nodes: &Path) -> Result<()> {
     let mut text = String::new();
     let mut absent = Vec::new();
     for name in words.collect::<BTreeSet<&str>>() {
-        let series = prometheus.samples(name, now, SECONDS)?;
+        let series = prometheus.samples(name, now, seconds)?;
         if series.is_empty() {
             absent.push(name);
         }
@@ -121,9 +123,8 @@ fn keep(prometheus: &Prometheus, nodes: &Path) -> Result<()> {
     }
     text += "# EOF\n";
     println!("words of the rules without a series here: {absent:?}");
-    let file = Recording::file();
     let mut encoder = GzEncoder::new(
-        std::fs::File::create(&file).expect("a file"),
+        std::fs::File::create(file).expect("a file"),
         Compression::best(),
     );
     encoder

@@ -35,6 +35,11 @@ const LEVELS: [(&str, &str); 2] = [
     ),
 ];
 
+/// Scrapes of 15 s: 6 minutes that are repeated before and after a migration, and 22 minutes from its begin until every alert
+/// has settled.
+const REPEATED: usize = 24;
+const BETWEEN: usize = 88;
+
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Moved {
     /// Goes on from where it stopped.
@@ -67,13 +72,47 @@ struct Series {
     samples: Vec<(i64, f64)>,
 }
 
+impl Series {
+    /// The value at a time, or the first one after it.
+    fn at(&self, time: i64) -> f64 {
+        let after = self.samples.partition_point(|one| one.0 <= time);
+        let sample = self.samples.get(after.saturating_sub(1));
+        sample.map_or(0.0, |one| one.1)
+    }
+}
+
+/// What a series that goes on has counted in the parts before.
+#[derive(Default)]
+struct Counted {
+    more: f64,
+    last: Option<f64>,
+}
+
+impl Counted {
+    fn begin(&mut self, first: f64) {
+        self.more += self.last.map_or(0.0, |last| last - first);
+    }
+
+    fn end(&mut self, last: f64) {
+        self.last = Some(last);
+    }
+}
+
 /// What was recorded, by name.
 #[derive(Debug)]
 pub(crate) struct Recording {
     families: BTreeMap<String, Vec<Series>>,
-    begin: i64,
-    /// From the first scrape to the last one.
-    period: i64,
+    /// Begin and end of the parts, which are scrapes: one that is repeated all day, or one for each half of it and one between
+    /// them.
+    parts: Vec<[i64; 2]>,
+}
+
+/// A part of the recording in a day.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Play {
+    part: [i64; 2],
+    /// Milliseconds from the recorded time to that of the day.
+    by: i64,
 }
 
 /// A node of which something is to be written.
@@ -88,13 +127,14 @@ pub(crate) struct Node<'a> {
 }
 
 impl Recording {
-    pub(crate) fn file() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_day/healthy.openmetrics.gz")
+    pub(crate) fn file(name: &str) -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recorded_day");
+        folder.join(format!("{name}.openmetrics.gz"))
     }
 
-    pub(crate) fn read() -> Self {
+    pub(crate) fn read(name: &str) -> Self {
         let mut text = String::new();
-        let file = std::fs::File::open(Self::file()).expect("the recording");
+        let file = std::fs::File::open(Self::file(name)).expect("the recording");
         GzDecoder::new(file)
             .read_to_string(&mut text)
             .expect("a compressed text");
@@ -110,14 +150,7 @@ impl Recording {
                 .or_default()
                 .push((time, value.parse().expect("a value")));
         }
-        let (begin, end) = match series
-            .iter()
-            .find(|((name, _), _)| *name == "up")
-            .map(|(_, samples)| &samples[..])
-        {
-            Some([first, .., last]) => (first.0, last.0),
-            _ => unreachable!("two scrapes"),
-        };
+        let parts = parts(&series);
         let mut families: BTreeMap<String, Vec<Series>> = BTreeMap::new();
         for ((name, labels), samples) in series {
             families.entry(name.to_owned()).or_default().push(Series {
@@ -126,6 +159,9 @@ impl Recording {
             });
         }
         for (name, level) in LEVELS {
+            if families.contains_key(level) {
+                continue;
+            }
             let of_level = families[name].iter().map(|series| Series {
                 labels: format!("{},level=\"0\"", series.labels),
                 samples: series.samples.clone(),
@@ -133,11 +169,32 @@ impl Recording {
             let of_level = of_level.collect();
             families.insert(level.to_owned(), of_level);
         }
-        Recording {
-            families,
-            begin,
-            period: end - begin,
+        if parts.len() > 1 {
+            admit(&mut families);
         }
+        Recording { families, parts }
+    }
+
+    /// The parts that make a day.
+    fn plays(&self, [from, to]: [i64; 2]) -> Vec<Play> {
+        let (first, last) = (self.parts[0], self.parts[self.parts.len() - 1]);
+        let half = from + (to - from) / 2;
+        let mut plays = Vec::new();
+        let mut at = from;
+        while at < to {
+            let is_first_half = at + (first[1] - first[0]) <= half;
+            let part = match (self.parts.as_slice(), plays.last()) {
+                ([first, ..], _) if is_first_half => *first,
+                ([_, between, _], Some(Play { part, .. })) if *part == first => *between,
+                _ => last,
+            };
+            plays.push(Play {
+                part,
+                by: at - part[0],
+            });
+            at += part[1] - part[0];
+        }
+        plays
     }
 
     /// The one value that a series of this name had last.
@@ -182,10 +239,6 @@ impl Recording {
     ) -> std::io::Result<()> {
         let instance = format!("instance=\"{}\"", node.instance);
         let labels = series.labels.replace("instance=\"recorded\"", &instance);
-        let (first, last) = (
-            series.samples.first().map_or(0.0, |one| one.1),
-            series.samples.last().map_or(0.0, |one| one.1),
-        );
         let concerned: Vec<_> = node
             .faults
             .iter()
@@ -196,22 +249,19 @@ impl Recording {
             .as_ref()
             .map(|(change, moments)| Stream::new((*change, moments), names, (name, &labels)));
         let size = self.last("agave_filesystem_size_bytes");
-        for round in 0.. {
-            let by = node.from - self.begin + round * self.period;
-            if self.begin + by >= node.to {
-                return Ok(());
-            }
-            for (time, value) in series
-                .samples
-                .iter()
-                .filter(|(time, _)| *time < self.begin + self.period)
-            {
+        let plays = self.plays([node.from, node.to]);
+        let mut counted = Counted::default();
+        for Play { part, by } in plays.iter().copied() {
+            counted.begin(series.at(part[0]));
+            let [begin, end] = part;
+            let samples = series.samples.iter();
+            for (time, value) in samples.filter(|(time, _)| (begin..end).contains(time)) {
                 let at = time + by;
                 let value = match how(name) {
                     _ if name == SET.0 => SET.1,
-                    Moved::GoesOn => value + (last - first) * round as f64,
+                    Moved::GoesOn => value + counted.more,
                     Moved::WithItsSample => value + by as f64 / 1e3,
-                    Moved::WithTheDay => value + (node.from - self.begin) as f64 / 1e3,
+                    Moved::WithTheDay => value + plays[0].by as f64 / 1e3,
                     Moved::Again => *value,
                 };
                 let told = concerned
@@ -238,9 +288,49 @@ impl Recording {
                     writeln!(out, "{name}{{{labels}}} {value} {seconds}.{rest:03}")?;
                 }
             }
+            counted.end(series.at(part[1]));
         }
         Ok(())
     }
+}
+
+/// The daemon of this recording refused the admin socket's answer about the admission, which says that the vote account passes.
+fn admit(families: &mut BTreeMap<String, Vec<Series>>) {
+    let always = |name: &str, label: &str, value: f64| Series {
+        labels: format!("{}{label}", families[name][0].labels),
+        samples: { families[name][0].samples.iter() }
+            .map(|(time, _)| (*time, value))
+            .collect(),
+    };
+    let epochs = ["this_epoch", "epoch_after_next"];
+    let admitted = epochs.map(|epoch| always("agave_up", &format!(",in=\"{epoch}\""), 1.0));
+    let shortfall = always("agave_admission_shortfall_sol", "", 0.0);
+    families.insert("agave_admitted".to_owned(), admitted.into());
+    families.insert("agave_admission_shortfall_sol".to_owned(), vec![shortfall]);
+}
+
+/// Of all scrapes, the parts of the recording. A migration begins with two scrapes before the one that sees it.
+fn parts(series: &BTreeMap<(&str, &str), Vec<(i64, f64)>>) -> Vec<[i64; 2]> {
+    let of = |wanted: &str, label: &str| {
+        let found = series
+            .iter()
+            .find(|((name, labels), _)| *name == wanted && labels.contains(label));
+        found.map(|(_, samples)| &samples[..])
+    };
+    let scrapes = of("up", "").expect("scrapes");
+    let migrating = of("agave_consensus", "protocol=\"migrating\"");
+    let migrates = migrating.and_then(|all| all.iter().find(|(_, value)| *value == 1.0));
+    let Some((seen, _)) = migrates else {
+        return vec![[scrapes[0].0, scrapes[scrapes.len() - 1].0]];
+    };
+    let begin = scrapes.partition_point(|(time, _)| time < seen) - 2;
+    let at = |scrape: usize| scrapes[scrape].0;
+    let end = begin + BETWEEN;
+    vec![
+        [at(begin - REPEATED), at(begin)],
+        [at(begin), at(end)],
+        [at(end), at(end + REPEATED)],
+    ]
 }
 
 #[test]

@@ -133,7 +133,9 @@ fn cast(
         })?;
     }
     let here = Arc::clone(state);
-    thread("solAdminRpc", move || admin.answer(|| here.node_state()))?;
+    thread("solAdminRpc", move || {
+        admin.answer(|request| here.node_state().admin(request))
+    })?;
     let here = Arc::clone(state);
     thread("solBgAccounts", move || allocate(&here))?;
     if state.truth.file_mib > 0 {

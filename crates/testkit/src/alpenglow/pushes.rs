@@ -1,0 +1,137 @@
+//! What the node pushes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::answers::Answers;
+use super::{lock, text};
+use crate::http;
+
+const STEP: Duration = Duration::from_millis(100);
+/// A number this near to the newest slot of a file is a slot of it.
+const NEAR_SLOTS: u64 = 1_000;
+
+/// A thread that pushes. It ends when dropped.
+#[derive(Debug)]
+pub(super) struct Pusher {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pusher {
+    pub(super) fn start(address: String, answers: Arc<Mutex<Answers>>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let of_thread = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut due = Due::default();
+            while !of_thread.load(Ordering::Relaxed) {
+                std::thread::sleep(STEP);
+                let lines = due.lines(&lock(&answers));
+                let pushed = lines
+                    .map(|lines| http::post(&address, "/write?db=x&precision=n", lines.as_bytes()));
+                if let Some(Err(error)) = pushed {
+                    eprintln!("the node cannot push: {error}");
+                }
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Pusher {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if self
+            .thread
+            .take()
+            .is_some_and(|thread| thread.join().is_err())
+        {
+            eprintln!("the thread that pushes panicked");
+        }
+    }
+}
+
+/// Repetitions of the file that were pushed since a pace began.
+#[derive(Default)]
+struct Due {
+    since: Option<Instant>,
+    pushed: u64,
+}
+
+impl Due {
+    /// The file's lines once its slots have passed again.
+    fn lines(&mut self, answers: &Answers) -> Option<String> {
+        let pace = answers.pace?;
+        if self.since != Some(pace.since) {
+            *self = Due {
+                since: Some(pace.since),
+                pushed: 0,
+            };
+        }
+        let file = text(&format!("{}/pushed.lp", answers.phase)).ok()?;
+        let (first, last) = frozen(&file)?;
+        let slots = last - first + 1;
+        if pace.slots() < (self.pushed + 1) * slots {
+            return None;
+        }
+        let begin = pace.begin + self.pushed * slots;
+        self.pushed += 1;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let by = now.ok()?.as_nanos() as i64 - file.lines().filter_map(time).max()?;
+        let moved = file
+            .lines()
+            .filter_map(|line| moved(line, last, begin as i64 - first as i64, by));
+        Some(moved.collect())
+    }
+}
+
+/// The first and the last slot that the file's lines freeze.
+fn frozen(file: &str) -> Option<(u64, u64)> {
+    let lines = file.lines().filter(|line| line.starts_with("bank_frozen,"));
+    let slots = lines.filter_map(|line| {
+        let (_, rest) = line.split_once(" slot=")?;
+        rest.split_once('i')?.0.parse().ok()
+    });
+    slots.fold(None, |all, slot: u64| {
+        let (first, last) = all.unwrap_or((slot, slot));
+        Some((first.min(slot), last.max(slot)))
+    })
+}
+
+fn time(line: &str) -> Option<i64> {
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+/// A line with its slots and its time moved; no string in it has a comma or a space.
+fn moved(line: &str, newest: u64, slots: i64, nanos: i64) -> Option<String> {
+    let (name, rest) = line.split_once(' ')?;
+    let (fields, _) = rest.split_once(' ')?;
+    let field = |field: &str| {
+        let slot = field.split_once('=').and_then(|(name, value)| {
+            let slot: u64 = value.strip_suffix('i')?.parse().ok()?;
+            let is_slot = slot.abs_diff(newest) < NEAR_SLOTS;
+            is_slot.then(|| format!("{name}={}i", slot.saturating_add_signed(slots)))
+        });
+        slot.unwrap_or_else(|| field.to_owned())
+    };
+    let fields: Vec<String> = fields.split(',').map(field).collect();
+    Some(format!(
+        "{name} {} {}\n",
+        fields.join(","),
+        time(line)? + nanos
+    ))
+}
+
+#[test]
+fn slots_and_the_time_of_a_line_move_and_nothing_else() {
+    let line = "a,host_id=x slot=1000i,count=7i,hash=\"1000i\",new_finalized_slot=999i 5000";
+    assert_eq!(
+        moved(line, 1_010, -100, 50).as_deref(),
+        Some("a,host_id=x slot=900i,count=7i,hash=\"1000i\",new_finalized_slot=899i 5050\n")
+    );
+}

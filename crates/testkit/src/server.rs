@@ -1,0 +1,64 @@
+//! A listener on a free loopback port, with a thread for each connection.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use crate::{Error, Result};
+
+/// Ends when dropped. A connection that is open then gets no further answer.
+#[derive(Debug)]
+pub(crate) struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Serves each connection until `serve` returns, which must do so soon after the flag is set.
+    pub(crate) fn start(
+        serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static,
+    ) -> Result<Self> {
+        let broken = |source| Error::Connection {
+            address: "127.0.0.1:0".to_owned(),
+            source,
+        };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(broken)?;
+        let address = listener.local_addr().map_err(broken)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (of_thread, serve) = (Arc::clone(&stop), Arc::new(serve));
+        let acceptor = std::thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                if of_thread.load(Ordering::Relaxed) {
+                    return;
+                }
+                let (stop, serve) = (Arc::clone(&of_thread), Arc::clone(&serve));
+                std::thread::spawn(move || serve(connection, &stop));
+            }
+        });
+        Ok(Self {
+            address,
+            stop,
+            acceptor: Some(acceptor),
+        })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        // The acceptor sleeps in accept(): one more connection wakes it.
+        let woken = TcpStream::connect(self.address).is_ok();
+        if let Some(acceptor) = self.acceptor.take()
+            && woken
+            && acceptor.join().is_err()
+        {
+            eprintln!("the acceptor of {} panicked", self.address);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A day in whose middle the cluster migrates to Alpenglow.
+
+use crate::recording::{HOUR, Node, Recording};
+use crate::{held, hours, migration_faults, now, stored};
+use faultline_testkit::Result;
+use faultline_testkit::prometheus::{Prometheus, Rule, SKIP_MESSAGE};
+use std::collections::BTreeSet;
+
+const SILENT: &str =
+    " unless on (job, instance) last_over_time(instance:agave_migrating:max15m[4m]) == 1";
+
+#[test]
+fn a_recorded_day_with_a_migration_is_quiet_and_each_fault_has_its_alerts() -> Result<()> {
+    if !Prometheus::is_installed() {
+        eprintln!("{SKIP_MESSAGE}");
+        return Ok(());
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (recording, rules) = (Recording::read("migration"), stored::rules()?);
+    let to = now() - HOUR;
+    let from = to - 24 * HOUR;
+    let node = |instance, from, to| Node {
+        instance,
+        from,
+        to,
+        faults: Vec::new(),
+        change: None,
+    };
+    let mut nodes = vec![node("healthy", from, to), node("faulty", from, to)];
+    let faults = migration_faults::all();
+    nodes[1].faults = faults
+        .map(|fault| (from + hours(fault.at), fault))
+        .collect();
+    // Of these a migration has only one at a time. Their days begin with the others'.
+    for fault in migration_faults::IN_THE_MIGRATION {
+        let mut node = node(fault.what, from, from + 4 * HOUR);
+        node.faults = vec![(from + hours(fault.at), fault)];
+        nodes.push(node);
+    }
+    let storage = stored::of_alerts(&recording, &rules, &nodes, folder.path())?;
+    let prometheus = stored::on(&storage, Vec::new())?;
+    let days = format!("count(count_over_time(up[1d] @ {}))", to / 1000);
+    // Otherwise everything is quiet.
+    assert_eq!(prometheus.query(&days)?[0].1, nodes.len() as f64);
+    let held = held::all(&prometheus, &rules, [from, to])?;
+    held::assert_quiet(&held, "healthy");
+    held::assert_explained(&held, "faulty", migration_faults::all());
+    for fault in migration_faults::IN_THE_MIGRATION {
+        held::assert_explained(&held, fault.what, std::iter::once(fault));
+    }
+    assert_eq!(
+        loud_without_silence(&prometheus, &rules, [from, to])?,
+        ["AgaveFallingBehind behind"].map(str::to_owned).into()
+    );
+    Ok(())
+}
+
+/// Alerts of the quiet day if none is silent because of a migration.
+fn loud_without_silence(
+    prometheus: &Prometheus,
+    rules: &[Rule],
+    day: [i64; 2],
+) -> Result<BTreeSet<String>> {
+    let mut loud = BTreeSet::new();
+    let silent = rules.iter().filter(|rule| rule.expression.contains(SILENT));
+    for rule in silent {
+        let mut rule = rule.clone();
+        rule.expression = rule.expression.replace(SILENT, "");
+        let held = held::of(prometheus, &rule, day, &[])?;
+        let healthy = held.iter().filter(|one| one.instance == "healthy");
+        loud.extend(healthy.map(|one| format!("{} {}", one.alert, one.because)));
+    }
+    Ok(loud)
+}
