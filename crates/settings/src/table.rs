@@ -1,7 +1,7 @@
 //! A table, key by key.
 
 use crate::Mistakes;
-use crate::values::{EMPTY, kind};
+use crate::values::{EMPTY, kind, no_table};
 use std::fmt;
 use strsim::levenshtein;
 use toml::Spanned;
@@ -196,10 +196,7 @@ impl<'a> Table<'a> {
             }
             other => {
                 let line = m.line(offset);
-                m.push(
-                    line,
-                    format!("{path}: a table is wanted, not {}", kind(other)),
-                );
+                m.push(line, format!("{path}: {}", no_table(other)));
             }
         }
     }
@@ -218,11 +215,7 @@ impl<'a> Table<'a> {
             let line = m.line(entry.span().start);
             m.push(
                 line,
-                format!(
-                    "{}: a table is wanted, not {}",
-                    self.name(key),
-                    kind(entry.get_ref())
-                ),
+                format!("{}: {}", self.name(key), no_table(entry.get_ref())),
             );
             return Vec::new();
         };

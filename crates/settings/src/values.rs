@@ -21,6 +21,15 @@ pub(crate) fn kind(value: &DeValue<'_>) -> String {
     }
 }
 
+/// A value where a table is wanted, which may hold a password.
+pub(crate) fn no_table(value: &DeValue<'_>) -> String {
+    let found = match value {
+        DeValue::String(_) => "a string".to_owned(),
+        other => kind(other),
+    };
+    format!("a table is wanted, not {found}")
+}
+
 /// What is said of a value that is not what was wanted.
 pub fn wanted(what: &str, found: &DeValue<'_>) -> String {
     format!("{what} is wanted, not {}", kind(found))

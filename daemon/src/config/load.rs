@@ -411,7 +411,15 @@ pub(crate) fn rpc_url(url: &str) -> Result<String, String> {
 /// The content of the file that the key names, without its last newline: secrets stay out of the configuration.
 fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<String, String> {
     let path = PathBuf::from(text(value)?);
-    let content = read(&path)?;
+    let content = match read(&path) {
+        // It may be the secret itself.
+        Err(_) if !path.is_absolute() => {
+            let what =
+                "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
+            return Err(what.to_owned());
+        }
+        content => content?,
+    };
     files.push(path);
     match content.trim_end_matches(['\n', '\r']) {
         "" => Err("the file is empty".to_owned()),

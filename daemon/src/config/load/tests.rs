@@ -222,6 +222,10 @@ fn addresses_that_are_refused_are_not_repeated() {
         "[rpc]\nurl = \"https://u:SECRET@h:1\"\n",
         "[rpc]\nurl = \"http://u:SECRET@h:1\"\n",
         "[rpc]\nurl = \"ws://u:SECRET@h:1\"\n",
+        "rpc = \"http://u:SECRET@h:1\"\n",
+        "forward = \"http://u:SECRET@h:1\"\n",
+        "[forward]\nmetrics_config_file = \"host=http://h,db=d,u=u,p=SECRET\"\n",
+        "[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"SECRET\"\n",
         "[forward]\nurl = \"u:SECRET@h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/dev/null\"\n",
     ] {
         let found = mistakes(text);
