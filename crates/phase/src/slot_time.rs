@@ -22,12 +22,16 @@ const MIN_CHANGE: u32 = 200;
 /// skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// A tip that is further ahead than slots of this time can make, and than [`MAX_LATE_SLOTS`] more, jumped: another node or
-/// cluster answers.
+/// Slots that can become known at once. Between two reports the tip can advance by so many more than its pace gives. A larger
+/// step means that another node or cluster answers.
+const MAX_LATE_SLOTS: u128 = 16;
+
+/// The pace is at most so many times the measured one, or, until there is one, that of this slot time.
+const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
-/// Slots that can become known at once.
-const MAX_LATE_SLOTS: u128 = 64;
+/// After so many steps in a row that are too large, the measured pace is of another cluster.
+const MAX_JUMPS: u8 = 3;
 
 /// Measures the time of a slot.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +41,8 @@ pub(crate) struct SlotTimeMeter {
     newest: Option<(u64, Duration)>,
     settled: Option<Duration>,
     first: Option<Duration>,
+    /// Reports in a row that were too far ahead of the one before.
+    jumps: u8,
 }
 
 impl SlotTimeMeter {
@@ -71,10 +77,9 @@ impl SlotTimeMeter {
                 }
                 return;
             }
-            Some((slot, at)) if tip < slot || is_jump(tip - slot, now.saturating_sub(at)) => {
-                self.interrupt();
-            }
-            _ => {}
+            Some((slot, _)) if tip < slot => self.interrupt(),
+            Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
+            _ => self.jumps = 0,
         }
         self.newest = Some((tip, now));
         let last = self.samples.back();
@@ -85,6 +90,21 @@ impl SlotTimeMeter {
             self.samples.pop_front();
         }
         self.measure(tip, now);
+    }
+
+    fn is_jump(&self, slots: u64, time: Duration) -> bool {
+        let shortest = self.value().map_or(MIN_SLOT_TIME.as_nanos(), |slot_time| {
+            slot_time.as_nanos() / MAX_SPEEDUP
+        });
+        u128::from(slots) > MAX_LATE_SLOTS + time.as_nanos() / shortest.max(1)
+    }
+
+    fn jump(&mut self) {
+        self.interrupt();
+        self.jumps += 1;
+        if self.jumps >= MAX_JUMPS {
+            *self = Self::default();
+        }
     }
 
     fn measure(&mut self, tip: u64, now: Duration) {
@@ -108,10 +128,6 @@ impl SlotTimeMeter {
             *value = Some(slot_time);
         }
     }
-}
-
-fn is_jump(slots: u64, time: Duration) -> bool {
-    u128::from(slots) > MAX_LATE_SLOTS + time.as_millis() / MIN_SLOT_TIME.as_millis()
 }
 
 #[cfg(test)]
@@ -170,10 +186,20 @@ mod tests {
 
     #[test]
     fn a_jump_is_no_fast_slot() {
+        for jump in [64, 13_000] {
+            let mut meter = SlotTimeMeter::default();
+            run(&mut meter, 0..100, 1_000, 50);
+            run(&mut meter, 100..140, 1_500 + jump, 50);
+            assert_eq!(millis(meter.settled()), Some(200), "{jump}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_with_far_shorter_slots_is_measured_anew() {
         let mut meter = SlotTimeMeter::default();
-        run(&mut meter, 0..100, 1_000, 50);
-        run(&mut meter, 100..140, 14_500, 50);
-        assert_eq!(millis(meter.settled()), Some(200));
+        run(&mut meter, 0..100, 1_000, 10);
+        run(&mut meter, 100..140, 1_100, 400);
+        assert_eq!(millis(meter.settled()), Some(25));
     }
 
     #[test]

@@ -202,6 +202,7 @@ impl Tracker {
 
     /// Takes the slots.
     fn report(&mut self, now: Duration, evidence: &Evidence) {
+        self.forget_purged_slots(evidence);
         let (of, slot_time) = (&mut self.of_process, self.slot_time.settled());
         of.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
         if let Some(slot) = evidence.tip {
@@ -229,6 +230,20 @@ impl Tracker {
             of.behind = Some(tip.saturating_sub(own.slot));
         }
         self.measure_slot_time(now, evidence);
+    }
+
+    /// A migration to Alpenglow ends with a purge of slots: the own slot goes back, and no tip that exists is reported. Until one
+    /// is, the own slot alone shows whether the validator goes on.
+    fn forget_purged_slots(&mut self, evidence: &Evidence) {
+        let of = &mut self.of_process;
+        let (None, Some(slot), Some(own)) = (evidence.tip, evidence.slot, of.own) else {
+            return;
+        };
+        if slot + self.rules.at_tip_slots < own.slot {
+            of.own = None;
+            of.tip = None;
+            of.behind = None;
+        }
     }
 
     fn measure_slot_time(&mut self, now: Duration, evidence: &Evidence) {

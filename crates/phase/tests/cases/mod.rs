@@ -113,7 +113,9 @@ impl World {
     }
 
     fn second(&mut self, second: u64, what: &str, argument: &str) -> Evidence {
-        if what != "halts" {
+        if what == "purges" {
+            self.tip -= 10 * argument.parse().unwrap_or(0);
+        } else if what != "halts" {
             self.tip += self.in_ten;
         }
         let (tip, number) = (self.tip, argument.parse().unwrap_or(0));
@@ -121,6 +123,7 @@ impl World {
         (self.own, self.known) = match what {
             "follows" | "only_pushes" => (tip - number * 10, tip),
             "silent" => (tip - 10, tip),
+            "purges" | "rebuilds" => (tip, tip),
             "stopped" | "halts" => (self.own, self.known),
             "hangs" => (self.own, tip),
             "hears_no_tip" => (self.own + self.replayed(2), self.known),
@@ -153,6 +156,10 @@ impl World {
                 ..silent
             },
             "only_runs" | "silent" => silent,
+            "purges" | "rebuilds" => Evidence {
+                tip: None,
+                ..answers
+            },
             "only_pushes" if !second.is_multiple_of(10) => silent,
             _ => answers,
         }

@@ -17,6 +17,9 @@ use std::time::Duration;
 /// starved or cut off, and does not know how far behind it is.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
+/// A change of forks takes fewer slots back, the purge at the end of a migration many more.
+const MIN_PURGE: u64 = 32;
+
 /// When the sources last reported slots of one process.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SlotSources {
@@ -26,6 +29,10 @@ pub(super) struct SlotSources {
     tip: Option<(u64, Stamp)>,
     /// The highest tip in a migration to Alpenglow: at its end slots are purged, and the highest slot with shreds stays.
     purged_tip: Option<u64>,
+    /// The highest own slot in the migration.
+    highest_own: Option<u64>,
+    /// The own slot has gone back. Signs of the migration's end may come a minute later.
+    is_purged: bool,
 }
 
 impl SlotSources {
@@ -93,7 +100,8 @@ impl SlotSources {
 
     /// Whether the highest slot with shreds still exists.
     fn is_tip(&self, protocol: Option<Protocol>, slot: u64) -> bool {
-        protocol != Some(Protocol::Alpenglow) || Some(slot) > self.purged_tip
+        let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
+        !may_be_purged || Some(slot) > self.purged_tip
     }
 
     /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
@@ -109,7 +117,9 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        if protocol == Some(Protocol::Migrating) {
+        if protocol == Some(Protocol::Migrating) && !self.is_purged {
+            self.highest_own = own.max(self.highest_own);
+            self.is_purged = own.map(|slot| slot + MIN_PURGE) < self.highest_own && own.is_some();
             self.purged_tip = received.max(self.purged_tip);
         }
         if rpc_at > self.rpc_at {
@@ -364,7 +374,12 @@ mod tests {
         );
         let purged = pushed(1_002, 999);
         assert_eq!(
-            look(2, Protocol::Alpenglow, (1_002, 1_301), purged),
+            look(2, Protocol::Migrating, (1_000, 1_301), purged).0,
+            None,
+            "before a sign of its end"
+        );
+        assert_eq!(
+            look(3, Protocol::Alpenglow, (1_002, 1_301), purged),
             (None, None, [None, Some(1_002.0)])
         );
         assert_eq!(
