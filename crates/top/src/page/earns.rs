@@ -19,8 +19,10 @@ pub(crate) struct Earns {
     pub(crate) is_standby: bool,
     /// Slots since its last vote, with Tower.
     pub(crate) distance: Option<f64>,
-    /// Slots to its newest certificates, with Alpenglow: of a reward, of a finalization.
-    pub(crate) certificates: Option<(f64, f64)>,
+    pub(crate) is_alpenglow: bool,
+    /// Slots behind the best certificate of all accounts.
+    pub(crate) reward_certificate: Option<f64>,
+    pub(crate) finalization_certificate: Option<f64>,
     /// SOL of this epoch, with Alpenglow.
     pub(crate) reward: Option<f64>,
     /// Reward over stake, against the best.
@@ -65,7 +67,9 @@ impl Page {
                 && self.is_up(Source::Votes) == Some(true),
             is_standby,
             distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
-            certificates: certificate("reward").zip(certificate("finalization")),
+            is_alpenglow: self.get(&v::CONSENSUS, &["alpenglow"]) == Some(1.0),
+            reward_certificate: certificate("reward"),
+            finalization_certificate: certificate("finalization"),
             reward: self
                 .get(&m::VOTE_REWARD, &["this_epoch"])
                 .map(|lamports| lamports / LAMPORTS_PER_SOL),

@@ -34,25 +34,17 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
             )];
         }
     };
-    let certificates = earns.certificates.map(|(reward, last)| {
-        let [reward, last] = [reward, last].map(number);
-        format!("certificates {reward} (reward) and {last} (finalization) slots behind")
-    });
-    let alpenglow = alpenglow(&earns);
     let slots = leader_slots(&earns);
     let first = |rest: String| {
         let spans = vec![Span::styled(words, style), Span::raw(rest)];
         row("Earns", spans, Beside::Nothing)
     };
-    if alpenglow.is_empty() {
-        let parts = [certificates.into_iter().collect(), tower(&earns, slots)].concat();
-        return vec![first(joined(&parts))];
+    if !earns.is_alpenglow {
+        return vec![first(joined(&tower(&earns, slots)))];
     }
-    let second = [alpenglow, slots].concat().join(", ");
-    vec![
-        first(joined(certificates.as_slice())),
-        row("", second, Beside::Nothing),
-    ]
+    let distances: Vec<String> = certificates(&earns).into_iter().collect();
+    let second = [rewards(&earns), slots].concat().join(", ");
+    vec![first(joined(&distances)), row("", second, Beside::Nothing)]
 }
 
 fn joined(parts: &[String]) -> String {
@@ -79,19 +71,30 @@ fn tower(earns: &Earns, leader_slots: Vec<String>) -> Vec<String> {
         .credits
         .map(|credits| format!("{} credits", number(credits)));
     let votes = votes.into_iter().flatten();
-    votes.chain(leader_slots).chain(credits).collect()
+    let admission = earns.admission.clone();
+    { votes.chain(leader_slots) }
+        .chain(credits)
+        .chain(admission)
+        .collect()
 }
 
-/// In the words and the order of the landing page.
-fn alpenglow(earns: &Earns) -> Vec<String> {
+fn certificates(earns: &Earns) -> Option<String> {
+    let [reward, last] = [earns.reward_certificate, earns.finalization_certificate]
+        .map(|slots| slots.map_or("?".to_owned(), number));
+    (reward != "?" || last != "?")
+        .then(|| format!("certificates {reward} (reward) and {last} (finalization) slots behind"))
+}
+
+/// What costs the next epoch comes first: 80 columns have no room for the end.
+fn rewards(earns: &Earns) -> Vec<String> {
     let parts = [
+        earns.admission.clone(),
         earns
             .reward
-            .map(|sol| format!("{sol:.2} SOL earned this epoch")),
+            .map(|sol| format!("{sol:.3} SOL earned this epoch")),
         earns
             .per_stake
             .map(|share| format!("{:.1} % of the best per stake", share * 100.0)),
-        earns.admission.clone(),
     ];
     parts.into_iter().flatten().collect()
 }
