@@ -42,7 +42,7 @@ pub enum Caveat {
         /// The arms and their protocols.
         arms: Vec<(String, String)>,
     },
-    /// The cluster migrated within a run.
+    /// More than one consensus was recorded in a run.
     ConsensusChanged {
         run: String,
         /// The protocols, with times.
@@ -161,7 +161,7 @@ impl Caveat {
                 )
             }
             Caveat::ConsensusChanged { run, protocols } => format!(
-                "{run}: the consensus changed ({protocols}). Transactions, and what is counted by slot, have two meanings in it."
+                "{run}: the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after."
             ),
             Caveat::HitsNotComparable { versions } => format!(
                 "Before 4.4 Agave counts the hits of the program cache in another way ({}); hits and hit ratios of these runs \

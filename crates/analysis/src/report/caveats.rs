@@ -249,6 +249,14 @@ fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     seen
 }
 
+fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
+    let protocols = pace::protocols(subject.run)?;
+    (subject.run.consensus.len() > 1).then(|| Caveat::ConsensusChanged {
+        run: subject.name.clone(),
+        protocols,
+    })
+}
+
 /// With what would remove each.
 fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
     let run = subject.name.clone();
@@ -268,14 +276,7 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
             restarts: course.restarts,
         });
     }
-    if subject.run.consensus.len() > 1
-        && let Some(protocols) = pace::protocols(subject.run)
-    {
-        found.push(Caveat::ConsensusChanged {
-            run: run.clone(),
-            protocols,
-        });
-    }
+    found.extend(consensus_changed(subject));
     found.extend(not_at_tip(subject));
     if let Some(unknown) = subject.usual.tps.unknown.filter(|unknown| *unknown > 0) {
         found.push(Caveat::UnknownSeconds {

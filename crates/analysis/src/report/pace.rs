@@ -68,8 +68,9 @@ pub(crate) fn refusal(
     }
     let consensus = (consensus(before), consensus(after));
     let is_known = !consensus.0.is_empty() && !consensus.1.is_empty();
+    let has_one = consensus.0.len() == 1 && consensus.0 == consensus.1;
     let is_rate = scalar.per != Per::Transaction && subjects.per_second;
-    if is_known && consensus.0 != consensus.1 && !is_rate {
+    if is_known && !has_one && !is_rate {
         return Some(format!(
             "not compared: {} with {other} and {} with {reference}{}",
             names(&consensus.1),
@@ -337,6 +338,13 @@ mod tests {
             headline.contains("alpenglow and migrating and tower with new and tower with old"),
             "{headline}"
         );
+    }
+
+    #[test]
+    fn arms_that_both_migrated_are_not_compared() {
+        let migrated = ["tower", "migrating", "alpenglow"];
+        let report = of_arms(&runs_of([&migrated, &migrated]), false);
+        assert!(report.verdict.headline.contains("not compared"));
     }
 
     #[test]
