@@ -10,7 +10,7 @@ const TICKETS: [(f64, u64); 5] = [
     (0.25, 1_000_000_000),
     (0.2, 800_000_000),
 ];
-/// Slots are hardly shorter than they should be, and up to so much longer.
+/// Slots are so much shorter at least, and so much longer at most, than they should be.
 const SHORTER: f64 = 0.98;
 const LONGER: f64 = 1.24;
 /// Slots of 0.2 s were measured to be as short as 0.166 s on devnet. No shorter ones are planned.

@@ -41,7 +41,7 @@ impl RecordWriter {
         &self.status
     }
 
-    /// What is written to the batch counts, and reaches the sink as one, when it is committed.
+    /// The sink gets each record at once. Counts and the end of the batch come with its commit.
     pub fn begin(&mut self, now: Stamp) -> RecordBatch<'_> {
         self.sink.begin(now);
         RecordBatch {
@@ -57,6 +57,7 @@ impl RecordWriter {
 
 /// Records of one read.
 #[derive(Debug)]
+#[must_use = "commit it"]
 pub struct RecordBatch<'a> {
     writer: &'a mut RecordWriter,
     now: Stamp,

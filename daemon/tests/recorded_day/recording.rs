@@ -73,7 +73,7 @@ struct Series {
 }
 
 impl Series {
-    /// The value at a time, or the first one after it.
+    /// The newest value up to a time; the first one if all are later.
     fn at(&self, time: i64) -> f64 {
         let after = self.samples.partition_point(|one| one.0 <= time);
         let sample = self.samples.get(after.saturating_sub(1));

@@ -33,6 +33,12 @@ const TIMEOUT: Duration = Duration::from_secs(150);
 const SLOT_TIME: Duration = Duration::from_millis(200);
 /// Long enough for a standstill to be noticed, if there were one.
 const PHASE_LENGTH: Duration = Duration::from_secs(20);
+/// More slots than a validator may be behind, for longer than it takes to be called so.
+const MIGRATING: Duration = Duration::from_secs(40);
+/// The first slot that the migration purges.
+const MIGRATION_SLOT: u64 = 459_653_000;
+/// The sign of the migration's end comes later than the purge.
+const SIGN_DELAY: Duration = Duration::from_secs(10);
 
 /// A process to follow. Its node is elsewhere.
 fn process(folder: &Path) -> Result<Running> {
@@ -78,11 +84,9 @@ fn push(daemon: &Daemon, file: &str) -> Result<()> {
     Ok(())
 }
 
-fn enter(node: &Node, daemon: &Daemon, phase: &str, protocol: &str, roots: bool) {
+fn enter(node: &Node, phase: &str, begin: u64, roots: bool) {
     node.set_phase(phase);
-    node.advance(SLOT_TIME, roots);
-    wait_for(daemon, "agave_consensus", ("protocol", protocol));
-    sleep(PHASE_LENGTH);
+    node.advance_from(begin, SLOT_TIME, roots);
 }
 
 /// Each value that the recording has of a series, in the order of time; `None` where it ends.
@@ -162,9 +166,14 @@ fn a_recording_of_a_migration_says_what_its_node_and_the_daemon_said() -> Result
     wait_for(&daemon, "agave_consensus", ("protocol", "tower"));
     sleep(PHASE_LENGTH);
     push(&daemon, "events/migration-started.lp")?;
-    enter(&node, &daemon, "migrating", "migrating", false);
+    enter(&node, "migrating", MIGRATION_SLOT, false);
+    wait_for(&daemon, "agave_consensus", ("protocol", "migrating"));
+    sleep(MIGRATING);
+    enter(&node, "migration-epoch", MIGRATION_SLOT, true);
+    sleep(SIGN_DELAY);
     push(&daemon, "events/migration-complete.lp")?;
-    enter(&node, &daemon, "migration-epoch", "alpenglow", true);
+    wait_for(&daemon, "agave_consensus", ("protocol", "alpenglow"));
+    sleep(MIGRATING);
     let page = daemon.scrape()?;
     assert_eq!(daemon.stop()?, Some(0));
 
