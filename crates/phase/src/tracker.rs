@@ -200,7 +200,6 @@ impl Tracker {
         self.is_known = true;
     }
 
-    /// Takes the slots.
     fn report(&mut self, now: Duration, evidence: &Evidence) {
         self.forget_purged_slots(evidence);
         let (of, slot_time) = (&mut self.of_process, self.slot_time.settled());
