@@ -2,9 +2,10 @@
 
 use super::facts::Stake;
 use super::keypair::public_key;
-use crate::plan::{Kind, Plan, Workload};
+use crate::plan::{Cluster, Kind, Plan, Workload};
 use faultline_command::rpc::{Rpc, Tries};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +33,8 @@ fn ask_with(plan: &Plan, tries: Tries) -> BTreeMap<String, Stake> {
             (None, _) => Err("the plan names no identity".to_owned()),
             (Some(_), None) => Err("the plan names no workload.cluster_rpc".to_owned()),
             (Some(file), Some(url)) => public_key(file).and_then(|identity| {
-                let accounts = answer.get_or_insert_with(|| vote_accounts(url, tries));
+                let genesis = plan.workload.cluster.and_then(Cluster::genesis_hash);
+                let accounts = answer.get_or_insert_with(|| vote_accounts(url, genesis, tries));
                 match accounts {
                     Ok(accounts) => Ok(accounts.of(&identity)),
                     Err(why) => Err(why.clone()),
@@ -81,12 +83,28 @@ impl VoteAccounts {
 }
 
 /// The reasons have no more of the address than host and port: the rest may be a key.
-fn vote_accounts(url: &str, tries: Tries) -> Result<VoteAccounts, String> {
+fn vote_accounts(url: &str, genesis: Option<&str>, tries: Tries) -> Result<VoteAccounts, String> {
     let rpc = Rpc::new(url, None, tries).map_err(|error| format!("{error:#}"))?;
-    match rpc.ask("getVoteAccounts", &json!([])) {
-        Ok(accounts) => accounts.ok_or_else(|| "getVoteAccounts: the result is null".to_owned()),
-        Err(error) => Err(error.to_string()),
+    if let Some(genesis) = genesis {
+        let found: String = result(&rpc, "getGenesisHash")?;
+        if found != genesis {
+            return Err(format!(
+                "the node is of another cluster: its genesis hash is {found}, not {genesis}"
+            ));
+        }
     }
+    let accounts: VoteAccounts = result(&rpc, "getVoteAccounts")?;
+    if accounts.current.is_empty() && accounts.delinquent.is_empty() {
+        return Err("the node knows no vote account of its cluster".to_owned());
+    }
+    Ok(accounts)
+}
+
+fn result<T: DeserializeOwned>(rpc: &Rpc, method: &str) -> Result<T, String> {
+    let result = rpc
+        .ask(method, &json!([]))
+        .map_err(|error| error.to_string())?;
+    result.ok_or_else(|| format!("{method}: the result is null"))
 }
 
 #[cfg(test)]

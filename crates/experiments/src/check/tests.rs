@@ -464,8 +464,42 @@ fn an_identity_that_the_command_does_not_name_may_be_another_one() {
     only(
         &elsewhere,
         &fit(&elsewhere),
+        Refuse,
+        "workload names another identity",
+    );
+    assert_eq!(findings(&elsewhere, &fit(&elsewhere), true), []);
+    let script = with("\"/start.sh\"");
+    only(
+        &script,
+        &fit(&script),
         Warn,
         "the validator may use another one",
+    );
+    // One arm that names it does not speak for the other.
+    let text = "identity = \"/id.json\"\naccounts =";
+    let large = "memory_max = \"8G\"\narguments = [\"--identity\", \"{identity}\"]";
+    let one_arm = plan(
+        &TWO_ARMS
+            .replace("accounts =", text)
+            .replace("memory_max = \"8G\"", large),
+    );
+    only(
+        &one_arm,
+        &fit(&one_arm),
+        Warn,
+        "the validator may use another one",
+    );
+    let other = large.replace("{identity}", "/id.json.staked");
+    let two_arms = plan(
+        &TWO_ARMS
+            .replace("accounts =", text)
+            .replace("memory_max = \"8G\"", &other),
+    );
+    only(
+        &two_arms,
+        &fit(&two_arms),
+        Refuse,
+        "arm \"large\" names another identity",
     );
     for words in ["\"--identity\", \"{identity}\"", "\"--identity=/id.json\""] {
         let plan = with(words);

@@ -2,12 +2,12 @@
 
 use super::Findings;
 use super::facts::{HostFacts, Stake};
-use crate::plan::{Cluster, Kind, Lane, Plan, Severity};
+use crate::plan::{Arm, Cluster, Kind, Lane, Plan, Severity};
 
 /// Options of a validator that votes.
 const OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const NO_STAKE: &str =
-    "use an identity without stake (solana-keygen new); if it is meant, say --i-vote";
+    "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
 
 pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Findings) {
     if plan.workload.kind != Kind::Validator || i_vote {
@@ -20,6 +20,16 @@ pub(super) fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, found: &mut Fi
             ),
             "remove it, even if --no-voting is set; if the validator must vote, pass --i-vote",
         );
+    }
+    let others = other_identities(plan);
+    for section in &others {
+        found.refuse(
+            format!("{section} names another identity than the one whose stake is checked"),
+            "set `identity` to that file, and pass \"{identity}\" to the command; if it may vote, pass --i-vote",
+        );
+    }
+    if !others.is_empty() {
+        return;
     }
     for lane in &plan.lanes {
         // An identity that is no keypair is refused elsewhere.
@@ -67,17 +77,60 @@ fn stake(plan: &Plan, lane: &Lane, stake: Option<&Stake>, found: &mut Findings) 
     }
 }
 
-/// Whether the command names the identity whose stake was checked.
+/// Whether each arm's command or environment names the identity whose stake was checked.
 fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
     };
     let file = file.display().to_string();
-    let arms = plan.arms.iter();
-    let mut words = (plan.workload.command.iter())
-        .chain(plan.workload.environment.values())
-        .chain(arms.flat_map(|arm| arm.arguments.iter().chain(arm.environment.values())));
-    words.any(|word| word.contains("{identity}") || word.contains(&file))
+    let names = |text: &String| words(text).any(|word| word == "{identity}" || word == file);
+    let workload = &plan.workload;
+    let mut shared = workload.command.iter().chain(workload.environment.values());
+    let mut of_arm = |arm: &Arm| {
+        arm.arguments
+            .iter()
+            .chain(arm.environment.values())
+            .any(names)
+    };
+    shared.any(names) || (!plan.arms.is_empty() && plan.arms.iter().all(&mut of_arm))
+}
+
+/// Sections whose `--identity` is another one.
+fn other_identities(plan: &Plan) -> Vec<String> {
+    let own = |word: &str| {
+        let files = plan.lanes.iter().filter_map(|lane| lane.identity.as_ref());
+        word == "{identity}"
+            || files
+                .into_iter()
+                .any(|file| file.display().to_string() == word)
+    };
+    let names_other = |texts: Vec<&String>| {
+        let all: Vec<&str> = texts.into_iter().flat_map(|text| words(text)).collect();
+        { all.windows(2) }.any(|pair| matches!(pair[0], "--identity" | "-i") && !own(pair[1]))
+    };
+    let workload = &plan.workload;
+    let shared = workload.command.iter().chain(workload.environment.values());
+    let mut sections = Vec::new();
+    if names_other(shared.collect()) {
+        sections.push("workload".to_owned());
+    }
+    for arm in &plan.arms {
+        if names_other(
+            arm.arguments
+                .iter()
+                .chain(arm.environment.values())
+                .collect(),
+        ) {
+            sections.push(format!("arm {:?}", arm.name));
+        }
+    }
+    sections
+}
+
+/// The words of a text, with `--option=value` as two.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let is_end = |c: char| c.is_whitespace() || matches!(c, '=' | '"' | '\'' | ';' | '(' | ')');
+    text.split(is_end).filter(|word| !word.is_empty())
 }
 
 /// The sections of the plan that set a vote account.

@@ -13,6 +13,16 @@ impl Cluster {
         }
     }
 
+    /// `None` for a cluster of one's own.
+    pub fn genesis_hash(self) -> Option<&'static str> {
+        match self {
+            Cluster::MainnetBeta => Some("5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"),
+            Cluster::Testnet => Some("4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY"),
+            Cluster::Devnet => Some("EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG"),
+            Cluster::Localnet => None,
+        }
+    }
+
     /// Hosts where gossip begins; none of a cluster of one's own.
     pub fn entrypoints(self) -> &'static [&'static str] {
         match self {
