@@ -22,11 +22,11 @@ const MIN_CHANGE: u32 = 200;
 /// skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// Slots that can become known at once. Between two reports the tip can advance by so many more than its pace gives. A larger
-/// step means that another node or cluster answers.
+/// Between two reports the tip can advance by so many slots more than the pace allows. A larger step means that another node or
+/// cluster answers.
 const MAX_LATE_SLOTS: u128 = 16;
 
-/// The pace is at most so many times the measured one, or, until there is one, that of this slot time.
+/// The pace is at most so many times the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.
 const MAX_SPEEDUP: u128 = 8;
 const MIN_SLOT_TIME: Duration = Duration::from_millis(10);
 
@@ -77,7 +77,10 @@ impl SlotTimeMeter {
                 }
                 return;
             }
-            Some((slot, _)) if tip < slot => self.interrupt(),
+            Some((slot, _)) if tip < slot => {
+                self.interrupt();
+                self.jumps = 0;
+            }
             Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
             _ => self.jumps = 0,
         }

@@ -231,14 +231,16 @@ impl Tracker {
         self.measure_slot_time(now, evidence);
     }
 
-    /// A migration to Alpenglow ends with a purge of slots: the own slot goes back, and no tip that exists is reported. Until one
-    /// is, the own slot alone shows whether the validator goes on.
+    /// A migration to Alpenglow ends with a purge of slots: the own slot goes back, and the reported tip no longer exists. Until a
+    /// new one appears, only the own slot shows progress.
     fn forget_purged_slots(&mut self, evidence: &Evidence) {
         let of = &mut self.of_process;
         let (None, Some(slot), Some(own)) = (evidence.tip, evidence.slot, of.own) else {
             return;
         };
-        if slot + self.rules.at_tip_slots < own.slot {
+        let limit = self.rules.at_tip_slots;
+        let was_near = of.behind.is_none_or(|behind| behind <= limit);
+        if was_near && slot.saturating_add(limit) < own.slot {
             of.own = None;
             of.tip = None;
             of.behind = None;

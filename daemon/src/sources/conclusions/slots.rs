@@ -119,7 +119,8 @@ impl SlotSources {
         let received = rpc.and_then(|facts| facts.max_shred);
         if protocol == Some(Protocol::Migrating) && !self.is_purged {
             self.highest_own = own.max(self.highest_own);
-            self.is_purged = own.map(|slot| slot + MIN_PURGE) < self.highest_own && own.is_some();
+            self.is_purged =
+                own.map(|slot| slot.saturating_add(MIN_PURGE)) < self.highest_own && own.is_some();
             self.purged_tip = received.max(self.purged_tip);
         }
         if rpc_at > self.rpc_at {
