@@ -413,7 +413,7 @@ fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<Str
     let path = PathBuf::from(text(value)?);
     let content = match read(&path) {
         // It may be the secret itself.
-        Err(_) if !path.is_absolute() => {
+        Err(_) if !is_in_a_folder(&path) => {
             let what =
                 "the path of a file with the secret is wanted, such as \"/etc/faultline/password\"";
             return Err(what.to_owned());
@@ -425,6 +425,12 @@ fn secret(value: &toml::de::DeValue<'_>, files: &mut Vec<PathBuf>) -> Result<Str
         "" => Err("the file is empty".to_owned()),
         secret => Ok(secret.to_owned()),
     }
+}
+
+/// Base64 can begin with a slash, too.
+fn is_in_a_folder(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| folder.parent().is_some());
+    path.is_absolute() && folder.is_some_and(Path::is_dir)
 }
 
 fn read(path: &Path) -> Result<String, String> {

@@ -226,6 +226,7 @@ fn addresses_that_are_refused_are_not_repeated() {
         "forward = \"http://u:SECRET@h:1\"\n",
         "[forward]\nmetrics_config_file = \"host=http://h,db=d,u=u,p=SECRET\"\n",
         "[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"SECRET\"\n",
+        "[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/SECRET\"\n",
         "[forward]\nurl = \"u:SECRET@h\"\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/dev/null\"\n",
     ] {
         let found = mistakes(text);
@@ -348,10 +349,10 @@ fn nothing_is_told_that_only_follows_from_another_mistake() {
     std::fs::write(&password, "secret\n").unwrap();
     let good = password.display();
     for (text, wanted) in [
-        ("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/no/such\"\n".to_owned(), "/no/such cannot be read"),
+        ("[ingest]\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/etc/no-such\"\n".to_owned(), "/etc/no-such cannot be read"),
         (
-            "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/no/such\"\n".to_owned(),
-            "/no/such cannot be read",
+            "[ingest]\nbeyond_loopback = true\ndb = \"d\"\nuser = \"u\"\npassword_file = \"/etc/no-such\"\n".to_owned(),
+            "/etc/no-such cannot be read",
         ),
         (format!("[ingest]\ndb = \"d\"\npassword_file = \"{good}\"\n"), "add user,"),
         (
@@ -359,7 +360,7 @@ fn nothing_is_told_that_only_follows_from_another_mistake() {
             "begins with http://",
         ),
         (format!("[forward]\nurl = \"http://h\"\npassword_file = \"{good}\"\n"), "add db, user"),
-        ("[forward]\nmetrics_config_file = \"/no/such\"\n".to_owned(), "/no/such cannot be read"),
+        ("[forward]\nmetrics_config_file = \"/etc/no-such\"\n".to_owned(), "/etc/no-such cannot be read"),
         ("[log]\nfile = 3\n".to_owned(), "a string is wanted"),
         ("[phase]\nbehind_slots = \"many\"\nat_tip_slots = 500\n".to_owned(), "a whole number from 0 on is wanted"),
         ("[flight]\nkeep = \"1m\"\nafter = 3\n".to_owned(), "a time with its unit, such as"),
