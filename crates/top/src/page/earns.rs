@@ -67,7 +67,8 @@ impl Page {
                 && self.is_up(Source::Votes) == Some(true),
             is_standby,
             distance: self.get(&m::VOTE_DISTANCE, &["last_vote"]),
-            is_alpenglow: self.get(&v::CONSENSUS, &["alpenglow"]) == Some(1.0),
+            is_alpenglow: self.get(&v::CONSENSUS, &["alpenglow"]) == Some(1.0)
+                || certificate("reward").is_some(),
             reward_certificate: certificate("reward"),
             finalization_certificate: certificate("finalization"),
             reward: self

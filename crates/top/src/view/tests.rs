@@ -172,7 +172,7 @@ fn one_line_answers_whether_a_validator_earns() {
 }
 
 #[test]
-fn under_alpenglow_two_lines_have_the_words_of_the_landing_page() {
+fn under_alpenglow_two_lines_have_certificates_admission_and_rewards() {
     let votes = "agave_epoch 1065\nagave_delinquent 0\n\
         agave_certificate_distance_slots{certificate=\"reward\"} 1\n\
         agave_certificate_distance_slots{certificate=\"finalization\"} 140\n\
@@ -194,7 +194,7 @@ fn under_alpenglow_two_lines_have_the_words_of_the_landing_page() {
         lines(votes),
         [
             " Earns    votes, certificates 1 (reward) and 140 (finalization) slots behind",
-            "          5.25 SOL earned this epoch, 99.7 % of the best per stake, not admitted to the epoch after next, 0.127 SOL miss"
+            "          not admitted to the epoch after next, 0.127 SOL missing for the admission ticket, 5.250 SOL earned this epoch,"
         ]
     );
     let admitted = votes
@@ -202,7 +202,7 @@ fn under_alpenglow_two_lines_have_the_words_of_the_landing_page() {
         .replace("sol 0.127", "sol 0");
     assert_eq!(
         lines(&admitted)[1],
-        "          5.25 SOL earned this epoch, 99.7 % of the best per stake, admitted, skips 5 %"
+        "          admitted, 5.250 SOL earned this epoch, 99.7 % of the best per stake, skips 5 %"
     );
 }
 

@@ -9,7 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 use std::time::Duration;
 
-/// None of a node of which nothing of it is known. Alpenglow takes two lines.
+/// Empty if the votes are unknown. Alpenglow takes two lines.
 pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     let Some(earns) = scene.state().newest().earns() else {
         return Vec::new();
