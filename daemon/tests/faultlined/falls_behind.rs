@@ -123,7 +123,6 @@ fn under_alpenglow_a_validator_is_at_the_tip_falls_behind_and_recovers() -> Resu
         &[
             ("agave_phase", at_tip, Some(1.0)),
             ("agave_healthy", &[], Some(1.0)),
-            ("agave_slots_behind", &[], Some(0.0)),
             ("agave_kept_up", &[], Some(0.0)),
         ],
     );
