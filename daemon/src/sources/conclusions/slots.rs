@@ -117,11 +117,14 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        if protocol == Some(Protocol::Migrating) && !self.is_purged {
-            self.highest_own = own.max(self.highest_own);
-            self.is_purged =
-                own.map(|slot| slot.saturating_add(MIN_PURGE)) < self.highest_own && own.is_some();
-            self.purged_tip = received.max(self.purged_tip);
+        if let (Some(Protocol::Migrating), Some(own)) = (protocol, own) {
+            let highest = self.highest_own.max(Some(own));
+            // Until it has passed the old slots again.
+            self.is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
+            self.highest_own = highest;
+            if !self.is_purged {
+                self.purged_tip = received.max(self.purged_tip);
+            }
         }
         if rpc_at > self.rpc_at {
             self.rpc_at = rpc_at;
@@ -384,8 +387,13 @@ mod tests {
             (None, None, [None, Some(1_002.0)])
         );
         assert_eq!(
-            look(62, Protocol::Alpenglow, (1_301, 1_302), purged).0,
+            look(61, Protocol::Migrating, (1_280, 1_302), purged).0,
             Some(1_302),
+            "it was another node's answer, or new slots have passed the old ones"
+        );
+        assert_eq!(
+            look(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
+            Some(1_303),
             "new slots have passed it"
         );
     }
