@@ -95,7 +95,6 @@ struct ProcessState {
 }
 
 impl Tracker {
-    /// Before the first tick.
     pub fn new(rules: Rules) -> Self {
         Tracker {
             rules,
@@ -120,7 +119,6 @@ impl Tracker {
         self.slot_time.value()
     }
 
-    /// Other rules from now on.
     pub fn configure(&mut self, rules: Rules) {
         self.rules = rules;
     }

@@ -169,9 +169,6 @@ impl Recording {
             let of_level = of_level.collect();
             families.insert(level.to_owned(), of_level);
         }
-        if parts.len() > 1 {
-            admit(&mut families);
-        }
         Recording { families, parts }
     }
 
@@ -292,21 +289,6 @@ impl Recording {
         }
         Ok(())
     }
-}
-
-/// The daemon of this recording refused the admin socket's answer about the admission, which says that the vote account passes.
-fn admit(families: &mut BTreeMap<String, Vec<Series>>) {
-    let always = |name: &str, label: &str, value: f64| Series {
-        labels: format!("{}{label}", families[name][0].labels),
-        samples: { families[name][0].samples.iter() }
-            .map(|(time, _)| (*time, value))
-            .collect(),
-    };
-    let epochs = ["this_epoch", "epoch_after_next"];
-    let admitted = epochs.map(|epoch| always("agave_up", &format!(",in=\"{epoch}\""), 1.0));
-    let shortfall = always("agave_admission_shortfall_sol", "", 0.0);
-    families.insert("agave_admitted".to_owned(), admitted.into());
-    families.insert("agave_admission_shortfall_sol".to_owned(), vec![shortfall]);
 }
 
 /// Of all scrapes, the parts of the recording. A migration begins with two scrapes before the one that sees it.
