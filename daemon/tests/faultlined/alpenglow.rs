@@ -282,3 +282,45 @@ fn counted(daemon: &Daemon) -> Result<[f64; 2]> {
     let lost = ["bad", "foreign", "duplicate", "implausible"];
     Ok([sum(&["used", "ignored"]), sum(&lost)])
 }
+
+/// The log is all that is read: the validator's own words prove the protocol, live and after a restart.
+#[test]
+fn the_log_alone_shows_the_protocol() -> Result<()> {
+    for file in ["migration.log", "restart.log"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let validator = process(folder.path())?;
+        let (config, log) = (
+            folder.path().join("c.toml"),
+            folder.path().join("agave.log"),
+        );
+        std::fs::write(&log, "").expect("a log");
+        let text = format!(
+            "[target]\npid = {}\n[rpc]\nenabled = false\n[admin]\nenabled = false\n[log]\nfile = {log:?}\n",
+            validator.pid()
+        );
+        std::fs::write(&config, text).expect("a configuration");
+        let config = config.display().to_string();
+        let daemon = Daemon::start(
+            env!("CARGO_BIN_EXE_faultlined"),
+            &["--config", &config, "--no-ingest"],
+            folder.path(),
+        )?;
+        let sees = |protocol: Option<f64>| {
+            eventually_seeing(PATIENCE, file, || {
+                let page = daemon.scrape().map_err(|error| error.to_string())?;
+                let found = page.get("agave_consensus", &[("protocol", "alpenglow")]);
+                if found == protocol {
+                    Ok(page)
+                } else {
+                    Err(daemon.log())
+                }
+            })
+        };
+        sees(None);
+        std::fs::write(&log, alpenglow::text(&format!("events/{file}"))?).expect("a log");
+        let page = sees(Some(1.0));
+        let genesis = page.get("agave_alpenglow_genesis_slot", &[]);
+        assert_eq!(genesis, Some(459_652_999.0), "{file}");
+    }
+    Ok(())
+}
