@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use crate::{Error, Result};
 
-/// Ends when dropped. A connection that is open then gets no further answer.
+/// Accepts until it is dropped. Connections that are open then may be served until their clients close them.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
@@ -16,7 +16,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves each connection until `serve` returns, which must do so soon after the flag is set.
+    /// Serves each connection on a thread of its own. The flag is set when the server is dropped.
     pub(crate) fn start(
         serve: impl Fn(TcpStream, &AtomicBool) + Send + Sync + 'static,
     ) -> Result<Self> {

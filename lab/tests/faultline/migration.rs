@@ -1,5 +1,5 @@
-//! A node migrates to Alpenglow while it is recorded. What the recording and its report say is what an independent reader made
-//! of the node's answers, and what the daemon said at the end.
+//! A node migrates to Alpenglow while it is recorded. The recording and the report agree with an independent reader of the node's
+//! answers, and with the daemon's last page.
 
 #![allow(
     clippy::expect_used,
