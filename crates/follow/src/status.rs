@@ -55,7 +55,7 @@ impl LogStatus {
 pub struct StatusHandle(Arc<Mutex<LogStatus>>);
 
 impl StatusHandle {
-    pub fn status(&self) -> LogStatus {
+    pub fn snapshot(&self) -> LogStatus {
         self.lock().clone()
     }
 

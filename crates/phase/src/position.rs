@@ -32,7 +32,7 @@ pub(crate) struct SlotTrack {
     pub(crate) known_at: Duration,
     pub(crate) advanced_at: Duration,
     /// When it was last seen to keep pace with a cluster.
-    pub(crate) at_pace_at: Duration,
+    pub(crate) last_at_pace: Duration,
     /// It came on faster than a cluster between its two newest reports.
     pub(crate) is_fast: bool,
     /// Pace is measured from here.
@@ -48,7 +48,7 @@ impl SlotTrack {
             slot,
             known_at: at,
             advanced_at: at,
-            at_pace_at: at,
+            last_at_pace: at,
             is_fast: false,
             anchor: (slot, at),
             reported_at: at,
@@ -72,7 +72,7 @@ impl SlotTrack {
         });
         let keeps_pace = slot.saturating_sub(self.anchor.0) >= needed;
         if keeps_pace {
-            self.at_pace_at = at;
+            self.last_at_pace = at;
             // One report back, so that the next report alone can show pace again.
             self.anchor = (self.slot, self.reported_at);
         } else if passed >= PACE_WINDOW || slot < self.anchor.0 {

@@ -308,8 +308,8 @@ impl Tracker {
         };
         Some(match of.tip {
             Some(tip) if of.behind > Some(far) => own.advanced_at.max(tip.advanced_at),
-            Some(tip) => own.at_pace_at.min(tip.at_pace_at),
-            None => own.at_pace_at,
+            Some(tip) => own.last_at_pace.min(tip.last_at_pace),
+            None => own.last_at_pace,
         })
     }
 

@@ -1,7 +1,7 @@
 //! A table, key by key.
 
 use crate::Mistakes;
-use crate::values::{EMPTY, kind, no_table};
+use crate::values::{EMPTY, kind, not_a_table};
 use std::fmt;
 use strsim::levenshtein;
 use toml::Spanned;
@@ -196,7 +196,7 @@ impl<'a> Table<'a> {
             }
             other => {
                 let line = m.line(offset);
-                m.push(line, format!("{path}: {}", no_table(other)));
+                m.push(line, format!("{path}: {}", not_a_table(other)));
             }
         }
     }
@@ -215,7 +215,7 @@ impl<'a> Table<'a> {
             let line = m.line(entry.span().start);
             m.push(
                 line,
-                format!("{}: {}", self.name(key), no_table(entry.get_ref())),
+                format!("{}: {}", self.name(key), not_a_table(entry.get_ref())),
             );
             return Vec::new();
         };

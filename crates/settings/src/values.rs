@@ -22,7 +22,7 @@ pub(crate) fn kind(value: &DeValue<'_>) -> String {
 }
 
 /// A value where a table is wanted, which may hold a password.
-pub(crate) fn no_table(value: &DeValue<'_>) -> String {
+pub(crate) fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
         other => kind(other),

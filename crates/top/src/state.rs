@@ -35,7 +35,7 @@ pub(crate) struct Moment {
 
 /// Why there is no new page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RpcError {
+pub(crate) struct ScrapeError {
     pub(crate) since: Moment,
     pub(crate) what: String,
 }
@@ -46,7 +46,7 @@ pub(crate) struct State {
     interval: Duration,
     page: Page,
     taken: Option<Moment>,
-    error: Option<RpcError>,
+    error: Option<ScrapeError>,
     /// The number of the newest tick, and since when it is the newest.
     tick: Option<(f64, Moment)>,
     courses: Vec<Course>,
@@ -77,7 +77,7 @@ impl State {
             Ok(page) => self.page(page, at),
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
-                self.error = Some(RpcError { since, what });
+                self.error = Some(ScrapeError { since, what });
                 self.courses.iter_mut().for_each(Course::gap);
             }
         }
@@ -120,7 +120,7 @@ impl State {
     }
 
     /// Why no page came last time; `None` if one did.
-    pub(crate) fn error(&self) -> Option<&RpcError> {
+    pub(crate) fn error(&self) -> Option<&ScrapeError> {
         self.error.as_ref()
     }
 

@@ -298,7 +298,7 @@ pub(super) async fn log(config: &Config, clock: Clock) -> Check {
         }
     };
     let status = wait_for(LOG_PATIENCE, || {
-        Some(status_handle.status()).filter(|status| status.up || status.problem.is_some())
+        Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
     });
     let status = status.await;
     stage.end(GRACE).await;

@@ -268,7 +268,7 @@ impl Conclusions {
             .told
             .log
             .as_ref()
-            .and_then(|log| log.status().last_line);
+            .and_then(|log| log.snapshot().last_line);
         let admin = known
             .admin
             .as_ref()
@@ -281,7 +281,7 @@ impl Conclusions {
 
     /// The phase as this process's log told it.
     fn log_phase(&self) -> Option<Phase> {
-        let told = self.told.log.as_ref()?.status().progress?;
+        let told = self.told.log.as_ref()?.snapshot().progress?;
         of_log(told.progress).filter(|_| told.at >= self.followed_at)
     }
 

@@ -117,7 +117,7 @@ impl Poll for Log {
     }
 
     fn look(&mut self, look: &Look<'_>) -> Finding {
-        let status = self.0.status();
+        let status = self.0.snapshot();
         let unanswered = status.unanswered(look.now);
         Finding {
             up: status.up && unanswered.is_none(),

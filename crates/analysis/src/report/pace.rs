@@ -68,9 +68,9 @@ pub(crate) fn refusal(
     }
     let consensus = (consensus(before), consensus(after));
     let is_known = !consensus.0.is_empty() && !consensus.1.is_empty();
-    let has_one = consensus.0.len() == 1 && consensus.0 == consensus.1;
+    let is_same_single = consensus.0.len() == 1 && consensus.0 == consensus.1;
     let is_rate = scalar.per != Per::Transaction && subjects.per_second;
-    if is_known && !has_one && !is_rate {
+    if is_known && !is_same_single && !is_rate {
         return Some(format!(
             "not compared: {} with {other} and {} with {reference}{}",
             names(&consensus.1),

@@ -34,7 +34,7 @@ impl Rig {
     }
 
     fn problem(&self) -> Option<Problem> {
-        self.tail.status().status().problem
+        self.tail.status().snapshot().problem
     }
 
     fn status(&self) -> Option<Status> {
@@ -59,7 +59,7 @@ fn history_is_not_counted_and_neither_is_the_line_being_written_at_the_start() {
     rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
-    assert!(rig.tail.status().status().up);
+    assert!(rig.tail.status().snapshot().up);
 }
 
 #[test]
@@ -67,13 +67,13 @@ fn a_file_that_appears_later_is_read_from_its_beginning() {
     let mut rig = Rig::over(nothing);
     rig.poll();
     assert_eq!(rig.status(), Some(Status::Absent));
-    assert!(!rig.tail.status().status().up);
+    assert!(!rig.tail.status().snapshot().up);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 3);
     rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.problem(), None);
-    let status = rig.tail.status().status();
+    let status = rig.tail.status().snapshot();
     assert_eq!(
         (status.records, status.bytes),
         (3, fs::metadata(rig.path("log")).unwrap().len())
@@ -143,7 +143,7 @@ fn garbage_costs_its_own_lines_only() {
     rig.poll();
     rig.assert_all_once();
     assert_eq!(rig.probe.bad(), 1);
-    assert_eq!(rig.tail.status().status().bad, 1);
+    assert_eq!(rig.tail.status().snapshot().bad, 1);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
     let (probe, at) = (probe::Probe::default(), Stamp::default());
     let mut tail = Follower::open(&path, probe.records(), at);
     let view = tail.status();
-    let problem = || view.status().problem.unwrap().what;
+    let problem = || view.snapshot().problem.unwrap().what;
     let mut messages = vec![problem()];
     fs::create_dir(&path).unwrap();
     tail.poll(at);
@@ -294,7 +294,7 @@ fn a_path_that_is_not_utf_8_is_escaped_in_every_message() {
     tail.poll(minutes(2));
     messages.push(problem());
     view.begin(&path.as_path().into(), at);
-    messages.push(view.status().unanswered(minutes(3)).unwrap().what);
+    messages.push(view.snapshot().unanswered(minutes(3)).unwrap().what);
     for (message, words) in messages.iter().zip([
         "log-\\xff\\xfe does not exist yet",
         "log-\\xff\\xfe: a directory, not a file",
@@ -339,13 +339,13 @@ fn what_is_no_file_is_broken_until_a_file_takes_its_place() {
 #[test]
 fn the_step_of_a_start_is_told() {
     let mut rig = Rig::over(nothing);
-    assert_eq!(rig.tail.status().status().progress, None);
+    assert_eq!(rig.tail.status().snapshot().progress, None);
     let text =
         "[2025-03-01T12:00:00Z INFO  solana_runtime::x] processing ledger: slot=77, root slot=3\n";
     append(&rig.path("log")).write_all(text.as_bytes()).unwrap();
     rig.poll();
     assert_eq!(
-        rig.tail.status().status().progress.unwrap().progress,
+        rig.tail.status().snapshot().progress.unwrap().progress,
         Progress::Replaying { slot: 77 }
     );
 }

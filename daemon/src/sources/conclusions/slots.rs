@@ -93,13 +93,13 @@ impl SlotSources {
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let tip = rpc.and_then(|facts| facts.max_shred);
-        let exists = tip.is_none_or(|tip| self.is_tip(protocol, tip));
+        let exists = tip.is_none_or(|tip| self.tip_exists(protocol, tip));
         let witnesses = known.witnesses(now).with_fresh_tip(tip_is_fresh && exists);
         finding.whole(&v::SLOTS_BEHIND, [], witnesses.behind());
     }
 
     /// Whether the highest slot with shreds still exists.
-    fn is_tip(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+    fn tip_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
         let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.purged_tip
     }
@@ -132,7 +132,7 @@ impl SlotSources {
             evidence.is_healthy = rpc.is_some_and(|facts| facts.health == Some(Health::Ok));
             evidence.tip = received.filter(|tip| {
                 let is_new = rpc.is_some_and(|facts| facts.distance_at == rpc_at);
-                is_new && self.is_tip(protocol, *tip)
+                is_new && self.tip_exists(protocol, *tip)
             });
             if let (Some(slot), Some(at)) = (received, rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);

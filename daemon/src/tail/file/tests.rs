@@ -55,11 +55,11 @@ fn a_log_that_no_thread_opens_is_a_problem_and_does_not_end_the_daemon() {
         .unwrap();
     let problem = eventually(DEADLINE, "the problem", || {
         assert!(!thread.is_finished(), "the daemon ends with this thread");
-        status.status().problem
+        status.snapshot().problem
     });
     let words = "/nowhere/log: no thread could open it; restart the daemon";
     assert_eq!(problem.what, words);
-    assert!(!status.status().up && !thread.is_finished());
+    assert!(!status.snapshot().up && !thread.is_finished());
     stop.set();
     thread.join().unwrap();
 }

@@ -77,7 +77,7 @@ impl Rig {
     fn problem(&self, wanted: impl Fn(&Problem) -> bool) -> Problem {
         eventually(DEADLINE, "the problem is shown", || {
             self.status
-                .status()
+                .snapshot()
                 .problem
                 .filter(|problem| wanted(problem))
         })
@@ -127,7 +127,7 @@ async fn a_new_journalctl_goes_on_behind_the_last_entry() {
     );
     assert!(calls[1].ends_with("--cursor=s=1;i=2"), "{calls:?}");
     assert!(calls[2].ends_with("--cursor=s=1;i=5"), "{calls:?}");
-    assert!(rig.status.status().up);
+    assert!(rig.status.snapshot().up);
     rig.end().await;
 }
 
@@ -224,7 +224,7 @@ async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() 
     fs::rename(rig.dir.path().join("new"), rig.dir.path().join("go")).unwrap();
     rig.sees(1);
     eventually(DEADLINE, "it is up", || {
-        rig.status.status().up.then_some(())
+        rig.status.snapshot().up.then_some(())
     });
     rig.end().await;
 }
@@ -233,8 +233,8 @@ async fn a_hint_at_missing_rights_is_forbidden_until_an_entry_proves_it_wrong() 
 async fn a_silent_journalctl_is_up_and_ends_with_the_daemon() {
     let rig = Rig::over(|_| {});
     eventually(DEADLINE, "it is up", || {
-        rig.status.status().up.then_some(())
+        rig.status.snapshot().up.then_some(())
     });
-    assert_eq!(rig.status.status().last_line, None);
+    assert_eq!(rig.status.snapshot().last_line, None);
     rig.end().await;
 }
