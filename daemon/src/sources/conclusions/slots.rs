@@ -104,6 +104,22 @@ impl SlotSources {
         !may_be_purged || Some(slot) > self.purged_tip
     }
 
+    /// From the migration on, until the own slot has passed the old ones again.
+    fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
+        let is_migrating = protocol == Some(Protocol::Migrating);
+        if !is_migrating && self.highest_own.is_none() {
+            return;
+        }
+        let highest = self.highest_own.max(Some(own));
+        let is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
+        let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
+        // The last tips before a purge are first seen with it.
+        if (is_migrating && !is_purged) || (is_purged && !was_purged) {
+            self.purged_tip = received.max(self.purged_tip);
+        }
+        self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
+    }
+
     /// While JSON-RPC answers, pushes add nothing that it tells: what they tell was true up to 10 s ago.
     fn report(
         &mut self,
@@ -117,14 +133,8 @@ impl SlotSources {
             .and_then(|facts| facts.epoch_info)
             .map(|info| info.absolute_slot);
         let received = rpc.and_then(|facts| facts.max_shred);
-        if let (Some(Protocol::Migrating), Some(own)) = (protocol, own) {
-            let highest = self.highest_own.max(Some(own));
-            // Until it has passed the old slots again.
-            self.is_purged = Some(own.saturating_add(MIN_PURGE)) < highest;
-            self.highest_own = highest;
-            if !self.is_purged {
-                self.purged_tip = received.max(self.purged_tip);
-            }
+        if let Some(own) = own {
+            self.track_purge(protocol, own, received);
         }
         if rpc_at > self.rpc_at {
             self.rpc_at = rpc_at;
@@ -396,6 +406,20 @@ mod tests {
             Some(1_303),
             "new slots have passed it"
         );
+    }
+
+    #[test]
+    fn tips_that_are_first_seen_with_the_purge_are_purged() {
+        let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
+        let mut sources = SlotSources::default();
+        sources.track_purge(migrating, 1_300, Some(1_301));
+        sources.track_purge(alpenglow, 1_002, Some(1_306));
+        assert!(!sources.tip_exists(alpenglow, 1_306));
+        sources.track_purge(alpenglow, 1_290, Some(1_306));
+        assert!(!sources.tip_exists(alpenglow, 1_306));
+        assert!(sources.tip_exists(alpenglow, 1_307));
+        sources.track_purge(alpenglow, 1_250, Some(1_400));
+        assert!(sources.tip_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]
