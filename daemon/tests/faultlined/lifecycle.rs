@@ -176,7 +176,7 @@ fn a_checked_configuration_tells_mistakes_and_warnings_at_once_and_counts_them()
     .expect("a file");
     let (code, out, said) = check(&format!(
         "[metrics]\nlisten = \"127.0.0.1:7\"\nweb_config = {:?}\n[ingest]\nlisten = \"127.0.0.1:7\"\ndb = \"d\"\nuser = \"u\"\n\
-         password_file = \"/no/such/password\"\n[log]\nfile = \"/no/such/agave.log\"\n[sampling]\ninterval = 3\n",
+         password_file = \"/etc/no-such-password\"\n[log]\nfile = \"/no/such/agave.log\"\n[sampling]\ninterval = 3\n",
         web.display().to_string()
     ));
     assert_eq!((code, out.as_str()), (Some(64), ""), "{said}");
@@ -185,7 +185,7 @@ fn a_checked_configuration_tells_mistakes_and_warnings_at_once_and_counts_them()
         "wrong",
         "cert_file and key_file",
         "counted twice",
-        "/no/such/password",
+        "/etc/no-such-password",
         "line 12: sampling.interval",
     ] {
         assert_eq!(
