@@ -5,6 +5,7 @@ mod fixed;
 mod points;
 mod sql;
 
+pub(crate) use columns::{DEVICE, POOL};
 pub use fixed::Role;
 pub(crate) use points::PointTable;
 pub use points::{
@@ -12,10 +13,10 @@ pub use points::{
 };
 pub use sql::{TABLES, TableColumn, TableSpec};
 
-use faultline_catalog::Metric;
 use faultline_catalog::metrics::{
-    daemon as d, memory as m, pools as q, process as p, resources as r, validator as v, votes as w,
+    daemon as d, memory as m, process as p, resources as r, validator as v, votes as w,
 };
+use faultline_catalog::{Metric, Unit};
 
 /// SQLite's `application_id` of a recording: "FLTL".
 pub const APPLICATION_ID: i32 = 0x464C_544C;
@@ -54,8 +55,16 @@ pub struct Column {
     pub metric: &'static Metric,
     /// With which label values, in the metric's order.
     pub labels: &'static [&'static str],
+}
+
+impl Column {
     /// How it is kept.
-    pub kind: Kind,
+    pub fn kind(&self) -> Kind {
+        match self.metric.unit {
+            Unit::Seconds | Unit::Ratio | Unit::Sol => Kind::Real,
+            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => Kind::Integer,
+        }
+    }
 }
 
 /// A wide sample table.
@@ -135,68 +144,6 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
     };
     Table::ALL.into_iter().find_map(find)
 }
-
-/// The columns of `pool_sample`: (name, metric, labels after the pool's own, kind).
-pub(crate) static POOL: [Column; 7] = [
-    Column {
-        name: "threads",
-        metric: &q::THREADS,
-        labels: &[],
-        kind: Kind::Integer,
-    },
-    Column {
-        name: "major_faults",
-        metric: &q::PAGE_FAULTS,
-        labels: &["major"],
-        kind: Kind::Integer,
-    },
-    Column {
-        name: "minor_faults",
-        metric: &q::PAGE_FAULTS,
-        labels: &["minor"],
-        kind: Kind::Integer,
-    },
-    Column {
-        name: "cpu_user_seconds",
-        metric: &q::CPU,
-        labels: &["user"],
-        kind: Kind::Real,
-    },
-    Column {
-        name: "cpu_system_seconds",
-        metric: &q::CPU,
-        labels: &["system"],
-        kind: Kind::Real,
-    },
-    Column {
-        name: "run_queue_seconds",
-        metric: &q::RUN_QUEUE,
-        labels: &[],
-        kind: Kind::Real,
-    },
-    Column {
-        name: "block_io_delay_seconds",
-        metric: &q::BLOCK_IO_DELAY,
-        labels: &[],
-        kind: Kind::Real,
-    },
-];
-
-/// The columns of `device_sample`, likewise.
-pub(crate) static DEVICE: [Column; 2] = [
-    Column {
-        name: "read_bytes",
-        metric: &faultline_catalog::metrics::cgroup::IO_BYTES,
-        labels: &["read"],
-        kind: Kind::Integer,
-    },
-    Column {
-        name: "write_bytes",
-        metric: &faultline_catalog::metrics::cgroup::IO_BYTES,
-        labels: &["write"],
-        kind: Kind::Integer,
-    },
-];
 
 /// Metrics that go into `series` on purpose: seldom there or seldom changed. Whatever is foreseen nowhere goes there too.
 pub static SERIES: &[&Metric] = &[

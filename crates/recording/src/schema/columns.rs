@@ -1,396 +1,286 @@
-//! The wide sample tables: which reading goes into which column.
+//! The tables of samples: which reading goes into which column.
 
-use super::{Column, Kind};
-use faultline_catalog::Metric;
+use super::Column;
 use faultline_catalog::metrics::{
-    cgroup as c, daemon as d, host as h, memory as m, process as p, recorded as e, validator as v,
+    cgroup, daemon, host, memory, pools, process, recorded, validator,
 };
 
-const fn whole(
-    name: &'static str,
-    metric: &'static Metric,
-    labels: &'static [&'static str],
-) -> Column {
-    Column {
-        name,
-        metric,
-        labels,
-        kind: Kind::Integer,
-    }
+/// Declares tables: a column's name, its metric and the values of the metric's labels, in the order of the file.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $table:ident { $($name:ident = $chapter:ident::$metric:ident $($label:literal)*;)* })*) => {
+        $(
+            $(#[$doc])*
+            pub(crate) static $table: &[Column] = &[$(Column {
+                name: stringify!($name),
+                metric: &$chapter::$metric,
+                labels: &[$($label),*],
+            }),*];
+        )*
+    };
 }
 
-const fn real(
-    name: &'static str,
-    metric: &'static Metric,
-    labels: &'static [&'static str],
-) -> Column {
-    Column {
-        name,
-        metric,
-        labels,
-        kind: Kind::Real,
+columns! {
+    PROCESS {
+        resident_anon_bytes = process::RESIDENT "anon";
+        resident_file_bytes = process::RESIDENT "file";
+        resident_shmem_bytes = process::RESIDENT "shmem";
+        virtual_bytes = process::VIRTUAL;
+        swap_bytes = process::SWAP;
+        page_table_bytes = process::PAGE_TABLES;
+        major_faults = process::PAGE_FAULTS "major";
+        minor_faults = process::PAGE_FAULTS "minor";
+        cpu_user_seconds = process::CPU "user";
+        cpu_system_seconds = process::CPU "system";
+        threads = process::THREADS;
+        open_fds = process::OPEN_FDS;
+        max_fds = process::MAX_FDS;
+        io_read_bytes = process::IO_BYTES "read";
+        io_write_bytes = process::IO_BYTES "write";
+        block_io_delay_seconds = process::BLOCK_IO_DELAY;
+        voluntary_switches = process::CONTEXT_SWITCHES "voluntary";
+        involuntary_switches = process::CONTEXT_SWITCHES "involuntary";
+        oom_score = process::OOM_SCORE;
+        oom_score_adj = process::OOM_SCORE_ADJ;
+    }
+
+    CGROUP {
+        effective_limit_bytes = memory::EFFECTIVE_LIMIT;
+        unreclaimable_bytes = memory::UNRECLAIMABLE;
+        others_parent_bytes = memory::LEVEL_OTHERS "1";
+        others_machine_bytes = memory::LEVEL_OTHERS "machine";
+        swap_headroom_bytes = memory::SWAP_HEADROOM;
+        usage_bytes = cgroup::USAGE;
+        peak_bytes = cgroup::PEAK;
+        limit_max_bytes = cgroup::LIMIT "max";
+        limit_high_bytes = cgroup::LIMIT "high";
+        limit_swap_max_bytes = cgroup::LIMIT "swap_max";
+        swap_bytes = cgroup::SWAP;
+        anon_bytes = cgroup::STAT "anon";
+        file_bytes = cgroup::STAT "file";
+        file_mapped_bytes = cgroup::STAT "file_mapped";
+        shmem_bytes = cgroup::STAT "shmem";
+        swapcached_bytes = cgroup::STAT "swapcached";
+        kernel_bytes = cgroup::STAT "kernel";
+        kernel_stack_bytes = cgroup::STAT "kernel_stack";
+        pagetables_bytes = cgroup::STAT "pagetables";
+        percpu_bytes = cgroup::STAT "percpu";
+        sock_bytes = cgroup::STAT "sock";
+        vmalloc_bytes = cgroup::STAT "vmalloc";
+        slab_bytes = cgroup::STAT "slab";
+        slab_reclaimable_bytes = cgroup::STAT "slab_reclaimable";
+        slab_unreclaimable_bytes = cgroup::STAT "slab_unreclaimable";
+        unevictable_bytes = cgroup::STAT "unevictable";
+        events_low = cgroup::EVENTS "low";
+        events_high = cgroup::EVENTS "high";
+        events_max = cgroup::EVENTS "max";
+        events_oom = cgroup::EVENTS "oom";
+        events_oom_kill = cgroup::EVENTS "oom_kill";
+        refaults_anon = cgroup::REFAULTS "anon";
+        refaults_file = cgroup::REFAULTS "file";
+        major_faults = cgroup::PAGE_FAULTS "major";
+        minor_faults = cgroup::PAGE_FAULTS "minor";
+        scan_kswapd_pages = cgroup::RECLAIM "scan" "kswapd";
+        scan_direct_pages = cgroup::RECLAIM "scan" "direct";
+        steal_kswapd_pages = cgroup::RECLAIM "steal" "kswapd";
+        steal_direct_pages = cgroup::RECLAIM "steal" "direct";
+        pressure_cpu_some_seconds = cgroup::PRESSURE "cpu" "some";
+        pressure_cpu_full_seconds = cgroup::PRESSURE "cpu" "full";
+        pressure_memory_some_seconds = cgroup::PRESSURE "memory" "some";
+        pressure_memory_full_seconds = cgroup::PRESSURE "memory" "full";
+        pressure_io_some_seconds = cgroup::PRESSURE "io" "some";
+        pressure_io_full_seconds = cgroup::PRESSURE "io" "full";
+        cpu_throttled_seconds = cgroup::CPU_THROTTLED;
+    }
+
+    HOST {
+        memory_total_bytes = host::MEMORY "total";
+        memory_available_bytes = host::MEMORY "available";
+        memory_free_bytes = host::MEMORY "free";
+        memory_cached_bytes = host::MEMORY "cached";
+        memory_dirty_bytes = host::MEMORY "dirty";
+        swap_total_bytes = host::MEMORY "swap_total";
+        swap_free_bytes = host::MEMORY "swap_free";
+        major_faults = host::PAGE_FAULTS "major";
+        minor_faults = host::PAGE_FAULTS "minor";
+        swap_in_pages = host::SWAP_PAGES "in";
+        swap_out_pages = host::SWAP_PAGES "out";
+        oom_kills = host::OOM_KILLS;
+        pressure_cpu_some_seconds = host::PRESSURE "cpu" "some";
+        pressure_cpu_full_seconds = host::PRESSURE "cpu" "full";
+        pressure_memory_some_seconds = host::PRESSURE "memory" "some";
+        pressure_memory_full_seconds = host::PRESSURE "memory" "full";
+        pressure_io_some_seconds = host::PRESSURE "io" "some";
+        pressure_io_full_seconds = host::PRESSURE "io" "full";
+        max_maps = host::MAX_MAPS;
+    }
+
+    VALIDATOR {
+        transactions = validator::TRANSACTIONS;
+        bank_transactions = validator::BANK_TRANSACTIONS;
+        block_transactions_leader = validator::BLOCK_TRANSACTIONS "true";
+        block_transactions_other = validator::BLOCK_TRANSACTIONS "false";
+        block_transactions_unknown = validator::BLOCK_TRANSACTIONS "unknown";
+        rooted_transactions = validator::ROOTED_TRANSACTIONS;
+        replayed_transactions = validator::REPLAYED_TRANSACTIONS;
+        slot_processed = validator::SLOT "processed";
+        slot_confirmed = validator::SLOT "confirmed";
+        slot_finalized = validator::SLOT "finalized";
+        slot_root = validator::SLOT "root";
+        slot_optimistic = validator::SLOT "optimistic";
+        slot_shred = validator::SLOT "shred";
+        slots_behind = validator::SLOTS_BEHIND;
+        healthy = validator::HEALTHY;
+        kept_up = validator::KEPT_UP;
+        evidence_slot = recorded::PHASE_EVIDENCE "slot";
+        evidence_tip = recorded::PHASE_EVIDENCE "tip";
+        evidence_stopped = recorded::PHASE_EVIDENCE "stopped";
+        zero_tps_seconds = validator::ZERO_TPS;
+        tps_unknown_seconds = validator::TPS_UNKNOWN;
+        own_slots = validator::OWN_SLOTS;
+        cache_hits = validator::CACHE_HITS;
+        cache_misses = validator::CACHE_MISSES;
+        cache_evictions = validator::CACHE_EVICTIONS;
+        cache_reloads = validator::CACHE_RELOADS;
+        cache_insertions = validator::CACHE_INSERTIONS;
+        cache_lost_insertions = validator::CACHE_LOST_INSERTIONS;
+        cache_replacements = validator::CACHE_REPLACEMENTS;
+        cache_one_hit_wonders = validator::CACHE_ONE_HIT_WONDERS;
+        cache_prunes_orphan = validator::CACHE_PRUNES_ORPHAN;
+        cache_prunes_environment = validator::CACHE_PRUNES_ENVIRONMENT;
+        cache_prunes_stale = validator::CACHE_PRUNES_STALE;
+        cache_empty_entries = validator::CACHE_EMPTY_ENTRIES;
+        cache_loaded_entries = validator::CACHE_LOADED;
+        cache_capacity_configured = validator::CACHE_CAPACITY "configured";
+        cache_capacity_observed = validator::CACHE_CAPACITY "observed";
+        cache_shrink_target_configured = validator::CACHE_SHRINK_TARGET "configured";
+        cache_shrink_target_observed = validator::CACHE_SHRINK_TARGET "observed";
+        load_register_syscalls_seconds = validator::PROGRAM_LOAD "register_syscalls";
+        load_elf_seconds = validator::PROGRAM_LOAD "load_elf";
+        load_verify_seconds = validator::PROGRAM_LOAD "verify";
+        load_jit_seconds = validator::PROGRAM_LOAD "jit";
+        heap_allocated_bytes = validator::HEAP "allocated";
+        heap_active_bytes = validator::HEAP "active";
+        heap_resident_bytes = validator::HEAP "resident";
+        heap_retained_bytes = validator::HEAP "retained";
+        heap_dirty_bytes = validator::HEAP "dirty";
+        read_cache_hits = validator::READ_CACHE_HITS;
+        read_cache_misses = validator::READ_CACHE_MISSES;
+        read_cache_evictions = validator::READ_CACHE_EVICTIONS;
+        read_cache_load_seconds = validator::READ_CACHE_TIME "load";
+        read_cache_store_seconds = validator::READ_CACHE_TIME "store";
+        read_cache_evict_seconds = validator::READ_CACHE_TIME "evict";
+        read_cache_entries = validator::READ_CACHE_ENTRIES;
+        read_cache_bytes = validator::READ_CACHE_BYTES;
+        write_cache_bytes = validator::WRITE_CACHE_BYTES;
+        write_cache_flushes = validator::WRITE_CACHE_FLUSHES;
+        write_cache_flush_seconds = validator::WRITE_CACHE_FLUSH_TIME;
+        write_cache_flushed_bytes = validator::WRITE_CACHE_FLUSHED;
+        accounts_loaded_write_cache = validator::ACCOUNTS_LOADED "write_cache";
+        accounts_loaded_read_cache = validator::ACCOUNTS_LOADED "read_cache";
+        accounts_loaded_storage = validator::ACCOUNTS_LOADED "storage";
+        jobs_clean = validator::ACCOUNTS_JOBS "clean";
+        jobs_shrink = validator::ACCOUNTS_JOBS "shrink";
+        jobs_squash_ancient = validator::ACCOUNTS_JOBS "squash_ancient";
+        jobs_flush = validator::ACCOUNTS_JOBS "flush";
+        jobs_hash = validator::ACCOUNTS_JOBS "hash";
+        job_clean_seconds = validator::ACCOUNTS_JOB_TIME "clean";
+        job_shrink_seconds = validator::ACCOUNTS_JOB_TIME "shrink";
+        job_squash_ancient_seconds = validator::ACCOUNTS_JOB_TIME "squash_ancient";
+        job_flush_seconds = validator::ACCOUNTS_JOB_TIME "flush";
+        job_hash_seconds = validator::ACCOUNTS_JOB_TIME "hash";
+        index_entries = validator::INDEX_ENTRIES;
+        index_in_memory_entries = validator::INDEX_IN_MEMORY;
+        index_capacity_entries = validator::INDEX_CAPACITY;
+        index_bytes = validator::INDEX_BYTES;
+        index_lookups_found = validator::INDEX_LOOKUPS "found";
+        index_lookups_missing = validator::INDEX_LOOKUPS "missing";
+        index_disk_lookups_found = validator::INDEX_DISK_LOOKUPS "found";
+        index_disk_lookups_missing = validator::INDEX_DISK_LOOKUPS "missing";
+        index_disk_found_seconds = validator::INDEX_DISK_TIME "found";
+        index_disk_missing_seconds = validator::INDEX_DISK_TIME "missing";
+        index_disk_index_bytes = validator::INDEX_DISK_BYTES "index";
+        index_disk_data_bytes = validator::INDEX_DISK_BYTES "data";
+        index_bins_scanned = validator::INDEX_BINS_SCANNED;
+        index_scan_seconds = validator::INDEX_SCAN_TIME;
+        storages = validator::STORAGES;
+        repair_requests_shred = validator::REPAIR_REQUESTS "shred";
+        repair_requests_highest_shred = validator::REPAIR_REQUESTS "highest_shred";
+        repair_requests_orphan = validator::REPAIR_REQUESTS "orphan";
+        shreds_repaired = validator::SHREDS_REPAIRED;
+        shreds_recovered = validator::SHREDS_RECOVERED;
+        udp_receive_buffer_errors = validator::UDP_BUFFER_ERRORS "receive";
+        udp_send_buffer_errors = validator::UDP_BUFFER_ERRORS "send";
+    }
+
+    DAEMON {
+        ticks = daemon::TICKS;
+        missed_ticks = daemon::MISSED_TICKS;
+        clock_steps = daemon::CLOCK_STEPS;
+        up_target = daemon::SOURCE_UP "target";
+        up_process = daemon::SOURCE_UP "process";
+        up_threads = daemon::SOURCE_UP "threads";
+        up_cgroup = daemon::SOURCE_UP "cgroup";
+        up_host = daemon::SOURCE_UP "host";
+        up_datapoints = daemon::SOURCE_UP "datapoints";
+        up_log = daemon::SOURCE_UP "log";
+        up_rpc = daemon::SOURCE_UP "rpc";
+        up_admin_rpc = daemon::SOURCE_UP "admin_rpc";
+        up_conclusions = daemon::SOURCE_UP "conclusions";
+        up_recorder = daemon::SOURCE_UP "recorder";
+        up_daemon = daemon::SOURCE_UP "daemon";
+        target_duration_seconds = daemon::SOURCE_DURATION "target";
+        process_duration_seconds = daemon::SOURCE_DURATION "process";
+        threads_duration_seconds = daemon::SOURCE_DURATION "threads";
+        cgroup_duration_seconds = daemon::SOURCE_DURATION "cgroup";
+        host_duration_seconds = daemon::SOURCE_DURATION "host";
+        datapoints_duration_seconds = daemon::SOURCE_DURATION "datapoints";
+        log_duration_seconds = daemon::SOURCE_DURATION "log";
+        rpc_duration_seconds = daemon::SOURCE_DURATION "rpc";
+        admin_rpc_duration_seconds = daemon::SOURCE_DURATION "admin_rpc";
+        conclusions_duration_seconds = daemon::SOURCE_DURATION "conclusions";
+        recorder_duration_seconds = daemon::SOURCE_DURATION "recorder";
+        daemon_duration_seconds = daemon::SOURCE_DURATION "daemon";
+        lines_used = daemon::INGEST_LINES "used";
+        lines_ignored = daemon::INGEST_LINES "ignored";
+        lines_bad = daemon::INGEST_LINES "bad";
+        lines_foreign = daemon::INGEST_LINES "foreign";
+        lines_duplicate = daemon::INGEST_LINES "duplicate";
+        ingest_bytes = daemon::INGEST_BYTES;
+        ingest_connections = daemon::INGEST_CONNECTIONS;
+        last_push_timestamp_seconds = daemon::LAST_PUSH;
+        pushes_missed = daemon::PUSHES_MISSED;
+        points_lost = daemon::POINTS_LOST;
+        pushes_filtered = daemon::PUSHES_FILTERED;
+        forward_sent_bytes = daemon::FORWARD_BYTES "sent";
+        forward_lost_bytes = daemon::FORWARD_BYTES "lost";
+        forward_refused_bytes = daemon::FORWARD_BYTES "refused";
+        forward_queue_bytes = daemon::FORWARD_QUEUE;
+        datapoint_overflow = daemon::DATAPOINT_OVERFLOW;
+        pools_folded = daemon::POOLS_FOLDED;
+        record_rows = daemon::RECORDER_ROWS "record";
+        record_dropped = daemon::RECORDER_DROPPED "record";
+        flight_rows = daemon::RECORDER_ROWS "flight";
+        flight_dropped = daemon::RECORDER_DROPPED "flight";
+        cpu_seconds = daemon::SELF_CPU;
+        resident_bytes = daemon::SELF_RESIDENT;
+        virtual_bytes = daemon::SELF_VIRTUAL;
+        open_fds = daemon::SELF_OPEN_FDS;
+    }
+
+    /// Of `pool_sample`: the pool's name is the first label.
+    POOL {
+        threads = pools::THREADS;
+        major_faults = pools::PAGE_FAULTS "major";
+        minor_faults = pools::PAGE_FAULTS "minor";
+        cpu_user_seconds = pools::CPU "user";
+        cpu_system_seconds = pools::CPU "system";
+        run_queue_seconds = pools::RUN_QUEUE;
+        block_io_delay_seconds = pools::BLOCK_IO_DELAY;
+    }
+
+    /// Of `device_sample`: the device's name is the first label.
+    DEVICE {
+        read_bytes = cgroup::IO_BYTES "read";
+        write_bytes = cgroup::IO_BYTES "write";
     }
 }
-
-pub(super) static PROCESS: &[Column] = &[
-    whole("resident_anon_bytes", &p::RESIDENT, &["anon"]),
-    whole("resident_file_bytes", &p::RESIDENT, &["file"]),
-    whole("resident_shmem_bytes", &p::RESIDENT, &["shmem"]),
-    whole("virtual_bytes", &p::VIRTUAL, &[]),
-    whole("swap_bytes", &p::SWAP, &[]),
-    whole("page_table_bytes", &p::PAGE_TABLES, &[]),
-    whole("major_faults", &p::PAGE_FAULTS, &["major"]),
-    whole("minor_faults", &p::PAGE_FAULTS, &["minor"]),
-    real("cpu_user_seconds", &p::CPU, &["user"]),
-    real("cpu_system_seconds", &p::CPU, &["system"]),
-    whole("threads", &p::THREADS, &[]),
-    whole("open_fds", &p::OPEN_FDS, &[]),
-    whole("max_fds", &p::MAX_FDS, &[]),
-    whole("io_read_bytes", &p::IO_BYTES, &["read"]),
-    whole("io_write_bytes", &p::IO_BYTES, &["write"]),
-    real("block_io_delay_seconds", &p::BLOCK_IO_DELAY, &[]),
-    whole("voluntary_switches", &p::CONTEXT_SWITCHES, &["voluntary"]),
-    whole(
-        "involuntary_switches",
-        &p::CONTEXT_SWITCHES,
-        &["involuntary"],
-    ),
-    whole("oom_score", &p::OOM_SCORE, &[]),
-    whole("oom_score_adj", &p::OOM_SCORE_ADJ, &[]),
-];
-
-pub(super) static CGROUP: &[Column] = &[
-    whole("effective_limit_bytes", &m::EFFECTIVE_LIMIT, &[]),
-    whole("unreclaimable_bytes", &m::UNRECLAIMABLE, &[]),
-    whole("others_parent_bytes", &m::LEVEL_OTHERS, &["1"]),
-    whole("others_machine_bytes", &m::LEVEL_OTHERS, &["machine"]),
-    whole("swap_headroom_bytes", &m::SWAP_HEADROOM, &[]),
-    whole("usage_bytes", &c::USAGE, &[]),
-    whole("peak_bytes", &c::PEAK, &[]),
-    whole("limit_max_bytes", &c::LIMIT, &["max"]),
-    whole("limit_high_bytes", &c::LIMIT, &["high"]),
-    whole("limit_swap_max_bytes", &c::LIMIT, &["swap_max"]),
-    whole("swap_bytes", &c::SWAP, &[]),
-    whole("anon_bytes", &c::STAT, &["anon"]),
-    whole("file_bytes", &c::STAT, &["file"]),
-    whole("file_mapped_bytes", &c::STAT, &["file_mapped"]),
-    whole("shmem_bytes", &c::STAT, &["shmem"]),
-    whole("swapcached_bytes", &c::STAT, &["swapcached"]),
-    whole("kernel_bytes", &c::STAT, &["kernel"]),
-    whole("kernel_stack_bytes", &c::STAT, &["kernel_stack"]),
-    whole("pagetables_bytes", &c::STAT, &["pagetables"]),
-    whole("percpu_bytes", &c::STAT, &["percpu"]),
-    whole("sock_bytes", &c::STAT, &["sock"]),
-    whole("vmalloc_bytes", &c::STAT, &["vmalloc"]),
-    whole("slab_bytes", &c::STAT, &["slab"]),
-    whole("slab_reclaimable_bytes", &c::STAT, &["slab_reclaimable"]),
-    whole(
-        "slab_unreclaimable_bytes",
-        &c::STAT,
-        &["slab_unreclaimable"],
-    ),
-    whole("unevictable_bytes", &c::STAT, &["unevictable"]),
-    whole("events_low", &c::EVENTS, &["low"]),
-    whole("events_high", &c::EVENTS, &["high"]),
-    whole("events_max", &c::EVENTS, &["max"]),
-    whole("events_oom", &c::EVENTS, &["oom"]),
-    whole("events_oom_kill", &c::EVENTS, &["oom_kill"]),
-    whole("refaults_anon", &c::REFAULTS, &["anon"]),
-    whole("refaults_file", &c::REFAULTS, &["file"]),
-    whole("major_faults", &c::PAGE_FAULTS, &["major"]),
-    whole("minor_faults", &c::PAGE_FAULTS, &["minor"]),
-    whole("scan_kswapd_pages", &c::RECLAIM, &["scan", "kswapd"]),
-    whole("scan_direct_pages", &c::RECLAIM, &["scan", "direct"]),
-    whole("steal_kswapd_pages", &c::RECLAIM, &["steal", "kswapd"]),
-    whole("steal_direct_pages", &c::RECLAIM, &["steal", "direct"]),
-    real("pressure_cpu_some_seconds", &c::PRESSURE, &["cpu", "some"]),
-    real("pressure_cpu_full_seconds", &c::PRESSURE, &["cpu", "full"]),
-    real(
-        "pressure_memory_some_seconds",
-        &c::PRESSURE,
-        &["memory", "some"],
-    ),
-    real(
-        "pressure_memory_full_seconds",
-        &c::PRESSURE,
-        &["memory", "full"],
-    ),
-    real("pressure_io_some_seconds", &c::PRESSURE, &["io", "some"]),
-    real("pressure_io_full_seconds", &c::PRESSURE, &["io", "full"]),
-    real("cpu_throttled_seconds", &c::CPU_THROTTLED, &[]),
-];
-
-pub(super) static HOST: &[Column] = &[
-    whole("memory_total_bytes", &h::MEMORY, &["total"]),
-    whole("memory_available_bytes", &h::MEMORY, &["available"]),
-    whole("memory_free_bytes", &h::MEMORY, &["free"]),
-    whole("memory_cached_bytes", &h::MEMORY, &["cached"]),
-    whole("memory_dirty_bytes", &h::MEMORY, &["dirty"]),
-    whole("swap_total_bytes", &h::MEMORY, &["swap_total"]),
-    whole("swap_free_bytes", &h::MEMORY, &["swap_free"]),
-    whole("major_faults", &h::PAGE_FAULTS, &["major"]),
-    whole("minor_faults", &h::PAGE_FAULTS, &["minor"]),
-    whole("swap_in_pages", &h::SWAP_PAGES, &["in"]),
-    whole("swap_out_pages", &h::SWAP_PAGES, &["out"]),
-    whole("oom_kills", &h::OOM_KILLS, &[]),
-    real("pressure_cpu_some_seconds", &h::PRESSURE, &["cpu", "some"]),
-    real("pressure_cpu_full_seconds", &h::PRESSURE, &["cpu", "full"]),
-    real(
-        "pressure_memory_some_seconds",
-        &h::PRESSURE,
-        &["memory", "some"],
-    ),
-    real(
-        "pressure_memory_full_seconds",
-        &h::PRESSURE,
-        &["memory", "full"],
-    ),
-    real("pressure_io_some_seconds", &h::PRESSURE, &["io", "some"]),
-    real("pressure_io_full_seconds", &h::PRESSURE, &["io", "full"]),
-    whole("max_maps", &h::MAX_MAPS, &[]),
-];
-
-pub(super) static VALIDATOR: &[Column] = &[
-    whole("transactions", &v::TRANSACTIONS, &[]),
-    whole("bank_transactions", &v::BANK_TRANSACTIONS, &[]),
-    whole(
-        "block_transactions_leader",
-        &v::BLOCK_TRANSACTIONS,
-        &["true"],
-    ),
-    whole(
-        "block_transactions_other",
-        &v::BLOCK_TRANSACTIONS,
-        &["false"],
-    ),
-    whole(
-        "block_transactions_unknown",
-        &v::BLOCK_TRANSACTIONS,
-        &["unknown"],
-    ),
-    whole("rooted_transactions", &v::ROOTED_TRANSACTIONS, &[]),
-    whole("replayed_transactions", &v::REPLAYED_TRANSACTIONS, &[]),
-    whole("slot_processed", &v::SLOT, &["processed"]),
-    whole("slot_confirmed", &v::SLOT, &["confirmed"]),
-    whole("slot_finalized", &v::SLOT, &["finalized"]),
-    whole("slot_root", &v::SLOT, &["root"]),
-    whole("slot_optimistic", &v::SLOT, &["optimistic"]),
-    whole("slot_shred", &v::SLOT, &["shred"]),
-    whole("slots_behind", &v::SLOTS_BEHIND, &[]),
-    whole("healthy", &v::HEALTHY, &[]),
-    whole("kept_up", &v::KEPT_UP, &[]),
-    whole("evidence_slot", &e::PHASE_EVIDENCE, &["slot"]),
-    whole("evidence_tip", &e::PHASE_EVIDENCE, &["tip"]),
-    whole("evidence_stopped", &e::PHASE_EVIDENCE, &["stopped"]),
-    real("zero_tps_seconds", &v::ZERO_TPS, &[]),
-    real("tps_unknown_seconds", &v::TPS_UNKNOWN, &[]),
-    whole("own_slots", &v::OWN_SLOTS, &[]),
-    whole("cache_hits", &v::CACHE_HITS, &[]),
-    whole("cache_misses", &v::CACHE_MISSES, &[]),
-    whole("cache_evictions", &v::CACHE_EVICTIONS, &[]),
-    whole("cache_reloads", &v::CACHE_RELOADS, &[]),
-    whole("cache_insertions", &v::CACHE_INSERTIONS, &[]),
-    whole("cache_lost_insertions", &v::CACHE_LOST_INSERTIONS, &[]),
-    whole("cache_replacements", &v::CACHE_REPLACEMENTS, &[]),
-    whole("cache_one_hit_wonders", &v::CACHE_ONE_HIT_WONDERS, &[]),
-    whole("cache_prunes_orphan", &v::CACHE_PRUNES_ORPHAN, &[]),
-    whole(
-        "cache_prunes_environment",
-        &v::CACHE_PRUNES_ENVIRONMENT,
-        &[],
-    ),
-    whole("cache_prunes_stale", &v::CACHE_PRUNES_STALE, &[]),
-    whole("cache_empty_entries", &v::CACHE_EMPTY_ENTRIES, &[]),
-    whole("cache_loaded_entries", &v::CACHE_LOADED, &[]),
-    whole(
-        "cache_capacity_configured",
-        &v::CACHE_CAPACITY,
-        &["configured"],
-    ),
-    whole("cache_capacity_observed", &v::CACHE_CAPACITY, &["observed"]),
-    whole(
-        "cache_shrink_target_configured",
-        &v::CACHE_SHRINK_TARGET,
-        &["configured"],
-    ),
-    whole(
-        "cache_shrink_target_observed",
-        &v::CACHE_SHRINK_TARGET,
-        &["observed"],
-    ),
-    real(
-        "load_register_syscalls_seconds",
-        &v::PROGRAM_LOAD,
-        &["register_syscalls"],
-    ),
-    real("load_elf_seconds", &v::PROGRAM_LOAD, &["load_elf"]),
-    real("load_verify_seconds", &v::PROGRAM_LOAD, &["verify"]),
-    real("load_jit_seconds", &v::PROGRAM_LOAD, &["jit"]),
-    whole("heap_allocated_bytes", &v::HEAP, &["allocated"]),
-    whole("heap_active_bytes", &v::HEAP, &["active"]),
-    whole("heap_resident_bytes", &v::HEAP, &["resident"]),
-    whole("heap_retained_bytes", &v::HEAP, &["retained"]),
-    whole("heap_dirty_bytes", &v::HEAP, &["dirty"]),
-    whole("read_cache_hits", &v::READ_CACHE_HITS, &[]),
-    whole("read_cache_misses", &v::READ_CACHE_MISSES, &[]),
-    whole("read_cache_evictions", &v::READ_CACHE_EVICTIONS, &[]),
-    real("read_cache_load_seconds", &v::READ_CACHE_TIME, &["load"]),
-    real("read_cache_store_seconds", &v::READ_CACHE_TIME, &["store"]),
-    real("read_cache_evict_seconds", &v::READ_CACHE_TIME, &["evict"]),
-    whole("read_cache_entries", &v::READ_CACHE_ENTRIES, &[]),
-    whole("read_cache_bytes", &v::READ_CACHE_BYTES, &[]),
-    whole("write_cache_bytes", &v::WRITE_CACHE_BYTES, &[]),
-    whole("write_cache_flushes", &v::WRITE_CACHE_FLUSHES, &[]),
-    real("write_cache_flush_seconds", &v::WRITE_CACHE_FLUSH_TIME, &[]),
-    whole("write_cache_flushed_bytes", &v::WRITE_CACHE_FLUSHED, &[]),
-    whole(
-        "accounts_loaded_write_cache",
-        &v::ACCOUNTS_LOADED,
-        &["write_cache"],
-    ),
-    whole(
-        "accounts_loaded_read_cache",
-        &v::ACCOUNTS_LOADED,
-        &["read_cache"],
-    ),
-    whole("accounts_loaded_storage", &v::ACCOUNTS_LOADED, &["storage"]),
-    whole("jobs_clean", &v::ACCOUNTS_JOBS, &["clean"]),
-    whole("jobs_shrink", &v::ACCOUNTS_JOBS, &["shrink"]),
-    whole(
-        "jobs_squash_ancient",
-        &v::ACCOUNTS_JOBS,
-        &["squash_ancient"],
-    ),
-    whole("jobs_flush", &v::ACCOUNTS_JOBS, &["flush"]),
-    whole("jobs_hash", &v::ACCOUNTS_JOBS, &["hash"]),
-    real("job_clean_seconds", &v::ACCOUNTS_JOB_TIME, &["clean"]),
-    real("job_shrink_seconds", &v::ACCOUNTS_JOB_TIME, &["shrink"]),
-    real(
-        "job_squash_ancient_seconds",
-        &v::ACCOUNTS_JOB_TIME,
-        &["squash_ancient"],
-    ),
-    real("job_flush_seconds", &v::ACCOUNTS_JOB_TIME, &["flush"]),
-    real("job_hash_seconds", &v::ACCOUNTS_JOB_TIME, &["hash"]),
-    whole("index_entries", &v::INDEX_ENTRIES, &[]),
-    whole("index_in_memory_entries", &v::INDEX_IN_MEMORY, &[]),
-    whole("index_capacity_entries", &v::INDEX_CAPACITY, &[]),
-    whole("index_bytes", &v::INDEX_BYTES, &[]),
-    whole("index_lookups_found", &v::INDEX_LOOKUPS, &["found"]),
-    whole("index_lookups_missing", &v::INDEX_LOOKUPS, &["missing"]),
-    whole(
-        "index_disk_lookups_found",
-        &v::INDEX_DISK_LOOKUPS,
-        &["found"],
-    ),
-    whole(
-        "index_disk_lookups_missing",
-        &v::INDEX_DISK_LOOKUPS,
-        &["missing"],
-    ),
-    real("index_disk_found_seconds", &v::INDEX_DISK_TIME, &["found"]),
-    real(
-        "index_disk_missing_seconds",
-        &v::INDEX_DISK_TIME,
-        &["missing"],
-    ),
-    whole("index_disk_index_bytes", &v::INDEX_DISK_BYTES, &["index"]),
-    whole("index_disk_data_bytes", &v::INDEX_DISK_BYTES, &["data"]),
-    whole("index_bins_scanned", &v::INDEX_BINS_SCANNED, &[]),
-    real("index_scan_seconds", &v::INDEX_SCAN_TIME, &[]),
-    whole("storages", &v::STORAGES, &[]),
-    whole("repair_requests_shred", &v::REPAIR_REQUESTS, &["shred"]),
-    whole(
-        "repair_requests_highest_shred",
-        &v::REPAIR_REQUESTS,
-        &["highest_shred"],
-    ),
-    whole("repair_requests_orphan", &v::REPAIR_REQUESTS, &["orphan"]),
-    whole("shreds_repaired", &v::SHREDS_REPAIRED, &[]),
-    whole("shreds_recovered", &v::SHREDS_RECOVERED, &[]),
-    whole(
-        "udp_receive_buffer_errors",
-        &v::UDP_BUFFER_ERRORS,
-        &["receive"],
-    ),
-    whole("udp_send_buffer_errors", &v::UDP_BUFFER_ERRORS, &["send"]),
-];
-
-pub(super) static DAEMON: &[Column] = &[
-    whole("ticks", &d::TICKS, &[]),
-    whole("missed_ticks", &d::MISSED_TICKS, &[]),
-    whole("clock_steps", &d::CLOCK_STEPS, &[]),
-    whole("up_target", &d::SOURCE_UP, &["target"]),
-    whole("up_process", &d::SOURCE_UP, &["process"]),
-    whole("up_threads", &d::SOURCE_UP, &["threads"]),
-    whole("up_cgroup", &d::SOURCE_UP, &["cgroup"]),
-    whole("up_host", &d::SOURCE_UP, &["host"]),
-    whole("up_datapoints", &d::SOURCE_UP, &["datapoints"]),
-    whole("up_log", &d::SOURCE_UP, &["log"]),
-    whole("up_rpc", &d::SOURCE_UP, &["rpc"]),
-    whole("up_admin_rpc", &d::SOURCE_UP, &["admin_rpc"]),
-    whole("up_conclusions", &d::SOURCE_UP, &["conclusions"]),
-    whole("up_recorder", &d::SOURCE_UP, &["recorder"]),
-    whole("up_daemon", &d::SOURCE_UP, &["daemon"]),
-    real("target_duration_seconds", &d::SOURCE_DURATION, &["target"]),
-    real(
-        "process_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["process"],
-    ),
-    real(
-        "threads_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["threads"],
-    ),
-    real("cgroup_duration_seconds", &d::SOURCE_DURATION, &["cgroup"]),
-    real("host_duration_seconds", &d::SOURCE_DURATION, &["host"]),
-    real(
-        "datapoints_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["datapoints"],
-    ),
-    real("log_duration_seconds", &d::SOURCE_DURATION, &["log"]),
-    real("rpc_duration_seconds", &d::SOURCE_DURATION, &["rpc"]),
-    real(
-        "admin_rpc_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["admin_rpc"],
-    ),
-    real(
-        "conclusions_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["conclusions"],
-    ),
-    real(
-        "recorder_duration_seconds",
-        &d::SOURCE_DURATION,
-        &["recorder"],
-    ),
-    real("daemon_duration_seconds", &d::SOURCE_DURATION, &["daemon"]),
-    whole("lines_used", &d::INGEST_LINES, &["used"]),
-    whole("lines_ignored", &d::INGEST_LINES, &["ignored"]),
-    whole("lines_bad", &d::INGEST_LINES, &["bad"]),
-    whole("lines_foreign", &d::INGEST_LINES, &["foreign"]),
-    whole("lines_duplicate", &d::INGEST_LINES, &["duplicate"]),
-    whole("ingest_bytes", &d::INGEST_BYTES, &[]),
-    whole("ingest_connections", &d::INGEST_CONNECTIONS, &[]),
-    real("last_push_timestamp_seconds", &d::LAST_PUSH, &[]),
-    whole("pushes_missed", &d::PUSHES_MISSED, &[]),
-    whole("points_lost", &d::POINTS_LOST, &[]),
-    whole("pushes_filtered", &d::PUSHES_FILTERED, &[]),
-    whole("forward_sent_bytes", &d::FORWARD_BYTES, &["sent"]),
-    whole("forward_lost_bytes", &d::FORWARD_BYTES, &["lost"]),
-    whole("forward_refused_bytes", &d::FORWARD_BYTES, &["refused"]),
-    whole("forward_queue_bytes", &d::FORWARD_QUEUE, &[]),
-    whole("datapoint_overflow", &d::DATAPOINT_OVERFLOW, &[]),
-    whole("pools_folded", &d::POOLS_FOLDED, &[]),
-    whole("record_rows", &d::RECORDER_ROWS, &["record"]),
-    whole("record_dropped", &d::RECORDER_DROPPED, &["record"]),
-    whole("flight_rows", &d::RECORDER_ROWS, &["flight"]),
-    whole("flight_dropped", &d::RECORDER_DROPPED, &["flight"]),
-    real("cpu_seconds", &d::SELF_CPU, &[]),
-    whole("resident_bytes", &d::SELF_RESIDENT, &[]),
-    whole("virtual_bytes", &d::SELF_VIRTUAL, &[]),
-    whole("open_fds", &d::SELF_OPEN_FDS, &[]),
-];

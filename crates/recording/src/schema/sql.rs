@@ -93,14 +93,14 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "The names of thread pools.",
         &fixed::POOL_NAME,
     )));
-    tables.push(long("pool_sample", POOL_ABOUT, &fixed::POOL, &POOL));
+    tables.push(long("pool_sample", POOL_ABOUT, &fixed::POOL, POOL));
     tables.push(table(&(
         "device",
         "id",
         "The names of block devices.",
         &fixed::DEVICE_NAME,
     )));
-    tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, &DEVICE));
+    tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, DEVICE));
     tables.extend(fixed::SERIES.iter().map(table));
     tables.push(points::<ProgramCachePoint>());
     tables.push(points::<ReplaySlotPoint>());
@@ -153,7 +153,7 @@ fn value(of: &Column, key: &[&str]) -> TableColumn {
     let about = format!("`{}{labels}`, {}", of.metric.name, of.metric.unit.word());
     TableColumn {
         name: of.name,
-        kind: of.kind,
+        kind: of.kind(),
         role: Role::Plain,
         constraint: "",
         about,

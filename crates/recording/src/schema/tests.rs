@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 fn columns() -> impl Iterator<Item = &'static Column> {
     let wide = Table::ALL.into_iter().flat_map(|table| table.columns());
-    wide.chain(&POOL).chain(&DEVICE)
+    wide.chain(POOL).chain(DEVICE)
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn every_column_is_a_series_of_the_catalog() {
         );
         let keyed = POOL
             .iter()
-            .chain(&DEVICE)
+            .chain(DEVICE)
             .any(|other| std::ptr::eq(other, column));
         assert_eq!(
             column.labels.len() + usize::from(keyed),
@@ -92,7 +92,7 @@ fn a_column_says_its_unit() {
             faultline_catalog::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
             faultline_catalog::Unit::Seconds => {
                 assert!(
-                    ends("_seconds") && column.kind == Kind::Real,
+                    ends("_seconds") && column.kind() == Kind::Real,
                     "{}",
                     column.name
                 );

@@ -49,29 +49,29 @@ impl Destinations {
                     Destination::Wide {
                         table,
                         column,
-                        kind: c.kind,
+                        kind: c.kind(),
                     },
                 );
             }
         }
         let keyed = |columns: &'static [Column]| columns.iter().enumerate();
-        for (column, c) in keyed(&POOL) {
+        for (column, c) in keyed(POOL) {
             add(
                 c.metric,
                 c.labels,
                 Destination::Pool {
                     column,
-                    kind: c.kind,
+                    kind: c.kind(),
                 },
             );
         }
-        for (column, c) in keyed(&DEVICE) {
+        for (column, c) in keyed(DEVICE) {
             add(
                 c.metric,
                 c.labels,
                 Destination::Device {
                     column,
-                    kind: c.kind,
+                    kind: c.kind(),
                 },
             );
         }

@@ -113,8 +113,8 @@ fn prune(
         }
     }
     for (table, gone) in [
-        ("pool_sample", &crate::schema::POOL[..]),
-        ("device_sample", &crate::schema::DEVICE[..]),
+        ("pool_sample", crate::schema::POOL),
+        ("device_sample", crate::schema::DEVICE),
     ] {
         let all_null: Vec<String> = gone
             .iter()
