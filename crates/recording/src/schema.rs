@@ -145,158 +145,95 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
     Table::ALL.into_iter().find_map(find)
 }
 
-/// Metrics that go into `series` on purpose: seldom there or seldom changed. Whatever is foreseen nowhere goes there too.
-pub static SERIES: &[&Metric] = &[
-    &p::RESTARTS,
-    &p::ENDS,
-    &p::STATE,
-    &faultline_catalog::metrics::cgroup::FROZEN,
-    &m::BINDING,
-    &m::LEVEL_INFO,
-    &m::LEVEL_LIMIT,
-    &m::OOMD,
-    &v::STALLED,
-    &v::SLOT_SECONDS,
-    &v::CONSENSUS,
-    &v::CONSENSUS_SIGN,
-    &v::ALPENGLOW_GENESIS_SLOT,
-    &v::MIGRATION_SLOT,
-    &v::CACHE_PRUNE,
-    &w::VOTE_ACCOUNT,
-    &w::DELINQUENT,
-    &w::VOTE_SLOT,
-    &w::VOTE_DISTANCE,
-    &w::VOTE_CREDITS,
-    &w::VOTE_RANK,
-    &w::VOTE_SHARE,
-    &w::VOTE_REWARD,
-    &w::VOTE_REWARD_OF_BEST,
-    &w::CERTIFICATE_DISTANCE,
-    &w::COMMISSION,
-    &w::STAKE,
-    &w::BALANCE,
-    &w::ADMITTED,
-    &w::ADMISSION_SHORTFALL,
-    &w::LEADER_SLOTS,
-    &w::CLUSTER_LEADER_SLOTS,
-    &w::EPOCH,
-    &w::CLUSTER,
-    &w::VERSION_STAKE,
-    &w::FEATURE_SET_STAKE,
-    &v::DATAPOINT,
-    &v::DATAPOINT_SUM,
-    &d::SOURCE_PROBLEMS,
-    &d::INGEST_LINES_PENDING,
-    &d::IDENTITY_REVISIONS,
-    &d::INGEST_REQUESTS,
-    &d::AUTH_FAILURES,
-    &d::FORWARD_REQUESTS,
-    &d::FLIGHT_SAVES,
-    &d::FLIGHT_FAILURES,
-];
-
-const NOT_OF_A_RUN: &str =
-    "not kept: agave_slot and the leader schedule say it, and it changes with every tick";
-
-const OF_A_LEVEL: &str =
-    "not kept: effective_limit_bytes and unreclaimable_bytes are those of the binding level";
-
-const OF_THE_HOST: &str =
-    "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept";
-
-/// Metrics that are not recorded as such, and why nothing is lost.
-pub static ELSEWHERE: &[(&Metric, &str)] = &[
-    (&p::UP, "tick.process is NULL while no process is followed"),
-    (&p::TARGET_INFO, "in process.manifest"),
-    (&p::START_TIME, "process.started_unix_ns"),
-    (&m::HEADROOM, OF_A_LEVEL),
-    (&m::LEVEL_UNRECLAIMABLE, OF_A_LEVEL),
-    (&m::LEVEL_DIRTY, OF_A_LEVEL),
+/// Metrics that are not recorded as such, and why nothing is lost. Without a row here and a column, a metric is a series.
+static ELSEWHERE: &[(&[&Metric], &str)] = &[
     (
-        &m::HIGH_HEADROOM,
+        &[&p::UP],
+        "tick.process is NULL while no process is followed",
+    ),
+    (&[&p::TARGET_INFO], "in process.manifest"),
+    (&[&p::START_TIME], "process.started_unix_ns"),
+    (
+        &[&m::HEADROOM, &m::LEVEL_UNRECLAIMABLE, &m::LEVEL_DIRTY],
+        "not kept: effective_limit_bytes and unreclaimable_bytes are those of the binding level",
+    ),
+    (
+        &[&m::HIGH_HEADROOM],
         "not kept: limit_high_bytes is the limit, and the rest is of a level",
     ),
     (
-        &m::COMMIT_HEADROOM,
+        &[&m::COMMIT_HEADROOM],
         "not kept: vm.overcommit_memory is in session.manifest",
     ),
-    (&v::PHASE, "tick.phase"),
+    (&[&v::PHASE], "tick.phase"),
     (
-        &v::PHASE_SECONDS,
+        &[&v::PHASE_SECONDS],
         "the ticks' phases and their evidence (`evidence_*`) give it",
     ),
     (
-        &v::CACHE_EVICTION_PASSES,
+        &[&v::CACHE_EVICTION_PASSES],
         "evict_passes of every cache_times_point",
     ),
     (
-        &v::CACHE_EVICTION_TIME,
+        &[&v::CACHE_EVICTION_TIME],
         "evict_us of every cache_times_point",
     ),
     (
-        &v::CACHE_EVICTION_EXAMINED,
+        &[&v::CACHE_EVICTION_EXAMINED],
         "evict_examined of every cache_times_point",
     ),
     (
-        &v::CACHE_TIME,
+        &[&v::CACHE_TIME],
         "program_cache_us of every replay_slot_point",
     ),
-    (&v::REPLAY_TIME, "the times of every replay_slot_point"),
+    (&[&v::REPLAY_TIME], "the times of every replay_slot_point"),
     (
-        &d::SERIES_DROPPED,
+        &[&d::SERIES_DROPPED],
         "not kept: it is about the page, and a recording loses nothing by it",
     ),
     (
-        &v::PROBE_TIME,
+        &[&v::PROBE_TIME],
         "not kept: it is a probe of the node, not of the run",
     ),
-    (&v::PROBE_FAILURES, "not kept, as agave_rpc_probe_seconds"),
-    (&w::NEXT_LEADER_SLOT, NOT_OF_A_RUN),
-    (&w::RESTART_WINDOW, NOT_OF_A_RUN),
-    (&w::RESTART_WINDOW_BEGINS, NOT_OF_A_RUN),
-    (&w::EPOCH_PROGRESS, NOT_OF_A_RUN),
-    (&w::EPOCH_REMAINING, NOT_OF_A_RUN),
-    (&r::FILESYSTEM, OF_THE_HOST),
-    (&r::FILESYSTEM_SIZE, OF_THE_HOST),
-    (&r::FILESYSTEM_AVAIL, OF_THE_HOST),
-    (&r::FILESYSTEM_UNTIL_FULL, OF_THE_HOST),
-    (&r::FILESYSTEM_INODES, OF_THE_HOST),
-    (&r::FILESYSTEM_INODES_FREE, OF_THE_HOST),
-    (&r::FILESYSTEM_READ_ONLY, OF_THE_HOST),
-    (&r::FILESYSTEM_AGE, OF_THE_HOST),
-    (&r::DISK, OF_THE_HOST),
-    (&r::DISK_OPERATIONS, OF_THE_HOST),
-    (&r::DISK_BYTES, OF_THE_HOST),
-    (&r::DISK_TIME, OF_THE_HOST),
-    (&r::DISK_BUSY, OF_THE_HOST),
-    (&r::DISK_WEIGHTED, OF_THE_HOST),
-    (&r::DISK_UTILISATION, OF_THE_HOST),
-    (&r::DISK_WEAR, OF_THE_HOST),
-    (&r::DISK_MISSING, OF_THE_HOST),
-    (&r::UDP_SOCKETS, OF_THE_HOST),
-    (&r::UDP_QUEUE, OF_THE_HOST),
-    (&r::UDP_DROPS, OF_THE_HOST),
-    (&r::UDP_DATAGRAMS, OF_THE_HOST),
-    (&r::UDP_ERRORS, OF_THE_HOST),
-    (&r::NETWORK_BYTES, OF_THE_HOST),
-    (&r::NETWORK_DROPS, OF_THE_HOST),
-    (&r::CPU_FREQUENCY, OF_THE_HOST),
-    (&r::CPU_GOVERNOR, OF_THE_HOST),
-    (&r::CPU_THROTTLES, OF_THE_HOST),
-    (&d::BUILD_INFO, "session.version"),
-    (&d::DEMO, "in session.manifest"),
-    (&d::MARKS, "events of kind mark, with their names"),
     (
-        &d::SOURCE_LAST_SUCCESS,
+        &[&v::PROBE_FAILURES],
+        "not kept, as agave_rpc_probe_seconds",
+    ),
+    (
+        &[
+            &w::NEXT_LEADER_SLOT,
+            &w::RESTART_WINDOW,
+            &w::RESTART_WINDOW_BEGINS,
+            &w::EPOCH_PROGRESS,
+            &w::EPOCH_REMAINING,
+        ],
+        "not kept: agave_slot and the leader schedule say it, and it changes with every tick",
+    ),
+    (
+        r::SECTION.metrics,
+        "not kept: of the host over days, looked at every 15 s; a run's own input and output is kept",
+    ),
+    (&[&d::BUILD_INFO], "session.version"),
+    (&[&d::DEMO], "in session.manifest"),
+    (&[&d::MARKS], "events of kind mark, with their names"),
+    (
+        &[&d::SOURCE_LAST_SUCCESS],
         "known from the ticks at which the source was up",
     ),
     (
-        &d::LATENESS,
+        &[&d::LATENESS],
         "tick.uptime_ns against tick.number times session.interval_ns",
     ),
-    (&d::SELF_START_TIME, "session.started_unix_ns"),
-    (&d::SELF_MAX_FDS, "in session.manifest"),
+    (&[&d::SELF_START_TIME], "session.started_unix_ns"),
+    (&[&d::SELF_MAX_FDS], "in session.manifest"),
 ];
+
+/// The metrics of [`ELSEWHERE`], each with its reason.
+pub fn elsewhere() -> impl Iterator<Item = (&'static Metric, &'static str)> {
+    ELSEWHERE
+        .iter()
+        .flat_map(|(metrics, why)| metrics.iter().map(move |metric| (*metric, *why)))
+}
 
 #[cfg(test)]
 mod tests;

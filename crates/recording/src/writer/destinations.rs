@@ -1,6 +1,6 @@
 //! Where a reading goes.
 
-use crate::schema::{Column, DEVICE, ELSEWHERE, Kind, POOL, Table};
+use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
 use faultline_catalog::metrics::validator::PHASE;
 use faultline_catalog::{Metric, Reading};
 use std::collections::HashMap;
@@ -75,8 +75,8 @@ impl Destinations {
                 },
             );
         }
-        for (metric, _) in ELSEWHERE {
-            let destination = if std::ptr::eq(*metric, &PHASE) {
+        for (metric, _) in elsewhere() {
+            let destination = if std::ptr::eq(metric, &PHASE) {
                 Destination::Phase
             } else {
                 Destination::Elsewhere
