@@ -13,6 +13,7 @@
 //! assert_eq!(faults.metric.name, "agave_process_page_faults_total");
 //! ```
 
+mod datapoint;
 mod histogram;
 mod labels;
 mod metric;
@@ -21,6 +22,7 @@ mod native;
 mod reading;
 mod tick;
 
+pub use datapoint::{Amount, Datapoint, Field};
 pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
 pub use labels::Labels;
 pub use metric::{Kind, Metric, Section, Unit};

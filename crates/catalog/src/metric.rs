@@ -1,5 +1,7 @@
 //! The description of one metric.
 
+use crate::Datapoint;
+
 /// What Prometheus is told about how a metric moves.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
@@ -70,6 +72,8 @@ pub struct Metric {
     pub help: &'static str,
     /// Where the number comes from, since which kernel or Agave version, and when it is absent.
     pub origin: &'static str,
+    /// The datapoints that it is made of without a rule of its own.
+    pub datapoints: &'static [Datapoint],
 }
 
 /// A chapter of the catalog.
@@ -83,17 +87,72 @@ pub struct Section {
 }
 
 /// Declares a section: each metric becomes a `static`, and none can be left out of the section's list.
+///
+/// What follows `of` says which fields of which datapoints the metric is made of, and the daemon needs nothing else to export and
+/// record it: `of "name" | "other name" { "key" as "label value", us "key in microseconds" where "tag" = "value", points 1 }`. The
+/// series are absent before the first point; with `initially 0 of` they are there at 0.
 macro_rules! section {
-    ($title:literal, $about:literal; $($id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal;)*) => {
-        use crate::{Metric, Section, Unit};
+    ($title:literal, $about:literal; $(
+        $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal
+        $(, $(initially $initial:literal)? of $($point:literal)|+ { $(
+            $($scale:ident)? $amount:literal $(where $tag:literal = $only:literal)* $(as $($value:literal)+)?
+        ),* })*;
+    )*) => {
+        #[allow(unused_imports, reason = "a section need not be made of datapoints")]
+        use crate::{Datapoint, Field, Metric, Section, Unit, metric::{amount, optional}};
         #[allow(unused_imports, reason = "a section need not use every kind")]
         use crate::Kind::{Counter, Gauge, Histogram, Info};
         $(
             #[doc = concat!("`", $name, "`: ", $help)]
-            pub static $id: Metric = Metric { name: $name, kind: $kind, unit: Unit::$unit, labels: &[$($label),*], help: $help, origin: $origin };
+            pub static $id: Metric = Metric {
+                name: $name,
+                kind: $kind,
+                unit: Unit::$unit,
+                labels: &[$($label),*],
+                help: $help,
+                origin: $origin,
+                datapoints: &[$(Datapoint {
+                    names: &[$($point),+],
+                    initial: optional!($($initial)?),
+                    fields: &[$(Field {
+                        amount: amount!($($scale)? $amount),
+                        only: &[$(($tag, $only)),*],
+                        labels: &[$($($value),+)?],
+                    }),*],
+                }),*],
+            };
         )*
         /// This section, for pages and checks.
         pub static SECTION: Section = Section { title: $title, about: $about, metrics: &[$(&$id),*] };
     };
 }
-pub(crate) use section;
+
+/// What one point adds to a series, as [`section`] spells it.
+macro_rules! amount {
+    ($key:literal) => {
+        crate::Amount::Field {
+            key: $key,
+            factor: 1,
+        }
+    };
+    (us $key:literal) => {
+        crate::Amount::Field {
+            key: $key,
+            factor: 1_000,
+        }
+    };
+    (points $count:literal) => {
+        crate::Amount::Points($count)
+    };
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($value:literal) => {
+        Some($value)
+    };
+}
+
+pub(crate) use {amount, optional, section};

@@ -36,7 +36,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Unit};
+    use crate::{Amount, Kind, Unit};
     use std::collections::HashSet;
 
     #[test]
@@ -120,6 +120,37 @@ mod tests {
                 metric.name
             );
             assert!(!metric.origin.is_empty(), "{}", metric.name);
+        }
+    }
+
+    #[test]
+    fn what_a_metric_is_made_of_fits_its_labels_and_its_origin() {
+        for metric in all() {
+            for datapoint in metric.datapoints {
+                assert!(
+                    datapoint
+                        .names
+                        .iter()
+                        .any(|name| metric.origin.contains(name))
+                        || datapoint
+                            .fields
+                            .iter()
+                            .all(|field| field.amount == Amount::Points(0)),
+                    "{}: the origin names none of {:?}",
+                    metric.name,
+                    datapoint.names
+                );
+                for field in datapoint.fields {
+                    assert_eq!(field.labels.len(), metric.labels.len(), "{}", metric.name);
+                    let in_microseconds =
+                        matches!(field.amount, Amount::Field { factor: 1_000, .. });
+                    assert!(
+                        metric.unit == Unit::Seconds || !in_microseconds,
+                        "{}",
+                        metric.name
+                    );
+                }
+            }
         }
     }
 }
