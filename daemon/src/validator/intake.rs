@@ -14,7 +14,7 @@ use super::recorded::{self, Points};
 use super::reported::Reported;
 use super::senders::{Assumption, Lines, NO_ID, SenderState, Senders, Settled, Sums};
 use super::slots::{self, Plausible, Slots};
-use super::tally::Tally;
+use super::tally::{Tally, has_fields};
 use crate::config::Datapoints;
 use crate::hub::Latest;
 use faultline_agave::line::Point;
@@ -338,13 +338,14 @@ impl State {
             ),
             _ => (total, values, lines, None),
         };
+        let counts = has_fields(point.name().as_bytes());
         let known = match Known::parse(point) {
-            Some(Err(_)) => {
+            Some(Ok(decoded)) => Some(decoded),
+            None if !counts || point.is_well_formed() => None,
+            _ => {
                 lines.bad += 1;
                 return Added::default();
             }
-            Some(Ok(decoded)) => Some(decoded),
-            None => None,
         };
         // The log's lines have no time of their own to tell them apart, and are read once by their place.
         if host.is_some() && !recent.insert(line) {
@@ -363,14 +364,14 @@ impl State {
                 lines.implausible += 1;
                 return Added::default();
             }
-            tally.add(&decoded.known);
             if let Known::AccountsActive(active) = &decoded.known {
                 tally.add_job(active, time, now.uptime);
             }
         }
+        tally.add(point, known.as_ref().map(|decoded| &decoded.known));
         let wants = allow.wants(point.name().as_bytes());
         let allowed = wants.is_some_and(|wants| values.add(allow, wants, point));
-        if known.is_some() || allowed {
+        if known.is_some() || counts || allowed {
             lines.used += 1;
         } else {
             lines.ignored += 1;

@@ -118,6 +118,11 @@ impl<'a> Point<'a> {
         Ok(())
     }
 
+    /// Whether its tags and fields can be told apart. A value may still be unreadable.
+    pub fn is_well_formed(&self) -> bool {
+        self.tags().all(|tag| tag.is_ok()) && self.fields().all(|field| field.is_ok())
+    }
+
     /// This point's error for `reason`.
     pub fn bad(&self, reason: Reason) -> BadLine {
         BadLine::new(

@@ -1,6 +1,7 @@
 //! One body being parsed, or one stretch of the log: lines in, sums out.
 
 use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
+use crate::validator::tally::has_fields;
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
 use faultline_agave::points::{Kind, Known};
@@ -60,7 +61,8 @@ impl Push {
             self.unknown_bad += 1;
             return;
         };
-        let wanted = Kind::of_name(name).is_some() || self.allow.wants(name).is_some();
+        let wanted =
+            Kind::of_name(name).is_some() || has_fields(name) || self.allow.wants(name).is_some();
         // Agave always writes host_id first. A line without it is some other tool's.
         let host = host_id_of(line).unwrap_or_default();
         if host != self.host.as_bytes() {
