@@ -4,19 +4,13 @@
 //! that is there but cannot be what it should be (a negative number where none can be, which is how a wrapped `u64`
 //! arrives; another type; no value at all) is `None` too and is counted in [`Decoded::broken`].
 
-mod accounts;
 mod fields;
 mod kinds;
 
-pub use accounts::{
-    AccountsActive, AccountsCacheSize, AccountsDbStores, AccountsIndex, AccountsLoads, ReadCache,
-    WriteCacheFlush,
-};
 pub use kinds::{
-    AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker, EventHandlerStats,
-    InsertedShreds, JemallocStats, MigrationComplete, MigrationStarted, NetStats, OptimisticSlot,
-    ProgramCache, RepairRequests, ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, TowerVote,
-    ValidatorNew,
+    AccountsActive, AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker,
+    EventHandlerStats, MigrationComplete, MigrationStarted, OptimisticSlot, ProgramCache,
+    ReplaySlot, SetIdentity, SetRoot, ShredInsertIsFull, TowerVote, ValidatorNew,
 };
 
 use crate::BadLine;
@@ -96,27 +90,8 @@ known! {
     "validator-new" => ValidatorNew(ValidatorNew),
     /// The identity was set while it ran.
     "validator-set_identity" => SetIdentity(SetIdentity),
-    /// The heap; 4.2.2 has it, 3.1.12 has not.
-    "jemalloc_stats" => Jemalloc(JemallocStats),
-    "accounts_db_store_timings" => ReadCache(ReadCache),
-    /// The write cache of accounts.
-    "accounts_cache_size" => AccountsCacheSize(AccountsCacheSize),
-    /// The accounts index, every 10 s.
-    "accounts_index" => AccountsIndex(AccountsIndex),
-    /// The accounts index while it is generated.
-    "accounts_index_startup" => AccountsIndexStartup(AccountsIndex),
-    /// Where accounts were loaded from; since 4.1.
-    "accounts_db_load_accounts" => AccountsLoads(AccountsLoads),
     /// A background job of the accounts database begins or ends.
     "accounts_db_active" => AccountsActive(AccountsActive),
-    "accounts_db-flush_accounts_cache" => WriteCacheFlush(WriteCacheFlush),
-    /// Repair was asked for.
-    "repair_service-my_requests" => RepairRequests(RepairRequests),
-    "blockstore-insert-shreds" => InsertedShreds(InsertedShreds),
-    /// Datagrams that sockets had no room for.
-    "net-stats-validator" => NetStats(NetStats),
-    /// Account storage files, once per clean run.
-    "accounts_db-stores" => AccountsDbStores(AccountsDbStores),
     /// A vote of this node.
     "tower-vote" => TowerVote(TowerVote),
     /// What the cluster has committed.

@@ -13,7 +13,6 @@ pub(super) trait Datapoint: Default {
 /// A field's value, owned: strings are rare and short.
 pub(super) enum FieldValue {
     Int(i64),
-    Float(f64),
     Bool(bool),
     Str(String),
 }
@@ -28,17 +27,6 @@ impl FromField for u64 {
     fn from_field(value: FieldValue) -> Option<Self> {
         if let FieldValue::Int(value) = value {
             value.try_into().ok()
-        } else {
-            None
-        }
-    }
-}
-
-impl FromField for f64 {
-    /// A ratio of nothing is printed as `NaN`: unreadable, like infinities.
-    fn from_field(value: FieldValue) -> Option<Self> {
-        if let FieldValue::Float(value) = value {
-            Some(value).filter(|value| value.is_finite())
         } else {
             None
         }
@@ -77,7 +65,7 @@ pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLin
         let field = field.map_err(|reason| point.bad(reason))?;
         let value = || match field.value().ok()? {
             Value::Int(value) => Some(FieldValue::Int(value)),
-            Value::Float(value) => Some(FieldValue::Float(value)),
+            Value::Float(_) => None,
             Value::Bool(value) => Some(FieldValue::Bool(value)),
             Value::Str(text) => Some(FieldValue::Str(text.decode().into_owned())),
         };

@@ -208,47 +208,18 @@ datapoint! {
 }
 
 datapoint! {
-    /// This process's heap. 4.x; off with `--no-os-memory-stats-reporting`.
-    JemallocStats {
-        allocated_bytes: u64 = "allocated_bytes",
-        active_bytes: u64 = "active_bytes",
-        /// Resident pages.
-        resident_bytes: u64 = "resident_bytes",
-        /// Unmapped, address space kept.
-        retained_bytes: u64 = "retained_bytes",
-        dirty_bytes: u64 = "dirty_bytes",
-    }
-}
-
-datapoint! {
-    /// Requests for repair that this node sent: deltas, every 2 s; no point if there were none.
-    RepairRequests {
-        /// For a shred that is missing.
-        shred: u64 = "shred-count",
-        /// For the highest shred of a slot.
-        highest_shred: u64 = "highest-shred-count",
-        /// For the parents of a slot that hangs in the air.
-        orphan: u64 = "orphan-count",
-    }
-}
-
-datapoint! {
-    /// Shreds put into the blockstore: deltas, every 2 s.
-    InsertedShreds {
-        /// Data shreds that repair brought.
-        repaired: u64 = "num_repair",
-        /// Data shreds that erasure coding recovered.
-        recovered: u64 = "num_recovered_inserted",
-    }
-}
-
-datapoint! {
-    /// UDP of the validator's network namespace: deltas, every 2 s; off with `--no-os-network-stats-reporting`.
-    NetStats {
-        /// Datagrams dropped because a socket's receive buffer was full.
-        receive_buffer_errors: u64 = "rcvbuf_errors_delta",
-        /// Datagrams not sent because a socket's send buffer was full.
-        send_buffer_errors: u64 = "sndbuf_errors_delta",
+    /// A background job of the accounts database began or ended: how many of its kind run now. One field a point.
+    AccountsActive {
+        /// Cleaning of old versions.
+        clean: u64 = "clean",
+        /// Shrinking of files that are mostly dead.
+        shrink: u64 = "shrink",
+        /// Squashing of old files into one.
+        squash_ancient: u64 = "squash_ancient",
+        /// Flushing of the write cache.
+        flush: u64 = "flush",
+        /// Calculation of the accounts hash. Until 2.3.
+        hash: u64 = "hash",
     }
 }
 
