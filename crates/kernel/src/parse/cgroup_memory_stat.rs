@@ -4,70 +4,104 @@
 use crate::ParseError;
 use crate::text::fill;
 
-/// What the memory of a cgroup and its descendants consists of, in bytes, and what happened to it, in pages. `None`
-/// where this kernel or this cgroup version does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryStat {
+/// Declares [`MemoryStat`]: each value once, with the keys of its line in version 2 and in version 1.
+macro_rules! memory_stat {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $(v2($($v2:literal)|+))? $(v1($($v1:literal)|+))?,
+    )*) => {
+        /// What the memory of a cgroup and its descendants consists of, in bytes, and what happened to it, in pages. `None`
+        /// where this kernel or this cgroup version does not write the line.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct MemoryStat {
+            $($(#[$doc])* pub $field: Option<u64>,)*
+        }
+
+        /// `memory.stat` of v2.
+        ///
+        /// # Errors
+        /// A known line with something else where a number must be.
+        pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
+            fill(text, b' ', |stat: &mut MemoryStat, key| match key {
+                $($($(_ if key == $v2.as_bytes() => Some(&mut stat.$field),)+)?)*
+                _ => None,
+            })
+        }
+
+        /// `memory.stat` of v1: its `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
+        ///
+        /// # Errors
+        /// A known line with something else where a number must be.
+        pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
+            fill(text, b' ', |stat: &mut MemoryStat, key| match key {
+                $($($(_ if key == $v1.as_bytes() => Some(&mut stat.$field),)+)?)*
+                _ => None,
+            })
+        }
+    };
+}
+
+memory_stat! {
     /// Anonymous memory; `total_rss` of v1.
-    pub anon: Option<u64>,
+    anon: v2("anon") v1("total_rss"),
     /// Page cache, shared memory and tmpfs included; `total_cache` of v1.
-    pub file: Option<u64>,
+    file: v2("file") v1("total_cache"),
     /// Page cache that is mapped by processes.
-    pub file_mapped: Option<u64>,
+    file_mapped: v2("file_mapped") v1("total_mapped_file"),
     /// Page cache waiting to be written.
-    pub file_dirty: Option<u64>,
+    file_dirty: v2("file_dirty") v1("total_dirty"),
     /// Page cache being written.
-    pub file_writeback: Option<u64>,
+    file_writeback: v2("file_writeback") v1("total_writeback"),
     /// Page cache used lately, without shared, locked and ramfs memory.
-    pub active_file: Option<u64>,
+    active_file: v2("active_file") v1("total_active_file"),
     /// Page cache not used lately, without shared, locked and ramfs memory.
-    pub inactive_file: Option<u64>,
+    inactive_file: v2("inactive_file") v1("total_inactive_file"),
     /// Shared memory and tmpfs, a part of `file`.
-    pub shmem: Option<u64>,
+    shmem: v2("shmem") v1("total_shmem"),
     /// The kernel's memory but sockets. v2 since Linux 5.18. On v1, [`CgroupFiles`](crate::CgroupFiles) puts
     /// `memory.kmem.usage_in_bytes` here, as `memory.stat` has none.
-    pub kernel: Option<u64>,
+    kernel: v2("kernel"),
     /// Kernel stacks, a part of `kernel`.
-    pub kernel_stack: Option<u64>,
+    kernel_stack: v2("kernel_stack"),
     /// Page tables, a part of `kernel`.
-    pub pagetables: Option<u64>,
+    pagetables: v2("pagetables"),
     /// Per-CPU data, a part of `kernel`. v2 since Linux 5.9.
-    pub percpu: Option<u64>,
+    percpu: v2("percpu"),
     /// Memory of `vmalloc`, a part of `kernel`. v2 since Linux 5.18.
-    pub vmalloc: Option<u64>,
+    vmalloc: v2("vmalloc"),
     /// Kernel objects, a part of `kernel`.
-    pub slab: Option<u64>,
+    slab: v2("slab"),
     /// Kernel objects that can be given back, a part of `slab`.
-    pub slab_reclaimable: Option<u64>,
+    slab_reclaimable: v2("slab_reclaimable"),
     /// Kernel objects that cannot, a part of `slab`.
-    pub slab_unreclaimable: Option<u64>,
+    slab_unreclaimable: v2("slab_unreclaimable"),
     /// Network buffers, no part of `kernel`.
-    pub sock: Option<u64>,
+    sock: v2("sock"),
     /// Swapped-out memory. v1 only; v2 has a file of its own.
-    pub swap: Option<u64>,
+    swap: v1("total_swap"),
     /// Swapped-in memory that still has its place in swap.
-    pub swapcached: Option<u64>,
+    swapcached: v2("swapcached") v1("total_swapcached"),
     /// The smallest limit of this cgroup and all its ancestors, also of those above what is visible. v1 only.
-    pub hierarchical_limit: Option<u64>,
+    hierarchical_limit: v1("hierarchical_memory_limit"),
     /// Memory that must not be evicted, such as `mlock`ed memory.
-    pub unevictable: Option<u64>,
+    unevictable: v2("unevictable") v1("total_unevictable"),
     /// Anonymous pages that came back soon after their eviction. Since Linux 5.9.
-    pub workingset_refault_anon: Option<u64>,
+    workingset_refault_anon: v2("workingset_refault_anon") v1("total_workingset_refault_anon"),
     /// File pages that came back soon after their eviction. Since Linux 5.9; before, `workingset_refault` counted only
     /// these and is put here.
-    pub workingset_refault_file: Option<u64>,
+    workingset_refault_file: v2("workingset_refault_file" | "workingset_refault") v1("total_workingset_refault_file" | "total_workingset_refault"),
     /// Page faults, major ones included.
-    pub pgfault: Option<u64>,
+    pgfault: v2("pgfault") v1("total_pgfault"),
     /// Page faults that needed the disk.
-    pub pgmajfault: Option<u64>,
+    pgmajfault: v2("pgmajfault") v1("total_pgmajfault"),
     /// Pages looked at by the background reclaimer. v2 since Linux 5.18.
-    pub pgscan_kswapd: Option<u64>,
+    pgscan_kswapd: v2("pgscan_kswapd"),
     /// Pages looked at by allocating tasks. v2 since Linux 5.18.
-    pub pgscan_direct: Option<u64>,
+    pgscan_direct: v2("pgscan_direct"),
     /// Pages freed by the background reclaimer. v2 since Linux 5.18.
-    pub pgsteal_kswapd: Option<u64>,
+    pgsteal_kswapd: v2("pgsteal_kswapd"),
     /// Pages freed by allocating tasks. v2 since Linux 5.18.
-    pub pgsteal_direct: Option<u64>,
+    pgsteal_direct: v2("pgsteal_direct"),
 }
 
 impl MemoryStat {
@@ -79,75 +113,6 @@ impl MemoryStat {
         let cache = self.active_file?.saturating_add(self.inactive_file?);
         Some(cache.saturating_add(self.slab_reclaimable.unwrap_or(0)))
     }
-}
-
-/// `memory.stat` of v2.
-///
-/// # Errors
-/// A known line with something else where a number must be.
-pub fn parse_v2(text: &[u8]) -> Result<MemoryStat, ParseError> {
-    fill(text, b' ', |stat: &mut MemoryStat, key| {
-        Some(match key {
-            b"anon" => &mut stat.anon,
-            b"file" => &mut stat.file,
-            b"file_mapped" => &mut stat.file_mapped,
-            b"file_dirty" => &mut stat.file_dirty,
-            b"file_writeback" => &mut stat.file_writeback,
-            b"active_file" => &mut stat.active_file,
-            b"inactive_file" => &mut stat.inactive_file,
-            b"shmem" => &mut stat.shmem,
-            b"kernel" => &mut stat.kernel,
-            b"kernel_stack" => &mut stat.kernel_stack,
-            b"pagetables" => &mut stat.pagetables,
-            b"percpu" => &mut stat.percpu,
-            b"vmalloc" => &mut stat.vmalloc,
-            b"slab" => &mut stat.slab,
-            b"slab_reclaimable" => &mut stat.slab_reclaimable,
-            b"slab_unreclaimable" => &mut stat.slab_unreclaimable,
-            b"sock" => &mut stat.sock,
-            b"swapcached" => &mut stat.swapcached,
-            b"unevictable" => &mut stat.unevictable,
-            b"workingset_refault_anon" => &mut stat.workingset_refault_anon,
-            b"workingset_refault_file" | b"workingset_refault" => &mut stat.workingset_refault_file,
-            b"pgfault" => &mut stat.pgfault,
-            b"pgmajfault" => &mut stat.pgmajfault,
-            b"pgscan_kswapd" => &mut stat.pgscan_kswapd,
-            b"pgscan_direct" => &mut stat.pgscan_direct,
-            b"pgsteal_kswapd" => &mut stat.pgsteal_kswapd,
-            b"pgsteal_direct" => &mut stat.pgsteal_direct,
-            _ => return None,
-        })
-    })
-}
-
-/// `memory.stat` of v1: its `total_` lines, which include the descendants as v2 does, and the hierarchical limit.
-///
-/// # Errors
-/// A known line with something else where a number must be.
-pub fn parse_v1(text: &[u8]) -> Result<MemoryStat, ParseError> {
-    fill(text, b' ', |stat: &mut MemoryStat, key| {
-        if key == b"hierarchical_memory_limit" {
-            return Some(&mut stat.hierarchical_limit);
-        }
-        Some(match key.strip_prefix(b"total_")? {
-            b"active_file" => &mut stat.active_file,
-            b"inactive_file" => &mut stat.inactive_file,
-            b"rss" => &mut stat.anon,
-            b"cache" => &mut stat.file,
-            b"mapped_file" => &mut stat.file_mapped,
-            b"dirty" => &mut stat.file_dirty,
-            b"writeback" => &mut stat.file_writeback,
-            b"shmem" => &mut stat.shmem,
-            b"swap" => &mut stat.swap,
-            b"swapcached" => &mut stat.swapcached,
-            b"unevictable" => &mut stat.unevictable,
-            b"workingset_refault_anon" => &mut stat.workingset_refault_anon,
-            b"workingset_refault_file" | b"workingset_refault" => &mut stat.workingset_refault_file,
-            b"pgfault" => &mut stat.pgfault,
-            b"pgmajfault" => &mut stat.pgmajfault,
-            _ => return None,
-        })
-    })
 }
 
 #[cfg(test)]
