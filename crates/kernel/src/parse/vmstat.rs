@@ -5,69 +5,54 @@ use procfs::VmStat;
 use super::upstream::Wanted;
 use crate::ParseError;
 
-/// Counters of the host since its start. `None` where the kernel does not write the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Vmstat {
-    /// Page faults, major ones included.
-    pub pgfault: Option<u64>,
-    /// Page faults that needed the disk.
-    pub pgmajfault: Option<u64>,
-    pub pswpin: Option<u64>,
-    pub pswpout: Option<u64>,
-    /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
-    pub oom_kill: Option<u64>,
-    /// Pages of anonymous memory that came back soon after their eviction. Since Linux 5.9.
-    pub workingset_refault_anon: Option<u64>,
-    /// Pages of files that came back soon after their eviction. Since Linux 5.9.
-    pub workingset_refault_file: Option<u64>,
-    /// Pages looked at by the background reclaimer.
-    pub pgscan_kswapd: Option<u64>,
-    /// Pages looked at by allocating tasks.
-    pub pgscan_direct: Option<u64>,
-    /// Pages freed by the background reclaimer.
-    pub pgsteal_kswapd: Option<u64>,
-    /// Pages freed by allocating tasks.
-    pub pgsteal_direct: Option<u64>,
+/// Declares [`Vmstat`]: each field once, by the key of its line.
+macro_rules! vmstat {
+    ($($(#[$doc:meta])* $key:ident,)*) => {
+        /// Counters of the host since its start. `None` where the kernel does not write the line.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Vmstat {
+            $($(#[$doc])* pub $key: Option<u64>,)*
+        }
+
+        const WANTED: Wanted = Wanted {
+            separator: b' ',
+            keys: &[$(stringify!($key).as_bytes()),*],
+            insisted: "",
+            value: "expected a number",
+            text: "expected lines of keys and values",
+        };
+
+        /// # Errors
+        /// A known line with something else where a number must be.
+        pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
+            let VmStat(found) = WANTED.read(text)?;
+            let count = |key: &str| u64::try_from(*found.get(key)?).ok();
+            Ok(Vmstat { $($key: count(stringify!($key)),)* })
+        }
+    };
 }
 
-const WANTED: Wanted = Wanted {
-    separator: b' ',
-    keys: &[
-        b"pgfault",
-        b"pgmajfault",
-        b"pswpin",
-        b"pswpout",
-        b"oom_kill",
-        b"workingset_refault_anon",
-        b"workingset_refault_file",
-        b"pgscan_kswapd",
-        b"pgscan_direct",
-        b"pgsteal_kswapd",
-        b"pgsteal_direct",
-    ],
-    insisted: "",
-    value: "expected a number",
-    text: "expected lines of keys and values",
-};
-
-/// # Errors
-/// A known line with something else where a number must be.
-pub fn parse(text: &[u8]) -> Result<Vmstat, ParseError> {
-    let VmStat(found) = WANTED.read(text)?;
-    let count = |key: &str| u64::try_from(*found.get(key)?).ok();
-    Ok(Vmstat {
-        pgfault: count("pgfault"),
-        pgmajfault: count("pgmajfault"),
-        pswpin: count("pswpin"),
-        pswpout: count("pswpout"),
-        oom_kill: count("oom_kill"),
-        workingset_refault_anon: count("workingset_refault_anon"),
-        workingset_refault_file: count("workingset_refault_file"),
-        pgscan_kswapd: count("pgscan_kswapd"),
-        pgscan_direct: count("pgscan_direct"),
-        pgsteal_kswapd: count("pgsteal_kswapd"),
-        pgsteal_direct: count("pgsteal_direct"),
-    })
+vmstat! {
+    /// Page faults, major ones included.
+    pgfault,
+    /// Page faults that needed the disk.
+    pgmajfault,
+    pswpin,
+    pswpout,
+    /// Processes OOM-killed, in the host or in a cgroup. Since Linux 4.13.
+    oom_kill,
+    /// Pages of anonymous memory that came back soon after their eviction. Since Linux 5.9.
+    workingset_refault_anon,
+    /// Pages of files that came back soon after their eviction. Since Linux 5.9.
+    workingset_refault_file,
+    /// Pages looked at by the background reclaimer.
+    pgscan_kswapd,
+    /// Pages looked at by allocating tasks.
+    pgscan_direct,
+    /// Pages freed by the background reclaimer.
+    pgsteal_kswapd,
+    /// Pages freed by allocating tasks.
+    pgsteal_direct,
 }
 
 #[cfg(test)]
