@@ -19,15 +19,31 @@ const FEWEST_MISSES: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
 
+/// The increase of a counter.
+macro_rules! increase {
+    ($title:literal, $unit:literal, $decimals:literal, $signal:ident) => {
+        quantity($title, $unit, $decimals, |s, n| {
+            increase(s, n, Signal::$signal)
+        })
+    };
+}
+
+/// A level's mean or maximum, in `$unit`.
+macro_rules! level {
+    ($title:literal, $unit:literal, $decimals:literal, $signal:ident, $which:ident, $scale:expr) => {
+        quantity($title, $unit, $decimals, |s, n| {
+            level(s, n, Signal::$signal)
+                .$which
+                .map(|level| level / $scale)
+        })
+    };
+}
+
 const READ_CACHE: &[Quantity] = &[
-    quantity("Hits", "", 0, |s, n| increase(s, n, Signal::ReadCacheHits)),
-    quantity("Misses", "", 0, |s, n| {
-        increase(s, n, Signal::ReadCacheMisses)
-    }),
+    increase!("Hits", "", 0, ReadCacheHits),
+    increase!("Misses", "", 0, ReadCacheMisses),
     quantity("Hit ratio", "%", 3, hit_ratio),
-    quantity("Evictions", "", 0, |s, n| {
-        increase(s, n, Signal::ReadCacheEvictions)
-    }),
+    increase!("Evictions", "", 0, ReadCacheEvictions),
     quantity("Misses per slot", "", 3, misses_per_slot),
     quantity("Evictions per slot", "", 3, |s, n| {
         per_slot(s, n, Signal::ReadCacheEvictions)
@@ -37,32 +53,16 @@ const READ_CACHE: &[Quantity] = &[
             increase(s, n, Signal::ReadCacheHits)? + increase(s, n, Signal::ReadCacheMisses)?;
         ratio(1e6 * increase(s, n, Signal::ReadCacheLoad)?, lookups)
     }),
-    quantity("Accounts, mean", "", 0, |s, n| {
-        level(s, n, Signal::ReadCacheEntries).mean
-    }),
-    quantity("Size, mean", "MiB", 3, |s, n| {
-        level(s, n, Signal::ReadCacheBytes)
-            .mean
-            .map(|bytes| bytes / MIB)
-    }),
-    quantity("Size, max", "MiB", 3, |s, n| {
-        level(s, n, Signal::ReadCacheBytes)
-            .max
-            .map(|bytes| bytes / MIB)
-    }),
+    level!("Accounts, mean", "", 0, ReadCacheEntries, mean, 1.0),
+    level!("Size, mean", "MiB", 3, ReadCacheBytes, mean, MIB),
+    level!("Size, max", "MiB", 3, ReadCacheBytes, max, MIB),
     quantity("Account load time per slot", "µs", 1, load_time_per_slot),
 ];
 
 const LOADS: &[Quantity] = &[
-    quantity("From the write cache", "", 0, |s, n| {
-        increase(s, n, Signal::LoadedWriteCache)
-    }),
-    quantity("From the read cache", "", 0, |s, n| {
-        increase(s, n, Signal::LoadedReadCache)
-    }),
-    quantity("From files", "", 0, |s, n| {
-        increase(s, n, Signal::LoadedStorage)
-    }),
+    increase!("From the write cache", "", 0, LoadedWriteCache),
+    increase!("From the read cache", "", 0, LoadedReadCache),
+    increase!("From files", "", 0, LoadedStorage),
     quantity("Share from files", "%", 3, |s, n| {
         let [write, read, files] = [
             Signal::LoadedWriteCache,
@@ -75,35 +75,19 @@ const LOADS: &[Quantity] = &[
 ];
 
 const WRITE_CACHE: &[Quantity] = &[
-    quantity("Size, mean", "MiB", 3, |s, n| {
-        level(s, n, Signal::WriteCacheBytes)
-            .mean
-            .map(|bytes| bytes / MIB)
-    }),
-    quantity("Size, max", "MiB", 3, |s, n| {
-        level(s, n, Signal::WriteCacheBytes)
-            .max
-            .map(|bytes| bytes / MIB)
-    }),
-    quantity("Flushes", "", 0, |s, n| increase(s, n, Signal::Flushes)),
-    quantity("Time flushing", "s", 3, |s, n| {
-        increase(s, n, Signal::FlushTime)
-    }),
+    level!("Size, mean", "MiB", 3, WriteCacheBytes, mean, MIB),
+    level!("Size, max", "MiB", 3, WriteCacheBytes, max, MIB),
+    increase!("Flushes", "", 0, Flushes),
+    increase!("Time flushing", "s", 3, FlushTime),
     quantity("Flushed", "MiB", 3, |s, n| {
         increase(s, n, Signal::FlushedBytes).map(|bytes| bytes / MIB)
     }),
 ];
 
 const INDEX: &[Quantity] = &[
-    quantity("Accounts, max", "", 0, |s, n| {
-        level(s, n, Signal::IndexEntries).max
-    }),
-    quantity("In memory, mean", "", 0, |s, n| {
-        level(s, n, Signal::IndexInMemory).mean
-    }),
-    quantity("Memory, max", "GiB", 3, |s, n| {
-        level(s, n, Signal::IndexBytes).max.map(|bytes| bytes / GIB)
-    }),
+    level!("Accounts, max", "", 0, IndexEntries, max, 1.0),
+    level!("In memory, mean", "", 0, IndexInMemory, mean, 1.0),
+    level!("Memory, max", "GiB", 3, IndexBytes, max, GIB),
     quantity("On disk, max", "GiB", 3, |s, n| {
         let [index, data] =
             [Signal::IndexDiskIndex, Signal::IndexDiskData].map(|signal| level(s, n, signal).max);
@@ -114,27 +98,21 @@ const INDEX: &[Quantity] = &[
             [Signal::IndexFound, Signal::IndexMissing].map(|signal| increase(s, n, signal));
         ratio(100.0 * found?, found? + missing?)
     }),
-    quantity("Found on disk", "", 0, |s, n| {
-        increase(s, n, Signal::DiskFound)
-    }),
+    increase!("Found on disk", "", 0, DiskFound),
     quantity("Time of one found on disk", "µs", 3, |s, n| {
         ratio(
             1e6 * increase(s, n, Signal::DiskFoundTime)?,
             increase(s, n, Signal::DiskFound)?,
         )
     }),
-    quantity("Time scanning", "s", 3, |s, n| {
-        increase(s, n, Signal::IndexScanTime)
-    }),
+    increase!("Time scanning", "s", 3, IndexScanTime),
 ];
 
 const JOBS: &[Quantity] = &[
-    quantity("Clean", "s", 3, |s, n| increase(s, n, Signal::JobClean)),
-    quantity("Shrink", "s", 3, |s, n| increase(s, n, Signal::JobShrink)),
-    quantity("Squash ancient", "s", 3, |s, n| {
-        increase(s, n, Signal::JobSquash)
-    }),
-    quantity("Flush", "s", 3, |s, n| increase(s, n, Signal::JobFlush)),
+    increase!("Clean", "s", 3, JobClean),
+    increase!("Shrink", "s", 3, JobShrink),
+    increase!("Squash ancient", "s", 3, JobSquash),
+    increase!("Flush", "s", 3, JobFlush),
 ];
 
 /// The chapter; `None` if no run has a word of the read cache, as without datapoints.

@@ -35,27 +35,24 @@ const RATES: &[Quantity] = &[
     quantity("Minor max", "/s", 1, |_, n| n.minor.rates.max),
 ];
 
+/// The share of the time in which a counter of seconds grew.
+macro_rules! percent {
+    ($title:literal, $growth:ident) => {
+        quantity($title, "%", 3, |_, n| {
+            n.$growth.mean().map(|share| 100.0 * share)
+        })
+    };
+}
+
 const PRESSURE: &[Quantity] = &[
     quantity("File refaults", "/s", 3, |_, n| n.refault_file.mean()),
     quantity("Anonymous refaults", "/s", 3, |_, n| n.refault_anon.mean()),
-    quantity("Some waited for memory", "%", 3, |_, n| {
-        n.memory_some.mean().map(|share| 100.0 * share)
-    }),
-    quantity("All waited for memory", "%", 3, |_, n| {
-        n.memory_full.mean().map(|share| 100.0 * share)
-    }),
-    quantity("Some waited for I/O", "%", 3, |_, n| {
-        n.io_some.mean().map(|share| 100.0 * share)
-    }),
-    quantity("All waited for I/O", "%", 3, |_, n| {
-        n.io_full.mean().map(|share| 100.0 * share)
-    }),
-    quantity("Machine: some waited for memory", "%", 3, |_, n| {
-        n.host_memory_some.mean().map(|share| 100.0 * share)
-    }),
-    quantity("Machine: some waited for I/O", "%", 3, |_, n| {
-        n.host_io_some.mean().map(|share| 100.0 * share)
-    }),
+    percent!("Some waited for memory", memory_some),
+    percent!("All waited for memory", memory_full),
+    percent!("Some waited for I/O", io_some),
+    percent!("All waited for I/O", io_full),
+    percent!("Machine: some waited for memory", host_memory_some),
+    percent!("Machine: some waited for I/O", host_io_some),
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
