@@ -6,6 +6,7 @@
 
 mod fields;
 mod kinds;
+mod recorded;
 
 pub use kinds::{
     AccountsActive, AgentStats, BankFrozen, BlockCommitmentCache, CacheTimes, CostTracker,

@@ -7,10 +7,11 @@ mod sql;
 
 pub(crate) use columns::{DEVICE, POOL};
 pub use fixed::Role;
-pub(crate) use points::PointTable;
 pub use points::{
-    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
+    CacheTimes as CacheTimesPoint, CostTracker as CostTrackerPoint, Point,
+    ProgramCache as ProgramCachePoint, ReplaySlot as ReplaySlotPoint, SetRoot as SetRootPoint,
 };
+pub(crate) use points::{PointRow, PointTable};
 pub use sql::{TABLES, TableColumn, TableSpec};
 
 use faultline_catalog::metrics::{

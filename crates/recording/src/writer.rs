@@ -17,7 +17,7 @@ pub(crate) use save::end;
 use crate::error::{At, Error};
 use crate::file::{self, nanos};
 use crate::rows::{Event, NewProcess, Opening};
-use crate::schema::{Point, PointTable};
+use crate::schema::{Point, PointRow};
 use faultline_catalog::metrics::process::START_TIME;
 use faultline_catalog::{Problem, Source, Stamp, Tick};
 use long::Fresh;
@@ -145,13 +145,7 @@ impl Writer {
 
     /// Writes a datapoint.
     pub fn point(&mut self, point: &Point) -> Result<(), Error> {
-        self.write(|writer| match point {
-            Point::ProgramCache(point) => writer.write_point(point),
-            Point::ReplaySlot(point) => writer.write_point(point),
-            Point::SetRoot(point) => writer.write_point(point),
-            Point::CacheTimes(point) => writer.write_point(point),
-            Point::CostTracker(point) => writer.write_point(point),
-        })
+        self.write(|writer| writer.write_point(point.row()))
     }
 
     /// Writes an event of the process that is followed.
@@ -394,9 +388,9 @@ impl Writer {
         Ok(())
     }
 
-    fn write_point<P: PointTable>(&mut self, point: &P) -> rusqlite::Result<()> {
+    fn write_point(&mut self, point: &dyn PointRow) -> rusqlite::Result<()> {
         let last_tick = Some(self.now.next_tick - 1).filter(|tick| *tick > 0);
-        let mut row = self.conn.prepare_cached(insert_into(P::TABLE))?;
+        let mut row = self.conn.prepare_cached(insert_into(point.table()))?;
         row.raw_bind_parameter(1, self.session)?;
         row.raw_bind_parameter(2, last_tick)?;
         row.raw_bind_parameter(3, point.time_unix_ns())?;
@@ -412,7 +406,7 @@ impl Writer {
         bound?;
         row.raw_execute()?;
         drop(row);
-        self.count(P::TABLE, 1);
+        self.count(point.table(), 1);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::allowed::{AllowList, Values};
 use super::coverage::{Coverage, LastPush, Moment, PushEnd};
 use super::migration::MigrationReports;
 use super::recent::Recent;
-use super::recorded::{self, Points};
+use super::recorded::Points;
 use super::reported::Reported;
 use super::senders::{Assumption, Lines, NO_ID, SenderState, Senders, Settled, Sums};
 use super::slots::{self, Plausible, Slots};

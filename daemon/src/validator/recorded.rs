@@ -1,11 +1,7 @@
 //! The validator's points as a recording keeps them: each with its own time and every field it had.
 
-use faultline_agave::points::{CacheTimes, CostTracker, Known, ProgramCache, ReplaySlot, SetRoot};
-use faultline_recording::{
-    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-};
+use faultline_recording::Point;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Points kept of a sender not known yet: some minutes of the usual load.
 const MOST_KEPT: usize = 1024;
@@ -67,68 +63,14 @@ impl PendingPoints {
     }
 }
 
-/// The point as a recording keeps it; `None` for kinds that it does not keep. `time_unix_ns` is the validator's own time,
-/// `received` when its line arrived, since 1970.
-pub fn of(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Box<Point>> {
-    let point = match known {
-        Known::ProgramCache(point) => {
-            Point::ProgramCache(program_cache(point, time_unix_ns, received))
-        }
-        Known::ReplaySlot(point) => Point::ReplaySlot(replay_slot(point, time_unix_ns, received)),
-        Known::SetRoot(point) => Point::SetRoot(set_root(point, time_unix_ns, received)),
-        Known::CacheTimes(point) => Point::CacheTimes(cache_times(point, time_unix_ns, received)),
-        Known::CostTracker(point) => {
-            Point::CostTracker(cost_tracker(point, time_unix_ns, received))
-        }
-        _ => return None,
-    };
-    Some(Box::new(point))
-}
-
-/// Moves fields over by their names. A column of the recording that is left out does not compile.
-macro_rules! fields {
-    ($from:ident($point:expr, $time:expr, $received:expr) => $to:ident { $($field:ident),* $(,)? }) => {{
-        let $from { $($field,)* .. } = $point.clone();
-        $to { time_unix_ns: $time, received: $received, $($field),* }
-    }};
-}
-
-fn program_cache(point: &ProgramCache, time: i64, received: Duration) -> ProgramCachePoint {
-    fields!(ProgramCache(point, time, received) => ProgramCachePoint {
-        slot, hits, misses, evictions, reloads, insertions, lost_insertions, replacements, one_hit_wonders, prunes_stale,
-        prunes_orphan, prunes_environment, empty_entries, water_level,
-    })
-}
-
-fn replay_slot(point: &ReplaySlot, time: i64, received: Duration) -> ReplaySlotPoint {
-    fields!(ReplaySlot(point, time, received) => ReplaySlotPoint {
-        slot, total_transactions, total_entries, total_shreds, replay_total_elapsed_us, bank_complete_us,
-        confirmation_without_replay_us, task_submission_us, confirmation_us, program_cache_us, filter_executable_us,
-        load_us, execute_us, store_us, register_syscalls_us, load_elf_us, verify_code_us, jit_compile_us,
-    })
-}
-
-fn set_root(point: &SetRoot, time: i64, received: Duration) -> SetRootPoint {
-    fields!(SetRoot(point, time, received) => SetRootPoint { slot, tx_count, elapsed_ms, total_banks, dropped_banks })
-}
-
-fn cache_times(point: &CacheTimes, time: i64, received: Duration) -> CacheTimesPoint {
-    fields!(CacheTimes(point, time, received) => CacheTimesPoint {
-        slot, prune_us, prunes, evict_us, evict_passes, evict_examined,
-    })
-}
-
-fn cost_tracker(point: &CostTracker, time: i64, received: Duration) -> CostTrackerPoint {
-    fields!(CostTracker(point, time, received) => CostTrackerPoint {
-        bank_slot, transaction_count, block_cost, vote_cost, is_leader,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use faultline_agave::line::Point as Line;
+    use faultline_agave::points::Known;
+    use faultline_recording::SetRootPoint;
     use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
 
     fn heard() -> (Points, Receiver<Recorded>) {
         let (sender, heard) = channel();
@@ -139,7 +81,7 @@ mod tests {
     fn a_point_keeps_its_fields_and_its_time_and_lacks_what_it_did_not_have() {
         let line = Line::parse(b"bank-forks_set_root,host_id=a elapsed_ms=3i,slot=9i 77").unwrap();
         let known = Known::parse(&line).unwrap().unwrap().known;
-        let point = of(&known, 77, Duration::from_secs(2)).unwrap();
+        let point = Point::new(&known, 77, Duration::from_secs(2)).unwrap();
         let expected = SetRootPoint {
             time_unix_ns: 77,
             received: Duration::from_secs(2),
@@ -147,7 +89,7 @@ mod tests {
             elapsed_ms: Some(3),
             ..SetRootPoint::default()
         };
-        assert_eq!(*point, Point::SetRoot(expected));
+        assert_eq!(point, Point::SetRoot(expected));
     }
 
     #[test]
@@ -169,7 +111,7 @@ mod tests {
     fn kinds_that_are_only_summed_are_not_kept() {
         let line = Line::parse(b"bank_frozen,host_id=a slot=9i 77").unwrap();
         let known = Known::parse(&line).unwrap().unwrap().known;
-        assert_eq!(of(&known, 77, Duration::ZERO), None);
+        assert_eq!(Point::new(&known, 77, Duration::ZERO), None);
     }
 
     #[test]

@@ -7,7 +7,6 @@ use crate::line::{Point, Value};
 pub(super) trait Datapoint: Default {
     /// Offers a field. `None` if the struct does not want it, otherwise whether its value could be used.
     fn offer(&mut self, key: &str, value: impl FnOnce() -> Option<FieldValue>) -> Option<bool>;
-    fn offer_tag(&mut self, _key: &str, _value: &str) {}
 }
 
 /// A field's value, owned: strings are rare and short.
@@ -59,7 +58,7 @@ pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLin
     let mut broken = 0;
     for tag in point.tags() {
         let tag = tag.map_err(|reason| point.bad(reason))?;
-        datapoint.offer_tag(tag.key, tag.value);
+        datapoint.offer(tag.key, || tag.value.parse().ok().map(FieldValue::Bool));
     }
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
@@ -76,21 +75,20 @@ pub(super) fn decode<T: Datapoint>(point: &Point<'_>) -> Result<(T, u32), BadLin
     Ok((datapoint, broken))
 }
 
-/// Declares a datapoint's struct from the list of its members: documentation, name, type, key.
-macro_rules! datapoint {
-    (
+/// Declares the structs of datapoints from the lists of their members: documentation, name, type, key. A tag is a member of
+/// type `bool`.
+macro_rules! datapoints {
+    ($(
         $(#[$doc:meta])*
-        $name:ident {
+        $name:ident $(in $table:literal)? {
             $($(#[$field_doc:meta])* $field:ident: $ty:ty = $($key:literal)|+,)*
         }
-        $(tags { $($(#[$tag_doc:meta])* $tag:ident = $tag_key:literal,)* })?
-    ) => {
+    )*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, Default, PartialEq)]
         #[non_exhaustive]
         pub struct $name {
             $($(#[$field_doc])* pub $field: Option<$ty>,)*
-            $($($(#[$tag_doc])* pub $tag: Option<bool>,)*)?
         }
 
         impl Datapoint for $name {
@@ -104,16 +102,8 @@ macro_rules! datapoint {
                     _ => None,
                 }
             }
-            $(
-            fn offer_tag(&mut self, key: &str, value: &str) {
-                match key {
-                    $($tag_key => self.$tag = value.parse().ok(),)*
-                    _ => {}
-                }
-            }
-            )?
         }
-    };
+    )*};
 }
 
-pub(super) use datapoint;
+pub(super) use datapoints;

@@ -301,12 +301,16 @@ impl Recording {
     }
 
     fn points<P: PointTable>(&self) -> Result<Vec<P>, Error> {
-        let fields = file::list(&self.present, P::TABLE, P::FIELDS.iter().copied());
+        let fields = file::list(
+            &self.present,
+            P::SPEC.name,
+            P::SPEC.fields.iter().map(|(name, _)| *name),
+        );
         let sql = format!(
             "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
-            P::TABLE
+            P::SPEC.name
         );
-        let mut points = self.numbers(P::TABLE, &sql, |row| {
+        let mut points = self.numbers(P::SPEC.name, &sql, |row| {
             let mut place = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 place += 1;

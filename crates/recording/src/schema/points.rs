@@ -1,5 +1,6 @@
 //! The point tables: one row for each datapoint of those that are kept whole.
 
+use faultline_agave::points::Known;
 use std::time::Duration;
 
 /// A value of a point as SQLite keeps it.
@@ -30,18 +31,27 @@ impl Field for bool {
     }
 }
 
-/// What every kind of point has in common.
-pub(crate) trait PointTable: Sized {
-    const TABLE: &'static str;
-    const TABLE_ABOUT: &'static str;
-    const FIELDS: &'static [&'static str];
-    /// What each of them says.
-    const ABOUT: &'static [&'static str];
+/// A point table.
+pub(crate) struct PointSpec {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    /// The name of each field, and what it says.
+    pub(crate) fields: &'static [(&'static str, &'static str)],
+}
+
+/// A point of any kind.
+pub(crate) trait PointRow {
+    fn table(&self) -> &'static str;
     fn time_unix_ns(&self) -> i64;
     fn received(&self) -> Duration;
-    /// In the order of `FIELDS`.
+    /// In the order of the table's fields.
     fn store(&self, each: &mut dyn FnMut(Option<i64>));
-    /// `next` gives the fields in the order of `FIELDS`.
+}
+
+/// A kind of point.
+pub(crate) trait PointTable: PointRow + Sized {
+    const SPEC: PointSpec;
+    /// `next` gives the fields in the order of the table's.
     fn restore(
         time_unix_ns: i64,
         received: Duration,
@@ -49,186 +59,95 @@ pub(crate) trait PointTable: Sized {
     ) -> rusqlite::Result<Self>;
 }
 
-macro_rules! point {
-    ($(#[doc = $about:literal])* $name:ident in $table:literal { $(#[doc = $doc:literal] $field:ident: $type:ty,)* }) => {
-        $(#[doc = $about])*
-        ///
-        /// A field is `None` if the point did not have it.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub struct $name {
-            /// The validator's own time, in ns since 1970.
-            pub time_unix_ns: i64,
-            /// When the daemon received it, since 1970.
-            pub received: Duration,
-            $(#[doc = $doc] pub $field: Option<$type>,)*
+macro_rules! points {
+    ($(
+        #[doc = $about:literal]
+        $(#[doc = $more:literal])*
+        $kind:ident in $table:literal { $(
+            #[doc = $doc:literal]
+            $(#[doc = $detail:literal])*
+            $field:ident: $type:ty = $key:literal,
+        )* }
+    )*) => {
+        $(
+            #[doc = $about]
+            $(#[doc = $more])*
+            ///
+            /// A field is `None` if the point did not have it.
+            #[derive(Debug, Clone, Default, PartialEq, Eq)]
+            pub struct $kind {
+                /// The validator's own time, in ns since 1970.
+                pub time_unix_ns: i64,
+                /// When the daemon received it, since 1970.
+                pub received: Duration,
+                $(#[doc = $doc] $(#[doc = $detail])* pub $field: Option<$type>,)*
+            }
+
+            impl PointRow for $kind {
+                fn table(&self) -> &'static str {
+                    $table
+                }
+
+                fn time_unix_ns(&self) -> i64 {
+                    self.time_unix_ns
+                }
+
+                fn received(&self) -> Duration {
+                    self.received
+                }
+
+                fn store(&self, each: &mut dyn FnMut(Option<i64>)) {
+                    $(each(self.$field.as_ref().and_then(Field::store));)*
+                }
+            }
+
+            impl PointTable for $kind {
+                const SPEC: PointSpec = PointSpec {
+                    name: $table,
+                    about: $about,
+                    fields: &[$((stringify!($field), $doc)),*],
+                };
+
+                fn restore(
+                    time_unix_ns: i64,
+                    received: Duration,
+                    next: &mut dyn FnMut() -> rusqlite::Result<Option<i64>>,
+                ) -> rusqlite::Result<Self> {
+                    Ok($kind { time_unix_ns, received, $($field: next()?.and_then(<$type as Field>::restore),)* })
+                }
+            }
+        )*
+
+        /// A datapoint that is kept whole.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum Point {
+            $(#[doc = $about] $kind($kind),)*
         }
 
-        impl PointTable for $name {
-            const TABLE: &'static str = $table;
-            const TABLE_ABOUT: &'static str = concat!($($about),*);
-            const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
-            const ABOUT: &'static [&'static str] = &[$($doc),*];
-
-            fn time_unix_ns(&self) -> i64 {
-                self.time_unix_ns
+        impl Point {
+            /// What the validator said at `time_unix_ns` and the daemon received at `received`, since 1970; `None` if
+            /// recordings do not keep it whole.
+            pub fn new(known: &Known, time_unix_ns: i64, received: Duration) -> Option<Self> {
+                match known {
+                    $(Known::$kind(point) => Some(Point::$kind($kind {
+                        time_unix_ns,
+                        received,
+                        $($field: point.$field,)*
+                    })),)*
+                    _ => None,
+                }
             }
 
-            fn received(&self) -> Duration {
-                self.received
-            }
-
-            fn store(&self, each: &mut dyn FnMut(Option<i64>)) {
-                $(each(self.$field.as_ref().and_then(Field::store));)*
-            }
-
-            fn restore(
-                time_unix_ns: i64,
-                received: Duration,
-                next: &mut dyn FnMut() -> rusqlite::Result<Option<i64>>,
-            ) -> rusqlite::Result<Self> {
-                Ok($name { time_unix_ns, received, $($field: next()?.and_then(<$type as Field>::restore),)* })
+            pub(crate) fn row(&self) -> &dyn PointRow {
+                match self {
+                    $(Point::$kind(point) => point,)*
+                }
             }
         }
+
+        /// Every point table, in the order of the file.
+        pub(super) static SPECS: &[PointSpec] = &[$($kind::SPEC),*];
     };
 }
 
-point! {
-    /// `loaded-programs-cache-stats`: deltas since the previous point.
-    ProgramCachePoint in "program_cache_point" {
-        /// The parent slot of the bank whose creation reported.
-        slot: u64,
-        /// Inflated before 4.4.0.
-        hits: u64,
-        /// Programs not usable at the first look.
-        misses: u64,
-        /// Entries an eviction pass unloaded.
-        evictions: u64,
-        /// Unloaded entries compiled again.
-        reloads: u64,
-        /// New entries.
-        insertions: u64,
-        /// Loaded, but no longer visible on their own fork.
-        lost_insertions: u64,
-        /// Replacements that should not happen.
-        replacements: u64,
-        /// Evicted entries used once.
-        one_hit_wonders: u64,
-        /// Entries dropped for age. Since 4.4.0.
-        prunes_stale: u64,
-        /// Entries dropped because the root moved.
-        prunes_orphan: u64,
-        /// Entries dropped because the runtime environment changed.
-        prunes_environment: u64,
-        /// Program ids left without a version by pruning.
-        empty_entries: u64,
-        /// Compiled entries at the start of an eviction pass; 0 in a point without one.
-        water_level: u64,
-    }
-}
-
-point! {
-    /// `replay-slot-stats`: one completed bank, times in microseconds.
-    ReplaySlotPoint in "replay_slot_point" {
-        /// The bank's slot.
-        slot: u64,
-        /// In entries, votes and failures included.
-        total_transactions: u64,
-        /// Entries replayed, ticks included.
-        total_entries: u64,
-        /// Shreds replayed.
-        total_shreds: u64,
-        /// From the bank's creation to its completion, waiting included.
-        replay_total_elapsed_us: u64,
-        /// Completing the bank.
-        bank_complete_us: u64,
-        /// Only with the unified scheduler.
-        confirmation_without_replay_us: u64,
-        /// Only with the unified scheduler.
-        task_submission_us: u64,
-        /// Only with the blockstore processor.
-        confirmation_us: u64,
-        /// Program cache, summed over threads. Before 2.1 also `filter_executable`.
-        program_cache_us: u64,
-        /// Finding the programs of a transaction. Since 2.1.
-        filter_executable_us: u64,
-        /// Loading accounts.
-        load_us: u64,
-        /// Executing.
-        execute_us: u64,
-        /// Storing accounts.
-        store_us: u64,
-        /// Compilation: registering syscalls.
-        register_syscalls_us: u64,
-        /// Compilation: reading the ELF file.
-        load_elf_us: u64,
-        /// Compilation: verifying.
-        verify_code_us: u64,
-        /// Compilation: generating machine code.
-        jit_compile_us: u64,
-    }
-}
-
-point! {
-    /// `bank-forks_set_root`: the root moved.
-    SetRootPoint in "set_root_point" {
-        /// The new root.
-        slot: u64,
-        /// Transactions between the two roots.
-        tx_count: u64,
-        /// How long it took.
-        elapsed_ms: u64,
-        /// Live banks before.
-        total_banks: u64,
-        /// Banks dropped.
-        dropped_banks: u64,
-    }
-}
-
-point! {
-    /// `program-cache-times`: what the program cache did since the root before; only of an instrumented build.
-    CacheTimesPoint in "cache_times_point" {
-        /// The new root.
-        slot: u64,
-        /// Pruning.
-        prune_us: u64,
-        /// How often. At a root with 0, `prune_us` is not the time of a prune.
-        prunes: u64,
-        /// Eviction passes, by all threads.
-        evict_us: u64,
-        /// How many.
-        evict_passes: u64,
-        /// Entries that they looked at.
-        evict_examined: u64,
-    }
-}
-
-point! {
-    /// `cost_tracker_stats`: a frozen bank with at least one transaction.
-    CostTrackerPoint in "cost_tracker_point" {
-        /// The bank's slot.
-        bank_slot: u64,
-        /// In the block, votes included.
-        transaction_count: u64,
-        /// Compute units.
-        block_cost: u64,
-        /// Compute units of votes. Until 3.x.
-        vote_cost: u64,
-        /// Whether this node produced the block. Since 3.0.
-        is_leader: bool,
-    }
-}
-
-/// A datapoint that is kept whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Point {
-    /// `loaded-programs-cache-stats`.
-    ProgramCache(ProgramCachePoint),
-    /// `replay-slot-stats`.
-    ReplaySlot(ReplaySlotPoint),
-    /// `bank-forks_set_root`.
-    SetRoot(SetRootPoint),
-    /// `program-cache-times`.
-    CacheTimes(CacheTimesPoint),
-    /// `cost_tracker_stats`.
-    CostTracker(CostTrackerPoint),
-}
+faultline_agave::recorded_datapoints!(points);

@@ -1,11 +1,8 @@
 //! The tables as SQLite knows them.
 
 use super::fixed::{self, Declared, DeclaredTable, Role};
-use super::points::PointTable;
-use super::{
-    CacheTimesPoint, Column, CostTrackerPoint, DEVICE, Kind, POOL, ProgramCachePoint,
-    ReplaySlotPoint, SetRootPoint, Table,
-};
+use super::points::{PointSpec, SPECS};
+use super::{Column, DEVICE, Kind, POOL, Table};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
@@ -102,11 +99,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     )));
     tables.push(long("device_sample", DEVICE_ABOUT, &fixed::DEVICE, DEVICE));
     tables.extend(fixed::SERIES.iter().map(table));
-    tables.push(points::<ProgramCachePoint>());
-    tables.push(points::<ReplaySlotPoint>());
-    tables.push(points::<SetRootPoint>());
-    tables.push(points::<CostTrackerPoint>());
-    tables.push(points::<CacheTimesPoint>());
+    tables.extend(SPECS.iter().map(points));
     tables
 });
 
@@ -184,25 +177,20 @@ fn long(name: &'static str, about: &'static str, key: &[Declared], values: &[Col
     }
 }
 
-fn points<P: PointTable>() -> TableSpec {
+fn points(of: &PointSpec) -> TableSpec {
     let mut columns: Vec<TableColumn> = fixed::POINT.iter().map(column).collect();
-    columns.extend(
-        P::FIELDS
-            .iter()
-            .zip(P::ABOUT)
-            .map(|(name, about)| TableColumn {
-                name,
-                kind: Kind::Integer,
-                role: Role::Plain,
-                constraint: "",
-                about: about.trim().trim_end_matches('.').to_owned(),
-            }),
-    );
+    columns.extend(of.fields.iter().map(|(name, about)| TableColumn {
+        name,
+        kind: Kind::Integer,
+        role: Role::Plain,
+        constraint: "",
+        about: about.trim().trim_end_matches('.').to_owned(),
+    }));
     TableSpec {
-        name: P::TABLE,
+        name: of.name,
         columns,
         order: "rowid",
-        about: P::TABLE_ABOUT,
+        about: of.about,
         unique: "",
     }
 }

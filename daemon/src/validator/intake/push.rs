@@ -1,6 +1,6 @@
 //! One body being parsed, or one stretch of the log: lines in, sums out.
 
-use super::{AllowList, Intake, Moment, PushEnd, Slots, recorded};
+use super::{AllowList, Intake, Moment, PushEnd, Slots};
 use crate::validator::tally::has_fields;
 use faultline_agave::line::{Point, host_id_of, name_of};
 use faultline_agave::log::LogLine;
@@ -111,8 +111,10 @@ impl Push {
             state.senders.announce(&self.host, set);
         }
         let recorder = self.intake.recorder.get();
-        let recorded =
-            recorder.and_then(|to| Some((to, recorded::of(&known, added.time, self.now.unix)?)));
+        let recorded = recorder.and_then(|to| {
+            let point = faultline_recording::Point::new(&known, added.time, self.now.unix)?;
+            Some((to, Box::new(point)))
+        });
         self.cache_seen |= matches!(known, Known::ProgramCache(_));
         let end = self.end_at(&known, added.time);
         if !added.ours {
