@@ -88,9 +88,19 @@ pub struct Section {
 
 /// Declares a section: each metric becomes a `static`, and none can be left out of the section's list.
 ///
-/// What follows `of` says which fields of which datapoints the metric is made of, and the daemon needs nothing else to export and
-/// record it: `of "name" | "other name" { "key" as "label value", us "key in microseconds" where "tag" = "value", points 1 }`. The
-/// series are absent before the first point; with `initially 0 of` they are there at 0.
+/// `of` names the fields of datapoints that a metric is made of. The daemon needs nothing else to export and record it:
+///
+/// ```text
+/// of "datapoint" | "another name of it" {
+///     "key",                            a field
+///     "key" as "value",                 the series with this value of the metric's label
+///     us "key",                         a field in microseconds, for a metric of seconds
+///     "key" where "tag" = "value",      only of points with this tag or text field
+///     points 1                          a number for each point
+/// }
+/// ```
+///
+/// A series is absent before the first point. With `initially 0 of` it is there at 0.
 macro_rules! section {
     ($title:literal, $about:literal; $(
         $id:ident = $kind:expr, $unit:ident, $name:literal [$($label:literal),*] $help:literal, from $origin:literal
