@@ -4,7 +4,6 @@ mod events;
 mod foot;
 mod help;
 mod look;
-mod numbers;
 mod pools;
 mod row;
 mod rows;
@@ -21,9 +20,9 @@ use ratatui::widgets::Widget;
 /// Narrower or lower than this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 /// From here on the pools are beside the figures, not below them.
-const WIDE: u16 = 132;
+const WIDE: u16 = 137;
 /// Columns for the pools there.
-const POOLS_WIDTH: u16 = 62;
+const POOLS_WIDTH: u16 = 67;
 /// Lines of the foot.
 const FOOT: u16 = 2;
 /// Lines of pools, with their head: these they have in any case, and so many before plots grow at their cost.

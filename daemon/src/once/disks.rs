@@ -9,7 +9,7 @@ use crate::sources::resources::{self, Held, Lacking};
 use crate::supervisor::Stage;
 use faultline_catalog::Status;
 use faultline_kernel::filesystem::Space;
-use faultline_text::{bytes, clean};
+use faultline_text::{bytes, clean, percent};
 use serde_json::json;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -137,8 +137,7 @@ fn is_nearly_used(left: u64, all: u64) -> bool {
 }
 
 fn share(part: u64, all: u64) -> String {
-    let percent = 100.0 * part as f64 / all as f64;
-    format!("{percent:.*} %", usize::from(percent < 10.0))
+    percent(part as f64 / all as f64)
 }
 
 fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {

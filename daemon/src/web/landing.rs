@@ -7,13 +7,12 @@ mod plots;
 mod runs_out;
 mod sources;
 mod target;
-mod words;
 
 use super::PageInfo;
 use super::health::health;
 use crate::sinks::history::Plot;
 use faultline_catalog::{Stamp, Tick, metrics};
-use faultline_text::escaped;
+use faultline_text::{count, escaped, moment};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -113,8 +112,8 @@ fn footer(view: &View<'_>, out: &mut String) -> fmt::Result {
         write!(
             out,
             "Tick {} at {}. ",
-            words::count(tick.number as f64),
-            words::date(tick.at.unix_seconds())
+            count(tick.number),
+            moment((tick.at.unix_seconds() * 1e9) as i64)
         )?;
     }
     out.push_str("This page renews itself every 5 s.</footer>\n");

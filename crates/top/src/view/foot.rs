@@ -1,11 +1,11 @@
 //! Head and foot: whom the page comes from, how the daemon is, keys, what happened last.
 
-use super::numbers::{bytes, percent};
 use super::{Scene, cut_below};
 use crate::page::Page;
 use crate::state::What;
 use faultline_catalog::metrics::daemon;
 use faultline_catalog::{Source, Status};
+use faultline_text::{bytes_f64, percent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -114,7 +114,7 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
     let cost = [
         cpu.map(|cpu| format!("CPU {}", percent(cpu))),
         page.get(&daemon::SELF_RESIDENT, &[])
-            .map(|resident| format!("RSS {}", bytes(resident))),
+            .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
     let version = page
         .label(&daemon::BUILD_INFO, "version")

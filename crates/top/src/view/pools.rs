@@ -1,17 +1,17 @@
 //! The table of thread pools.
 
-use super::numbers::{number, percent};
 use super::{Scene, cut_below};
 use crate::state::Pool;
 use faultline_catalog::Source;
 use faultline_text::clean;
+use faultline_text::{percent, short};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 /// Columns of a figure, and of the name at least.
-const FIGURE: usize = 9;
+const FIGURE: usize = 10;
 const NAME: usize = 16;
 
 /// Head, and pools from the first that is shown; what they leave of the area.
@@ -58,9 +58,9 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
         value.map_or_else(|| scene.look.absent().to_owned(), words)
     };
     [
-        say(pool.threads, number),
-        say(pool.major, number),
-        say(pool.minor, number),
+        say(pool.threads, short),
+        say(pool.major, short),
+        say(pool.minor, short),
         say(pool.cpu, percent),
         say(pool.waiting, percent),
     ]

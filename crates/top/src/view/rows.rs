@@ -4,12 +4,12 @@ mod earns;
 mod memory;
 
 use super::Scene;
-use super::numbers::{bytes, number, percent, seconds};
 use super::row::{Beside, Row};
 use crate::page::Page;
 use crate::state::{What, phase};
 use faultline_catalog::Source;
 use faultline_catalog::metrics::{cgroup, daemon, host, process, validator};
+use faultline_text::{bytes_f64, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::time::Duration;
@@ -43,20 +43,24 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
 pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
     let (state, page) = (scene.state(), scene.state().newest());
     let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
-    let flow = |what| brief(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
+    let flow = |what| {
+        brief(scene, state.now(what), |rate| {
+            format!("{}/s", bytes_f64(rate))
+        })
+    };
     let host = |kind| page.get(&host::MEMORY, &[kind]);
     let swapped = host("swap_total")
         .zip(host("swap_free"))
         .map(|(all, free)| all - free);
     let free = format!(
         "{} of {} available, swap used {}",
-        told(scene, host("available"), Source::Host, bytes),
-        brief(scene, host("total"), bytes),
-        brief(scene, swapped, bytes),
+        told(scene, host("available"), Source::Host, bytes_f64),
+        brief(scene, host("total"), bytes_f64),
+        brief(scene, swapped, bytes_f64),
     );
-    let open = brief(scene, page.get(&process::OPEN_FDS, &[]), number);
-    let most = brief(scene, page.get(&process::MAX_FDS, &[]), number);
-    let threads = brief(scene, page.get(&process::THREADS, &[]), number);
+    let open = brief(scene, page.get(&process::OPEN_FDS, &[]), short);
+    let most = brief(scene, page.get(&process::MAX_FDS, &[]), short);
+    let threads = brief(scene, page.get(&process::THREADS, &[]), short);
     [
         row(
             "CPU",
@@ -125,7 +129,7 @@ fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> Strin
 
 fn who(scene: &Scene<'_>) -> Row {
     let (page, look) = (scene.state().newest(), scene.look);
-    let text = |name| page.label(&process::TARGET_INFO, name).map(short);
+    let text = |name| page.label(&process::TARGET_INFO, name).map(foreign);
     let words = match page.flag(&process::UP, &[]) {
         Some(true) => {
             let program = [text("client"), text("version")]
@@ -172,7 +176,7 @@ fn who(scene: &Scene<'_>) -> Row {
 }
 
 /// Text of others, not too long.
-fn short(text: &str) -> String {
+fn foreign(text: &str) -> String {
     faultline_text::clean(text).chars().take(60).collect()
 }
 
@@ -193,7 +197,7 @@ fn phase_row(scene: &Scene<'_>) -> Row {
                 "behind" | "gone" | "absent" | "halted" => look.bad(),
                 _ => look.warn(),
             };
-            vec![Span::styled(short(phase).replace('_', " "), style)]
+            vec![Span::styled(foreign(phase).replace('_', " "), style)]
         }
         None => vec![Span::raw(absent(scene, Source::Conclusions))],
     };
@@ -217,7 +221,7 @@ fn phase_row(scene: &Scene<'_>) -> Row {
             .by_label(&process::RESTARTS, "reason")
             .filter(|(_, count)| *count > 0.0);
         let reasons: Vec<_> = reasons
-            .map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n)))
+            .map(|(reason, n)| format!("{} {}", foreign(reason).replace('_', " "), short(n)))
             .collect();
         let reasons = if reasons.is_empty() {
             String::new()
@@ -226,7 +230,7 @@ fn phase_row(scene: &Scene<'_>) -> Row {
         };
         spans.push(Span::raw(format!(
             ", restarts {}{reasons}",
-            number(restarts)
+            short(restarts)
         )));
     }
     row("Phase", spans, Beside::Nothing)
@@ -262,7 +266,7 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
     }
     if let Some(place) = &known.silent {
         spans.push(Span::styled(
-            format!("{} does not answer, ", short(place)),
+            format!("{} does not answer, ", foreign(place)),
             scene.look.bad(),
         ));
     }
@@ -275,8 +279,8 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
         let joint = if spans.is_empty() { "" } else { ", " };
         let words = format!(
             "{} {} ({}) left",
-            short(&mountpoint),
-            bytes(avail),
+            foreign(&mountpoint),
+            bytes_f64(avail),
             percent(share)
         );
         spans.extend([Span::raw(joint), Span::styled(words, style)]);
@@ -300,10 +304,10 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
     let parts = [
         known
             .busiest
-            .map(|(disk, share)| format!("{} {} busy", short(&disk), percent(share))),
+            .map(|(disk, share)| format!("{} {} busy", foreign(&disk), percent(share))),
         known
             .drops
-            .map(|drops| format!("{} UDP drops", number(drops))),
+            .map(|drops| format!("{} UDP drops", short(drops))),
     ];
     let rest: Vec<String> = parts.into_iter().flatten().collect();
     let joint = if rest.is_empty() || spans.last().is_none_or(ends) {
@@ -318,7 +322,7 @@ fn runs_out(scene: &Scene<'_>) -> Option<Row> {
 fn behind(scene: &Scene<'_>) -> Row {
     let value = scene.state().now(What::Behind);
     let words = told(scene, value, What::Behind.source(), |slots| {
-        format!("{} slots", number(slots))
+        format!("{} slots", short(slots))
     });
     let mut spans = vec![Span::styled(words, level(scene, value, BEHIND))];
     let own = scene.state().newest().get(&validator::SLOT, &["processed"]);
@@ -339,7 +343,7 @@ fn tps(scene: &Scene<'_>) -> Row {
         _ => (What::Tps, ""),
     };
     let words = told(scene, state.now(what), what.source(), |tps| {
-        format!("{}/s{how}", number(tps))
+        format!("{}/s{how}", short(tps))
     });
     row("TPS", words, plot(scene, what))
 }
@@ -347,7 +351,7 @@ fn tps(scene: &Scene<'_>) -> Row {
 fn faults(scene: &Scene<'_>) -> [Row; 2] {
     let words = |name: &str, what: What| {
         let rate = told(scene, scene.state().now(what), what.source(), |rate| {
-            format!("{}/s", number(rate))
+            format!("{}/s", short(rate))
         });
         format!("{name} {rate}")
     };
@@ -378,26 +382,26 @@ fn cache(scene: &Scene<'_>) -> [Row; 3] {
         (Some(loaded), Some(share)) => {
             let of = format!(
                 "{} of {} entries, {}",
-                number(loaded),
-                brief(scene, capacity, number),
+                short(loaded),
+                brief(scene, capacity, short),
                 percent(share)
             );
             // A full cache stands at this level: it never reaches its capacity.
             target.map_or(of.clone(), |target| {
-                format!("{of}, evicts above {}", number(target))
+                format!("{of}, evicts above {}", short(target))
             })
         }
         _ => {
             format!(
                 "{}, capacity {}",
-                told(scene, loaded, Source::Datapoints, number),
-                brief(scene, capacity, number)
+                told(scene, loaded, Source::Datapoints, short),
+                brief(scene, capacity, short)
             )
         }
     };
     let mut spans = vec![Span::raw(words)];
     spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.look.warn())));
-    let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", number(rate)));
+    let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", short(rate)));
     let [misses, reloads, evictions] = [What::Misses, What::Reloads, What::Evictions].map(rate);
     let slots = state.slots();
     let share_of_slot = slots

@@ -144,12 +144,12 @@ fn one_line_answers_whether_a_validator_earns() {
     };
     assert_eq!(
         line(votes),
-        " Earns    votes, 2 slots ago, rank 41, SOL for 11 days, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
+        " Earns    votes, 2 slots ago, rank 41, SOL for 11 days, skips 5 % (all 3.1 %), leads in 12 min 34 s, 3,456,789 credits"
     );
     let standby = "agave_vote_account_info{identity=\"i\",role=\"standby\",vote_account=\"v\"} 1\n";
     assert_eq!(
         line(&format!("{votes}{standby}")),
-        " Earns    standby, 2 slots ago, rank 41, skips 5 % (all 3 %), leads in 12 min 34 s, 3.5M credits"
+        " Earns    standby, 2 slots ago, rank 41, skips 5 % (all 3.1 %), leads in 12 min 34 s, 3,456,789 credits"
     );
     assert_eq!(
         line("agave_epoch 700\nagave_delinquent 1\n"),
@@ -235,7 +235,7 @@ fn one_line_answers_whether_a_node_runs_out() {
     };
     assert_eq!(
         line(node),
-        " Room     /mnt 128.0 GiB (13 %) left, full in 2 h 0 min, nvme0n1 31 % busy, 12 UDP drops"
+        " Room     /mnt 128.0 GiB (12.5 %) left, full in 2 h 0 min, nvme0n1 31 % busy, 12 UDP drops"
     );
     let read_only = "agave_filesystem_readonly{mountpoint=\"/mnt\",holds=\"ledger\"} 1\nagave_udp_drops_total 0\n";
     assert_eq!(line(read_only), " Room     read-only, 0 UDP drops");
@@ -503,7 +503,7 @@ fn what_goes_into_a_mail_has_one_line_a_figure() {
         now: at(10),
         look,
     };
-    for width in [80, 131, 132, 200] {
+    for width in [80, 136, 137, 200] {
         let mail = plain(&scene, width);
         let last = session
             .state()

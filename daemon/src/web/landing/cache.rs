@@ -1,7 +1,7 @@
 //! How full the program cache is. How much it is used is drawn with the last minute.
 
-use super::words::count;
 use faultline_catalog::{Metric, Tick, metrics};
+use faultline_text::short;
 use std::fmt::{self, Write};
 
 /// The section; nothing if neither the entries nor a capacity is known.
@@ -20,12 +20,12 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         (Some(loaded), None) => writeln!(
             out,
             "<p><strong>{}</strong> entries at the last eviction pass</p>",
-            count(loaded)
+            short(loaded)
         )?,
         (None, Some(capacity)) => writeln!(
             out,
             "<p><strong>{}</strong> entries at most <span class=\"quiet\">how many there are is known from the first eviction on</span></p>",
-            count(capacity)
+            short(capacity)
         )?,
         (None, None) => {}
     }
@@ -35,8 +35,8 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         writeln!(
             out,
             "<p class=\"quiet\">Evictions begin at {} entries; by its version or the configuration it would be {}.</p>",
-            count(observed),
-            count(configured)
+            short(observed),
+            short(configured)
         )?;
     }
     if known(&metrics::validator::CACHE_HITS, &[]).is_some() {
@@ -52,7 +52,7 @@ fn entries(loaded: f64, capacity: f64, out: &mut String) -> fmt::Result {
         out,
         "<p class=\"split\"><span><strong>{}</strong> entries at the last eviction pass</span> <span class=\"quiet\">of {} at most</span></p>\n\
          <div class=\"bar\" role=\"img\" aria-label=\"{share:.0} percent of the program cache\"><div class=\"good\" style=\"width:{share:.1}%\"></div></div>",
-        count(loaded),
-        count(capacity)
+        short(loaded),
+        short(capacity)
     )
 }

@@ -1,14 +1,12 @@
 //! Does it earn? Votes, leader slots and what is left to pay for votes, in one line. The migration to Alpenglow changes what is
 //! counted.
 
-use super::words::count;
 use faultline_agave::consensus::Protocol;
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_catalog::metrics::{validator as v, votes as m};
 use faultline_catalog::{Metric, Reading, Source, Tick};
-use faultline_text::time;
+use faultline_text::{percent, seconds, short};
 use std::fmt::{self, Write};
-use std::time::Duration;
 
 /// The section; nothing of a node whose votes are not known.
 pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
@@ -60,9 +58,9 @@ fn is_standby(tick: &Tick) -> bool {
 
 fn voter(tick: &Tick) -> Vec<String> {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
-    let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|seconds| match seconds {
+    let next = known(&m::NEXT_LEADER_SLOT, &[]).map(|time| match time {
         0.0 => "leads now".to_owned(),
-        _ => format!("leads in {}", time(Duration::from_secs(seconds as u64))),
+        _ => format!("leads in {}", seconds(time)),
     });
     let is_tower = known(&v::CONSENSUS, &[Protocol::Tower.name()]) == Some(1.0);
     let standby = is_standby(tick).then(|| "the vote account is another node's".to_owned());
@@ -71,10 +69,10 @@ fn voter(tick: &Tick) -> Vec<String> {
         .filter(|_| standby.is_none())
         .map(|sol| match slot_seconds {
             Some(seconds) => {
-                let days = count(m::days_of_votes(sol, seconds).floor());
-                format!("{} SOL, votes for about {days} days", count(sol))
+                let days = short(m::days_of_votes(sol, seconds).floor());
+                format!("{} SOL, votes for about {days} days", short(sol))
             }
-            None => format!("{} SOL", count(sol)),
+            None => format!("{} SOL", short(sol)),
         });
     { [standby].into_iter().chain(earned(tick)) }
         .chain([skipped(tick), next, balance])
@@ -87,27 +85,25 @@ fn earned(tick: &Tick) -> [Option<String>; 7] {
     let known = |metric: &Metric, labels: &[&str]| tick.number_of(metric, labels);
     let distance = known(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
         let word = if slots == 1.0 { "slot" } else { "slots" };
-        format!("last vote {} {word} ago", count(slots))
+        format!("last vote {} {word} ago", short(slots))
     });
-    let behind = |certificate| known(&m::CERTIFICATE_DISTANCE, &[certificate]).map(count);
+    let behind = |certificate| known(&m::CERTIFICATE_DISTANCE, &[certificate]).map(short);
     let certificates = { behind("reward").zip(behind("finalization")) }.map(|(reward, last)| {
         format!("certificates {reward} (reward) and {last} (finalization) slots behind")
     });
     let credits = known(&m::VOTE_CREDITS, &["this_epoch"])
-        .map(|credits| format!("{} credits this epoch", count(credits)));
+        .map(|credits| format!("{} credits this epoch", short(credits)));
     let rank = known(&m::VOTE_RANK, &[]).zip(known(&m::VOTE_SHARE, &[]));
-    let rank = rank.map(|(rank, share)| {
-        let (rank, percent) = (count(rank), count(share * 100.0));
-        format!("rank {rank}, {percent} % of the best")
-    });
+    let rank =
+        rank.map(|(rank, share)| format!("rank {}, {} of the best", short(rank), percent(share)));
     let reward = known(&m::VOTE_REWARD, &["this_epoch"]).map(|lamports| {
         format!(
             "{} SOL earned this epoch",
-            count(lamports / LAMPORTS_PER_SOL)
+            short(lamports / LAMPORTS_PER_SOL)
         )
     });
     let per_stake = known(&m::VOTE_REWARD_OF_BEST, &[])
-        .map(|share| format!("{} % of the best per stake", count(share * 100.0)));
+        .map(|share| format!("{} of the best per stake", percent(share)));
     let flag = |in_epoch| known(&m::ADMITTED, &[in_epoch]).map(|value| value == 1.0);
     let admission = m::admission(
         flag("this_epoch"),
@@ -131,12 +127,12 @@ fn skipped(tick: &Tick) -> Option<String> {
         let both = passed.zip(tick.number_of(metric, &["skipped"]));
         both.filter(|(passed, _)| *passed > 0.0)
     };
-    let cluster = slots(&m::CLUSTER_LEADER_SLOTS).map(|(passed, skipped)| skipped / passed * 100.0);
+    let cluster = slots(&m::CLUSTER_LEADER_SLOTS).map(|(passed, skipped)| skipped / passed);
     let cluster = cluster
-        .map(|percent| format!(" (cluster {} %)", count(percent)))
+        .map(|share| format!(" (cluster {})", percent(share)))
         .unwrap_or_default();
     let (passed, skipped) = slots(&m::LEADER_SLOTS)?;
-    let (passed, skipped) = (count(passed), count(skipped));
+    let (passed, skipped) = (short(passed), short(skipped));
     Some(format!(
         "skipped {skipped} of {passed} leader slots{cluster}"
     ))

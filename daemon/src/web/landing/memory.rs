@@ -1,9 +1,8 @@
 //! Memory: the headroom of the level that binds, all levels, and resident memory.
 
-use super::words::bytes;
 use crate::memory_status::{LevelStatus, MemoryStatus};
 use faultline_catalog::{Tick, metrics};
-use faultline_text::escaped;
+use faultline_text::{bytes_f64, escaped};
 use std::fmt::{self, Write};
 
 /// Types of resident memory with what the page calls them.
@@ -51,17 +50,17 @@ fn headroom(level: &LevelStatus, out: &mut String) -> fmt::Result {
         .dirty
         .filter(|dirty| *dirty > 0.0)
         .map_or(String::new(), |dirty| {
-            format!(" {} of the cache must be written first.", bytes(dirty))
+            format!(" {} of the cache must be written first.", bytes_f64(dirty))
         });
     write!(
         out,
         "<p class=\"split\"><span><strong>{}</strong> headroom</span> <span class=\"quiet\">of {} in {}</span></p>\n\
          <div class=\"bar\" role=\"img\" aria-label=\"{share:.0} percent cannot be dropped\"><div class=\"{tone}\" style=\"width:{share:.1}%\"></div></div>\n\
          <p class=\"quiet\">{} ({share:.0} %) cannot be dropped without swap{others}. Page cache can be dropped and is not counted.{dirty}</p>\n",
-        bytes(level.headroom),
-        bytes(level.limit),
+        bytes_f64(level.headroom),
+        bytes_f64(level.limit),
         escaped(&level.title),
-        bytes(level.unreclaimable),
+        bytes_f64(level.unreclaimable),
     )
 }
 
@@ -77,8 +76,8 @@ fn levels(levels: &[LevelStatus], out: &mut String) -> fmt::Result {
             "{}{}: {} of {} left",
             if i == 0 { "" } else { "; " },
             escaped(&level.title),
-            bytes(level.headroom),
-            bytes(level.limit)
+            bytes_f64(level.headroom),
+            bytes_f64(level.limit)
         )?;
     }
     out.push_str(".</p>\n");
@@ -94,13 +93,13 @@ fn rss(resident: &[(&str, Option<f64>)], out: &mut String) -> fmt::Result {
         return Ok(());
     }
     let sum: f64 = known.iter().map(|(_, size)| size).sum();
-    write!(out, "<p class=\"quiet\">Resident (RSS) {}:", bytes(sum))?;
+    write!(out, "<p class=\"quiet\">Resident (RSS) {}:", bytes_f64(sum))?;
     for (i, (title, size)) in known.iter().enumerate() {
         write!(
             out,
             "{} {} {title}",
             if i == 0 { "" } else { "," },
-            bytes(*size)
+            bytes_f64(*size)
         )?;
     }
     out.push_str(".</p>\n");

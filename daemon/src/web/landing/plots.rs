@@ -1,9 +1,9 @@
 //! The last minute as small pictures.
 
 use super::View;
-use super::words::value;
 use crate::sinks::history::{Plot, SPAN};
-use faultline_text::time;
+use faultline_catalog::Unit;
+use faultline_text::{bytes_f64, short, time};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -75,6 +75,20 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         shown(low),
         shown(high)
     )
+}
+
+/// A value with its unit, per second if it is a rate.
+fn value(x: f64, unit: Unit, is_rate: bool) -> String {
+    let number = match unit {
+        Unit::Bytes => bytes_f64(x),
+        Unit::Seconds => format!("{} s", short(x)),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => short(x),
+    };
+    if is_rate {
+        format!("{number}/s")
+    } else {
+        number
+    }
 }
 
 fn extent(points: &[Point]) -> (f64, f64) {

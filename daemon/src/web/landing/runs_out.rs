@@ -1,11 +1,9 @@
 //! Does it run out? The tightest file system, the busiest disk, UDP and open files, in one line.
 
-use super::words::{bytes, count};
 use faultline_catalog::metrics::{process as p, resources as m};
 use faultline_catalog::{Metric, Tick};
-use faultline_text::{escaped, time};
+use faultline_text::{bytes_f64, escaped, percent, seconds, short};
 use std::fmt::{self, Write};
-use std::time::Duration;
 
 /// A share of a file system that is left, below which the badge is red; AgaveDiskNearlyFull has the same.
 const NEARLY_FULL: f64 = 0.05;
@@ -26,10 +24,10 @@ pub(super) fn write(tick: &Tick, out: &mut String) -> fmt::Result {
         silent.clone(),
         tightest.as_ref().map(Tightest::words),
         largest(tick, &m::DISK_UTILISATION)
-            .map(|(disk, share)| format!("{} {} % busy", escaped(disk), count(share * 100.0))),
+            .map(|(disk, share)| format!("{} {} busy", escaped(disk), percent(share))),
         tick.number_of(&m::UDP_DROPS, &[])
-            .map(|drops| format!("{} UDP datagrams dropped", count(drops))),
-        files.map(|(open, most)| format!("{} of {} files open", count(open), count(most))),
+            .map(|drops| format!("{} UDP datagrams dropped", short(drops))),
+        files.map(|(open, most)| format!("{} of {} files open", short(open), short(most))),
     ]
     .into_iter()
     .flatten()
@@ -74,25 +72,21 @@ struct Tightest<'a> {
 
 impl Tightest<'_> {
     fn words(&self) -> String {
-        let (place, share) = (escaped(self.mountpoint), count(self.share * 100.0));
-        let left = format!("{place} has {} ({share} %) left", bytes(self.avail));
+        let (place, share) = (escaped(self.mountpoint), percent(self.share));
+        let left = format!("{place} has {} ({share}) left", bytes_f64(self.avail));
         match self.full {
-            Some((first, seconds)) if first == self.mountpoint => {
-                format!("{left}, full in {}", within(seconds))
+            Some((first, left_seconds)) if first == self.mountpoint => {
+                format!("{left}, full in {}", seconds(left_seconds))
             }
-            Some((first, seconds)) => {
-                format!("{left}; {} full in {}", escaped(first), within(seconds))
+            Some((first, left_seconds)) => {
+                format!(
+                    "{left}; {} full in {}",
+                    escaped(first),
+                    seconds(left_seconds)
+                )
             }
             None => left,
         }
-    }
-}
-
-/// Days are what a reader plans with.
-fn within(seconds: f64) -> String {
-    match seconds {
-        days if days >= 172_800.0 => format!("{} days", (days / 86_400.0).floor()),
-        short => time(Duration::from_secs(short as u64)),
     }
 }
 
@@ -194,7 +188,7 @@ mod tests {
         let html = page(node(120.0));
         for words in [
             "<span class=\"badge good\">has room</span>",
-            "/mnt/&lt;l&gt; has 120 GiB (12 %) left, full in 3 days",
+            "/mnt/&lt;l&gt; has 120.0 GiB (12 %) left, full in 3 d 11 h",
             "nvme1n1 34 % busy",
             "12 UDP datagrams dropped",
             "900 of 1,000,000 files open",

@@ -1,9 +1,8 @@
 //! Who looks where, and what could not be seen.
 
 use super::View;
-use super::words::{count, took};
 use faultline_catalog::{Batch, Status, Tick, metrics};
-use faultline_text::{escaped, time};
+use faultline_text::{escaped, short, time};
 use std::fmt::{self, Write};
 
 pub(super) fn write(view: &View<'_>, tick: &Tick, out: &mut String) -> fmt::Result {
@@ -38,7 +37,7 @@ fn row(view: &View<'_>, tick: &Tick, batch: &Batch, out: &mut String) -> fmt::Re
          <td class=\"number\" data-title=\"looked\">{} ago</td><td class=\"number\" data-title=\"took\">{}</td>",
         batch.source.name().replace('_', " "),
         time(view.now.since(batch.at)),
-        took(batch.took),
+        time(batch.took),
     )?;
     let counts: Vec<(f64, &str)> = Status::ALL
         .iter()
@@ -84,6 +83,6 @@ fn known(tick: &Tick, batch: &Batch, status: Status) -> Option<f64> {
 fn kinds(counts: &[(f64, &str)]) -> String {
     counts
         .iter()
-        .map(|(times, kind)| format!("<span class=\"kind\">{} {kind}</span>", count(*times)))
+        .map(|(times, kind)| format!("<span class=\"kind\">{} {kind}</span>", short(*times)))
         .collect()
 }

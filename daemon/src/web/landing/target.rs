@@ -1,9 +1,8 @@
 //! Who is followed, and what it is doing.
 
 use super::View;
-use super::words::{count, date};
 use faultline_catalog::{Reading, Tick, metrics};
-use faultline_text::{escaped, time};
+use faultline_text::{escaped, moment, short, time};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -246,7 +245,7 @@ fn phase(tick: &Tick, out: &mut String) -> fmt::Result {
         write!(
             out,
             " <span class=\"nowrap\">{} {word} behind.</span>",
-            count(slots)
+            short(slots)
         )?;
     }
     out.push_str("</p>\n");
@@ -266,9 +265,9 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
             Some(running) => fact(
                 out,
                 "Running for",
-                &format!("{}, since {}", time(running), date(start)),
+                &format!("{}, since {}", time(running), moment((start * 1e9) as i64)),
             )?,
-            None => fact(out, "Started", &date(start))?,
+            None => fact(out, "Started", &moment((start * 1e9) as i64))?,
         }
     }
     let restarts: f64 = tick
@@ -277,7 +276,7 @@ fn facts(view: &View<'_>, tick: &Tick, info: &Reading, out: &mut String) -> fmt:
         .filter_map(|reading| reading.value.number())
         .sum();
     if restarts > 0.0 {
-        fact(out, "Restarts seen", &count(restarts))?;
+        fact(out, "Restarts seen", &short(restarts))?;
     }
     if let Some(consensus) = consensus(tick) {
         fact(out, "Consensus", &consensus)?;

@@ -1,10 +1,10 @@
 //! Does it earn? Votes, leader slots and what pays for votes.
 
 use super::super::Scene;
-use super::super::numbers::{number, percent};
 use super::super::row::{Beside, Row};
 use super::row;
 use crate::page::Earns;
+use faultline_text::{percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 use std::time::Duration;
@@ -60,16 +60,16 @@ fn tower(earns: &Earns, leader_slots: Vec<String>) -> Vec<String> {
     let votes = [
         earns
             .distance
-            .map(|slots| format!("{} slot{} ago", number(slots), plural(slots))),
-        earns.rank.map(|rank| format!("rank {}", number(rank))),
+            .map(|slots| format!("{} slot{} ago", short(slots), plural(slots))),
+        earns.rank.map(|rank| format!("rank {}", short(rank))),
         earns
             .days
             .map(f64::floor)
-            .map(|days| format!("SOL for {} day{}", number(days), plural(days))),
+            .map(|days| format!("SOL for {} day{}", short(days), plural(days))),
     ];
     let credits = earns
         .credits
-        .map(|credits| format!("{} credits", number(credits)));
+        .map(|credits| format!("{} credits", short(credits)));
     let votes = votes.into_iter().flatten();
     let admission = earns.admission.clone();
     { votes.chain(leader_slots) }
@@ -80,7 +80,7 @@ fn tower(earns: &Earns, leader_slots: Vec<String>) -> Vec<String> {
 
 fn certificates(earns: &Earns) -> Option<String> {
     let [reward, last] = [earns.reward_certificate, earns.finalization_certificate]
-        .map(|slots| slots.map_or("?".to_owned(), number));
+        .map(|slots| slots.map_or("?".to_owned(), short));
     (reward != "?" || last != "?")
         .then(|| format!("certificates {reward} (reward) and {last} (finalization) slots behind"))
 }

@@ -4,10 +4,10 @@ use super::{FULL, brief, level, plot, row, told};
 use crate::page::Page;
 use crate::state::What;
 use crate::view::Scene;
-use crate::view::numbers::{bytes, number, percent};
 use crate::view::row::{Beside, Row};
 use faultline_catalog::metrics::{cgroup, memory, process};
 use faultline_catalog::{Metric, Source};
+use faultline_text::{bytes_f64, percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
@@ -31,15 +31,18 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
     let limit = get(&memory::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
     let unreclaimable = state.now(What::Unreclaimable);
     let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
-    let used = told(scene, unreclaimable, Source::Cgroup, bytes);
+    let used = told(scene, unreclaimable, Source::Cgroup, bytes_f64);
     let of = match (share, limit) {
         (Some(share), Some(limit)) => format!(
             "{used} of {}{} unreclaimable, {}",
-            bytes(limit),
+            bytes_f64(limit),
             binding_level(page),
             percent(share)
         ),
-        _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
+        _ => format!(
+            "unreclaimable {used}, limit {}",
+            brief(scene, limit, bytes_f64)
+        ),
     };
     let cached = get(&cgroup::STAT, &["file"])
         .zip(limit)
@@ -57,9 +60,9 @@ pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
 
 fn resident(scene: &Scene<'_>) -> Row {
     let (state, page) = (scene.state(), scene.state().newest());
-    let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
-    let file = brief(scene, page.get(&process::RESIDENT, &["file"]), bytes);
-    let swap = brief(scene, page.get(&process::SWAP, &[]), bytes);
+    let anon = told(scene, state.now(What::Anon), Source::Process, bytes_f64);
+    let file = brief(scene, page.get(&process::RESIDENT, &["file"]), bytes_f64);
+    let swap = brief(scene, page.get(&process::SWAP, &[]), bytes_f64);
     let words = format!("anon {anon}, file {file}, swap {swap}");
     row("RSS", words, plot(scene, What::Anon))
 }
@@ -67,7 +70,7 @@ fn resident(scene: &Scene<'_>) -> Row {
 fn pressure(scene: &Scene<'_>) -> Row {
     let (state, page) = (scene.state(), scene.state().newest());
     let refaults = brief(scene, state.now(What::Refaults), |rate| {
-        format!("{}/s", number(rate))
+        format!("{}/s", short(rate))
     });
     let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
@@ -81,7 +84,7 @@ fn pressure(scene: &Scene<'_>) -> Row {
     };
     let pressed = vec![
         Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
+        Span::styled(format!("OOM kills {}", brief(scene, kills, short)), alarm),
     ];
     row("Pressure", pressed, Beside::Nothing)
 }
