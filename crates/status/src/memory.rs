@@ -1,0 +1,273 @@
+//! The memory headroom of a tick, in numbers and in words.
+
+use crate::part::{Part, Tone};
+use crate::readings::Readings;
+use faultline_catalog::Tick;
+use faultline_catalog::metrics::memory as m;
+use faultline_text::{bytes_f64, percent};
+use serde::{Deserialize, Serialize};
+
+/// A level is nearly full above this share. AgaveOomAhead uses the same threshold.
+const NEARLY_FULL: f64 = 0.95;
+
+const BUSY: f64 = 0.85;
+
+const UNKNOWN: &str = "the headroom is not known: a level that limits it cannot be read";
+
+/// What limits the validator's memory, and how much is left.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryStatus {
+    /// Each level, the validator's own first. Never empty.
+    pub levels: Vec<LevelStatus>,
+    /// What else matters: swap, `memory.high`, strict overcommit, systemd-oomd. One sentence each.
+    pub notes: Vec<String>,
+}
+
+/// One level, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelStatus {
+    /// Value of the label `level`.
+    pub level: String,
+    /// Such as `cgroup /validator.slice`.
+    pub title: String,
+    pub limit: f64,
+    pub unreclaimable: f64,
+    pub headroom: f64,
+    /// Unreclaimable memory of others, as far as it is known.
+    pub others: Option<f64>,
+    /// Droppable memory that must be written first.
+    pub dirty: Option<f64>,
+    /// Whether it has the least headroom of all.
+    pub binds: bool,
+}
+
+impl LevelStatus {
+    /// Share of the limit that cannot be dropped, at most 1.
+    pub fn share(&self) -> f64 {
+        if self.limit > 0.0 {
+            (self.unreclaimable / self.limit).clamp(0.0, 1.0)
+        } else {
+            1.0
+        }
+    }
+
+    pub fn tone(&self) -> Tone {
+        match self.share() {
+            share if share > NEARLY_FULL => Tone::Bad,
+            share if share > BUSY => Tone::Warn,
+            _ => Tone::Plain,
+        }
+    }
+
+    fn left(&self) -> Part {
+        let (headroom, limit) = (bytes_f64(self.headroom), bytes_f64(self.limit));
+        let text = format!("{headroom} of {limit} are left in {}", self.title);
+        Part::new(text, self.tone())
+    }
+
+    fn details(&self) -> impl Iterator<Item = Part> {
+        let unreclaimable = format!(
+            "{} ({}) cannot be dropped without swap",
+            bytes_f64(self.unreclaimable),
+            percent(self.share())
+        );
+        let others = self.others.filter(|others| *others > 0.0);
+        let others = others.map(|others| format!("{} of it belong to others", bytes_f64(others)));
+        let dirty = self.dirty.filter(|dirty| *dirty > 0.0);
+        let dirty =
+            dirty.map(|dirty| format!("{} of page cache must be written first", bytes_f64(dirty)));
+        let details = [Some(unreclaimable), others, dirty];
+        details.into_iter().flatten().map(Part::plain)
+    }
+}
+
+impl MemoryStatus {
+    /// `None` where no level is known.
+    pub fn of(tick: &Tick) -> Option<Self> {
+        let readings = Readings(tick);
+        let levels: Vec<LevelStatus> = readings
+            .by_label(&m::HEADROOM)
+            .filter_map(|(level, headroom)| level_status(readings, level, headroom))
+            .collect();
+        let notes = notes(readings, &levels);
+        (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
+    }
+
+    /// The headroom of each level, that of the level that binds first, and the notes.
+    pub fn facts(&self) -> Vec<Part> {
+        let first = match self.binding() {
+            Some(level) => level.left(),
+            None => Part::new(UNKNOWN, Tone::Warn),
+        };
+        let details = self.binding().into_iter().flat_map(LevelStatus::details);
+        let others = self.levels.iter().filter(|level| !level.binds);
+        let notes = self.notes.iter().map(Part::plain);
+        [first]
+            .into_iter()
+            .chain(details)
+            .chain(others.map(LevelStatus::left))
+            .chain(notes)
+            .collect()
+    }
+
+    /// The level with the least headroom; `None` while one cannot be read.
+    pub fn binding(&self) -> Option<&LevelStatus> {
+        self.levels.iter().find(|level| level.binds)
+    }
+}
+
+fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<LevelStatus> {
+    let number = |metric| readings.number(metric, &[level]);
+    Some(LevelStatus {
+        level: level.to_owned(),
+        title: title(readings, level),
+        limit: number(&m::LEVEL_LIMIT)?,
+        unreclaimable: number(&m::LEVEL_UNRECLAIMABLE)?,
+        headroom,
+        others: number(&m::LEVEL_OTHERS),
+        dirty: number(&m::LEVEL_DIRTY),
+        binds: readings.flag(&m::BINDING, &[level]) == Some(true),
+    })
+}
+
+fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (level, headroom) in readings.by_label(&m::HIGH_HEADROOM) {
+        let title = title(readings, level);
+        notes.push(match headroom {
+            left if left > 0.0 => format!(
+                "memory.high of {title}: {} are left before the kernel stalls the validator",
+                bytes_f64(left)
+            ),
+            _ => format!("memory.high of {title} is reached: the kernel stalls the validator"),
+        });
+    }
+    let number = |metric| readings.number(metric, &[]);
+    if let Some(swap) = number(&m::SWAP_HEADROOM).filter(|swap| *swap > 0.0) {
+        let swap = bytes_f64(swap);
+        notes.push(format!(
+            "Swap: {swap} are left; they are not part of the headroom"
+        ));
+    }
+    if let Some(left) = number(&m::COMMIT_HEADROOM) {
+        notes.push(format!(
+            "vm.overcommit_memory is 2: allocations fail after {} more, without a kill",
+            bytes_f64(left)
+        ));
+    }
+    if number(&m::OOMD) == Some(1.0) {
+        let what =
+            "systemd-oomd runs: it may kill before the kernel does, by memory pressure or swap use";
+        notes.push(what.to_owned());
+    }
+    if levels
+        .iter()
+        .any(|level| level.title.starts_with("a limit above"))
+    {
+        notes.push(
+            "The limit above the visible cgroups is an upper bound: its other members are not visible"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn title(readings: Readings<'_>, level: &str) -> String {
+    let path = readings
+        .all(&m::LEVEL_INFO)
+        .find_map(|reading| match &reading.labels[..] {
+            [name, path] if name.as_str() == level => Some(path.as_str()),
+            _ => None,
+        })
+        .unwrap_or_default();
+    match level {
+        "machine" => "this machine".to_owned(),
+        "numa" => format!("NUMA {path}"),
+        "above" => format!("a limit above {path}"),
+        "0" => format!("its cgroup {path}").trim_end().to_owned(),
+        level => match level.strip_suffix("_swap") {
+            Some(_) => format!("memory and swap of {path}"),
+            None if path.is_empty() => format!("cgroup level {level}"),
+            None => format!("cgroup {path}"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use faultline_catalog::{Batch, Reading, Source, Stamp, Value};
+    use std::sync::Arc;
+
+    const GIB: u64 = 1 << 30;
+
+    fn tick(readings: Vec<Reading>) -> Tick {
+        let mut batch = Batch::empty(Source::Cgroup, Stamp::default());
+        batch.readings = readings;
+        Tick {
+            number: 1,
+            at: Stamp::default(),
+            batches: vec![Arc::new(batch)],
+        }
+    }
+
+    fn level(level: &'static str, path: &'static str, limit: u64, taken: u64) -> Vec<Reading> {
+        let gib = |metric, gib: u64| Reading::whole(metric, [level.into()], gib * GIB);
+        vec![
+            gib(&m::HEADROOM, limit - taken),
+            gib(&m::LEVEL_LIMIT, limit),
+            gib(&m::LEVEL_UNRECLAIMABLE, taken),
+            Reading::new(&m::LEVEL_INFO, [level.into(), path.into()], Value::Whole(1)),
+        ]
+    }
+
+    #[test]
+    fn the_binding_level_is_named_with_who_else_is_in_it() {
+        let mut readings = level("0", "/sol.slice/sol.service", 500, 301);
+        readings.extend(level("1", "/sol.slice", 512, 507));
+        readings.push(Reading::flag(&m::BINDING, ["0".into()], false));
+        readings.push(Reading::flag(&m::BINDING, ["1".into()], true));
+        readings.push(Reading::whole(&m::LEVEL_OTHERS, ["1".into()], 206 * GIB));
+        let status = MemoryStatus::of(&tick(readings)).unwrap();
+        let binding = status.binding().unwrap();
+        assert_eq!(binding.title, "cgroup /sol.slice");
+        assert_eq!(binding.headroom, 5.0 * GIB as f64);
+        assert_eq!(binding.tone(), Tone::Bad);
+        let facts = status.facts();
+        let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "5.0 GiB of 512.0 GiB are left in cgroup /sol.slice",
+                "507.0 GiB (99 %) cannot be dropped without swap",
+                "206.0 GiB of it belong to others",
+                "199.0 GiB of 500.0 GiB are left in its cgroup /sol.slice/sol.service",
+            ]
+        );
+        assert_eq!(status.levels[0].title, "its cgroup /sol.slice/sol.service");
+        assert_eq!(status.notes, [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_headroom_is_a_note() {
+        let mut readings = level("machine", "", 512, 400);
+        readings.extend(level("above", "/", 64, 60));
+        readings.push(Reading::whole(&m::HIGH_HEADROOM, ["1".into()], 0));
+        readings.push(Reading::whole(&m::SWAP_HEADROOM, [], 2 * GIB));
+        readings.push(Reading::whole(&m::COMMIT_HEADROOM, [], GIB));
+        readings.push(Reading::flag(&m::OOMD, [], true));
+        let status = MemoryStatus::of(&tick(readings)).unwrap();
+        assert_eq!(status.binding(), None);
+        let notes = status.notes.join("\n");
+        for words in [
+            "memory.high of cgroup level 1 is reached",
+            "Swap: 2.0 GiB are left",
+            "vm.overcommit_memory is 2",
+            "systemd-oomd runs",
+            "an upper bound",
+        ] {
+            assert!(notes.contains(words), "{words}:\n{notes}");
+        }
+        assert_eq!(MemoryStatus::of(&tick(vec![])), None);
+    }
+}
