@@ -24,6 +24,7 @@ pub(super) type Body = Full<Bytes>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 /// The landing page holds its style and nothing else: no script, and nothing from elsewhere, even if a name slipped in.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -138,11 +139,12 @@ impl Site {
             "/healthz" => Site::healthz,
             "/readyz" => Site::readyz,
             "/" => Site::landing,
+            "/status" => Site::status,
             "/mark" => return self.act(request, Site::mark),
             _ => {
                 return sentence(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
+                    "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
                 );
             }
         };
@@ -274,6 +276,22 @@ impl Site {
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
         Some(Status::of(&tick, self.state.clock.now(), self.stale()))
+    }
+
+    fn status(&self, _: &HeaderMap) -> Response<Body> {
+        let Some(status) = self.newest_status() else {
+            return no_sample();
+        };
+        match serde_json::to_vec(&status) {
+            Ok(json) => whole(StatusCode::OK, JSON, Bytes::from(json)),
+            Err(error) => {
+                tracing::error!(%error, "the status could not be encoded");
+                sentence(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "The status could not be encoded.".to_owned(),
+                )
+            }
+        }
     }
 
     /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the

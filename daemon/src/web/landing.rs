@@ -76,7 +76,7 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
     write!(
         out,
         "<header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
-         <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
+         <a href=\"/status\">status</a> <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
         escaped(view.info.version)
     )?;
     if let Some(docs) = &view.info.docs {
