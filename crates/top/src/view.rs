@@ -88,8 +88,8 @@ fn scrub(buffer: &mut Buffer) {
 }
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
-    let mut rows = rows::rows(scene);
     let wide = body.width >= WIDE;
+    let mut rows = rows::rows(scene, width_of_figures(body.width));
     let pools =
         u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
     let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
@@ -103,7 +103,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let tall = row::height_of_plots(&rows, room, tallest);
     let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
     let (figures, below) = if wide {
-        cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
+        cut_right(body, width_of_figures(body.width))
     } else {
         // What has no room is left out from the end: pools before figures.
         cut_below(body, heights.min(body.height))
@@ -112,6 +112,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let left = pools::draw(scene, below, buffer);
     let (_, beside) = cut_below(figures, heights);
     events::draw(scene, if wide { beside } else { left }, buffer);
+}
+
+fn width_of_figures(width: u16) -> u16 {
+    if width >= WIDE {
+        width - POOLS_WIDTH
+    } else {
+        width
+    }
 }
 
 /// The first `height` lines, and the rest.
@@ -140,8 +148,9 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
-    let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
     let width = width.clamp(LEAST.0, 400);
+    let rows = rows::rows(scene, width_of_figures(width)).len() + rows::more(scene).len();
+    let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= WIDE {
         pools.max(rows.saturating_add(EVENTS))
     } else {

@@ -1,10 +1,9 @@
 //! The table of thread pools.
 
 use super::{Scene, cut_below};
-use crate::state::Pool;
 use faultline_catalog::Source;
-use faultline_text::clean;
-use faultline_text::{percent, short};
+use faultline_status::Pool;
+use faultline_text::{clean, percent, short};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -27,7 +26,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     .render(head, buffer);
     let pools = scene.state().pools(scene.session.order());
     if pools.is_empty() {
-        let why = match scene.state().newest().is_up(Source::Threads) {
+        let why = match scene.state().newest().source(Source::Threads) {
             _ if scene.state().taken().is_none() => "",
             None => " the source threads is disabled",
             Some(_) => " none reported",
@@ -59,8 +58,8 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
     };
     [
         say(pool.threads, short),
-        say(pool.major, short),
-        say(pool.minor, short),
+        say(pool.major_faults, short),
+        say(pool.minor_faults, short),
         say(pool.cpu, percent),
         say(pool.waiting, percent),
     ]

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
 /// Columns of the name, and of the words where something is beside them.
-const NAME: u16 = 10;
+pub(super) const NAME: u16 = 10;
 const WORDS: u16 = 46;
 /// Lines of a plot at most.
 pub(super) const TALLEST: u16 = 6;
