@@ -35,7 +35,6 @@ pub mod clock;
 mod connection_limit;
 mod connector;
 pub mod limits;
-mod memory_status;
 pub mod push_memory;
 pub mod ready_file;
 pub mod socket;

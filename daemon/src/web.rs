@@ -1,4 +1,4 @@
-//! The web face: `/metrics` for scrapers, `/` for people, `/healthz` and `/readyz` for whoever starts and watches.
+//! The web face: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and `/readyz` for whoever starts and watches.
 //!
 //! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
 //! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).

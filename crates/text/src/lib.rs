@@ -6,19 +6,11 @@ mod time;
 
 pub use foreign::{clean, escaped, is_unfit, path};
 pub use parse::{parse_size, parse_time};
-pub use time::{moment, stamp, time};
+pub use time::{moment, seconds, stamp, time};
 
 /// `12,345`.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    grouped(&number.to_string())
 }
 
 /// With so many decimals, thousands in groups and a real minus: `−1,234.50`. A number that is none: `not a number`.
@@ -28,20 +20,43 @@ pub fn number(value: f64, decimals: usize) -> String {
     }
     let plain = format!("{:.*}", decimals.min(17), value.abs());
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    let mut out = String::new();
-    // What rounds to nothing has no sign.
-    if value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte)) {
-        out.push('\u{2212}');
+    // A value that rounds to zero has no sign.
+    let is_negative = value < 0.0 && plain.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let sign = if is_negative { "\u{2212}" } else { "" };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{}{point}{fraction}", grouped(whole))
+}
+
+/// Three digits, above them whole numbers: `0.42`, `12.5`, `1,240`. What rounds to zero and is not zero: `<0.01`.
+pub fn short(value: f64) -> String {
+    let decimals = match value.abs() {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    if 0.0 < value && value < 0.005 {
+        return "<0.01".to_owned();
     }
-    for (index, digit) in whole.chars().enumerate() {
-        if index > 0 && (whole.len() - index).is_multiple_of(3) {
+    let text = number(value, decimals);
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+/// `0.42 %`, `99.7 %` of a share.
+pub fn percent(share: f64) -> String {
+    format!("{} %", short(share * 100.0))
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
-    }
-    if !fraction.is_empty() {
-        out.push('.');
-        out.push_str(fraction);
     }
     out
 }
@@ -72,6 +87,11 @@ pub fn bytes(number: u64) -> String {
     } else {
         format!("{value:.1} {unit}")
     }
+}
+
+/// [`bytes`] of a number that a metric holds.
+pub fn bytes_f64(number: f64) -> String {
+    bytes(number as u64)
 }
 
 /// A size that somebody set: `1550 MiB`, `1.5 TiB`. In the largest unit, or the next smaller one, in which two decimals
@@ -125,6 +145,7 @@ pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 mod tests {
     use super::*;
 
+    use proptest::prelude::*;
     use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
@@ -178,6 +199,27 @@ mod tests {
     }
 
     #[test]
+    fn short_numbers_have_three_digits_or_groups() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.001, "<0.01"),
+            (0.4167, "0.42"),
+            (12.0, "12"),
+            (99.96, "100"),
+            (1240.4, "1,240"),
+            (1_234_567.0, "1,234,567"),
+            (-1500.0, "\u{2212}1,500"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!([0.0, 0.004, 0.48].map(percent), ["0 %", "0.4 %", "48 %"]);
+        assert_eq!(
+            [0.000_34, 0.402, 3.51, -1.0, f64::NAN].map(seconds),
+            ["0.34 ms", "402 ms", "3.5 s", "0 ms", "0 ms"]
+        );
+    }
+
+    #[test]
     fn a_p_value_is_never_zero() {
         let shown = [0.5, 0.03125, 0.0001, 0.000_099, 0.0].map(p_value);
         let expected = [
@@ -197,5 +239,14 @@ mod tests {
         assert_eq!(number(-0.001, 2), "0.00");
         assert_eq!(number(999.6, 0), "1,000");
         assert_eq!(number(f64::NAN, 2), "not a number");
+    }
+
+    proptest! {
+        #[test]
+        fn any_number_can_be_written(value in any::<f64>()) {
+            for text in [short(value), percent(value), seconds(value), bytes_f64(value)] {
+                prop_assert!(!text.is_empty());
+            }
+        }
     }
 }

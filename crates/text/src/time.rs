@@ -1,5 +1,6 @@
 //! Moments and lengths of time.
 
+use crate::short;
 use chrono::DateTime;
 use std::time::Duration;
 
@@ -17,11 +18,11 @@ pub fn stamp(unix_ns: i64) -> String {
         .to_string()
 }
 
-/// `250 ms`, `3.5 s`, `4 min 5 s`, `12 h 0 min`, `3 d 4 h`.
+/// `0.34 ms`, `250 ms`, `3.5 s`, `4 min 5 s`, `12 h 0 min`, `3 d 4 h`.
 pub fn time(length: Duration) -> String {
     let seconds = length.as_secs();
     match seconds {
-        0 => format!("{} ms", length.as_millis()),
+        0 => format!("{} ms", short(length.as_secs_f64() * 1e3)),
         1..60 => {
             let text = format!("{:.1}", length.as_secs_f64());
             format!("{} s", text.trim_end_matches(".0"))
@@ -30,4 +31,9 @@ pub fn time(length: Duration) -> String {
         3600..86_400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds / 3600 % 24),
     }
+}
+
+/// [`time`] of a number of seconds; `0 ms` of one that is no length.
+pub fn seconds(seconds: f64) -> String {
+    time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

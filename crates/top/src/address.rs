@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use ureq::http::Uri;
 
 /// Where a daemon listens unless it is told otherwise.
-pub(crate) const USUAL: &str = "http://127.0.0.1:9912/metrics";
+pub(crate) const USUAL: &str = "http://127.0.0.1:9912/status";
 /// Its socket under the shipped unit. It is there also where the port has moved, and wants TLS.
 pub(crate) const USUAL_SOCKET: &str = "/run/faultlined/metrics.sock";
 
 /// What is asked for, and the socket of this host it is asked through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// `http://HOST/metrics` or `https://...`; of a socket, `http://localhost/metrics`.
+    /// `http://HOST/status` or `https://...`; of a socket, `http://localhost/status`.
     pub(crate) url: String,
     /// The daemon's unix socket; `None` for a host and port.
     pub(crate) socket: Option<PathBuf>,
@@ -24,7 +24,7 @@ impl Address {
     pub(crate) fn of_this_host(socket: &Path) -> Self {
         match UnixStream::connect(socket) {
             Ok(_) => Address {
-                url: "http://localhost/metrics".to_owned(),
+                url: "http://localhost/status".to_owned(),
                 socket: Some(socket.to_owned()),
             },
             Err(_) => Address {
@@ -35,7 +35,7 @@ impl Address {
     }
 
     /// From `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or the path of a socket that begins with `/`; without a
-    /// path of its own a URL gets `/metrics`.
+    /// path of its own a URL gets `/status`, and `/metrics` at its end becomes that.
     ///
     /// # Errors
     /// It is none of these, or it holds a user: a password would be seen by all who list processes.
@@ -50,7 +50,7 @@ impl Address {
         }
         if path.len() < text.len() || path.starts_with('/') {
             return Ok(Address {
-                url: "http://localhost/metrics".to_owned(),
+                url: "http://localhost/status".to_owned(),
                 socket: Some(path.into()),
             });
         }
@@ -81,7 +81,11 @@ impl Address {
             return Err(format!("{port} is no port: 1 to 65535 are"));
         }
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path == "/" { "/metrics" } else { path };
+        let path = match path.strip_suffix("/metrics") {
+            Some(before) => format!("{before}/status"),
+            None if path == "/" => "/status".to_owned(),
+            None => path.to_owned(),
+        };
         Ok(Address {
             url: format!("{scheme}://{host}{path}"),
             socket: None,
@@ -114,7 +118,7 @@ impl Address {
             Some(socket) => socket.display().to_string(),
             None => self
                 .url
-                .strip_suffix("/metrics")
+                .strip_suffix("/status")
                 .unwrap_or(&self.url)
                 .to_owned(),
         }
@@ -131,10 +135,14 @@ mod tests {
         assert_eq!(url("127.0.0.1:9912"), USUAL);
         assert_eq!(url("http://127.0.0.1:9912/"), USUAL);
         assert_eq!(url(USUAL), USUAL);
-        assert_eq!(url("[::1]:9912"), "http://[::1]:9912/metrics");
+        assert_eq!(url("[::1]:9912"), "http://[::1]:9912/status");
         assert_eq!(
-            url("https://node.example.org/faultline/metrics?a=b"),
-            "https://node.example.org/faultline/metrics?a=b"
+            url("https://node.example.org/faultline/status?a=b"),
+            "https://node.example.org/faultline/status?a=b"
+        );
+        assert_eq!(
+            url("https://node.example.org/faultline/metrics"),
+            "https://node.example.org/faultline/status"
         );
         assert_eq!(
             Address::read("unix:f.sock").unwrap().socket.as_deref(),

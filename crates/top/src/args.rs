@@ -19,7 +19,7 @@ Keys: h help, s sort the pools, p pause, q quit. NO_COLOR is respected. If the d
 sent two samples, after 30 requests at most: the threads are sampled every 5 s, datapoints are pushed every 10 s.")]
 pub struct TopArgs {
     /// HOST:PORT, an http or https URL, or unix:PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
-    /// to, else http://127.0.0.1:9912/metrics].
+    /// to, else http://127.0.0.1:9912].
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,
     /// Refresh interval (minimum 100ms).

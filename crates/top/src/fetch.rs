@@ -1,16 +1,16 @@
-//! Asks for the page, on a thread of its own: a host that does not answer must not hold up keys.
+//! Asks for the status, on a thread of its own: a host that does not answer must not hold up keys.
 
 mod client;
 
 pub(crate) use client::{Access, Client};
 
-use crate::page::Page;
 use faultline_command::clock;
+use faultline_status::Status;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// A page, or what came instead of it, in words.
-pub(crate) type Answer = Result<Page, String>;
+/// A status, or what came instead of it, in words.
+pub(crate) type Answer = Result<Box<Status>, String>;
 
 /// The thread that asks; it ends by itself once this is dropped, after the question under way.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! `top`: a daemon's newest page as a view that goes on, for an operator on ssh.
+//! `top`: a daemon's newest status as a view that goes on, for an operator on ssh.
 //!
-//! A thread asks for the page, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
+//! A thread asks for the status, [`state`] makes figures with a past of it, [`view`] makes a screen of these; neither of
 //! them reads a clock or knows a terminal.
 
 mod address;
@@ -8,7 +8,6 @@ pub mod args;
 mod fetch;
 mod keys;
 mod live;
-mod page;
 mod rate;
 mod screen;
 mod session;
@@ -21,6 +20,7 @@ use faultline_catalog::Source;
 use faultline_command::args::WrongUsage;
 use faultline_command::clock;
 use faultline_command::output::{print, say};
+use faultline_status::Status;
 use fetch::{Access, Client, Fetcher};
 use rustix::termios::{isatty, tcgetwinsize};
 use session::Session;
@@ -86,7 +86,7 @@ fn once(
             Err(_) if page > 2 => break,
             Err(what) => anyhow::bail!("{address}: {what}"),
         }
-        let times = session.state().newest().sample_times();
+        let times = sample_times(session.state().newest());
         if page == 1 {
             first = times;
         } else {
@@ -116,3 +116,22 @@ fn once(
     print(&view::plain(&scene, width))?;
     Ok(0)
 }
+
+/// The sources of rates that are up, each with the time of its newest values.
+fn sample_times(status: &Status) -> Vec<(Source, f64)> {
+    let sources = [
+        Source::Process,
+        Source::Threads,
+        Source::Cgroup,
+        Source::Rpc,
+        Source::Datapoints,
+    ];
+    let time = |source| {
+        let status = status.source(source).filter(|status| status.is_up)?;
+        Some((source, status.values_from?))
+    };
+    sources.into_iter().filter_map(time).collect()
+}
+
+#[cfg(test)]
+mod tests;

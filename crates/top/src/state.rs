@@ -1,27 +1,26 @@
-//! What is known after all pages so far: figures with their past, pools, and what happened.
+//! What is known after all answers so far: figures with their past, pools, and what happened.
 
 mod course;
 mod events;
 mod pools;
 mod slots;
 
-pub(crate) use course::{Course, What};
-pub(crate) use events::{Event, phase};
-pub(crate) use pools::{Order, Pool};
+pub(crate) use course::Course;
+pub(crate) use events::Event;
+pub(crate) use pools::Order;
 
 use crate::fetch::Answer;
-use crate::page::Page;
-use faultline_catalog::{Source, metrics};
+use crate::rate::Meter;
+use faultline_catalog::Source;
 use faultline_stats::rate::Reading;
+use faultline_status::{Figure, Pool, Status};
 use pools::Pools;
 use slots::SlotTimes;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A source silent for this long, or three intervals where that is longer, has no rate.
 const LONGEST: Duration = Duration::from_secs(60);
-/// As long without a new tick, or three intervals, and the daemon stands still.
-const STANDS_STILL: Duration = Duration::from_secs(10);
 /// Events that are kept.
 const MOST_EVENTS: usize = 20;
 
@@ -33,7 +32,7 @@ pub(crate) struct Moment {
     pub(crate) unix_ns: i64,
 }
 
-/// Why there is no new page.
+/// Why there is no new answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ScrapeError {
     pub(crate) since: Moment,
@@ -41,109 +40,85 @@ pub(crate) struct ScrapeError {
 }
 
 /// Everything the view shows, and nothing of how.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     interval: Duration,
-    page: Page,
+    status: Status,
     taken: Option<Moment>,
     error: Option<ScrapeError>,
-    /// The number of the newest tick, and since when it is the newest.
-    tick: Option<(f64, Moment)>,
-    courses: Vec<Course>,
+    courses: BTreeMap<Figure, Course>,
     pools: Pools,
     slots: SlotTimes,
     events: VecDeque<Event>,
 }
 
 impl State {
-    /// Of pages that come once an interval.
+    /// Of answers that come once an interval.
     pub(crate) fn new(interval: Duration) -> Self {
         State {
             interval,
-            page: Page::default(),
-            taken: None,
-            error: None,
-            tick: None,
-            courses: vec![Course::default(); What::ALL.len()],
-            pools: Pools::default(),
-            slots: SlotTimes::default(),
-            events: VecDeque::new(),
+            ..State::default()
         }
     }
 
     /// Takes in what came.
     pub(crate) fn take(&mut self, answer: Answer, at: Moment) {
         match answer {
-            Ok(page) => self.page(page, at),
+            Ok(status) => self.status(*status, at),
             Err(what) => {
                 let since = self.error.as_ref().map_or(at, |before| before.since);
                 self.error = Some(ScrapeError { since, what });
-                self.courses.iter_mut().for_each(Course::gap);
+                self.courses.values_mut().for_each(Course::gap);
             }
         }
     }
 
-    fn page(&mut self, page: Page, at: Moment) {
-        let longest = LONGEST.max(self.interval * 3).as_secs_f64();
-        let looks = Looks {
-            page: &page,
-            longest,
+    fn status(&mut self, status: Status, at: Moment) {
+        let samples = Samples {
+            status: &status,
+            longest: LONGEST.max(self.interval * 3).as_secs_f64(),
         };
-        for (course, what) in self.courses.iter_mut().zip(What::ALL) {
-            course.take(what, &looks);
+        for figure in Figure::ALL {
+            let course = self.courses.entry(*figure).or_default();
+            course.take(*figure, &samples);
         }
-        self.pools.take(&looks);
-        self.slots.take(&looks);
-        let before = self.taken.map(|_| &self.page);
-        let silent = self.error.as_ref().map(|error| error.since);
-        for what in events::between(before, &page, silent, at) {
-            self.events.push_front(Event { at, what });
-        }
-        self.events.truncate(MOST_EVENTS);
-        let tick = page.get(&metrics::daemon::TICKS, &[]);
-        if tick != self.tick.map(|(number, _)| number) {
-            self.tick = tick.map(|number| (number, at));
+        self.pools.take(&samples);
+        self.slots.take(&samples);
+        if self.taken.is_some() {
+            let silent = self.error.as_ref().map(|error| error.since);
+            for what in events::between(&self.status, &status, silent, at) {
+                self.events.push_front(Event { at, what });
+            }
+            self.events.truncate(MOST_EVENTS);
         }
         self.error = None;
         self.taken = Some(at);
-        self.page = page;
+        self.status = status;
     }
 
-    /// The newest page; before the first one an empty one.
-    pub(crate) fn newest(&self) -> &Page {
-        &self.page
+    /// The newest answer; before the first one an empty one.
+    pub(crate) fn newest(&self) -> &Status {
+        &self.status
     }
 
-    /// When the newest page came; `None` before the first.
+    /// When the newest answer came; `None` before the first.
     pub(crate) fn taken(&self) -> Option<Moment> {
         self.taken
     }
 
-    /// Why no page came last time; `None` if one did.
+    /// Why no answer came last time; `None` if one did.
     pub(crate) fn error(&self) -> Option<&ScrapeError> {
         self.error.as_ref()
     }
 
-    /// How long the daemon has been at the same tick although it answers; `None` while it ticks. The newest page alone
-    /// shows it too, by the daemon's own clock.
-    pub(crate) fn stands_still(&self, now: Moment) -> Option<Duration> {
-        let (_, since) = self.tick.filter(|_| self.error.is_none())?;
-        let taken = self.taken?.uptime;
-        let still = taken
-            .saturating_sub(since.uptime)
-            .max(self.page.age().unwrap_or_default());
-        (still > STANDS_STILL.max(self.interval * 3))
-            .then(|| still + now.uptime.saturating_sub(taken))
-    }
-
-    /// A figure's newest value; `None` if the page does not tell it.
-    pub(crate) fn now(&self, what: What) -> Option<f64> {
-        self.course(what).and_then(Course::newest)
+    /// A level, or a counter's rate per second.
+    pub(crate) fn now(&self, figure: Figure) -> Option<f64> {
+        self.course(figure).and_then(Course::newest)
     }
 
     /// A figure's past.
-    pub(crate) fn course(&self, what: What) -> Option<&Course> {
-        self.courses.get(what as usize)
+    pub(crate) fn course(&self, figure: Figure) -> Option<&Course> {
+        self.courses.get(&figure)
     }
 
     /// The pools, the first by `order` first.
@@ -162,50 +137,36 @@ impl State {
     }
 }
 
-/// A page as a meter needs it.
+/// An answer as a meter needs it.
 #[derive(Debug, Clone, Copy)]
-struct Looks<'a> {
-    page: &'a Page,
-    /// Seconds without a look after which a rate is none.
+struct Samples<'a> {
+    status: &'a Status,
+    /// Seconds without a sample after which there is no rate.
     longest: f64,
 }
 
-impl Looks<'_> {
-    /// A total with the time at which its source looked; `None` if the source never did, or if it tells of a validator
-    /// and none is followed. A total of a source that is down is what it was before, so that it is none.
+impl Samples<'_> {
+    /// A total with the time of its source's sample; `None` without a sample, or if it belongs to a validator and none is
+    /// followed. A source that is down repeats an old total, so that there is none.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
-        if source != Source::Daemon && self.page.flag(&metrics::process::UP, &[]) == Some(false) {
+        if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
         }
-        let total = total.filter(|_| self.page.is_up(source) != Some(false));
+        let status = self.status.source(source)?;
+        // Counters of the kernel live as long as the process, sums of the daemon as long as the daemon.
+        let start = match source {
+            Source::Process | Source::Threads => Figure::ProcessStart,
+            _ => Figure::DaemonStart,
+        };
         Some(Reading {
-            at: self.looked(source)?,
-            total,
-            epoch: self.epoch(source),
+            at: status.values_from?,
+            total: total.filter(|_| status.is_up),
+            epoch: self.status.figure(start).unwrap_or_default().to_bits(),
         })
     }
 
-    /// When the source last brought something, in seconds since 1970. Datapoints come with pushes.
-    fn looked(&self, source: Source) -> Option<f64> {
-        let push = self
-            .page
-            .get(&metrics::daemon::LAST_PUSH, &[])
-            .filter(|_| source == Source::Datapoints);
-        push.or_else(|| self.page.last_success(source))
-    }
-
-    /// The daemon's own time; 0 if it does not tell.
-    fn now(&self) -> f64 {
-        self.page.last_success(Source::Daemon).unwrap_or_default()
-    }
-
-    /// Counters of the kernel live as long as the process; those that the daemon sums as long as the daemon.
-    fn epoch(&self, source: Source) -> u64 {
-        let start = match source {
-            Source::Process | Source::Threads => &metrics::process::START_TIME,
-            _ => &metrics::daemon::SELF_START_TIME,
-        };
-        self.page.get(start, &[]).unwrap_or_default().to_bits()
+    fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
+        meter.take(self.reading(source, total)?, self.status.time, self.longest)
     }
 }
 

@@ -4,7 +4,6 @@ mod events;
 mod foot;
 mod help;
 mod look;
-mod numbers;
 mod pools;
 mod row;
 mod rows;
@@ -21,9 +20,9 @@ use ratatui::widgets::Widget;
 /// Narrower or lower than this nothing can be read.
 const LEAST: (u16, u16) = (40, 8);
 /// From here on the pools are beside the figures, not below them.
-const WIDE: u16 = 132;
+const WIDE: u16 = 137;
 /// Columns for the pools there.
-const POOLS_WIDTH: u16 = 62;
+const POOLS_WIDTH: u16 = 67;
 /// Lines of the foot.
 const FOOT: u16 = 2;
 /// Lines of pools, with their head: these they have in any case, and so many before plots grow at their cost.
@@ -89,8 +88,8 @@ fn scrub(buffer: &mut Buffer) {
 }
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut Buffer) {
-    let mut rows = rows::rows(scene);
     let wide = body.width >= WIDE;
+    let mut rows = rows::rows(scene, width_of_figures(body.width));
     let pools =
         u16::try_from(scene.state().pools(scene.session.order()).len() + 1).unwrap_or(MANY_POOLS);
     let pools = pools.clamp(LEAST_POOLS, MANY_POOLS);
@@ -104,7 +103,7 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let tall = row::height_of_plots(&rows, room, tallest);
     let heights: u16 = rows.iter().map(|row| row.height(tall)).sum();
     let (figures, below) = if wide {
-        cut_right(body, body.width.saturating_sub(POOLS_WIDTH))
+        cut_right(body, width_of_figures(body.width))
     } else {
         // What has no room is left out from the end: pools before figures.
         cut_below(body, heights.min(body.height))
@@ -113,6 +112,14 @@ fn figures_and_pools(scene: &Scene<'_>, body: Rect, tallest: u16, buffer: &mut B
     let left = pools::draw(scene, below, buffer);
     let (_, beside) = cut_below(figures, heights);
     events::draw(scene, if wide { beside } else { left }, buffer);
+}
+
+fn width_of_figures(width: u16) -> u16 {
+    if width >= WIDE {
+        width - POOLS_WIDTH
+    } else {
+        width
+    }
 }
 
 /// The first `height` lines, and the rest.
@@ -141,8 +148,9 @@ fn cut_right(area: Rect, width: u16) -> (Rect, Rect) {
 pub(crate) fn plain(scene: &Scene<'_>, width: u16) -> String {
     let pools = u16::try_from(scene.state().pools(scene.session.order()).len()).unwrap_or(u16::MAX);
     let pools = pools.saturating_add(1).max(LEAST_POOLS);
-    let rows = u16::try_from(rows::rows(scene).len() + rows::more(scene).len()).unwrap_or(u16::MAX);
     let width = width.clamp(LEAST.0, 400);
+    let rows = rows::rows(scene, width_of_figures(width)).len() + rows::more(scene).len();
+    let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= WIDE {
         pools.max(rows.saturating_add(EVENTS))
     } else {

@@ -9,7 +9,8 @@ use crate::sources::resources::{self, Held, Lacking};
 use crate::supervisor::Stage;
 use faultline_catalog::Status;
 use faultline_kernel::filesystem::Space;
-use faultline_text::{bytes, clean};
+use faultline_status::NEARLY_FULL;
+use faultline_text::{bytes, clean, percent};
 use serde_json::json;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -19,9 +20,6 @@ const NAME: &str = "disk";
 const PATIENCE: Duration = Duration::from_secs(4);
 /// How long the thread may take to end; a call that hangs is left behind.
 const GRACE: Duration = Duration::from_secs(1);
-/// Less than this share is left: AgaveDiskNearlyFull and AgaveDiskInodesLow.
-const NEARLY_FULL: f64 = 0.05;
-
 /// A check for each file system, and for each folder of which none is known.
 pub(super) async fn check(config: &Config, seen: &ProcessLook, clock: Clock) -> Vec<Check> {
     let off = |why: &str| vec![Check::off(NAME, why)];
@@ -137,8 +135,7 @@ fn is_nearly_used(left: u64, all: u64) -> bool {
 }
 
 fn share(part: u64, all: u64) -> String {
-    let percent = 100.0 * part as f64 / all as f64;
-    format!("{percent:.*} %", usize::from(percent < 10.0))
+    percent(part as f64 / all as f64)
 }
 
 fn of_lacking(lacking: &Lacking, owner: Option<u32>) -> Check {

@@ -6,10 +6,10 @@ use crate::app;
 use crate::clock::Clock;
 use crate::config::{Config, Find};
 use crate::discovery::{Finder, Following, Target, user};
-use crate::memory_status::MemoryStatus;
 use faultline_catalog::{Batch, Source, Status, Tick};
 use faultline_kernel::parse::pid_environ::Environment;
 use faultline_kernel::{ErrorKind, HostRoot, ProcessFiles, ReadError, locate};
+use faultline_status::{MemoryStatus, Tone};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -228,43 +228,17 @@ fn of_tick(tick: &Tick, owner: Option<u32>) -> impl Iterator<Item = Check> {
 
 /// The level of memory that is met first.
 fn of_memory(tick: &Tick) -> Option<Check> {
-    let status = MemoryStatus::of(tick)?;
-    let mut found = match status.binding() {
-        Some(level) => format!(
-            "{} of {} are left in {}{}",
-            faultline_text::bytes(level.headroom as u64),
-            faultline_text::bytes(level.limit as u64),
-            level.title,
-            level
-                .others
-                .filter(|others| *others > 0.0)
-                .map_or(String::new(), |others| {
-                    let others = faultline_text::bytes(others as u64);
-                    format!("; {others} of what is taken belong to others")
-                })
-        ),
-        None => format!("the headroom is not known: {}", MemoryStatus::UNKNOWN),
+    let memory = MemoryStatus::of(tick)?;
+    let facts = memory.facts();
+    let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
+    let found = texts.join("; ");
+    let is_nearly_full = facts.iter().any(|fact| fact.tone == Tone::Bad);
+    let remedy = match memory.binding() {
+        _ if is_nearly_full => "see docs/runbooks/AgaveOomAhead.md",
+        Some(_) => return Some(Check::ok("memory", found)),
+        None => "see the line cgroup",
     };
-    for note in &status.notes {
-        found.push_str("; ");
-        found.push_str(note.trim_end_matches('.'));
-    }
-    if let Some(level) = status.nearly_full() {
-        found.push_str(&format!(
-            "; {:.0} % of {} are taken",
-            level.share() * 100.0,
-            level.title
-        ));
-        return Some(Check::attention(
-            "memory",
-            found,
-            "see docs/runbooks/AgaveOomAhead.md",
-        ));
-    }
-    Some(match status.binding() {
-        Some(_) => Check::ok("memory", found),
-        None => Check::attention("memory", found, "see the line cgroup"),
-    })
+    Some(Check::attention("memory", found, remedy))
 }
 
 fn of_batch(batch: &Batch, owner: Option<u32>) -> Check {

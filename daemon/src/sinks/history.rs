@@ -2,79 +2,35 @@
 
 use crate::hub::Sink;
 use faultline_catalog::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
-use faultline_catalog::{Metric, Source, Tick, metrics};
+use faultline_catalog::{Source, Tick};
+use faultline_status::Figure;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// One line of the landing page: a series, shown as a level or as growth per second.
+/// A figure with what the page calls it. Counters are shown as growth per second.
 #[derive(Debug, Clone, Copy)]
 pub struct Plot {
-    /// What the page calls it.
     pub title: &'static str,
-    pub metric: &'static Metric,
-    pub labels: &'static [&'static str],
-    /// Counters are shown as growth per second.
-    pub rate: bool,
+    pub figure: Figure,
 }
 
 /// The plots, in the order of the page.
 pub static PLOTS: [Plot; 9] = [
-    Plot {
-        title: "RSS, anonymous",
-        metric: &metrics::process::RESIDENT,
-        labels: &["anon"],
-        rate: false,
-    },
-    Plot {
-        title: "RSS, file",
-        metric: &metrics::process::RESIDENT,
-        labels: &["file"],
-        rate: false,
-    },
-    Plot {
-        title: "Major faults per second",
-        metric: &metrics::process::PAGE_FAULTS,
-        labels: &["major"],
-        rate: true,
-    },
-    Plot {
-        title: "Minor faults per second",
-        metric: &metrics::process::PAGE_FAULTS,
-        labels: &["minor"],
-        rate: true,
-    },
-    Plot {
-        title: "Transactions per second",
-        metric: &metrics::validator::TRANSACTIONS,
-        labels: &[],
-        rate: true,
-    },
-    Plot {
-        title: "Slots behind",
-        metric: &metrics::validator::SLOTS_BEHIND,
-        labels: &[],
-        rate: false,
-    },
-    Plot {
-        title: "Program cache hits per second",
-        metric: &metrics::validator::CACHE_HITS,
-        labels: &[],
-        rate: true,
-    },
-    Plot {
-        title: "Program cache misses per second",
-        metric: &metrics::validator::CACHE_MISSES,
-        labels: &[],
-        rate: true,
-    },
-    Plot {
-        title: "Program cache evictions per second",
-        metric: &metrics::validator::CACHE_EVICTIONS,
-        labels: &[],
-        rate: true,
-    },
+    plot("RSS, anonymous", Figure::Anon),
+    plot("RSS, file", Figure::File),
+    plot("Major faults per second", Figure::MajorFaults),
+    plot("Minor faults per second", Figure::MinorFaults),
+    plot("Transactions per second", Figure::Transactions),
+    plot("Slots behind", Figure::SlotsBehind),
+    plot("Program cache hits per second", Figure::CacheHits),
+    plot("Program cache misses per second", Figure::CacheMisses),
+    plot("Program cache evictions per second", Figure::CacheEvictions),
 ];
+
+const fn plot(title: &'static str, figure: Figure) -> Plot {
+    Plot { title, figure }
+}
 
 /// How far back the plots go.
 pub const SPAN: Duration = Duration::from_secs(60);
@@ -98,21 +54,17 @@ struct Point {
 impl Point {
     /// What `plot` shows at this tick; `None` where it has nothing: a total of a source that is down is what it was before.
     fn of(tick: &Tick, plot: &Plot) -> Option<Self> {
-        let value = tick.number_of(plot.metric, plot.labels)?;
-        let batch = tick.batches.iter().find(|batch| {
-            batch
-                .readings
-                .iter()
-                .any(|r| std::ptr::eq(r.metric, plot.metric))
-        })?;
-        if plot.rate && !batch.up {
+        let value = plot.figure.of(tick)?;
+        let source = plot.figure.source();
+        let batch = tick.batches.iter().find(|batch| batch.source == source)?;
+        if plot.figure.is_counter() && !batch.up {
             return None;
         }
         // Pushes come seldom; each tells of the time since the one before.
         let pushed = tick
             .number_of(&LAST_PUSH, &[])
-            .filter(|_| batch.source == Source::Datapoints);
-        let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[batch.source.name()]));
+            .filter(|_| source == Source::Datapoints);
+        let heard = pushed.or_else(|| tick.number_of(&SOURCE_LAST_SUCCESS, &[source.name()]));
         Some(Point {
             uptime: tick.at.uptime,
             value,
@@ -150,7 +102,7 @@ impl History {
         PLOTS
             .iter()
             .enumerate()
-            .map(|(i, plot)| (*plot, points(&rows, newest, i, plot.rate)))
+            .map(|(i, plot)| (*plot, points(&rows, newest, i, plot.figure.is_counter())))
             .collect()
     }
 }
@@ -207,7 +159,7 @@ impl Sink for History {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use faultline_catalog::{Batch, Reading, Source, Stamp};
+    use faultline_catalog::{Batch, Reading, Stamp, metrics};
 
     fn stamp(second: u64) -> Stamp {
         Stamp {

@@ -12,6 +12,7 @@ use super::scrape::Pages;
 use crate::clock::Clock;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
 use crate::socket::Peer;
+use faultline_status::Status;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -23,6 +24,7 @@ pub(super) type Body = Full<Bytes>;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 /// The landing page holds its style and nothing else: no script, and nothing from elsewhere, even if a name slipped in.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -137,11 +139,12 @@ impl Site {
             "/healthz" => Site::healthz,
             "/readyz" => Site::readyz,
             "/" => Site::landing,
+            "/status" => Site::status,
             "/mark" => return self.act(request, Site::mark),
             _ => {
                 return sentence(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
+                    "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
                 );
             }
         };
@@ -221,11 +224,7 @@ impl Site {
 
     fn metrics_as(&self, headers: &HeaderMap, gzip: bool) -> Response<Body> {
         let Some(tick) = self.state.ticks.get() else {
-            return sentence(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "No sample yet: the first one comes after the first search for the validator."
-                    .to_owned(),
-            );
+            return no_sample();
         };
         let dialect = dialect(
             text_of(headers, header::ACCEPT).as_deref(),
@@ -258,13 +257,40 @@ impl Site {
     }
 
     fn healthz(&self, _: &HeaderMap) -> Response<Body> {
-        let newest = self.state.ticks.get().map(|tick| tick.at);
-        match health(newest, self.state.clock.now(), self.state.interval) {
-            Ok(()) => sentence(StatusCode::OK, "ok".to_owned()),
-            Err(stale) => sentence(
+        match self.stale() {
+            None => sentence(StatusCode::OK, "ok".to_owned()),
+            Some(stale) => sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("not healthy: {stale}"),
             ),
+        }
+    }
+
+    fn stale(&self) -> Option<String> {
+        let newest = self.state.ticks.get().map(|tick| tick.at);
+        let health = health(newest, self.state.clock.now(), self.state.interval);
+        health.err().map(|stale| stale.to_string())
+    }
+
+    /// That of the newest tick; `None` before the first.
+    fn newest_status(&self) -> Option<Status> {
+        let tick = self.state.ticks.get()?;
+        Some(Status::of(&tick, self.state.clock.now(), self.stale()))
+    }
+
+    fn status(&self, _: &HeaderMap) -> Response<Body> {
+        let Some(status) = self.newest_status() else {
+            return no_sample();
+        };
+        match serde_json::to_vec(&status) {
+            Ok(json) => whole(StatusCode::OK, JSON, Bytes::from(json)),
+            Err(error) => {
+                tracing::error!(%error, "the status could not be encoded");
+                sentence(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "The status could not be encoded.".to_owned(),
+                )
+            }
         }
     }
 
@@ -281,10 +307,9 @@ impl Site {
     }
 
     fn landing(&self, _: &HeaderMap) -> Response<Body> {
-        let tick = self.state.ticks.get();
         let view = landing::View {
-            tick: tick.as_deref(),
-            now: self.state.clock.now(),
+            status: self.newest_status(),
+            stale: self.stale(),
             interval: self.state.interval,
             plots: self.state.history.series(),
             info: &self.state.page,
@@ -295,6 +320,13 @@ impl Site {
             .insert(header::CONTENT_SECURITY_POLICY, POLICY);
         answer
     }
+}
+
+fn no_sample() -> Response<Body> {
+    sentence(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "No sample yet: the first one comes after the first search for the validator.".to_owned(),
+    )
 }
 
 /// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.

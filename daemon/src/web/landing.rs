@@ -1,28 +1,24 @@
 //! `/`: what an operator sees first. One page of plain HTML: no script, nothing from elsewhere, readable on a phone.
 
 mod cache;
-mod earns;
 mod memory;
 mod plots;
-mod runs_out;
 mod sources;
 mod target;
-mod words;
 
 use super::PageInfo;
-use super::health::health;
 use crate::sinks::history::Plot;
-use faultline_catalog::{Stamp, Tick, metrics};
-use faultline_text::escaped;
+use faultline_status::{Part, Status, Tone};
+use faultline_text::{count, escaped, moment};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
 /// What the page is made of.
 pub(super) struct View<'a> {
-    /// The newest tick; `None` before the first.
-    pub(super) tick: Option<&'a Tick>,
-    /// Ages are counted to here.
-    pub(super) now: Stamp,
+    /// That of the newest tick; `None` before the first.
+    pub(super) status: Option<Status>,
+    /// Why sampling has stopped; `None` while it goes on.
+    pub(super) stale: Option<String>,
     /// From tick to tick.
     pub(super) interval: Duration,
     pub(super) plots: Vec<(Plot, Vec<(f64, f64)>)>,
@@ -40,33 +36,34 @@ pub(super) fn page(view: &View<'_>) -> String {
 }
 
 fn write(view: &View<'_>, out: &mut String) -> fmt::Result {
-    let title = view
-        .tick
-        .and_then(target::title)
-        .unwrap_or_else(|| "waiting for a validator".to_owned());
+    let name = view
+        .status
+        .as_ref()
+        .and_then(|status| status.target.name.as_deref());
+    let title = name.unwrap_or("waiting for a validator");
     write!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
          <title>{} · faultline</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
-        escaped(&title)
+        escaped(title)
     )?;
     header(view, out)?;
     out.push_str("<main>\n");
     banners(view, out)?;
-    match view.tick {
+    match &view.status {
         None => out.push_str(
             "<section class=\"hero\"><h1>starting</h1><p class=\"lead\">The first tick is on its way.</p></section>\n",
         ),
-        Some(tick) => {
-            target::write(view, tick, out)?;
-            earns::write(tick, out)?;
-            runs_out::write(tick, out)?;
-            memory::write(tick, out)?;
-            cache::write(tick, out)?;
+        Some(status) => {
+            target::write(view, status, out)?;
+            facts("Votes and rewards", &status.votes, out)?;
+            facts("Capacity", &status.capacity, out)?;
+            memory::write(status, out)?;
+            cache::write(&status.cache, out)?;
             plots::write(view, out)?;
-            sources::write(view, tick, out)?;
+            sources::write(&status.sources, out)?;
         }
     }
     out.push_str("</main>\n");
@@ -79,7 +76,7 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
     write!(
         out,
         "<header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
-         <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
+         <a href=\"/status\">status</a> <a href=\"/healthz\">health</a> <a href=\"/readyz\">readiness</a>",
         escaped(view.info.version)
     )?;
     if let Some(docs) = &view.info.docs {
@@ -90,31 +87,71 @@ fn header(view: &View<'_>, out: &mut String) -> fmt::Result {
 }
 
 fn banners(view: &View<'_>, out: &mut String) -> fmt::Result {
-    if view
-        .tick
-        .is_some_and(|tick| tick.number_of(&metrics::daemon::DEMO, &[]) == Some(1.0))
-    {
+    if view.status.as_ref().is_some_and(|status| status.is_demo) {
         out.push_str("<p class=\"banner demo\"><strong>DEMO</strong> The target is a simulated validator.</p>\n");
     }
-    match health(view.tick.map(|tick| tick.at), view.now, view.interval) {
-        Ok(()) => Ok(()),
-        Err(stale) => {
-            writeln!(
-                out,
-                "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>"
-            )
-        }
+    if let Some(stale) = &view.stale {
+        writeln!(
+            out,
+            "<p class=\"banner stale\"><strong>STALE</strong> Sampling has stopped: {stale}.</p>"
+        )?;
     }
+    Ok(())
+}
+
+/// A section of one line; nothing without facts.
+fn facts(title: &str, facts: &[Part], out: &mut String) -> fmt::Result {
+    if facts.is_empty() {
+        return Ok(());
+    }
+    write!(
+        out,
+        "<section>\n<h2>{title}</h2>\n<div class=\"card title\">"
+    )?;
+    parts(facts, out)?;
+    out.push_str("</div>\n</section>\n");
+    Ok(())
+}
+
+/// A share of a whole.
+fn bar(share: f64, tone: Tone, of: &str, out: &mut String) -> fmt::Result {
+    let class = match tone {
+        Tone::Plain | Tone::Good => "good",
+        Tone::Warn => "busy",
+        Tone::Bad => "bad",
+    };
+    let percent = share * 100.0;
+    writeln!(
+        out,
+        "<div class=\"bar\" role=\"img\" aria-label=\"{percent:.0} percent {of}\"><div class=\"{class}\" style=\"width:{percent:.1}%\"></div></div>"
+    )
+}
+
+fn parts(parts: &[Part], out: &mut String) -> fmt::Result {
+    for part in parts {
+        let class = match part.tone {
+            Tone::Plain => "nowrap",
+            Tone::Good => "badge good",
+            Tone::Warn => "badge busy",
+            Tone::Bad => "badge bad",
+        };
+        write!(
+            out,
+            "<span class=\"{class}\">{}</span> ",
+            escaped(&part.text)
+        )?;
+    }
+    Ok(())
 }
 
 fn footer(view: &View<'_>, out: &mut String) -> fmt::Result {
     out.push_str("<footer>");
-    if let Some(tick) = view.tick {
+    if let Some(status) = &view.status {
         write!(
             out,
             "Tick {} at {}. ",
-            words::count(tick.number as f64),
-            words::date(tick.at.unix_seconds())
+            count(status.tick),
+            moment((status.tick_time * 1e9) as i64)
         )?;
     }
     out.push_str("This page renews itself every 5 s.</footer>\n");

@@ -251,12 +251,26 @@ fn head_is_answered_without_a_body() {
 }
 
 #[test]
+fn the_status_is_json_with_its_version_and_that_of_the_newest_tick() {
+    let mut server = start(None);
+    server.tick(7);
+    let answer = server.get("/status", "");
+    assert_eq!(answer.header("content-type"), Some("application/json"));
+    let status: faultline_status::Status = serde_json::from_str(answer.text()).unwrap();
+    assert_eq!(
+        (status.version, status.tick, status.stale),
+        (faultline_status::VERSION, 7, None)
+    );
+}
+
+#[test]
 fn before_the_first_tick_nothing_is_made_up() {
     let mut server = start(None);
     let metrics = server.get("/metrics", "");
     assert_eq!(metrics.status, 503);
     assert!(metrics.text().contains("No sample yet"));
     assert_eq!(server.get("/readyz", "").status, 503);
+    assert_eq!(server.get("/status", "").status, 503);
     assert_eq!(
         server.get("/healthz", "").status,
         200,

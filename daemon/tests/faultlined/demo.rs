@@ -205,7 +205,7 @@ fn the_demo_votes_and_its_landing_page_says_what_it_earns() {
     );
     let landing = http::get(daemon.metrics(), "/").unwrap().text();
     assert!(
-        landing.contains("Does it earn?") && landing.contains(" SOL earned this epoch"),
+        landing.contains("Votes and rewards") && landing.contains(" SOL earned this epoch"),
         "{landing}"
     );
     daemon.stop().unwrap();

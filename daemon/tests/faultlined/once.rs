@@ -385,7 +385,7 @@ fn how_full_the_folders_file_systems_are_is_told_and_a_nearly_full_one_needs_att
         "{report:#}"
     );
     assert!(
-        words.contains("is nearly full: 0 B of 16.0 MiB (0.0 %)")
+        words.contains("is nearly full: 0 B of 16.0 MiB (0 %)")
             && words.contains("AgaveDiskNearlyFull"),
         "{words}"
     );

@@ -220,7 +220,10 @@ impl Scene {
                 }
             },
         );
-        let pages = ["/metrics", "/", "/healthz", "/readyz", "/nothing"].map(|path| ("GET", path));
+        let pages = [
+            "/metrics", "/", "/status", "/healthz", "/readyz", "/nothing",
+        ]
+        .map(|path| ("GET", path));
         let orders = [("POST", "/mark?name=x"), ("POST", "/flight/save")];
         let mut shown = Vec::new();
         for (method, path) in pages.into_iter().chain(orders) {

@@ -17,6 +17,7 @@ use faultline_testkit::eventually::{eventually, eventually_seeing};
 use faultline_testkit::ports::PortBlock;
 use faultline_testkit::process::signal;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -28,7 +29,7 @@ use terminal::Terminal;
 
 const FAULTLINE: &str = env!("CARGO_BIN_EXE_faultline");
 const PATIENCE: Duration = Duration::from_secs(60);
-const PAGE: &str = include_str!("../fixtures/top/at_tip.prom");
+const STATUS: &str = include_str!("../fixtures/top/at_tip.json");
 
 /// The daemon with its stand-in for a validator; `None` if it was not built beside this program.
 fn demo(folder: &Path, arguments: &[&str]) -> Option<Daemon> {
@@ -280,8 +281,8 @@ fn what_cannot_be_asked_is_said_with_the_address_and_exit_codes_tell_it_from_wro
     );
 }
 
-/// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends; an
-/// empty one is no answer. The number of connections.
+/// Answers each connection to a unix socket with the next of these pages, and then with the last, until the test ends. An
+/// empty one is no answer, and `404` is that status. The number of connections.
 fn serve(socket: &Path, pages: Vec<String>) -> Arc<AtomicUsize> {
     let listener = UnixListener::bind(socket).unwrap();
     let served = Arc::new(AtomicUsize::new(0));
@@ -296,13 +297,18 @@ fn serve(socket: &Path, pages: Vec<String>) -> Arc<AtomicUsize> {
             while !asked.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
                 asked.push(byte[0]);
             }
-            assert!(asked.starts_with(b"GET /metrics HTTP/1.1\r\n"));
+            assert!(asked.starts_with(b"GET /status HTTP/1.1\r\n"));
             if page.is_empty() {
                 continue;
             }
+            let code = if page == "404" {
+                "404 Not Found"
+            } else {
+                "200 OK"
+            };
             write!(
                 stream,
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{page}",
+                "HTTP/1.1 {code}\r\nContent-Length: {}\r\n\r\n{page}",
                 page.len()
             )
             .unwrap();
@@ -315,7 +321,7 @@ fn serve(socket: &Path, pages: Vec<String>) -> Arc<AtomicUsize> {
 fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let ours = folder.path().join("ours.sock");
-    serve(&ours, vec![PAGE.to_owned()]);
+    serve(&ours, vec![STATUS.to_owned()]);
     let (output, said) = once(&[&format!("unix:{}", ours.display())]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -326,25 +332,43 @@ fn a_unix_socket_is_asked_and_a_page_of_somebody_else_is_refused() {
     serve(&others, vec!["node_load1 0.5\n".to_owned()]);
     let (output, said) = once(&[others.to_str().unwrap()]);
     assert!(
-        output.status.code() == Some(1) && said.contains("no page of faultlined"),
+        output.status.code() == Some(1) && said.contains("not with the status of a faultlined"),
+        "{said}"
+    );
+    let older = folder.path().join("older.sock");
+    serve(&older, vec!["404".to_owned()]);
+    let (output, said) = once(&[older.to_str().unwrap()]);
+    assert!(
+        output.status.code() == Some(1)
+            && said.contains("404: it has no page /status")
+            && said.contains("install the same release of both"),
         "{said}"
     );
 }
 
+/// The status with the values of this source so many seconds later.
+fn later(status: &Value, source: &str, seconds: f64) -> Value {
+    let mut status = status.clone();
+    let sources = status["sources"].as_array_mut().unwrap();
+    let source = sources.iter_mut().find(|one| one["name"] == source);
+    let time = &mut source.unwrap()["values_from"];
+    *time = json!(time.as_f64().unwrap() + seconds);
+    status
+}
+
 #[test]
 fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
-    let at = "_seconds{source=\"rpc\"} 1795272769";
-    assert!(PAGE.contains(at) && PAGE.contains("\nagave_transactions_total 78763\n"));
-    let twice = PAGE.replace(
-        "_seconds{source=\"process\"} 1795272769",
-        "_seconds{source=\"process\"} 1795272770",
-    );
-    let newer = twice
-        .replace(at, "_seconds{source=\"rpc\"} 1795272771")
-        .replace("_total 78763\n", "_total 79563\n");
+    let status: Value = serde_json::from_str(STATUS).unwrap();
+    let twice = later(&status, "process", 1.0);
+    let mut newer = later(&twice, "rpc", 2.0);
+    let transactions = &mut newer["figures"]["transactions"];
+    *transactions = json!(transactions.as_f64().unwrap() + 800.0);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("daemon.sock");
-    serve(&socket, vec![PAGE.to_owned(), twice, newer]);
+    serve(
+        &socket,
+        vec![STATUS.to_owned(), twice.to_string(), newer.to_string()],
+    );
     let (output, said) = once(&[socket.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -355,15 +379,11 @@ fn one_screen_waits_for_an_answer_of_json_rpc_that_came_after_the_first_page() {
 
 #[test]
 fn one_screen_waits_for_the_second_sample_of_slow_sources() {
-    let newer = |source: &str, page: &str| {
-        let at = format!("_seconds{{source=\"{source}\"}} 17952727");
-        let (before, after) = page.split_once(&at).unwrap();
-        format!("{before}{at}8{}", &after[1..])
-    };
-    let mut pages = vec![PAGE.to_owned()];
+    let mut status: Value = serde_json::from_str(STATUS).unwrap();
+    let mut pages = vec![status.to_string()];
     for source in ["process", "cgroup", "rpc", "datapoints", "threads"] {
-        let page = newer(source, pages.last().unwrap());
-        pages.push(page);
+        status = later(&status, source, 5.0);
+        pages.push(status.to_string());
     }
     let count = pages.len();
     let folder = tempfile::tempdir().unwrap();
@@ -380,7 +400,7 @@ fn a_daemon_that_goes_after_two_pages_is_shown_as_it_was() {
     let socket = folder.path().join("daemon.sock");
     serve(
         &socket,
-        vec![PAGE.to_owned(), PAGE.to_owned(), String::new()],
+        vec![STATUS.to_owned(), STATUS.to_owned(), String::new()],
     );
     let (output, said) = once(&[socket.to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();

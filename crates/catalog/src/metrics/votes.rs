@@ -2,35 +2,6 @@
 
 use crate::metric::section;
 
-/// For about how many days a balance pays for Tower votes: one in each slot, at 5,000 lamports for its one signature. Votes of
-/// Alpenglow cost nothing.
-pub fn days_of_votes(sol: f64, slot_seconds: f64) -> f64 {
-    const SOL_PER_VOTE: f64 = 5_000e-9;
-    sol / SOL_PER_VOTE * slot_seconds / 86_400.0
-}
-
-/// Whether a vote account may vote in this epoch and in the one after next, in words; `None` if nothing of it is known.
-pub fn admission(
-    this_epoch: Option<bool>,
-    after_next: Option<bool>,
-    shortfall_sol: Option<f64>,
-) -> Option<String> {
-    let words = match (this_epoch, after_next) {
-        (Some(false), _) => "not admitted this epoch",
-        (_, Some(false)) => "not admitted to the epoch after next",
-        (Some(true), Some(true)) => "admitted",
-        _ => "",
-    };
-    let shortfall = shortfall_sol.filter(|sol| *sol > 0.0);
-    let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
-    let parts = [Some(words.to_owned()), shortfall];
-    let parts: Vec<String> = { parts.into_iter() }
-        .flatten()
-        .filter(|part| !part.is_empty())
-        .collect();
-    (!parts.is_empty()).then(|| parts.join(", "))
-}
-
 section! {
     "Votes and leader slots", "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"] "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node.", from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";
@@ -59,41 +30,4 @@ section! {
     CLUSTER = Info, Flag, "agave_cluster_info" ["cluster", "genesis_hash"] "The cluster: mainnet-beta, testnet or devnet by its genesis hash, else that hash.", from "getGenesisHash, once";
     VERSION_STAKE = Gauge, Ratio, "agave_cluster_version_stake_ratio" ["version"] "Share of the cluster's active stake on a version that is newer than this node's, the same, older, or unknown. A prerelease is older than its release. Frankendancer is the Agave that it embeds; other clients' versions (Firedancer, Sig) are unknown, as they cannot be compared.", from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
     FEATURE_SET_STAKE = Gauge, Ratio, "agave_cluster_feature_set_stake_ratio" ["feature_set"] "Share of the cluster's active stake on the same feature set as this node, on another, or unknown.", from "getClusterNodes and getVoteAccounts, every ten minutes (needs --full-rpc-api)";
-}
-
-#[cfg(test)]
-mod tests {
-    use super::admission;
-
-    #[test]
-    fn an_admission_names_the_epoch_and_what_is_missing() {
-        for (this_epoch, after_next, shortfall, words) in [
-            (None, None, None, None),
-            (None, None, Some(0.0), None),
-            (Some(true), Some(true), Some(0.0), Some("admitted")),
-            (
-                Some(false),
-                Some(true),
-                None,
-                Some("not admitted this epoch"),
-            ),
-            (
-                Some(true),
-                Some(false),
-                Some(0.127),
-                Some(
-                    "not admitted to the epoch after next, 0.127 SOL missing for the admission ticket",
-                ),
-            ),
-            (
-                None,
-                None,
-                Some(0.1),
-                Some("0.100 SOL missing for the admission ticket"),
-            ),
-        ] {
-            let found = admission(this_epoch, after_next, shortfall);
-            assert_eq!(found.as_deref(), words);
-        }
-    }
 }

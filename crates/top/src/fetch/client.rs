@@ -2,19 +2,20 @@
 
 use super::Answer;
 use crate::address::Address;
-use crate::page::Page;
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use chrono::DateTime;
 use faultline_command::{http, tls};
 use faultline_net::unrequested_coding;
+use faultline_status::{Status, VERSION};
+use serde::Deserialize;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use ureq::Agent;
 use ureq::config::Config;
 
-/// A page at most: that of a daemon is far smaller than this.
+/// An answer of a daemon is far smaller than this.
 const MOST_BYTES: u64 = 16 << 20;
 /// A question may take this long, or one interval where that is longer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -75,12 +76,12 @@ impl Client {
         })
     }
 
-    /// The page, or in words what came instead.
+    /// The status, or in words what came instead.
     pub(crate) fn fetch(&self) -> Answer {
         let mut request = self
             .agent
             .get(&self.url)
-            .header("Accept", "text/plain;version=0.0.4");
+            .header("Accept", "application/json");
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
@@ -109,35 +110,42 @@ impl Client {
                     "{status}: the page has moved; name its new address"
                 ));
             }
-            status => return Err(format!("it answers {status}, and no page")),
+            404 => return Err(format!("404: it has no page /status: {OTHER_RELEASE}")),
+            status => return Err(format!("it answers {status}, and no status")),
         }
-        let told = date(
-            response
-                .headers()
-                .get("date")
-                .and_then(|value| value.to_str().ok()),
-        );
         let text = response
             .body_mut()
             .with_config()
             .limit(MOST_BYTES)
             .lossy_utf8(true)
             .read_to_string();
-        let page = Page::read(&text.map_err(|error| http::reason(&error))?).told_at(told);
-        if page.is_ours() {
-            Ok(page)
-        } else {
-            Err("it answers, but it is no page of faultlined".to_owned())
-        }
+        read(&text.map_err(|error| http::reason(&error))?)
     }
 }
 
-/// Since 1970, of a `Date` header.
-fn date(header: Option<&str>) -> Option<Duration> {
-    let time = DateTime::parse_from_rfc2822(header?).ok()?;
-    u64::try_from(time.timestamp())
-        .ok()
-        .map(Duration::from_secs)
+/// What to do about a daemon that this program does not understand.
+const OTHER_RELEASE: &str = concat!(
+    "faultline top ",
+    env!("CARGO_PKG_VERSION"),
+    " needs a faultlined of the same release; install the same release of both"
+);
+
+fn read(text: &str) -> Answer {
+    let json: Value = serde_json::from_str(text)
+        .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
+    let version = json.get("version").and_then(Value::as_u64);
+    if version != Some(VERSION.into()) {
+        let version = version.map_or("no version".to_owned(), |version| {
+            format!("version {version}")
+        });
+        return Err(format!(
+            "its status has {version}, and not {VERSION}: {OTHER_RELEASE}"
+        ));
+    }
+    let status = Status::deserialize(json);
+    let status = status
+        .map_err(|error| format!("its status is not understood ({error}): {OTHER_RELEASE}"))?;
+    Ok(Box::new(status))
 }
 
 fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
@@ -157,4 +165,28 @@ fn authorization(user: &str, file: &Path) -> anyhow::Result<String> {
         "Basic {}",
         STANDARD.encode(format!("{user}:{password}"))
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_status_of_this_release_is_refused_with_what_to_do() {
+        let refused = |text: &str| read(text).unwrap_err();
+        for text in ["", "# HELP agave_up x", "<html>"] {
+            assert!(refused(text).contains("not with the status of a faultlined"));
+        }
+        for (text, words) in [
+            ("{}", "no version"),
+            ("{\"version\": 99}", "version 99"),
+            ("{\"version\": 1}", "missing field"),
+        ] {
+            let refused = refused(text);
+            assert!(
+                refused.contains(words) && refused.contains("install the same release of both"),
+                "{refused}"
+            );
+        }
+    }
 }

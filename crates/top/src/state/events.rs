@@ -1,8 +1,7 @@
-//! What happened between two pages.
+//! What happened between two answers.
 
 use super::Moment;
-use crate::page::Page;
-use faultline_catalog::metrics::{cgroup, daemon, process, validator};
+use faultline_status::{Figure, Status};
 use std::time::Duration;
 
 /// Something an operator wants to see although it is over.
@@ -13,16 +12,13 @@ pub(crate) struct Event {
     pub(crate) what: String,
 }
 
-/// What is different from the page before, in the order of importance from the last to the first.
+/// What is different from the answer before; the most important event is the last.
 pub(super) fn between(
-    before: Option<&Page>,
-    page: &Page,
+    before: &Status,
+    status: &Status,
     silent_since: Option<Moment>,
     at: Moment,
 ) -> Vec<String> {
-    let Some(before) = before else {
-        return Vec::new();
-    };
     let mut events = Vec::new();
     if let Some(since) = silent_since {
         let silent = at.uptime.saturating_sub(since.uptime);
@@ -31,47 +27,37 @@ pub(super) fn between(
             faultline_text::time(Duration::from_secs(silent.as_secs()))
         ));
     }
-    let differs = |metric| matches!((before.get(metric, &[]), page.get(metric, &[])), (Some(was), Some(is)) if was != is);
-    if differs(&daemon::SELF_START_TIME) {
+    let both = |figure| before.figure(figure).zip(status.figure(figure));
+    let differs = |figure| both(figure).is_some_and(|(was, is)| was != is);
+    if differs(Figure::DaemonStart) {
         events.push("faultlined was started anew".to_owned());
     }
-    match (phase(before), phase(page)) {
-        (was, Some(is)) if was != Some(is) => {
+    match (&before.target.phase, &status.target.phase) {
+        (was, Some(is)) if was.as_ref() != Some(is) => {
             events.push(format!("phase: {}", is.replace('_', " ")))
         }
         (Some(_), None) => events.push("phase: not known".to_owned()),
         _ => {}
     }
-    match (before.flag(&process::UP, &[]), page.flag(&process::UP, &[])) {
+    match (before.target.is_followed, status.target.is_followed) {
         (Some(true), Some(false)) => events.push("the validator is gone".to_owned()),
         (Some(false), Some(true)) => events.push("a validator is followed".to_owned()),
-        _ if differs(&process::START_TIME) => {
+        _ if differs(Figure::ProcessStart) => {
             events.push("the validator was started anew".to_owned())
         }
         _ => {}
     }
-    let rose =
-        |was: Option<f64>, is: Option<f64>| matches!((was, is), (Some(was), Some(is)) if is > was);
-    for (reason, restarts) in page.by_label(&process::RESTARTS, "reason") {
-        if rose(before.get(&process::RESTARTS, &[reason]), Some(restarts)) {
+    for (reason, restarts) in &status.target.restarts {
+        let was = before.target.restarts.get(reason);
+        if was.is_some_and(|was| restarts > was) {
             events.push(format!(
                 "restart of the validator: {}",
                 reason.replace('_', " ")
             ));
         }
     }
-    if rose(
-        before.get(&cgroup::EVENTS, &["oom_kill"]),
-        page.get(&cgroup::EVENTS, &["oom_kill"]),
-    ) {
+    if both(Figure::OomKills).is_some_and(|(was, is)| is > was) {
         events.push("OOM kill in the validator's cgroup".to_owned());
     }
     events
-}
-
-/// The phase whose flag is 1.
-pub(crate) fn phase(page: &Page) -> Option<&str> {
-    page.by_label(&validator::PHASE, "phase")
-        .find(|(_, flag)| *flag == 1.0)
-        .map(|(phase, _)| phase)
 }

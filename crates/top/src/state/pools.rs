@@ -1,30 +1,14 @@
 //! Who faults, who computes, who waits: the validator's threads by pool.
 
-use super::Looks;
+use super::Samples;
 use crate::rate::Meter;
-use faultline_catalog::metrics::pools;
-use faultline_catalog::{Metric, Source};
+use faultline_catalog::Source;
+use faultline_status::Pool;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 /// Pools at most; a daemon has no more than 151.
 const MOST_POOLS: usize = 1_000;
-
-/// One pool now. `None` is what was not told, or has no rate yet.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Pool {
-    pub(crate) name: String,
-    /// Living threads.
-    pub(crate) threads: Option<f64>,
-    /// Major faults a second.
-    pub(crate) major: Option<f64>,
-    /// Minor faults a second.
-    pub(crate) minor: Option<f64>,
-    /// Seconds a second, user and system.
-    pub(crate) cpu: Option<f64>,
-    /// Seconds a second that threads were ready and had no CPU.
-    pub(crate) waiting: Option<f64>,
-}
 
 /// What the pools are ordered by.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -64,56 +48,28 @@ type Meters = [Meter; 4];
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pools {
     meters: BTreeMap<String, Meters>,
+    /// With rates per second.
     now: Vec<Pool>,
 }
 
 impl Pools {
-    pub(super) fn take(&mut self, looks: &Looks<'_>) {
-        let page = looks.page;
-        let mut totals: BTreeMap<String, [Option<f64>; 4]> = BTreeMap::new();
-        let of = |place: usize,
-                  metric: &'static Metric,
-                  totals: &mut BTreeMap<String, [Option<f64>; 4]>,
-                  kind: &str| {
-            for (name, labels, value) in page.pairs(metric, "pool") {
-                let wanted = kind.is_empty() || labels == Some(kind);
-                let known = totals.len() < MOST_POOLS || totals.contains_key(name);
-                if wanted && known && value.is_finite() {
-                    let total = totals.entry(name.to_owned()).or_default();
-                    if let Some(total) = total.get_mut(place) {
-                        *total = Some(total.unwrap_or_default() + value);
-                    }
-                }
+    pub(super) fn take(&mut self, samples: &Samples<'_>) {
+        let pools = &samples.status.pools;
+        self.meters
+            .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
+        let known = pools.iter().take(MOST_POOLS).map(|pool| {
+            let [major, minor, cpu, waiting] = self.meters.entry(pool.name.clone()).or_default();
+            let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Threads, total);
+            Pool {
+                name: pool.name.clone(),
+                threads: pool.threads,
+                major_faults: rate(major, pool.major_faults),
+                minor_faults: rate(minor, pool.minor_faults),
+                cpu: rate(cpu, pool.cpu),
+                waiting: rate(waiting, pool.waiting),
             }
-        };
-        of(0, &pools::PAGE_FAULTS, &mut totals, "major");
-        of(1, &pools::PAGE_FAULTS, &mut totals, "minor");
-        of(2, &pools::CPU, &mut totals, "");
-        of(3, &pools::RUN_QUEUE, &mut totals, "");
-        let threads: BTreeMap<&str, f64> = page.by_label(&pools::THREADS, "pool").collect();
-        self.meters.retain(|name, _| totals.contains_key(name));
-        self.now = totals
-            .into_iter()
-            .map(|(name, totals)| {
-                let meters = self.meters.entry(name.clone()).or_default();
-                let mut rates = meters.iter_mut().zip(totals).map(|(meter, total)| {
-                    looks
-                        .reading(Source::Threads, total)
-                        .and_then(|r| meter.take(r, looks.now(), looks.longest))
-                });
-                let mut next = || rates.next().flatten();
-                let (major, minor, cpu, waiting) = (next(), next(), next(), next());
-                let threads = threads.get(name.as_str()).copied();
-                Pool {
-                    threads,
-                    name,
-                    major,
-                    minor,
-                    cpu,
-                    waiting,
-                }
-            })
-            .collect();
+        });
+        self.now = known.collect();
     }
 
     pub(super) fn sorted(&self, order: Order) -> Vec<Pool> {
@@ -122,9 +78,10 @@ impl Pools {
         match order {
             Order::Name => {}
             Order::Cpu => pools.sort_by(|a, b| falling(a.cpu, b.cpu)),
-            Order::Faults => {
-                pools.sort_by(|a, b| falling(a.major, b.major).then(falling(a.minor, b.minor)))
-            }
+            Order::Faults => pools.sort_by(|a, b| {
+                falling(a.major_faults, b.major_faults)
+                    .then(falling(a.minor_faults, b.minor_faults))
+            }),
         }
         pools
     }

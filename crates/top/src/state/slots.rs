@@ -1,22 +1,22 @@
 //! Program cache time per replayed slot, between two pushes.
 
-use super::Looks;
-use faultline_catalog::{Metric, Source, metrics};
-use faultline_stats::rate::Reading;
+use super::Samples;
+use crate::rate::Meter;
+use faultline_catalog::Source;
+use faultline_status::Times;
 
 /// What replayed slots took; each `None` until two pushes have told of a slot.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotTimes {
-    cache: Times,
-    replay: Times,
+    cache: Growth,
+    replay: Growth,
 }
 
 impl SlotTimes {
-    pub(super) fn take(&mut self, looks: &Looks<'_>) {
-        self.cache
-            .take(looks, &metrics::validator::CACHE_TIME, "replay");
-        self.replay
-            .take(looks, &metrics::validator::REPLAY_TIME, "total");
+    pub(super) fn take(&mut self, samples: &Samples<'_>) {
+        let slots = &samples.status.slots;
+        self.cache.take(samples, slots.cache.as_ref());
+        self.replay.take(samples, slots.replay.as_ref());
     }
 
     /// Seconds of program cache time per slot, summed over threads.
@@ -37,90 +37,52 @@ impl SlotTimes {
 
 /// A histogram's growth since the push before.
 #[derive(Debug, Clone, Default)]
-struct Times {
-    last: Option<(Reading, Totals)>,
+struct Growth {
+    sum: Meter,
+    count: Meter,
+    buckets: Vec<Meter>,
     mean: Option<f64>,
     p95: Option<f64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-struct Totals {
-    sum: f64,
-    count: f64,
-    buckets: Vec<(f64, f64)>,
-}
-
-impl Times {
-    fn take(&mut self, looks: &Looks<'_>, metric: &Metric, label: &str) {
-        let totals = || {
-            let sum = looks.page.with_suffix(metric, "_sum", &[label])?;
-            let count = looks.page.with_suffix(metric, "_count", &[label])?;
-            Some(Totals {
-                sum,
-                count,
-                buckets: looks.page.buckets(metric, &[label]),
-            })
-        };
-        let (Some(totals), Some(reading)) = (totals(), looks.reading(Source::Datapoints, None))
-        else {
-            *self = Times::default();
+impl Growth {
+    fn take(&mut self, samples: &Samples<'_>, times: Option<&Times>) {
+        let Some(times) = times else {
+            *self = Growth::default();
             return;
         };
-        match self
-            .last
-            .take()
-            .filter(|(before, _)| before.epoch == reading.epoch)
-        {
-            Some((before, was)) if before.at == reading.at => self.last = Some((before, was)),
-            before => {
-                let grown = before.filter(|(before, _)| {
-                    (0.0..=looks.longest).contains(&(reading.at - before.at))
-                });
-                (self.mean, self.p95) = grown.map_or((None, None), |(_, was)| since(&was, &totals));
-                self.last = Some((reading, totals));
-            }
-        }
-        if looks.now() - reading.at > looks.longest {
-            (self.mean, self.p95) = (None, None);
-        }
+        let rate = |meter: &mut Meter, total| samples.rate(meter, Source::Datapoints, Some(total));
+        let sum = rate(&mut self.sum, times.sum);
+        let count = rate(&mut self.count, times.count).filter(|count| *count > 0.0);
+        self.buckets.resize(times.buckets.len(), Meter::default());
+        let meters = self.buckets.iter_mut().zip(&times.buckets);
+        // Every meter takes its total, also if the rate of another one is missing.
+        let rates: Vec<(f64, Option<f64>)> = meters
+            .map(|(meter, (bound, total))| (*bound, rate(meter, *total)))
+            .collect();
+        let buckets: Option<Vec<(f64, f64)>> = rates
+            .into_iter()
+            .map(|(bound, rate)| Some((bound, rate?)))
+            .collect();
+        self.mean = sum.zip(count).map(|(sum, count)| sum / count);
+        self.p95 = buckets
+            .zip(count)
+            .and_then(|(buckets, count)| quantile(&buckets, count, 0.95));
     }
 }
 
-/// Mean and 95th percentile of what came between two readings; `None` if no slot did, or if a total fell.
-fn since(was: &Totals, is: &Totals) -> (Option<f64>, Option<f64>) {
-    let (slots, seconds) = (is.count - was.count, is.sum - was.sum);
-    if slots <= 0.0 || seconds < 0.0 {
-        return (None, None);
-    }
-    let same = was.buckets.len() == is.buckets.len();
-    let grown: Vec<(f64, f64)> = was
-        .buckets
-        .iter()
-        .zip(&is.buckets)
-        .map(|(was, is)| (is.0, is.1 - was.1))
-        .collect();
-    (
-        Some(seconds / slots),
-        if same { quantile(&grown, 0.95) } else { None },
-    )
-}
-
-/// A quantile of cumulative counts by upper bound, evenly spread within a bucket, as Prometheus does it; `None` without
-/// counts. What is above the last finite bound is that bound.
-fn quantile(buckets: &[(f64, f64)], q: f64) -> Option<f64> {
-    let rank = buckets.last()?.1 * q;
+/// A quantile of cumulative rates by finite upper bound, evenly spread within a bucket, as Prometheus does it; `None`
+/// if there are none. What is above the last bound is that bound.
+fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
+    let rank = total * q;
     let (mut low, mut below) = (0.0, 0.0);
     for (bound, count) in buckets {
         if *count >= rank && *count > below {
-            return Some(if bound.is_finite() {
-                low + (bound - low) * (rank - below) / (count - below)
-            } else {
-                low
-            });
+            return Some(low + (bound - low) * (rank - below) / (count - below));
         }
         (low, below) = (*bound, *count);
     }
-    None
+    (total > 0.0 && !buckets.is_empty()).then_some(low)
 }
 
 #[cfg(test)]
@@ -129,26 +91,11 @@ mod tests {
 
     #[test]
     fn a_quantile_lies_where_prometheus_puts_it() {
-        let buckets = [(1.0, 0.0), (2.0, 10.0), (4.0, 20.0), (f64::INFINITY, 20.0)];
-        assert_eq!(quantile(&buckets, 0.5), Some(2.0));
-        assert_eq!(quantile(&buckets, 0.95), Some(3.8));
-        assert_eq!(
-            quantile(&[(1.0, 1.0), (f64::INFINITY, 9.0)], 0.95),
-            Some(1.0)
-        );
-        assert_eq!(quantile(&[(1.0, 0.0), (f64::INFINITY, 0.0)], 0.95), None);
-        assert_eq!(quantile(&[], 0.95), None);
-    }
-
-    #[test]
-    fn no_slot_and_a_fall_have_no_mean() {
-        let totals = |sum, count| Totals {
-            sum,
-            count,
-            buckets: vec![(f64::INFINITY, count)],
-        };
-        assert_eq!(since(&totals(1.0, 5.0), &totals(2.0, 7.0)).0, Some(0.5));
-        assert_eq!(since(&totals(1.0, 5.0), &totals(1.0, 5.0)), (None, None));
-        assert_eq!(since(&totals(1.0, 5.0), &totals(0.5, 2.0)), (None, None));
+        let buckets = [(1.0, 0.0), (2.0, 10.0), (4.0, 20.0)];
+        assert_eq!(quantile(&buckets, 20.0, 0.5), Some(2.0));
+        assert_eq!(quantile(&buckets, 20.0, 0.95), Some(3.8));
+        assert_eq!(quantile(&[(1.0, 1.0)], 9.0, 0.95), Some(1.0));
+        assert_eq!(quantile(&[(1.0, 0.0)], 0.0, 0.95), None);
+        assert_eq!(quantile(&[], 0.0, 0.95), None);
     }
 }

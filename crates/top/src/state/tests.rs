@@ -1,4 +1,6 @@
 use super::*;
+use crate::tests::status;
+use faultline_status::Times;
 use faultline_testkit::expose;
 
 const BEFORE: &str = include_str!("../../../../lab/tests/fixtures/top/ten_seconds_before.prom");
@@ -14,7 +16,7 @@ fn at(seconds: u64) -> Moment {
 fn after(pages: &[&str]) -> State {
     let mut state = State::new(Duration::from_secs(1));
     for (i, page) in pages.iter().enumerate() {
-        state.take(Ok(Page::read(page)), at(i as u64));
+        state.take(Ok(status(page)), at(i as u64));
     }
     state
 }
@@ -43,15 +45,15 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     let process = (SUCCESS, &[("source", "process")][..]);
     let faults = "agave_process_page_faults_total";
     is_close(
-        state.now(What::Major),
+        state.now(Figure::MajorFaults),
         by_hand(faults, &[("type", "major")], process),
     );
     is_close(
-        state.now(What::Minor),
+        state.now(Figure::MinorFaults),
         by_hand(faults, &[("type", "minor")], process),
     );
     is_close(
-        state.now(What::Tps),
+        state.now(Figure::Transactions),
         by_hand(
             "agave_transactions_total",
             &[],
@@ -60,11 +62,11 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     );
     let push = ("faultline_last_push_timestamp_seconds", &[][..]);
     is_close(
-        state.now(What::Reloads),
+        state.now(Figure::CacheReloads),
         by_hand("agave_program_cache_reloads_total", &[], push),
     );
     is_close(
-        state.now(What::Evictions),
+        state.now(Figure::CacheEvictions),
         by_hand("agave_program_cache_evictions_total", &[], push),
     );
     let pools = state.pools(Order::Faults);
@@ -75,7 +77,7 @@ fn rates_are_those_of_the_counters_over_the_time_between_two_looks_of_their_sour
     let labels = [("pool", "solReplayStage"), ("type", "major")];
     let threads = (SUCCESS, &[("source", "threads")][..]);
     is_close(
-        replay.major,
+        replay.major_faults,
         by_hand("agave_thread_pool_page_faults_total", &labels, threads),
     );
     let cpu = |mode| {
@@ -111,18 +113,43 @@ fn time_per_slot_is_that_of_the_slots_between_two_pushes() {
 }
 
 #[test]
+fn no_slot_and_a_total_that_falls_have_no_mean() {
+    let mean_after = |sum, count| {
+        let push = |seconds: f64, sum, count| {
+            let mut status = status(PAGE);
+            let source = { status.sources.iter_mut() }.find(|one| one.name == "datapoints");
+            let time = &mut source.unwrap().values_from;
+            *time = time.map(|time| time + seconds);
+            status.slots.cache = Some(Times {
+                sum,
+                count,
+                buckets: Vec::new(),
+            });
+            status
+        };
+        let mut state = after(&[]);
+        state.take(Ok(push(0.0, 1.0, 5.0)), at(0));
+        state.take(Ok(push(10.0, sum, count)), at(10));
+        state.slots().cache_mean()
+    };
+    assert_eq!(mean_after(2.0, 7.0), Some(0.5));
+    assert_eq!(mean_after(1.0, 5.0), None);
+    assert_eq!(mean_after(0.5, 2.0), None);
+}
+
+#[test]
 fn a_page_that_comes_twice_keeps_rates_and_a_missing_one_leaves_a_gap() {
     let mut state = after(&[BEFORE, PAGE, PAGE]);
     assert_eq!(
-        state.now(What::Reloads),
-        after(&[BEFORE, PAGE]).now(What::Reloads)
+        state.now(Figure::CacheReloads),
+        after(&[BEFORE, PAGE]).now(Figure::CacheReloads)
     );
-    let past = |state: &State| state.course(What::Reloads).unwrap().last(10);
+    let past = |state: &State| state.course(Figure::CacheReloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
     state.take(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
     assert!(
-        state.now(What::Reloads).is_some(),
+        state.now(Figure::CacheReloads).is_some(),
         "what was told last stays until there is something newer"
     );
 }
@@ -135,12 +162,15 @@ fn after_a_restart_of_the_daemon_nothing_is_made_up() {
     );
     let state = after(&[BEFORE, &anew]);
     assert_eq!(
-        (state.now(What::Tps), state.now(What::Reloads)),
+        (
+            state.now(Figure::Transactions),
+            state.now(Figure::CacheReloads)
+        ),
         (None, None)
     );
     assert_eq!(state.slots().cache_mean(), None);
     assert!(
-        state.now(What::Major).is_some(),
+        state.now(Figure::MajorFaults).is_some(),
         "the kernel's counters are as old as the validator"
     );
     assert!(
@@ -160,15 +190,15 @@ fn what_is_kept_is_bounded() {
             PAGE.to_owned()
         };
         if second < 100 {
-            state.take(Ok(Page::read(&other)), at(second));
+            state.take(Ok(status(&other)), at(second));
         } else {
             state.take(Err("x".to_owned()), at(second));
         }
     }
     assert_eq!(state.events().count(), MOST_EVENTS);
     assert!(
-        What::ALL
+        Figure::ALL
             .iter()
-            .all(|what| state.course(*what).unwrap().last(10_000).len() <= 600)
+            .all(|figure| state.course(*figure).unwrap().last(10_000).len() <= 600)
     );
 }

@@ -1,11 +1,8 @@
-//! Head and foot: whom the page comes from, how the daemon is, keys, what happened last.
+//! Head and foot: who answers, how the daemon is, keys, what happened last.
 
-use super::numbers::{bytes, percent};
 use super::{Scene, cut_below};
-use crate::page::Page;
-use crate::state::What;
-use faultline_catalog::metrics::daemon;
-use faultline_catalog::{Source, Status};
+use faultline_status::{Figure, SourceStatus};
+use faultline_text::{bytes_f64, percent};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -84,14 +81,8 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
             )
         }
         (None, None) => ("asking ..".to_owned(), look.faint()),
-        (None, Some(_)) => match state.stands_still(scene.now) {
-            Some(still) => {
-                let still = faultline_text::time(Duration::from_secs(still.as_secs()));
-                (
-                    format!("faultlined HANGS: no new sample for {still}. The values are older."),
-                    look.bad(),
-                )
-            }
+        (None, Some(_)) => match &state.newest().stale {
+            Some(stale) => (format!("faultlined HANGS: {stale}"), look.bad()),
             None => sources(scene, width),
         },
     }
@@ -99,43 +90,30 @@ fn health(scene: &Scene<'_>, width: usize) -> (String, Style) {
 
 /// How many sources are up, and which are not.
 fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
-    let page = scene.state().newest();
-    let all: Vec<(&str, bool)> = page
-        .by_label(&daemon::SOURCE_UP, "source")
-        .map(|(name, up)| (name, up == 1.0))
-        .collect();
-    let up = all.iter().filter(|(_, up)| *up).count();
-    let down: Vec<&str> = all
-        .iter()
-        .filter(|(_, up)| !up)
-        .map(|(name, _)| *name)
-        .collect();
-    let cpu = scene.state().now(What::DaemonCpu);
+    let status = scene.state().newest();
+    let (up, down): (Vec<_>, Vec<_>) = status.sources.iter().partition(|source| source.is_up);
     let cost = [
-        cpu.map(|cpu| format!("CPU {}", percent(cpu))),
-        page.get(&daemon::SELF_RESIDENT, &[])
-            .map(|resident| format!("RSS {}", bytes(resident))),
+        { scene.state().now(Figure::DaemonCpu) }.map(|cpu| format!("CPU {}", percent(cpu))),
+        { status.figure(Figure::DaemonResident) }
+            .map(|resident| format!("RSS {}", bytes_f64(resident))),
     ];
-    let version = page
-        .label(&daemon::BUILD_INFO, "version")
-        .unwrap_or_default();
-    let mut words = format!("faultlined {version}: {up} sources up");
+    let mut words = format!("faultlined {}: {} sources up", status.faultlined, up.len());
     if !down.is_empty() {
-        let list = |say: fn(&Page, &str) -> String| {
-            down.iter()
-                .map(|name| say(page, name))
-                .collect::<Vec<_>>()
-                .join(", ")
+        let list = |text: fn(&SourceStatus) -> String| {
+            let texts: Vec<String> = down.iter().map(|source| text(source)).collect();
+            texts.join(", ")
         };
-        let (why, names) = (list(with_kinds), list(|_, name| known(name).to_owned()));
         words += "; down: ";
-        let counted = format!("{} of them", down.len());
-        let fits = [why, names, counted]
-            .into_iter()
-            .find(|list| words.len() + list.len() < width);
+        let fits = [
+            list(with_kinds),
+            list(|source| source.name.clone()),
+            format!("{} of them", down.len()),
+        ]
+        .into_iter()
+        .find(|list| words.len() + list.len() < width);
         words += &fits.unwrap_or_default();
     }
-    // Said only whole: half a figure would be a wrong one.
+    // Half a figure would be a wrong one.
     for part in cost.into_iter().flatten() {
         if words.len() + part.len() + 4 <= width {
             words += &format!("; {part}");
@@ -150,30 +128,11 @@ fn sources(scene: &Scene<'_>, width: usize) -> (String, Style) {
 }
 
 /// A source with the kinds of problems it had.
-fn with_kinds(page: &Page, name: &str) -> String {
-    let kinds = page.pairs(&daemon::SOURCE_PROBLEMS, "source");
-    let kinds: Vec<&str> = kinds
-        .filter(|(source, _, count)| *source == name && *count > 0.0)
-        .filter_map(|(_, kind, _)| kind)
-        .collect();
-    let kinds: Vec<&str> = Status::ALL
-        .iter()
-        .map(|status| status.name())
-        .filter(|name| kinds.contains(name))
-        .collect();
-    let name = known(name);
+fn with_kinds(source: &SourceStatus) -> String {
+    let kinds: Vec<&str> = source.problems.keys().map(String::as_str).collect();
     if kinds.is_empty() {
-        name.to_owned()
+        source.name.clone()
     } else {
-        format!("{name} ({})", kinds.join(", "))
-    }
-}
-
-/// The name, if it is one of ours: others could steer the terminal.
-fn known(name: &str) -> &str {
-    if Source::ALL.iter().any(|source| source.name() == name) {
-        name
-    } else {
-        "another"
+        format!("{} ({})", source.name, kinds.join(", "))
     }
 }

@@ -1,5 +1,6 @@
 //! What the terminal can show: colours, and letters beyond ASCII.
 
+use faultline_status::Tone;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::symbols::bar;
 
@@ -70,6 +71,15 @@ impl Look {
     /// What stands for a value that is not told.
     pub(super) fn absent(self) -> &'static str {
         if self.unicode { "–" } else { "-" }
+    }
+
+    pub(super) fn tone(self, tone: Tone) -> Style {
+        match tone {
+            Tone::Plain => Style::new(),
+            Tone::Good => self.good(),
+            Tone::Warn => self.warn(),
+            Tone::Bad => self.bad(),
+        }
     }
 
     pub(super) fn plot(self) -> Style {

@@ -1,17 +1,16 @@
 //! The table of thread pools.
 
-use super::numbers::{number, percent};
 use super::{Scene, cut_below};
-use crate::state::Pool;
 use faultline_catalog::Source;
-use faultline_text::clean;
+use faultline_status::Pool;
+use faultline_text::{clean, percent, short};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget;
 
 /// Columns of a figure, and of the name at least.
-const FIGURE: usize = 9;
+const FIGURE: usize = 10;
 const NAME: usize = 16;
 
 /// Head, and pools from the first that is shown; what they leave of the area.
@@ -27,7 +26,7 @@ pub(super) fn draw(scene: &Scene<'_>, area: Rect, buffer: &mut Buffer) -> Rect {
     .render(head, buffer);
     let pools = scene.state().pools(scene.session.order());
     if pools.is_empty() {
-        let why = match scene.state().newest().is_up(Source::Threads) {
+        let why = match scene.state().newest().source(Source::Threads) {
             _ if scene.state().taken().is_none() => "",
             None => " the source threads is disabled",
             Some(_) => " none reported",
@@ -58,9 +57,9 @@ fn figures(scene: &Scene<'_>, pool: &Pool) -> [String; 5] {
         value.map_or_else(|| scene.look.absent().to_owned(), words)
     };
     [
-        say(pool.threads, number),
-        say(pool.major, number),
-        say(pool.minor, number),
+        say(pool.threads, short),
+        say(pool.major_faults, short),
+        say(pool.minor_faults, short),
         say(pool.cpu, percent),
         say(pool.waiting, percent),
     ]

@@ -8,8 +8,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Sparkline, SparklineBar, Widget};
 
 /// Columns of the name, and of the words where something is beside them.
-const NAME: u16 = 10;
-const WORDS: u16 = 44;
+pub(super) const NAME: u16 = 10;
+const WORDS: u16 = 46;
 /// Lines of a plot at most.
 pub(super) const TALLEST: u16 = 6;
 /// Plots are whole numbers; this is one step of the finest.

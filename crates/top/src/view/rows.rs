@@ -1,37 +1,39 @@
 //! What the lines of figures say.
 
-mod earns;
 mod memory;
 
 use super::Scene;
-use super::numbers::{bytes, number, percent, seconds};
-use super::row::{Beside, Row};
-use crate::page::Page;
-use crate::state::{What, phase};
+use super::look::Look;
+use super::row::{Beside, NAME, Row};
 use faultline_catalog::Source;
-use faultline_catalog::metrics::{cgroup, daemon, host, process, validator};
+use faultline_status::{Figure, Part, Tone};
+use faultline_text::{bytes_f64, clean, percent, seconds, short};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use std::time::Duration;
 
 /// Values of a plot that are handed on; more than the widest terminal has columns for.
 const PLOTTED: usize = 600;
+
 /// Shares of the limit from which memory is to be looked at, and from which an end by the OOM killer is near.
 const FULL: (f64, f64) = (0.75, 0.9);
+
 /// Slots behind from which a validator is no longer at the tip, and from which it is behind: the daemon's own bounds.
 const BEHIND: (f64, f64) = (32.0, 128.0);
-/// A share of a file system that is left, below which it is nearly full: as AgaveDiskNearlyFull has it.
-const NEARLY_FULL: f64 = 0.05;
-/// Seconds until a file system is full, below which it is to be looked at: as AgaveDiskFullAhead has it.
-const FULL_SOON: f64 = 4.0 * 3600.0;
-/// A validator pushes every ten seconds.
-const PUSH_IS_LATE: f64 = 30.0;
 
 /// All lines, from the top.
-pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
-    let mut rows = vec![who(scene), phase_row(scene)];
-    rows.extend(earns::rows(scene));
-    rows.extend(runs_out(scene));
+pub(super) fn rows(scene: &Scene<'_>, width: u16) -> Vec<Row> {
+    let status = scene.state().newest();
+    let mut rows = vec![who(scene)];
+    let named = [
+        ("Phase", &phase(scene)),
+        ("Votes", &status.votes),
+        ("Capacity", &status.capacity),
+    ];
+    rows.extend(
+        named
+            .into_iter()
+            .flat_map(|(name, facts)| lines(name, facts, scene.look, width)),
+    );
     rows.extend([behind(scene), tps(scene)]);
     rows.extend(memory::rows(scene));
     rows.extend(faults(scene));
@@ -39,41 +41,37 @@ pub(super) fn rows(scene: &Scene<'_>) -> Vec<Row> {
     rows
 }
 
-/// More, for terminals that have the room.
-pub(super) fn more(scene: &Scene<'_>) -> [Row; 4] {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let cpu = told(scene, state.now(What::Cpu), Source::Process, percent);
-    let flow = |what| brief(scene, state.now(what), |rate| format!("{}/s", bytes(rate)));
-    let host = |kind| page.get(&host::MEMORY, &[kind]);
-    let swapped = host("swap_total")
-        .zip(host("swap_free"))
-        .map(|(all, free)| all - free);
-    let free = format!(
+/// More, for terminals that have the space.
+pub(super) fn more(scene: &Scene<'_>) -> [Row; 3] {
+    let (state, status) = (scene.state(), scene.state().newest());
+    let cpu = told(scene, Figure::Cpu, percent);
+    let flow = |figure| {
+        brief(scene, state.now(figure), |rate| {
+            format!("{}/s", bytes_f64(rate))
+        })
+    };
+    let swap = status.figure(Figure::HostSwap);
+    let swapped = swap.zip(status.figure(Figure::HostSwapFree));
+    let host = format!(
         "{} of {} available, swap used {}",
-        told(scene, host("available"), Source::Host, bytes),
-        brief(scene, host("total"), bytes),
-        brief(scene, swapped, bytes),
+        told(scene, Figure::HostAvailable, bytes_f64),
+        brief(scene, status.figure(Figure::HostMemory), bytes_f64),
+        brief(scene, swapped.map(|(all, free)| all - free), bytes_f64),
     );
-    let open = brief(scene, page.get(&process::OPEN_FDS, &[]), number);
-    let most = brief(scene, page.get(&process::MAX_FDS, &[]), number);
-    let threads = brief(scene, page.get(&process::THREADS, &[]), number);
+    let threads = brief(scene, status.figure(Figure::Threads), short);
+    let (read, written) = (flow(Figure::ReadBytes), flow(Figure::WrittenBytes));
     [
         row(
             "CPU",
             format!("{cpu}, {threads} threads"),
-            plot(scene, What::Cpu),
+            plot(scene, Figure::Cpu),
         ),
         row(
             "Disk",
-            format!(
-                "read {}, write {}",
-                flow(What::ReadBytes),
-                flow(What::WrittenBytes)
-            ),
-            plot(scene, What::ReadBytes),
+            format!("read {read}, write {written}"),
+            plot(scene, Figure::ReadBytes),
         ),
-        row("Host", free, Beside::Nothing),
-        row("Files", format!("{open} of {most} open"), Beside::Nothing),
+        row("Host", host, Beside::Nothing),
     ]
 }
 
@@ -85,75 +83,77 @@ fn row(name: &'static str, words: impl Into<Line<'static>>, beside: Beside) -> R
     }
 }
 
-fn plot(scene: &Scene<'_>, what: What) -> Beside {
-    Beside::Plot(
-        scene
-            .state()
-            .course(what)
-            .map(|course| course.last(PLOTTED))
-            .unwrap_or_default(),
-    )
+/// Facts of one kind, in as many lines as they need.
+fn lines(name: &'static str, facts: &[Part], look: Look, width: u16) -> Vec<Row> {
+    let width = usize::from(width.saturating_sub(NAME));
+    let mut lines: Vec<Vec<Span<'static>>> = Vec::new();
+    let mut left = 0;
+    for fact in facts {
+        let span = Span::styled(clean(&fact.text), look.tone(fact.tone));
+        let length = span.width() + 2;
+        if lines.is_empty() || length > left {
+            lines.push(Vec::new());
+            left = width;
+        }
+        left = left.saturating_sub(length);
+        if let Some(line) = lines.last_mut() {
+            line.extend([span, Span::raw(", ")]);
+        }
+    }
+    lines.last_mut().map(Vec::pop);
+    let names = [name].into_iter().chain(std::iter::repeat(""));
+    names
+        .zip(lines)
+        .map(|(name, line)| row(name, line, Beside::Nothing))
+        .collect()
 }
 
-/// A figure in words, or a dash and, where the page tells, why it is missing.
-fn told(
-    scene: &Scene<'_>,
-    value: Option<f64>,
-    source: Source,
-    words: impl FnOnce(f64) -> String,
-) -> String {
-    match value {
+fn plot(scene: &Scene<'_>, figure: Figure) -> Beside {
+    let course = scene.state().course(figure);
+    Beside::Plot(course.map_or_else(Vec::new, |course| course.last(PLOTTED)))
+}
+
+/// A figure in words, or a dash and, where the daemon knows it, why it is missing.
+fn told(scene: &Scene<'_>, figure: Figure, words: impl FnOnce(f64) -> String) -> String {
+    match scene.state().now(figure) {
         Some(value) => words(value),
-        None => absent(scene, source),
+        None => absent(scene, figure.source()),
     }
 }
 
 fn absent(scene: &Scene<'_>, source: Source) -> String {
     let dash = scene.look.absent();
-    match scene.state().newest().is_up(source) {
+    match scene.state().newest().source(source) {
         _ if scene.state().taken().is_none() => dash.to_owned(),
         None => format!("{dash} ({} is disabled)", source.name()),
-        Some(false) => format!("{dash} ({} is down)", source.name()),
-        Some(true) => dash.to_owned(),
+        Some(status) if !status.is_up => format!("{dash} ({} is down)", source.name()),
+        Some(_) => dash.to_owned(),
     }
 }
 
-/// The same without the reason, where several stand in a line.
+/// The same without the reason, where several are in a line.
 fn brief(scene: &Scene<'_>, value: Option<f64>, words: impl FnOnce(f64) -> String) -> String {
     value.map_or_else(|| scene.look.absent().to_owned(), words)
 }
 
 fn who(scene: &Scene<'_>) -> Row {
-    let (page, look) = (scene.state().newest(), scene.look);
-    let text = |name| page.label(&process::TARGET_INFO, name).map(short);
-    let words = match page.flag(&process::UP, &[]) {
+    let (status, look) = (scene.state().newest(), scene.look);
+    let target = &status.target;
+    let fact = |name: &str| target.fact(name).map(|value| cut(value, 60));
+    let words = match target.is_followed {
         Some(true) => {
-            let program = [text("client"), text("version")]
+            let program: Vec<String> = [fact("Client"), fact("Version")]
                 .into_iter()
                 .flatten()
-                .collect::<Vec<_>>()
-                .join(" ");
-            let program = if program.is_empty() {
-                text("comm").unwrap_or_default()
-            } else {
-                program
+                .collect();
+            let program = match program.as_slice() {
+                [] => target.name.as_ref().map(|name| cut(name, 60)),
+                program => Some(program.join(" ")),
             };
-            let identity = text("identity").map(|identity| shortened(&identity));
-            let now = page.last_success(Source::Daemon);
-            let age = now
-                .zip(page.get(&process::START_TIME, &[]))
-                .map(|(now, start)| (now - start).max(0.0));
-            let age = age.map(|age| {
-                format!(
-                    "up {}",
-                    faultline_text::time(Duration::from_secs(age as u64))
-                )
-            });
-            [Some(program), identity, text("cluster"), age]
-                .into_iter()
-                .flatten()
-                .collect::<Vec<_>>()
-                .join("  ")
+            let identity = target.fact("Identity").map(|identity| cut(identity, 8));
+            let age = fact("Running for").map(|age| format!("up {age}"));
+            let parts = [program, identity, fact("Cluster"), age];
+            parts.into_iter().flatten().collect::<Vec<_>>().join("  ")
         }
         Some(false) => {
             return row(
@@ -165,284 +165,113 @@ fn who(scene: &Scene<'_>) -> Row {
         None => absent(scene, Source::Target),
     };
     let mut spans = vec![Span::raw(words)];
-    if page.flag(&daemon::DEMO, &[]) == Some(true) {
+    if status.is_demo {
         spans.push(Span::styled("  demo: no real numbers", look.warn()));
     }
     row("Who", spans, Beside::Nothing)
 }
 
-/// Text of others, not too long.
-fn short(text: &str) -> String {
-    faultline_text::clean(text).chars().take(60).collect()
-}
-
-fn shortened(identity: &str) -> String {
-    let mut first: String = identity.chars().take(8).collect();
-    if first.len() < identity.len() {
+/// Text of others, with at most so many letters.
+fn cut(text: &str, most: usize) -> String {
+    let text = clean(text);
+    let mut first: String = text.chars().take(most).collect();
+    if first.len() < text.len() {
         first += "..";
     }
     first
 }
 
-fn phase_row(scene: &Scene<'_>) -> Row {
-    let (page, look) = (scene.state().newest(), scene.look);
-    let mut spans = match phase(page) {
-        Some(phase) => {
-            let style = match phase {
-                "at_tip" => look.good(),
-                "behind" | "gone" | "absent" | "halted" => look.bad(),
-                _ => look.warn(),
-            };
-            vec![Span::styled(short(phase).replace('_', " "), style)]
-        }
-        None => vec![Span::raw(absent(scene, Source::Conclusions))],
-    };
-    spans.extend(held(page).map(|words| Span::styled(format!(", {words}"), look.bad())));
-    if page.flag(&validator::CONSENSUS, &["migrating"]) == Some(true) {
-        spans.push(Span::styled(", migrates to Alpenglow", look.warn()));
-    }
-    match page.flag(&validator::HEALTHY, &[]) {
-        Some(true) => spans.push(Span::raw(", healthy")),
-        Some(false) => spans.push(Span::styled(", not healthy", look.bad())),
-        None => {}
-    }
-    match page.flag(&validator::KEPT_UP, &[]) {
-        Some(true) => spans.push(Span::raw(", kept up")),
-        Some(false) => spans.push(Span::styled(", did not keep up", look.warn())),
-        None => {}
-    }
-    let restarts = page.sum(&process::RESTARTS, &[]);
-    if let Some(restarts) = restarts {
-        let reasons = page
-            .by_label(&process::RESTARTS, "reason")
-            .filter(|(_, count)| *count > 0.0);
-        let reasons: Vec<_> = reasons
-            .map(|(reason, n)| format!("{} {}", short(reason).replace('_', " "), number(n)))
-            .collect();
-        let reasons = if reasons.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", reasons.join(", "))
-        };
-        spans.push(Span::raw(format!(
-            ", restarts {}{reasons}",
-            number(restarts)
-        )));
-    }
-    row("Phase", spans, Beside::Nothing)
-}
-
-/// What keeps the process from running; `None` if nothing is known to.
-fn held(page: &Page) -> Option<&'static str> {
-    let states = [
-        ("stopped", "stopped by a signal"),
-        ("tracing_stop", "stopped by a debugger"),
-        ("zombie", "main thread exited"),
-    ];
-    let stopped = states
-        .into_iter()
-        .find(|(state, _)| page.flag(&process::STATE, &[state]) == Some(true));
-    // Waiting for a disk is normal for a moment; without a phase it is not known that it does anything else.
-    let hangs = phase(page).is_none() && page.flag(&process::STATE, &["disk_sleep"]) == Some(true);
-    let stopped = stopped
-        .map(|(_, words)| words)
-        .or(hangs.then_some("hangs in the kernel (D)"));
-    let frozen = (page.flag(&cgroup::FROZEN, &[]) == Some(true)).then_some("cgroup frozen");
-    frozen.or(stopped)
-}
-
-/// One line of file systems, disks and UDP; none of a node of which nothing of it is known.
-fn runs_out(scene: &Scene<'_>) -> Option<Row> {
-    let known = scene.state().newest().runs_out()?;
-    let time = |seconds: f64| faultline_text::time(Duration::from_secs(seconds as u64));
-    let mut spans = Vec::new();
-    let ends = |span: &Span<'_>| span.content.ends_with(", ");
-    if known.read_only == Some(true) {
-        spans.push(Span::styled("read-only", scene.look.bad()));
-    }
-    if let Some(place) = &known.silent {
-        spans.push(Span::styled(
-            format!("{} does not answer, ", short(place)),
-            scene.look.bad(),
-        ));
-    }
-    if let Some((mountpoint, avail, share)) = known.tightest {
-        let style = if share < NEARLY_FULL {
-            scene.look.bad()
-        } else {
-            Style::default()
-        };
-        let joint = if spans.is_empty() { "" } else { ", " };
-        let words = format!(
-            "{} {} ({}) left",
-            short(&mountpoint),
-            bytes(avail),
-            percent(share)
-        );
-        spans.extend([Span::raw(joint), Span::styled(words, style)]);
-    }
-    if let Some(seconds) = known.full {
-        let style = if seconds < FULL_SOON {
-            scene.look.warn()
-        } else {
-            Style::default()
-        };
-        let joint = if spans.last().is_none_or(ends) {
-            ""
-        } else {
-            ", "
-        };
-        spans.push(Span::styled(
-            format!("{joint}full in {}", time(seconds)),
-            style,
-        ));
-    }
-    let parts = [
-        known
-            .busiest
-            .map(|(disk, share)| format!("{} {} busy", short(&disk), percent(share))),
-        known
-            .drops
-            .map(|drops| format!("{} UDP drops", number(drops))),
-    ];
-    let rest: Vec<String> = parts.into_iter().flatten().collect();
-    let joint = if rest.is_empty() || spans.last().is_none_or(ends) {
-        ""
-    } else {
-        ", "
-    };
-    spans.push(Span::raw(format!("{joint}{}", rest.join(", "))));
-    Some(row("Room", spans, Beside::Nothing))
+fn phase(scene: &Scene<'_>) -> Vec<Part> {
+    let status = scene.state().newest();
+    let is_known = status
+        .source(Source::Conclusions)
+        .is_some_and(|source| source.is_up);
+    let unknown = (!is_known).then(|| Part {
+        text: absent(scene, Source::Conclusions),
+        tone: Tone::Plain,
+    });
+    let state = status.target.state.iter().cloned();
+    unknown.into_iter().chain(state).collect()
 }
 
 fn behind(scene: &Scene<'_>) -> Row {
-    let value = scene.state().now(What::Behind);
-    let words = told(scene, value, What::Behind.source(), |slots| {
-        format!("{} slots", number(slots))
+    let status = scene.state().newest();
+    let words = told(scene, Figure::SlotsBehind, |slots| {
+        format!("{} slots", short(slots))
     });
-    let mut spans = vec![Span::styled(words, level(scene, value, BEHIND))];
-    let own = scene.state().newest().get(&validator::SLOT, &["processed"]);
-    spans.extend(own.map(|slot| {
-        Span::raw(format!(
-            ", at {}",
-            faultline_text::count(slot.max(0.0) as u64)
-        ))
-    }));
-    row("Behind", spans, plot(scene, What::Behind))
+    let tone = level(scene, status.figure(Figure::SlotsBehind), BEHIND);
+    let mut spans = vec![Span::styled(words, tone)];
+    let own = status.figure(Figure::Slot);
+    spans.extend(own.map(|slot| Span::raw(format!(", at {}", short(slot)))));
+    row("Behind", spans, plot(scene, Figure::SlotsBehind))
 }
 
 fn tps(scene: &Scene<'_>) -> Row {
     let state = scene.state();
-    // The pushes are asked only where JSON-RPC cannot tell.
-    let (what, how) = match (state.now(What::Tps), state.now(What::TpsPushed)) {
-        (None, Some(_)) => (What::TpsPushed, " in frozen banks"),
-        _ => (What::Tps, ""),
+    let (transactions, blocks) = (Figure::Transactions, Figure::BlockTransactions);
+    // Pushes are used only if JSON-RPC has no number.
+    let (figure, origin) = match (state.now(transactions), state.now(blocks)) {
+        (None, Some(_)) => (blocks, " in frozen banks"),
+        _ => (transactions, ""),
     };
-    let words = told(scene, state.now(what), what.source(), |tps| {
-        format!("{}/s{how}", number(tps))
-    });
-    row("TPS", words, plot(scene, what))
+    let words = told(scene, figure, |tps| format!("{}/s{origin}", short(tps)));
+    row("TPS", words, plot(scene, figure))
 }
 
 fn faults(scene: &Scene<'_>) -> [Row; 2] {
-    let words = |name: &str, what: What| {
-        let rate = told(scene, scene.state().now(what), what.source(), |rate| {
-            format!("{}/s", number(rate))
-        });
-        format!("{name} {rate}")
-    };
-    [
-        row(
-            "Faults",
-            words("major", What::Major),
-            plot(scene, What::Major),
-        ),
-        row("", words("minor", What::Minor), plot(scene, What::Minor)),
-    ]
+    let kinds = [
+        ("Faults", "major", Figure::MajorFaults),
+        ("", "minor", Figure::MinorFaults),
+    ];
+    kinds.map(|(name, kind, figure)| {
+        let rate = told(scene, figure, |rate| format!("{}/s", short(rate)));
+        row(name, format!("{kind} {rate}"), plot(scene, figure))
+    })
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let entries = |metric, kind| page.get(metric, &[kind]).filter(|entries| *entries > 0.0);
-    let either = |metric| entries(metric, "observed").or_else(|| entries(metric, "configured"));
-    let (capacity, target) = (
-        either(&validator::CACHE_CAPACITY),
-        either(&validator::CACHE_SHRINK_TARGET),
-    );
-    let loaded = state.now(What::Loaded);
-    let share = loaded
-        .zip(capacity)
-        .map(|(loaded, capacity)| loaded / capacity);
-    let words = match (loaded, share) {
-        (Some(loaded), Some(share)) => {
-            let of = format!(
-                "{} of {} entries, {}",
-                number(loaded),
-                brief(scene, capacity, number),
-                percent(share)
-            );
-            // A full cache stands at this level: it never reaches its capacity.
-            target.map_or(of.clone(), |target| {
-                format!("{of}, evicts above {}", number(target))
-            })
-        }
-        _ => {
-            format!(
-                "{}, capacity {}",
-                told(scene, loaded, Source::Datapoints, number),
-                brief(scene, capacity, number)
-            )
-        }
-    };
+    let (state, cache) = (scene.state(), &scene.state().newest().cache);
+    let words = cache.words();
+    let words = words.unwrap_or_else(|| absent(scene, Source::Datapoints));
     let mut spans = vec![Span::raw(words)];
-    spans.extend(pushes(page).map(|note| Span::styled(format!(" {note}"), scene.look.warn())));
-    let rate = |what| brief(scene, state.now(what), |rate| format!("{}/s", number(rate)));
-    let [misses, reloads, evictions] = [What::Misses, What::Reloads, What::Evictions].map(rate);
-    let slots = state.slots();
-    let share_of_slot = slots
-        .cache_mean()
-        .zip(slots.replay_mean())
-        .filter(|(_, replay)| *replay > 0.0);
-    let per_slot = format!(
-        "{} of cache time, p95 {}; replay {}, {} of it",
-        brief(scene, slots.cache_mean(), seconds),
-        brief(scene, slots.cache_p95(), seconds),
-        brief(scene, slots.replay_mean(), seconds),
-        brief(
-            scene,
-            share_of_slot.map(|(cache, replay)| cache / replay),
-            percent
-        ),
-    );
+    let warning = cache.warning.as_ref();
+    spans.extend(warning.map(|words| Span::styled(format!(" {words}"), scene.look.warn())));
+    let [misses, reloads, evictions] = [
+        Figure::CacheMisses,
+        Figure::CacheReloads,
+        Figure::CacheEvictions,
+    ]
+    .map(|figure| {
+        brief(scene, state.now(figure), |rate| {
+            format!("{}/s", short(rate))
+        })
+    });
     [
         row(
             "Cache",
             spans,
-            share.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0)),
+            { cache.share() }.map_or(Beside::Nothing, |share| Beside::Bar(share, 0.0)),
         ),
         row(
             "",
             format!("reload {reloads}, miss {misses}, evict {evictions}"),
-            plot(scene, What::Reloads),
+            plot(scene, Figure::CacheReloads),
         ),
-        row("Per slot", per_slot, Beside::Nothing),
+        row("Per slot", per_slot(scene), Beside::Nothing),
     ]
 }
 
-/// What keeps the cache's figures from coming; `None` if nothing does.
-fn pushes(page: &Page) -> Option<String> {
-    if page.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
-        return Some("RUST_LOG filters the pushes".to_owned());
-    }
-    let last = page.get(&daemon::LAST_PUSH, &[])?;
-    let age = page.last_success(Source::Daemon)? - last;
-    (age > PUSH_IS_LATE).then(|| {
-        format!(
-            "last push {} ago",
-            faultline_text::time(Duration::from_secs(age as u64))
-        )
-    })
+fn per_slot(scene: &Scene<'_>) -> String {
+    let slots = scene.state().slots();
+    let both = slots.cache_mean().zip(slots.replay_mean());
+    let share = both.filter(|(_, replay)| *replay > 0.0);
+    format!(
+        "{} of cache time, p95 {}; replay {}, {} of it",
+        brief(scene, slots.cache_mean(), seconds),
+        brief(scene, slots.cache_p95(), seconds),
+        brief(scene, slots.replay_mean(), seconds),
+        brief(scene, share.map(|(cache, replay)| cache / replay), percent),
+    )
 }
 
 fn level(scene: &Scene<'_>, value: Option<f64>, (warn, bad): (f64, f64)) -> Style {

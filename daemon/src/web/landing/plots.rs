@@ -1,9 +1,10 @@
 //! The last minute as small pictures.
 
 use super::View;
-use super::words::value;
 use crate::sinks::history::{Plot, SPAN};
-use faultline_text::time;
+use faultline_catalog::Unit;
+use faultline_status::Figure;
+use faultline_text::{bytes_f64, short, time};
 use std::fmt::{self, Write};
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         "<figure class=\"card\"><figcaption>{}</figcaption>",
         plot.title
     )?;
-    let shown = |x: f64| value(x, plot.metric.unit, plot.rate);
+    let shown = |x: f64| value(x, plot.figure);
     let Some((newest, last)) = points.last().copied() else {
         out.push_str(
             "<p class=\"now quiet\">no data</p><p class=\"range quiet\">nothing in the last minute</p></figure>\n",
@@ -65,7 +66,7 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         shown(low),
         shown(high)
     )?;
-    let scale = Scale::new(plot.rate, low, high);
+    let scale = Scale::new(plot.figure.is_counter(), low, high);
     for line in unbroken(points) {
         draw(line, &scale, out)?;
     }
@@ -75,6 +76,20 @@ fn card(plot: &Plot, points: &[Point], current: f64, out: &mut String) -> fmt::R
         shown(low),
         shown(high)
     )
+}
+
+/// A value with its unit, per second if it is a rate.
+fn value(x: f64, figure: Figure) -> String {
+    let number = match figure.metric().unit {
+        Unit::Bytes => bytes_f64(x),
+        Unit::Seconds => format!("{} s", short(x)),
+        Unit::Count | Unit::Ratio | Unit::Sol | Unit::Flag | Unit::AsReported => short(x),
+    };
+    if figure.is_counter() {
+        format!("{number}/s")
+    } else {
+        number
+    }
 }
 
 fn extent(points: &[Point]) -> (f64, f64) {

@@ -2,7 +2,8 @@ use super::*;
 use crate::config::Find;
 use crate::hub::Sink;
 use crate::sinks::history::History;
-use faultline_catalog::{Batch, Metric, Problem, Reading, Source, Status, Text, Tick, Value};
+use faultline_catalog::{Batch, Metric, Problem, Reading, Source, Stamp, Text, Tick, Value};
+use faultline_catalog::{Status as Kind, metrics};
 use std::sync::Arc;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -47,7 +48,7 @@ fn busy(number: u64, exe: &'static str) -> Tick {
     let mut admin = batch(Source::AdminRpc, now - 0.4, Vec::new());
     admin.up = false;
     admin.problems.push(Problem::new(
-        Status::Forbidden,
+        Kind::Forbidden,
         "admin.rpc: permission denied; run as the validator's user",
     ));
     batches.push(admin);
@@ -165,9 +166,11 @@ fn info() -> PageInfo {
 }
 
 fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
+    let newest = tick.map(|tick| tick.at);
+    let stale = crate::web::health(newest, now, Duration::from_secs(1)).err();
     page(&View {
-        tick,
-        now,
+        status: tick.map(|tick| Status::of(tick, now, None)),
+        stale: stale.map(|stale| stale.to_string()),
         interval: Duration::from_secs(1),
         plots: history.series(),
         info: &info(),
@@ -209,10 +212,10 @@ fn a_followed_validator_is_described_in_words() {
         "<span class=\"badge good\">at tip</span>",
         "4.0.2",
         "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2",
-        "2 d 3 h, since 2026-11-16",
-        "<strong>153 GiB</strong> headroom",
-        "of 384 GiB in its cgroup /validator.slice",
-        "this machine: 200 GiB of 512 GiB left",
+        "<dt>Running for</dt><dd>2 d 3 h</dd>",
+        "<dt>Started</dt><dd>2026-11-16",
+        "<strong>153.0 GiB of 384.0 GiB are left in its cgroup /validator.slice</strong>",
+        "<p class=\"quiet\">200.0 GiB of 512.0 GiB are left in this machine.</p>",
         "<span class=\"state bad\">down</span>",
         "90 forbidden",
         "permission denied; run as the validator&#39;s user",
@@ -306,7 +309,7 @@ fn the_program_cache_has_its_entries_and_its_plots() {
     let html = show(Some(&tick), &History::default(), at(90.3));
     assert_well_formed(&html);
     assert!(
-        html.contains("<strong>461</strong> entries") && html.contains("of 512 at most"),
+        html.contains("<strong>461 of 512 entries, 90 %</strong>"),
         "{html}"
     );
     let html = show(
@@ -314,10 +317,7 @@ fn the_program_cache_has_its_entries_and_its_plots() {
         &History::default(),
         at(90.3),
     );
-    assert!(
-        html.contains("<strong>512</strong> entries at most"),
-        "{html}"
-    );
+    assert!(html.contains("<strong>at most 512 entries"), "{html}");
     let differ = vec![
         reading(capacity, &["configured"], 1024.0),
         reading(capacity, &["observed"], 512.0),

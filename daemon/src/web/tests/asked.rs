@@ -3,11 +3,12 @@
 use super::*;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "/",
     "/metrics",
     "/healthz",
     "/readyz",
+    "/status",
     "/mark",
     "/flight/save",
     "/nothing",

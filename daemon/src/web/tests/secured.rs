@@ -200,6 +200,7 @@ fn a_wrong_password_is_refused_on_every_page() {
         "/metrics",
         "/healthz",
         "/readyz",
+        "/status",
         "/mark",
         "/flight/save",
         "/nothing",

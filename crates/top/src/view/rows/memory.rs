@@ -1,87 +1,93 @@
 //! Memory of the level that binds, resident memory, and pressure.
 
-use super::{FULL, brief, level, plot, row, told};
-use crate::page::Page;
-use crate::state::What;
+use super::{FULL, absent, brief, level, plot, row, told};
 use crate::view::Scene;
-use crate::view::numbers::{bytes, number, percent};
 use crate::view::row::{Beside, Row};
-use faultline_catalog::metrics::{cgroup, memory, process};
-use faultline_catalog::{Metric, Source};
+use faultline_catalog::Source;
+use faultline_status::{Figure, Status};
+use faultline_text::{bytes_f64, percent, short};
 use ratatui::style::Style;
 use ratatui::text::Span;
 
 /// What sets the limit, if that is not the validator's own cgroup.
-fn binding_level(page: &Page) -> String {
-    let binding = page
-        .by_label(&memory::BINDING, "level")
-        .find(|(_, binds)| *binds == 1.0);
-    match binding {
-        None | Some(("0", _)) => String::new(),
-        Some(("machine", _)) => " (machine)".to_owned(),
-        Some(("numa", _)) => " (NUMA nodes)".to_owned(),
-        Some((level, _)) => format!(" (level {level})"),
+fn binding_level(status: &Status) -> String {
+    let binding = status.memory.as_ref().and_then(|memory| memory.binding());
+    match binding.map(|level| level.level.as_str()) {
+        None | Some("0") => String::new(),
+        Some("machine") => " (machine)".to_owned(),
+        Some("numa") => " (NUMA nodes)".to_owned(),
+        Some(level) => format!(" (level {level})"),
     }
 }
 
 /// Memory, resident memory and pressure.
 pub(super) fn rows(scene: &Scene<'_>) -> [Row; 3] {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let get = |metric: &Metric, labels: &[&str]| page.get(metric, labels);
-    let limit = get(&memory::EFFECTIVE_LIMIT, &[]).filter(|limit| *limit > 0.0);
-    let unreclaimable = state.now(What::Unreclaimable);
-    let share = unreclaimable.zip(limit).map(|(used, limit)| used / limit);
-    let used = told(scene, unreclaimable, Source::Cgroup, bytes);
-    let of = match (share, limit) {
+    let status = scene.state().newest();
+    let limit = status
+        .figure(Figure::MemoryLimit)
+        .filter(|limit| *limit > 0.0);
+    let used = status.figure(Figure::Unreclaimable);
+    let of_limit = |figure| {
+        status
+            .figure(figure)
+            .zip(limit)
+            .map(|(used, limit)| used / limit)
+    };
+    let share = of_limit(Figure::Unreclaimable);
+    let used = used.map_or_else(|| absent(scene, Source::Cgroup), bytes_f64);
+    let words = match (share, limit) {
         (Some(share), Some(limit)) => format!(
             "{used} of {}{} unreclaimable, {}",
-            bytes(limit),
-            binding_level(page),
+            bytes_f64(limit),
+            binding_level(status),
             percent(share)
         ),
-        _ => format!("unreclaimable {used}, limit {}", brief(scene, limit, bytes)),
+        _ => format!(
+            "unreclaimable {used}, limit {}",
+            brief(scene, limit, bytes_f64)
+        ),
     };
-    let cached = get(&cgroup::STAT, &["file"])
-        .zip(limit)
-        .map_or(0.0, |(cached, limit)| cached / limit);
-    let full = match share {
-        Some(share) => Beside::Bar(share, cached),
-        None => Beside::Nothing,
-    };
+    let cached = of_limit(Figure::PageCache).unwrap_or_default();
+    let full = share.map_or(Beside::Nothing, |share| Beside::Bar(share, cached));
     [
-        row("Memory", Span::styled(of, level(scene, share, FULL)), full),
+        row(
+            "Memory",
+            Span::styled(words, level(scene, share, FULL)),
+            full,
+        ),
         resident(scene),
         pressure(scene),
     ]
 }
 
 fn resident(scene: &Scene<'_>) -> Row {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let anon = told(scene, state.now(What::Anon), Source::Process, bytes);
-    let file = brief(scene, page.get(&process::RESIDENT, &["file"]), bytes);
-    let swap = brief(scene, page.get(&process::SWAP, &[]), bytes);
+    let anon = told(scene, Figure::Anon, bytes_f64);
+    let [file, swap] = [Figure::File, Figure::Swap]
+        .map(|figure| brief(scene, scene.state().now(figure), bytes_f64));
     let words = format!("anon {anon}, file {file}, swap {swap}");
-    row("RSS", words, plot(scene, What::Anon))
+    row("RSS", words, plot(scene, Figure::Anon))
 }
 
 fn pressure(scene: &Scene<'_>) -> Row {
-    let (state, page) = (scene.state(), scene.state().newest());
-    let refaults = brief(scene, state.now(What::Refaults), |rate| {
-        format!("{}/s", number(rate))
+    let state = scene.state();
+    let refaults = brief(scene, state.now(Figure::Refaults), |rate| {
+        format!("{}/s", short(rate))
     });
-    let stalled = match (state.now(What::StalledSome), state.now(What::StalledFull)) {
+    let stalled = match (
+        state.now(Figure::StalledSome),
+        state.now(Figure::StalledFull),
+    ) {
         (Some(some), Some(full)) => format!("{} some, {} full", percent(some), percent(full)),
         _ => scene.look.absent().to_owned(),
     };
-    let kills = page.get(&cgroup::EVENTS, &["oom_kill"]);
-    let alarm = if kills.is_some_and(|kills| kills > 0.0) {
-        scene.look.bad()
-    } else {
-        Style::new()
+    let kills = state.newest().figure(Figure::OomKills);
+    let alarm = match kills {
+        Some(kills) if kills > 0.0 => scene.look.bad(),
+        _ => Style::new(),
     };
     let pressed = vec![
         Span::raw(format!("stalled {stalled}; file refaults {refaults}; ")),
-        Span::styled(format!("OOM kills {}", brief(scene, kills, number)), alarm),
+        Span::styled(format!("OOM kills {}", brief(scene, kills, short)), alarm),
     ];
     row("Pressure", pressed, Beside::Nothing)
 }

@@ -1,40 +1,49 @@
-//! The memory headroom of a tick in words, for the landing page and `once`.
+//! The memory headroom of a tick, in numbers and in words.
 
+use crate::part::{Part, Tone};
+use crate::readings::Readings;
+use faultline_catalog::Tick;
 use faultline_catalog::metrics::memory as m;
-use faultline_catalog::{Metric, Tick};
-use faultline_text::bytes;
+use faultline_text::{bytes_f64, percent};
+use serde::{Deserialize, Serialize};
 
 /// A level is nearly full above this share. AgaveOomAhead uses the same threshold.
 const NEARLY_FULL: f64 = 0.95;
 
+const BUSY: f64 = 0.85;
+
+const UNKNOWN: &str = "the headroom is not known: a level that limits it cannot be read";
+
 /// What limits the validator's memory, and how much is left.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct MemoryStatus {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryStatus {
     /// Each level, the validator's own first. Never empty.
-    pub(crate) levels: Vec<LevelStatus>,
+    pub levels: Vec<LevelStatus>,
     /// What else matters: swap, `memory.high`, strict overcommit, systemd-oomd. One sentence each.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
 }
 
 /// One level, in bytes.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LevelStatus {
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LevelStatus {
+    /// Value of the label `level`.
+    pub level: String,
     /// Such as `cgroup /validator.slice`.
-    pub(crate) title: String,
-    pub(crate) limit: f64,
-    pub(crate) unreclaimable: f64,
-    pub(crate) headroom: f64,
+    pub title: String,
+    pub limit: f64,
+    pub unreclaimable: f64,
+    pub headroom: f64,
     /// Unreclaimable memory of others, as far as it is known.
-    pub(crate) others: Option<f64>,
+    pub others: Option<f64>,
     /// Droppable memory that must be written first.
-    pub(crate) dirty: Option<f64>,
+    pub dirty: Option<f64>,
     /// Whether it has the least headroom of all.
-    pub(crate) binds: bool,
+    pub binds: bool,
 }
 
 impl LevelStatus {
     /// Share of the limit that cannot be dropped, at most 1.
-    pub(crate) fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         if self.limit > 0.0 {
             (self.unreclaimable / self.limit).clamp(0.0, 1.0)
         } else {
@@ -42,84 +51,113 @@ impl LevelStatus {
         }
     }
 
-    fn is_nearly_full(&self) -> bool {
-        self.share() > NEARLY_FULL
+    pub fn tone(&self) -> Tone {
+        match self.share() {
+            share if share > NEARLY_FULL => Tone::Bad,
+            share if share > BUSY => Tone::Warn,
+            _ => Tone::Plain,
+        }
     }
 
-    /// Who else is in it; `None` where nobody is, or it is not known.
-    pub(crate) fn others_text(&self) -> Option<String> {
-        let others = self.others.filter(|others| *others > 0.0)?;
-        Some(format!("{} of it belong to others", bytes(others as u64)))
+    fn left(&self) -> Part {
+        let (headroom, limit) = (bytes_f64(self.headroom), bytes_f64(self.limit));
+        let text = format!("{headroom} of {limit} are left in {}", self.title);
+        Part::new(text, self.tone())
+    }
+
+    fn details(&self) -> impl Iterator<Item = Part> {
+        let unreclaimable = format!(
+            "{} ({}) cannot be dropped without swap",
+            bytes_f64(self.unreclaimable),
+            percent(self.share())
+        );
+        let others = self.others.filter(|others| *others > 0.0);
+        let others = others.map(|others| format!("{} of it belong to others", bytes_f64(others)));
+        let dirty = self.dirty.filter(|dirty| *dirty > 0.0);
+        let dirty =
+            dirty.map(|dirty| format!("{} of page cache must be written first", bytes_f64(dirty)));
+        let details = [Some(unreclaimable), others, dirty];
+        details.into_iter().flatten().map(Part::plain)
     }
 }
 
 impl MemoryStatus {
     /// `None` where no level is known.
-    pub(crate) fn of(tick: &Tick) -> Option<Self> {
-        let levels: Vec<LevelStatus> = readings(tick, &m::HEADROOM)
-            .filter_map(|(level, headroom)| level_status(tick, level, headroom))
+    pub fn of(tick: &Tick) -> Option<Self> {
+        let readings = Readings(tick);
+        let levels: Vec<LevelStatus> = readings
+            .by_label(&m::HEADROOM)
+            .filter_map(|(level, headroom)| level_status(readings, level, headroom))
             .collect();
-        let notes = notes(tick, &levels);
+        let notes = notes(readings, &levels);
         (!levels.is_empty()).then_some(MemoryStatus { levels, notes })
     }
 
-    /// Why no level binds, for people.
-    pub(crate) const UNKNOWN: &str = "a level that limits it cannot be read";
-
-    /// A level that is nearly full: the binding one if it is.
-    pub(crate) fn nearly_full(&self) -> Option<&LevelStatus> {
-        self.binding()
+    /// The headroom of each level, that of the level that binds first, and the notes.
+    pub fn facts(&self) -> Vec<Part> {
+        let first = match self.binding() {
+            Some(level) => level.left(),
+            None => Part::new(UNKNOWN, Tone::Warn),
+        };
+        let details = self.binding().into_iter().flat_map(LevelStatus::details);
+        let others = self.levels.iter().filter(|level| !level.binds);
+        let notes = self.notes.iter().map(Part::plain);
+        [first]
             .into_iter()
-            .chain(&self.levels)
-            .find(|level| level.is_nearly_full())
+            .chain(details)
+            .chain(others.map(LevelStatus::left))
+            .chain(notes)
+            .collect()
     }
 
     /// The level with the least headroom; `None` while one cannot be read.
-    pub(crate) fn binding(&self) -> Option<&LevelStatus> {
+    pub fn binding(&self) -> Option<&LevelStatus> {
         self.levels.iter().find(|level| level.binds)
     }
 }
 
-fn level_status(tick: &Tick, level: &str, headroom: f64) -> Option<LevelStatus> {
-    let number = |metric: &Metric| tick.number_of(metric, &[level]);
+fn level_status(readings: Readings<'_>, level: &str, headroom: f64) -> Option<LevelStatus> {
+    let number = |metric| readings.number(metric, &[level]);
     Some(LevelStatus {
-        title: title(level, path(tick, level)),
+        level: level.to_owned(),
+        title: title(readings, level),
         limit: number(&m::LEVEL_LIMIT)?,
         unreclaimable: number(&m::LEVEL_UNRECLAIMABLE)?,
         headroom,
         others: number(&m::LEVEL_OTHERS),
         dirty: number(&m::LEVEL_DIRTY),
-        binds: number(&m::BINDING) == Some(1.0),
+        binds: readings.flag(&m::BINDING, &[level]) == Some(true),
     })
 }
 
-fn notes(tick: &Tick, levels: &[LevelStatus]) -> Vec<String> {
+fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
     let mut notes = Vec::new();
-    for (level, headroom) in readings(tick, &m::HIGH_HEADROOM) {
-        let title = title(level, path(tick, level));
+    for (level, headroom) in readings.by_label(&m::HIGH_HEADROOM) {
+        let title = title(readings, level);
         notes.push(match headroom {
             left if left > 0.0 => format!(
-                "memory.high of {title}: {} are left before the kernel stalls the validator.",
-                bytes(left as u64)
+                "memory.high of {title}: {} are left before the kernel stalls the validator",
+                bytes_f64(left)
             ),
-            _ => format!("memory.high of {title} is reached: the kernel stalls the validator."),
+            _ => format!("memory.high of {title} is reached: the kernel stalls the validator"),
         });
     }
-    let number = |metric: &Metric| tick.number_of(metric, &[]);
+    let number = |metric| readings.number(metric, &[]);
     if let Some(swap) = number(&m::SWAP_HEADROOM).filter(|swap| *swap > 0.0) {
-        let swap = bytes(swap as u64);
+        let swap = bytes_f64(swap);
         notes.push(format!(
-            "Swap: {swap} are left; they are not part of the headroom."
+            "Swap: {swap} are left; they are not part of the headroom"
         ));
     }
     if let Some(left) = number(&m::COMMIT_HEADROOM) {
         notes.push(format!(
-            "vm.overcommit_memory is 2: allocations fail after {} more, without a kill.",
-            bytes(left as u64)
+            "vm.overcommit_memory is 2: allocations fail after {} more, without a kill",
+            bytes_f64(left)
         ));
     }
     if number(&m::OOMD) == Some(1.0) {
-        let what = "systemd-oomd runs: it may kill before the kernel does, by memory pressure or swap use.";
+        let what =
+            "systemd-oomd runs: it may kill before the kernel does, by memory pressure or swap use";
         notes.push(what.to_owned());
     }
     if levels
@@ -127,34 +165,21 @@ fn notes(tick: &Tick, levels: &[LevelStatus]) -> Vec<String> {
         .any(|level| level.title.starts_with("a limit above"))
     {
         notes.push(
-            "The limit above the visible cgroups is an upper bound: its other members are not visible."
+            "The limit above the visible cgroups is an upper bound: its other members are not visible"
                 .to_owned(),
         );
     }
     notes
 }
 
-fn readings<'a>(
-    tick: &'a Tick,
-    metric: &'static Metric,
-) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
-    tick.readings()
-        .filter(move |reading| std::ptr::eq(reading.metric, metric))
-        .filter_map(|reading| Some((reading.labels.first()?.as_str(), reading.value.number()?)))
-}
-
-/// The path of a level; empty if it is not known.
-fn path<'a>(tick: &'a Tick, level: &str) -> &'a str {
-    tick.readings()
-        .filter(|reading| std::ptr::eq(reading.metric, &raw const m::LEVEL_INFO))
+fn title(readings: Readings<'_>, level: &str) -> String {
+    let path = readings
+        .all(&m::LEVEL_INFO)
         .find_map(|reading| match &reading.labels[..] {
             [name, path] if name.as_str() == level => Some(path.as_str()),
             _ => None,
         })
-        .unwrap_or_default()
-}
-
-fn title(level: &str, path: &str) -> String {
+        .unwrap_or_default();
     match level {
         "machine" => "this machine".to_owned(),
         "numa" => format!("NUMA {path}"),
@@ -207,10 +232,17 @@ mod tests {
         let binding = status.binding().unwrap();
         assert_eq!(binding.title, "cgroup /sol.slice");
         assert_eq!(binding.headroom, 5.0 * GIB as f64);
-        assert!(binding.is_nearly_full());
+        assert_eq!(binding.tone(), Tone::Bad);
+        let facts = status.facts();
+        let texts: Vec<&str> = facts.iter().map(|fact| fact.text.as_str()).collect();
         assert_eq!(
-            binding.others_text().as_deref(),
-            Some("206.0 GiB of it belong to others")
+            texts,
+            [
+                "5.0 GiB of 512.0 GiB are left in cgroup /sol.slice",
+                "507.0 GiB (99 %) cannot be dropped without swap",
+                "206.0 GiB of it belong to others",
+                "199.0 GiB of 500.0 GiB are left in its cgroup /sol.slice/sol.service",
+            ]
         );
         assert_eq!(status.levels[0].title, "its cgroup /sol.slice/sol.service");
         assert_eq!(status.notes, [""; 0]);

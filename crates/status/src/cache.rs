@@ -1,0 +1,89 @@
+//! How full the program cache is.
+
+use crate::readings::Readings;
+use faultline_catalog::{Stamp, metrics::daemon, metrics::validator as m};
+use faultline_text::{percent, seconds, short};
+use serde::{Deserialize, Serialize};
+
+/// A validator pushes every ten seconds.
+const PUSH_IS_LATE: f64 = 30.0;
+
+/// Numbers of entries.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CacheStatus {
+    /// At the last eviction pass.
+    pub loaded: Option<f64>,
+    pub capacity: Option<f64>,
+    /// A full cache stays at this level, below its capacity.
+    pub shrink_target: Option<f64>,
+    /// Why the figures may be old or incomplete.
+    pub warning: Option<String>,
+    /// One sentence each.
+    pub notes: Vec<String>,
+}
+
+impl CacheStatus {
+    pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
+        let entries = |metric| {
+            ["observed", "configured"].map(|kind| {
+                let entries = readings.number(metric, &[kind]);
+                entries.filter(|entries| *entries > 0.0)
+            })
+        };
+        let [observed, configured] = entries(&m::CACHE_CAPACITY);
+        let [observed_target, configured_target] = entries(&m::CACHE_SHRINK_TARGET);
+        let differs = observed
+            .zip(configured)
+            .filter(|(observed, configured)| observed != configured);
+        let differs = differs.map(|(observed, configured)| {
+            format!(
+                "Evictions begin at {} entries; by its version or the configuration it would be {}.",
+                short(observed),
+                short(configured)
+            )
+        });
+        let hits = readings.number(&m::CACHE_HITS, &[]).map(|_| {
+            "Hits are as the validator counts them: before version 4.4.0 too many.".to_owned()
+        });
+        CacheStatus {
+            loaded: readings.number(&m::CACHE_LOADED, &[]),
+            capacity: observed.or(configured),
+            shrink_target: observed_target.or(configured_target),
+            warning: warning(readings, now),
+            notes: [differs, hits].into_iter().flatten().collect(),
+        }
+    }
+
+    /// How full it is; `None` if neither its entries nor its capacity are known.
+    pub fn words(&self) -> Option<String> {
+        let share = self.share().map(percent);
+        let target = self.shrink_target;
+        let target = target.map(|target| format!(", evicts above {}", short(target)));
+        let target = target.unwrap_or_default();
+        Some(
+            match (self.loaded.map(short), self.capacity.map(short), share) {
+                (Some(loaded), Some(capacity), Some(share)) => {
+                    format!("{loaded} of {capacity} entries, {share}{target}")
+                }
+                (Some(loaded), ..) => format!("{loaded} entries, capacity not known"),
+                (None, capacity, _) => {
+                    format!("at most {} entries, none evicted yet", capacity?)
+                }
+            },
+        )
+    }
+
+    /// Share of the capacity that is used, at most 1.
+    pub fn share(&self) -> Option<f64> {
+        let (loaded, capacity) = self.loaded.zip(self.capacity)?;
+        Some((loaded / capacity).clamp(0.0, 1.0))
+    }
+}
+
+fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
+    if readings.flag(&daemon::PUSHES_FILTERED, &[]) == Some(true) {
+        return Some("RUST_LOG filters the pushes".to_owned());
+    }
+    let age = now.unix_seconds() - readings.number(&daemon::LAST_PUSH, &[])?;
+    (age > PUSH_IS_LATE).then(|| format!("last push {} ago", seconds(age)))
+}

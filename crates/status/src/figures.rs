@@ -1,0 +1,99 @@
+//! Single numbers by name.
+
+use crate::readings::Readings;
+use faultline_catalog::metrics::{cgroup, daemon, host, memory, process as p, validator as v};
+use faultline_catalog::{Kind, Metric, Source, Tick};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+macro_rules! figures {
+    ($($figure:ident = $source:ident, $metric:expr, [$($label:literal),*];)*) => {
+        /// A level, or a counter's total.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Figure {
+            $($figure,)*
+        }
+
+        impl Figure {
+            pub const ALL: &[Figure] = &[$(Figure::$figure,)*];
+
+            pub fn source(self) -> Source {
+                match self {
+                    $(Figure::$figure => Source::$source,)*
+                }
+            }
+
+            /// The metric, and the values of its first labels. The figure is the sum of all series that have them.
+            fn series(self) -> (&'static Metric, &'static [&'static str]) {
+                match self {
+                    $(Figure::$figure => (&$metric, &[$($label),*]),)*
+                }
+            }
+        }
+    };
+}
+
+figures! {
+    ProcessStart = Process, p::START_TIME, [];
+    Anon = Process, p::RESIDENT, ["anon"];
+    File = Process, p::RESIDENT, ["file"];
+    Shared = Process, p::RESIDENT, ["shmem"];
+    Swap = Process, p::SWAP, [];
+    MajorFaults = Process, p::PAGE_FAULTS, ["major"];
+    MinorFaults = Process, p::PAGE_FAULTS, ["minor"];
+    Cpu = Process, p::CPU, [];
+    ReadBytes = Process, p::IO_BYTES, ["read"];
+    WrittenBytes = Process, p::IO_BYTES, ["write"];
+    Threads = Process, p::THREADS, [];
+    Unreclaimable = Cgroup, memory::UNRECLAIMABLE, [];
+    MemoryLimit = Cgroup, memory::EFFECTIVE_LIMIT, [];
+    PageCache = Cgroup, cgroup::STAT, ["file"];
+    Refaults = Cgroup, cgroup::REFAULTS, ["file"];
+    StalledSome = Cgroup, cgroup::PRESSURE, ["memory", "some"];
+    StalledFull = Cgroup, cgroup::PRESSURE, ["memory", "full"];
+    OomKills = Cgroup, cgroup::EVENTS, ["oom_kill"];
+    HostMemory = Host, host::MEMORY, ["total"];
+    HostAvailable = Host, host::MEMORY, ["available"];
+    HostSwap = Host, host::MEMORY, ["swap_total"];
+    HostSwapFree = Host, host::MEMORY, ["swap_free"];
+    Slot = Rpc, v::SLOT, ["processed"];
+    SlotsBehind = Conclusions, v::SLOTS_BEHIND, [];
+    Transactions = Rpc, v::TRANSACTIONS, [];
+    BlockTransactions = Datapoints, v::BLOCK_TRANSACTIONS, [];
+    CacheHits = Datapoints, v::CACHE_HITS, [];
+    CacheMisses = Datapoints, v::CACHE_MISSES, [];
+    CacheReloads = Datapoints, v::CACHE_RELOADS, [];
+    CacheEvictions = Datapoints, v::CACHE_EVICTIONS, [];
+    DaemonStart = Daemon, daemon::SELF_START_TIME, [];
+    DaemonCpu = Daemon, daemon::SELF_CPU, [];
+    DaemonResident = Daemon, daemon::SELF_RESIDENT, [];
+}
+
+impl Figure {
+    pub fn metric(self) -> &'static Metric {
+        self.series().0
+    }
+
+    pub fn is_counter(self) -> bool {
+        self.metric().kind == Kind::Counter
+    }
+
+    /// Absent if no series has it.
+    pub fn of(self, tick: &Tick) -> Option<f64> {
+        let (metric, labels) = self.series();
+        let series = Readings(tick).all(metric).filter(|reading| {
+            let mut own = reading.labels.iter().zip(labels);
+            own.all(|(own, label)| own.as_str() == *label)
+        });
+        let sum = series
+            .filter_map(|reading| reading.value.number())
+            .reduce(|sum, number| sum + number);
+        sum.filter(|sum| sum.is_finite())
+    }
+}
+
+pub(crate) fn figures(tick: &Tick) -> BTreeMap<Figure, f64> {
+    let known = { Figure::ALL.iter() }.filter_map(|figure| Some((*figure, figure.of(tick)?)));
+    known.collect()
+}

@@ -1,0 +1,100 @@
+//! The status of a validator and of its daemon: what follows from one tick, in numbers and in words.
+//!
+//! The daemon computes it on request. The landing page, `/status` and `faultline top` only draw it.
+
+mod cache;
+mod capacity;
+mod figures;
+mod memory;
+mod part;
+mod pools;
+mod readings;
+mod sources;
+mod target;
+mod votes;
+
+pub use cache::CacheStatus;
+pub use capacity::NEARLY_FULL;
+pub use figures::Figure;
+pub use memory::{LevelStatus, MemoryStatus};
+pub use part::{Part, Tone};
+pub use pools::{Pool, SlotTimes, Times};
+pub use sources::SourceStatus;
+pub use target::{Fact, Target};
+
+use faultline_catalog::{Source, Stamp, Tick, metrics};
+use readings::Readings;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version of the JSON. It changes when a field changes its meaning or is removed.
+pub const VERSION: u32 = 1;
+
+/// A tick's conclusions. A value that is not known is absent or `null`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`VERSION`] of the program that wrote it.
+    pub version: u32,
+    /// The daemon's version.
+    pub faultlined: String,
+    /// When it was computed, in seconds since 1970.
+    pub time: f64,
+    pub tick: u64,
+    /// When the tick was taken, in seconds since 1970.
+    pub tick_time: f64,
+    /// Why the tick is too old; `None` while sampling goes on.
+    pub stale: Option<String>,
+    /// Whether the validator is simulated.
+    pub is_demo: bool,
+    pub target: Target,
+    /// Votes, leader slots and rewards; empty if nothing is known of them.
+    pub votes: Vec<Part>,
+    /// File systems, disks, UDP and open files; empty if nothing is known of them.
+    pub capacity: Vec<Part>,
+    pub memory: Option<MemoryStatus>,
+    pub cache: CacheStatus,
+    /// Totals of counters, and levels.
+    pub figures: BTreeMap<Figure, f64>,
+    pub slots: SlotTimes,
+    /// Thread pools by name.
+    pub pools: Vec<Pool>,
+    pub sources: Vec<SourceStatus>,
+}
+
+impl Status {
+    /// Of a tick, as of `now`. `stale` says why the tick is too old.
+    pub fn of(tick: &Tick, now: Stamp, stale: Option<String>) -> Self {
+        let readings = Readings(tick);
+        let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
+        Status {
+            version: VERSION,
+            faultlined: version.unwrap_or_default().to_owned(),
+            time: now.unix_seconds(),
+            tick: tick.number,
+            tick_time: tick.at.unix_seconds(),
+            stale,
+            is_demo: readings.flag(&metrics::daemon::DEMO, &[]) == Some(true),
+            target: Target::of(readings, now),
+            votes: votes::votes(readings),
+            capacity: capacity::capacity(readings),
+            memory: MemoryStatus::of(tick),
+            cache: CacheStatus::of(readings, now),
+            figures: figures::figures(tick),
+            slots: SlotTimes::of(readings),
+            pools: pools::pools(readings),
+            sources: sources::sources(readings, now),
+        }
+    }
+
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        self.figures.get(&figure).copied()
+    }
+
+    /// `None` of a source that is disabled.
+    pub fn source(&self, source: Source) -> Option<&SourceStatus> {
+        self.sources.iter().find(|one| one.name == source.name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

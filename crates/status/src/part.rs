@@ -1,0 +1,34 @@
+//! Words with a tone.
+
+use serde::{Deserialize, Serialize};
+
+/// How urgent something is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tone {
+    #[default]
+    Plain,
+    Good,
+    Warn,
+    Bad,
+}
+
+/// One of several facts that are shown in one line. Its text may contain names from elsewhere: a page has to escape it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl Part {
+    pub(crate) fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Part {
+            text: text.into(),
+            tone,
+        }
+    }
+
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Part::new(text, Tone::Plain)
+    }
+}

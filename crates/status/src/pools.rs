@@ -1,0 +1,97 @@
+//! Thread pools, and times of replayed slots.
+
+use crate::readings::Readings;
+use faultline_catalog::metrics::{pools as m, validator as v};
+use faultline_catalog::{Metric, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Totals since the pool began; CPU and waiting time in seconds. A reader may replace them with rates.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    pub name: String,
+    /// Living threads.
+    pub threads: Option<f64>,
+    pub major_faults: Option<f64>,
+    pub minor_faults: Option<f64>,
+    /// User and system.
+    pub cpu: Option<f64>,
+    /// Threads were ready and had no CPU.
+    pub waiting: Option<f64>,
+}
+
+/// By name.
+pub(crate) fn pools(readings: Readings<'_>) -> Vec<Pool> {
+    let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
+    for reading in readings.0.readings() {
+        let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
+        let kind = reading.labels.get(1).map(|label| label.as_str());
+        let field: fn(&mut Pool) -> &mut Option<f64> = match kind {
+            _ if is(&m::THREADS) => |pool| &mut pool.threads,
+            _ if is(&m::CPU) => |pool| &mut pool.cpu,
+            _ if is(&m::RUN_QUEUE) => |pool| &mut pool.waiting,
+            Some("major") if is(&m::PAGE_FAULTS) => |pool| &mut pool.major_faults,
+            Some("minor") if is(&m::PAGE_FAULTS) => |pool| &mut pool.minor_faults,
+            _ => continue,
+        };
+        let name = reading.labels.first().map_or("", |label| label.as_str());
+        if let Some(number) = reading.value.number() {
+            let total = field(pools.entry(name).or_default());
+            *total = Some(total.unwrap_or_default() + number);
+        }
+    }
+    let named = pools.into_iter().map(|(name, pool)| Pool {
+        name: name.to_owned(),
+        ..pool
+    });
+    named.collect()
+}
+
+/// Times of replayed slots since the daemon started.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SlotTimes {
+    /// Program cache time, summed over threads.
+    pub cache: Option<Times>,
+    pub replay: Option<Times>,
+}
+
+/// A histogram of seconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Times {
+    pub sum: f64,
+    pub count: f64,
+    /// Upper bounds, and the number of slots up to each.
+    pub buckets: Vec<(f64, f64)>,
+}
+
+impl SlotTimes {
+    pub(crate) fn of(readings: Readings<'_>) -> Self {
+        SlotTimes {
+            cache: times(readings, &v::CACHE_TIME, "replay"),
+            replay: times(readings, &v::REPLAY_TIME, "total"),
+        }
+    }
+}
+
+fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option<Times> {
+    let mut series = readings.all(metric);
+    let reading = series.find(|reading| {
+        reading
+            .labels
+            .first()
+            .is_some_and(|own| own.as_str() == label)
+    })?;
+    let Value::Histogram(histogram) = &reading.value else {
+        return None;
+    };
+    let buckets = histogram
+        .cumulative()
+        .filter(|(bound, _)| bound.is_finite());
+    Some(Times {
+        sum: histogram.sum(),
+        count: histogram.count() as f64,
+        buckets: buckets
+            .map(|(bound, count)| (bound, count as f64))
+            .collect(),
+    })
+}

@@ -1,0 +1,49 @@
+//! Searches in a tick.
+
+use faultline_catalog::{Metric, Reading, Source, Tick};
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Readings<'a>(pub(crate) &'a Tick);
+
+impl<'a> Readings<'a> {
+    /// The series with exactly these label values.
+    pub(crate) fn number(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
+        let number = self.0.number_of(metric, labels);
+        number.filter(|number| number.is_finite())
+    }
+
+    pub(crate) fn flag(self, metric: &Metric, labels: &[&str]) -> Option<bool> {
+        self.number(metric, labels).map(|number| number == 1.0)
+    }
+
+    pub(crate) fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
+        let readings = self.0.readings();
+        readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
+    }
+
+    /// The series of a metric, each with the value of its first label.
+    pub(crate) fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
+        self.all(metric).filter_map(|reading| {
+            let label = reading.labels.first().map_or("", |label| label.as_str());
+            Some((label, reading.value.number()?))
+        })
+    }
+
+    /// The first label of the series that is 1.
+    pub(crate) fn active(self, metric: &'static Metric) -> Option<&'a str> {
+        let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
+        Some(label)
+    }
+
+    /// A label of the metric's first series; `None` if it is empty.
+    pub(crate) fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
+        let index = metric.labels.iter().position(|label| *label == name)?;
+        let label = self.all(metric).next()?.labels.get(index)?.as_str();
+        (!label.is_empty()).then_some(label)
+    }
+
+    pub(crate) fn is_up(self, source: Source) -> bool {
+        let mut batches = self.0.batches.iter();
+        batches.any(|batch| batch.source == source && batch.up)
+    }
+}

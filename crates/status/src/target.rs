@@ -1,0 +1,291 @@
+//! The process that is followed, and what it is doing.
+
+use crate::part::Part;
+use crate::part::Tone::{self, Bad, Good, Warn};
+use crate::readings::Readings;
+use faultline_catalog::metrics::{cgroup, daemon, process as p, validator as v};
+use faultline_catalog::{Reading, Stamp};
+use faultline_text::{moment, seconds, short};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Label value of `agave_phase`, tone, explanation.
+type Phase = (&'static str, Tone, &'static str);
+
+static PHASES: [Phase; 13] = [
+    ("absent", Warn, "There is no validator process."),
+    (
+        "initializing",
+        Warn,
+        "The process has started and has not reported its phase yet.",
+    ),
+    (
+        "searching",
+        Warn,
+        "It looks for a node to take a snapshot from.",
+    ),
+    ("downloading", Warn, "It downloads a snapshot."),
+    (
+        "unpacking",
+        Warn,
+        "It unpacks the snapshot and builds the accounts index.",
+    ),
+    ("replaying", Warn, "It replays the blocks of its ledger."),
+    ("starting", Warn, "It starts its services."),
+    (
+        "waiting_for_supermajority",
+        Warn,
+        "It waits until enough stake is online.",
+    ),
+    (
+        "halted",
+        Bad,
+        "It was configured to stop at a slot, and stopped.",
+    ),
+    (
+        "catching_up",
+        Warn,
+        "It runs and has not been near the tip for long enough yet.",
+    ),
+    ("at_tip", Good, "It keeps up with the cluster."),
+    ("behind", Bad, "It was at the tip and has fallen behind."),
+    ("gone", Bad, "The process has exited."),
+];
+
+const STALLED: &str = "It was at the tip, and its slot has not advanced for 15 seconds or more.";
+const UNKNOWN: &str = "It has not shown for a while that its slot advances.";
+
+/// The phase says little during the migration.
+const MIGRATING: &str = " The cluster migrates to Alpenglow: blocks hold only votes, nothing is rooted, and slots go backwards once.";
+
+/// Label value of `agave_process_state`, words if it needs attention, words of the fact.
+type State = (&'static str, Option<&'static str>, &'static str);
+
+static STATES: [State; 8] = [
+    ("running", None, "running (R)"),
+    ("sleeping", None, "sleeping (S)"),
+    (
+        "disk_sleep",
+        None,
+        "in uninterruptible sleep (D), usually waiting for a disk",
+    ),
+    (
+        "stopped",
+        Some("stopped by a signal"),
+        "stopped by a signal such as SIGSTOP (T); SIGCONT continues it",
+    ),
+    (
+        "tracing_stop",
+        Some("stopped by a debugger"),
+        "stopped by a debugger (t)",
+    ),
+    (
+        "zombie",
+        Some("main thread exited"),
+        "exited (Z); the process lives until its other threads have exited, too",
+    ),
+    (
+        "dead",
+        Some("being removed"),
+        "being removed by the kernel (X)",
+    ),
+    ("idle", None, "idle (I)"),
+];
+
+/// Labels of `agave_target_info` with the names of the facts.
+static LABELS: [(&str, &str); 10] = [
+    ("version", "Version"),
+    ("client", "Client"),
+    ("cluster", "Cluster"),
+    ("identity", "Identity"),
+    ("exe", "Program"),
+    ("comm", "Process name"),
+    ("cgroup", "cgroup"),
+    ("experiment", "Experiment"),
+    ("arm", "Arm"),
+    ("run", "Run"),
+];
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// `None` while the search has no result.
+    pub is_followed: Option<bool>,
+    /// The program's name; `None` while no process is followed.
+    pub name: Option<String>,
+    /// Value of the label `phase`; `None` while it is unknown.
+    pub phase: Option<String>,
+    /// The phase, and what else an operator has to know at once.
+    pub state: Vec<Part>,
+    /// What the phase means.
+    pub explanation: String,
+    pub facts: Vec<Fact>,
+    /// Restarts by reason.
+    pub restarts: BTreeMap<String, f64>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    pub name: String,
+    pub value: String,
+}
+
+impl Target {
+    pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
+        let is_followed = readings.flag(&p::UP, &[]);
+        let info = readings
+            .all(&p::TARGET_INFO)
+            .next()
+            .filter(|_| is_followed != Some(false));
+        let name = info.map(program);
+        let phase = readings.active(&v::PHASE);
+        let restarts: BTreeMap<String, f64> = readings
+            .by_label(&p::RESTARTS)
+            .map(|(reason, count)| (reason.to_owned(), count))
+            .collect();
+        let mut state: Vec<Part> = Vec::new();
+        let mut explanation = String::new();
+        if let Some((part, about)) = phase_part(readings) {
+            state.push(part);
+            explanation.push_str(about);
+        }
+        state.extend(stopped(readings).map(|words| Part::new(words, Bad)));
+        if readings.flag(&v::CONSENSUS, &["migrating"]) == Some(true) {
+            state.push(Part::new("migrates to Alpenglow", Warn));
+            explanation.push_str(MIGRATING);
+        }
+        state.extend(readings.flag(&v::HEALTHY, &[]).map(|is| match is {
+            true => Part::plain("healthy"),
+            false => Part::new("not healthy", Bad),
+        }));
+        state.extend(readings.flag(&v::KEPT_UP, &[]).map(|has| match has {
+            true => Part::plain("kept up"),
+            false => Part::new("did not keep up", Warn),
+        }));
+        state.extend(restarts_part(&restarts));
+        Target {
+            is_followed,
+            phase: phase.map(str::to_owned),
+            state,
+            explanation,
+            facts: info.map_or_else(Vec::new, |info| facts(readings, info, name.as_deref(), now)),
+            name,
+            restarts,
+        }
+    }
+
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        let fact = self.facts.iter().find(|fact| fact.name == name)?;
+        Some(&fact.value)
+    }
+}
+
+/// A label's value; `None` where it is empty, which stands for unknown.
+fn label<'a>(info: &'a Reading, name: &str) -> Option<&'a str> {
+    let index = info.metric.labels.iter().position(|label| *label == name)?;
+    let value = info.labels.get(index)?.as_str();
+    (!value.is_empty()).then_some(value)
+}
+
+fn program(info: &Reading) -> String {
+    let exe = label(info, "exe").map(|exe| exe.trim_end_matches(" (deleted)"));
+    let file = exe.and_then(|exe| exe.rsplit('/').next());
+    let name = file.filter(|name| !name.is_empty());
+    name.or_else(|| label(info, "comm"))
+        .unwrap_or("a process without a name")
+        .to_owned()
+}
+
+/// `None` of a process that is no validator. A validator has all phases; while its phase is unknown they are all off.
+fn phase_part(readings: Readings<'_>) -> Option<(Part, &'static str)> {
+    let active = readings.active(&v::PHASE);
+    let known = PHASES.iter().find(|(name, ..)| active == Some(*name));
+    if let Some((name, tone, about)) = known {
+        return Some((Part::new(name.replace('_', " "), *tone), about));
+    }
+    readings.number(&v::PHASE, &["absent"])?;
+    let (words, about) = match readings.flag(&v::STALLED, &[]) {
+        Some(true) => ("stalled", STALLED),
+        _ => ("phase unknown", UNKNOWN),
+    };
+    Some((Part::new(words, Bad), about))
+}
+
+fn state(readings: Readings<'_>) -> Option<&'static State> {
+    let active = readings.active(&p::STATE)?;
+    STATES.iter().find(|(name, ..)| *name == active)
+}
+
+fn is_frozen(readings: Readings<'_>) -> bool {
+    readings.flag(&cgroup::FROZEN, &[]) == Some(true)
+}
+
+/// What keeps the process from running.
+fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
+    let (state, is_frozen) = (state(readings), is_frozen(readings));
+    let stopped = state.and_then(|(_, words, _)| *words);
+    // Waiting for a disk is normal for a moment. Without a phase nothing shows that it does anything else.
+    let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
+    let has_phases = readings.number(&v::PHASE, &["absent"]).is_some();
+    let hangs = waits && has_phases && readings.active(&v::PHASE).is_none();
+    let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
+    let frozen = is_frozen.then_some("cgroup frozen");
+    stopped.into_iter().chain(frozen)
+}
+
+/// `restarts 0`, `restarts 3 (exit 1, oom kill 2)`.
+fn restarts_part(restarts: &BTreeMap<String, f64>) -> Option<Part> {
+    let sum = restarts
+        .values()
+        .copied()
+        .reduce(|sum, count| sum + count)?;
+    let reasons: Vec<String> = restarts
+        .iter()
+        .filter(|(_, count)| **count > 0.0)
+        .map(|(reason, count)| format!("{} {}", reason.replace('_', " "), short(*count)))
+        .collect();
+    let reasons = match reasons.as_slice() {
+        [] => String::new(),
+        reasons => format!(" ({})", reasons.join(", ")),
+    };
+    Some(Part::plain(format!("restarts {}{reasons}", short(sum))))
+}
+
+fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp) -> Vec<Fact> {
+    let start = readings.number(&p::START_TIME, &[]);
+    // After the wall clock was set, the times of the start and of now may be by different clocks.
+    let was_set = readings
+        .number(&daemon::CLOCK_STEPS, &[])
+        .is_some_and(|steps| steps > 0.0);
+    let running = start
+        .map(|start| now.unix_seconds() - start)
+        .filter(|running| *running >= 0.0 && !was_set);
+    let main_thread = state(readings).map(|(.., words)| match is_frozen(readings) {
+        true => "held by the freezer of its cgroup",
+        false => *words,
+    });
+    let consensus = readings
+        .active(&v::CONSENSUS)
+        .zip(readings.active(&v::CONSENSUS_SIGN));
+    let first = [
+        ("Running for", running.map(seconds)),
+        ("Started", start.map(|start| moment((start * 1e9) as i64))),
+        (
+            "Consensus",
+            consensus.map(|(protocol, sign)| format!("{protocol}, by {sign}")),
+        ),
+    ];
+    // The heading is one of the names already.
+    let labels = LABELS.map(|(key, title)| {
+        let value = label(info, key).filter(|value| name != Some(*value));
+        (title, value.map(str::to_owned))
+    });
+    let last = ("Main thread", main_thread.map(str::to_owned));
+    let all = first.into_iter().chain(labels).chain([last]);
+    all.filter_map(|(name, value)| {
+        Some(Fact {
+            name: name.to_owned(),
+            value: value?,
+        })
+    })
+    .collect()
+}

@@ -1,0 +1,271 @@
+use super::*;
+use faultline_catalog::metrics::{process as p, resources as r, validator as v, votes as m};
+use faultline_catalog::{Batch, Metric, Reading, Value};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn real(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
+    let labels = labels.iter().map(|label| (*label).into()).collect();
+    Reading {
+        metric,
+        labels,
+        tags: Box::default(),
+        value: Value::Real(value),
+    }
+}
+
+fn tick(source: Source, up: bool, readings: Vec<Reading>) -> Tick {
+    let batch = Batch {
+        readings,
+        up,
+        ..Batch::empty(source, Stamp::default())
+    };
+    Tick {
+        number: 1,
+        at: Stamp::default(),
+        batches: vec![Arc::new(batch)],
+    }
+}
+
+fn texts(parts: &[Part]) -> Vec<&str> {
+    parts.iter().map(|part| part.text.as_str()).collect()
+}
+
+fn votes_of(readings: Vec<Reading>) -> Vec<Part> {
+    votes::votes(Readings(&tick(Source::Votes, true, readings)))
+}
+
+fn capacity_of(readings: Vec<Reading>) -> Vec<Part> {
+    capacity::capacity(Readings(&tick(Source::Resources, true, readings)))
+}
+
+#[test]
+fn with_tower_votes_earn_credits_and_cost_lamports() {
+    let parts = votes_of(vec![
+        real(&m::EPOCH, &[], 700.0),
+        real(&m::DELINQUENT, &[], 0.0),
+        real(&m::VOTE_DISTANCE, &["last_vote"], 2.0),
+        real(&m::VOTE_CREDITS, &["this_epoch"], 3_456_789.0),
+        real(&m::VOTE_RANK, &[], 41.0),
+        real(&m::VOTE_SHARE, &[], 0.9972),
+        real(&m::LEADER_SLOTS, &["passed"], 20.0),
+        real(&m::LEADER_SLOTS, &["skipped"], 1.0),
+        real(&m::CLUSTER_LEADER_SLOTS, &["passed"], 1000.0),
+        real(&m::CLUSTER_LEADER_SLOTS, &["skipped"], 31.0),
+        real(&m::NEXT_LEADER_SLOT, &[], 754.0),
+        real(&m::BALANCE, &["identity"], 12.5),
+        real(&v::CONSENSUS, &["tower"], 1.0),
+        real(&v::SLOT_SECONDS, &[], 0.4),
+    ]);
+    assert_eq!(
+        texts(&parts),
+        [
+            "votes",
+            "last vote 2 slots ago",
+            "rank 41, 99.7 % of the best",
+            "3,456,789 credits this epoch",
+            "skipped 1 of 20 leader slots (cluster 3.1 %)",
+            "leads in 12 min 34 s",
+            "12.5 SOL, votes for about 11 days",
+        ]
+    );
+    assert_eq!((parts[0].tone, parts[1].tone), (Tone::Good, Tone::Plain));
+}
+
+#[test]
+fn with_alpenglow_rewards_take_the_place_of_credits_and_votes_cost_nothing() {
+    let parts = votes_of(vec![
+        real(&m::DELINQUENT, &[], 0.0),
+        real(&m::CERTIFICATE_DISTANCE, &["reward"], 8.0),
+        real(&m::CERTIFICATE_DISTANCE, &["finalization"], 140.0),
+        real(&m::VOTE_REWARD, &["this_epoch"], 5_250_000_000.0),
+        real(&m::VOTE_REWARD_OF_BEST, &[], 0.9972),
+        real(&m::ADMITTED, &["this_epoch"], 1.0),
+        real(&m::ADMITTED, &["epoch_after_next"], 0.0),
+        real(&m::ADMISSION_SHORTFALL, &[], 0.127),
+        real(&m::BALANCE, &["identity"], 12.5),
+        real(&v::CONSENSUS, &["alpenglow"], 1.0),
+        real(&v::SLOT_SECONDS, &[], 0.2),
+    ]);
+    assert_eq!(
+        texts(&parts),
+        [
+            "votes",
+            "reward certificate 8 slots behind",
+            "finalization certificate 140 slots behind",
+            "not admitted to the epoch after next",
+            "0.127 SOL missing for the admission ticket",
+            "5.250 SOL earned this epoch",
+            "99.7 % of the best per stake",
+            "12.5 SOL",
+        ]
+    );
+}
+
+#[test]
+fn an_admission_names_the_epoch_and_what_is_missing() {
+    for (this_epoch, after_next, shortfall, expected) in [
+        (Some(1.0), Some(1.0), Some(0.0), vec!["admitted"]),
+        (
+            Some(0.0),
+            Some(0.0),
+            Some(0.5),
+            vec![
+                "not admitted this epoch",
+                "0.500 SOL missing for the admission ticket",
+            ],
+        ),
+        (
+            None,
+            None,
+            Some(0.1),
+            vec!["0.100 SOL missing for the admission ticket"],
+        ),
+        (Some(1.0), None, None, vec![]),
+    ] {
+        let flags = [
+            (&m::ADMITTED, vec!["this_epoch"], this_epoch),
+            (&m::ADMITTED, vec!["epoch_after_next"], after_next),
+            (&m::ADMISSION_SHORTFALL, vec![], shortfall),
+            (&m::DELINQUENT, vec![], Some(0.0)),
+        ];
+        let readings = flags
+            .into_iter()
+            .filter_map(|(metric, labels, value)| Some(real(metric, &labels, value?)));
+        let parts = votes_of(readings.collect());
+        assert_eq!(texts(&parts)[1..], expected);
+    }
+}
+
+fn vote_account(role: &'static str) -> Reading {
+    real(&m::VOTE_ACCOUNT, &["identity", role, "account"], 1.0)
+}
+
+#[test]
+fn what_is_not_judged_and_what_is_not_known_is_said_so() {
+    let far = votes_of(vec![
+        real(&m::EPOCH, &[], 700.0),
+        vote_account("voting"),
+        real(&m::VOTE_CREDITS, &["this_epoch"], 12.0),
+    ]);
+    assert_eq!(
+        texts(&far),
+        ["far behind: votes are not judged", "12 credits this epoch"]
+    );
+    let epoch = || vec![real(&m::EPOCH, &[], 3.0)];
+    assert_eq!(
+        texts(&votes_of(epoch())),
+        ["it has no vote account with stake"]
+    );
+    let unknown = votes::votes(Readings(&tick(Source::Votes, false, epoch())));
+    assert_eq!(texts(&unknown), ["it is not known whether it votes"]);
+    assert_eq!(votes_of(Vec::new()), []);
+    let delinquent = votes_of(vec![
+        real(&m::DELINQUENT, &[], 1.0),
+        real(&m::LEADER_SLOTS, &["passed"], 0.0),
+    ]);
+    assert_eq!(delinquent, [Part::new("delinquent", Tone::Bad)]);
+}
+
+#[test]
+fn a_standby_is_named_and_has_no_days_of_votes() {
+    let with = |delinquent| {
+        votes_of(vec![
+            vote_account("standby"),
+            real(&m::DELINQUENT, &[], delinquent),
+            real(&m::BALANCE, &["identity"], 0.0),
+        ])
+    };
+    let words = "the vote account is another node's";
+    assert_eq!(texts(&with(0.0)), ["standby", words]);
+    assert_eq!(texts(&with(1.0)), ["delinquent", words]);
+}
+
+fn node(avail: f64) -> Vec<Reading> {
+    let gib = f64::from(1 << 30);
+    vec![
+        real(&r::FILESYSTEM_SIZE, &["/", "log"], 100.0 * gib),
+        real(&r::FILESYSTEM_AVAIL, &["/", "log"], 80.0 * gib),
+        real(&r::FILESYSTEM_SIZE, &["/mnt/<l>", "ledger"], 1000.0 * gib),
+        real(&r::FILESYSTEM_AVAIL, &["/mnt/<l>", "ledger"], avail * gib),
+        real(&r::FILESYSTEM_UNTIL_FULL, &["/mnt/<l>", "ledger"], 3e5),
+        real(&r::DISK_UTILISATION, &["nvme0n1"], 0.12),
+        real(&r::DISK_UTILISATION, &["nvme1n1"], 0.34),
+        real(&r::UDP_DROPS, &[], 12.0),
+        real(&p::OPEN_FDS, &[], 900.0),
+        real(&p::MAX_FDS, &[], 1_000_000.0),
+    ]
+}
+
+#[test]
+fn the_capacity_names_what_is_tightest_and_when_it_is_full() {
+    assert_eq!(
+        texts(&capacity_of(node(120.0))),
+        [
+            "ok",
+            "/mnt/<l> has 120.0 GiB (12 %) left, full in 3 d 11 h",
+            "nvme1n1 34 % busy",
+            "12 UDP datagrams dropped",
+            "900 of 1,000,000 files open",
+        ]
+    );
+}
+
+#[test]
+fn what_is_urgent_has_a_tone_and_what_is_not_known_is_not_said() {
+    let first = |readings| capacity_of(readings).swap_remove(0);
+    let with = |more| {
+        let mut node = node(120.0);
+        node.push(more);
+        node
+    };
+    assert_eq!(first(node(40.0)), Part::new("nearly full", Tone::Bad));
+    let read_only = real(&r::FILESYSTEM_READ_ONLY, &["/", "log"], 1.0);
+    assert_eq!(first(with(read_only)), Part::new("read-only", Tone::Bad));
+    let soon = real(&r::FILESYSTEM_UNTIL_FULL, &["/", "log"], 14_000.0);
+    assert_eq!(
+        first(with(soon)),
+        Part::new("full within hours", Tone::Warn)
+    );
+    let answers = real(&r::FILESYSTEM_AGE, &["/mnt/<l>", "ledger"], 1.0);
+    assert_eq!(first(with(answers)).text, "ok");
+    let dead = real(&r::FILESYSTEM_AGE, &["/dead", "snapshots"], 60.0);
+    assert_eq!(
+        first(with(dead)),
+        Part::new("/dead does not answer", Tone::Bad)
+    );
+    assert_eq!(capacity_of(vec![real(&p::OPEN_FDS, &[], 9.0)]), []);
+    let unknown = capacity_of(vec![real(&r::UDP_SOCKETS, &[], 12.0)]);
+    assert_eq!(texts(&unknown), ["no file system known"]);
+}
+
+#[test]
+fn restarts_are_summed_and_named() {
+    let readings = vec![
+        real(&p::RESTARTS, &["exit"], 1.0),
+        real(&p::RESTARTS, &["oom_kill"], 2.0),
+        real(&p::RESTARTS, &["unknown"], 0.0),
+    ];
+    let target = Target::of(
+        Readings(&tick(Source::Target, true, readings)),
+        Stamp::default(),
+    );
+    assert_eq!(texts(&target.state), ["restarts 3 (exit 1, oom kill 2)"]);
+}
+
+#[test]
+fn a_figure_is_the_sum_of_the_series_with_its_labels_and_absent_without_one() {
+    let readings = vec![
+        real(&p::CPU, &["user"], 3.0),
+        real(&p::CPU, &["system"], 4.0),
+        real(&p::RESIDENT, &["file"], 5.0),
+        real(&v::SLOTS_BEHIND, &[], f64::NAN),
+    ];
+    let now = Stamp {
+        unix: Duration::from_secs(9),
+        ..Stamp::default()
+    };
+    let status = Status::of(&tick(Source::Process, true, readings), now, None);
+    let expected = BTreeMap::from([(Figure::Cpu, 7.0), (Figure::File, 5.0)]);
+    assert_eq!((status.figures, status.time), (expected, 9.0));
+}

@@ -1,0 +1,117 @@
+//! Votes, leader slots and rewards. The migration to Alpenglow changes what is counted.
+
+use crate::part::{Part, Tone};
+use crate::readings::Readings;
+use faultline_catalog::metrics::{validator as v, votes as m};
+use faultline_catalog::{Metric, Source};
+use faultline_text::{percent, seconds, short};
+
+const LAMPORTS_PER_SOL: f64 = 1e9;
+
+/// A Tower vote has one signature, which costs 5,000 lamports, and there is one in each slot. Votes of Alpenglow cost
+/// nothing.
+const SOL_PER_VOTE: f64 = 5_000.0 / LAMPORTS_PER_SOL;
+
+/// Empty for a node whose votes are not known.
+pub(crate) fn votes(readings: Readings<'_>) -> Vec<Part> {
+    let role = readings.label(&m::VOTE_ACCOUNT, "role");
+    let is_standby = role == Some("standby");
+    let state = match readings.flag(&m::DELINQUENT, &[]) {
+        Some(true) => Part::new("delinquent", Tone::Bad),
+        Some(false) if is_standby => Part::plain("standby"),
+        Some(false) => Part::new("votes", Tone::Good),
+        None if role.is_some() => Part::plain("far behind: votes are not judged"),
+        None if readings.number(&m::EPOCH, &[]).is_none() => return Vec::new(),
+        // The source is up without an account only if it knows all accounts and none is the validator's own.
+        None if readings.is_up(Source::Votes) => {
+            return vec![Part::plain("it has no vote account with stake")];
+        }
+        None => return vec![Part::plain("it is not known whether it votes")],
+    };
+    let standby = is_standby.then(|| "the vote account is another node's".to_owned());
+    let next = readings.number(&m::NEXT_LEADER_SLOT, &[]);
+    let next = next.map(|time| match time {
+        0.0 => "leads now".to_owned(),
+        _ => format!("leads in {}", seconds(time)),
+    });
+    let balance = balance(readings).filter(|_| !is_standby);
+    let details = { [standby].into_iter().chain(earned(readings)) }
+        .chain([skipped(readings), next, balance])
+        .flatten()
+        .map(Part::plain);
+    [state].into_iter().chain(details).collect()
+}
+
+/// With Tower the votes cost lamports.
+fn balance(readings: Readings<'_>) -> Option<String> {
+    let sol = readings.number(&m::BALANCE, &["identity"])?;
+    let is_tower = readings.flag(&v::CONSENSUS, &["tower"]) == Some(true);
+    let slot_seconds = readings.number(&v::SLOT_SECONDS, &[]);
+    Some(match slot_seconds.filter(|_| is_tower) {
+        Some(slot_seconds) => {
+            let days = short((sol / SOL_PER_VOTE * slot_seconds / 86_400.0).floor());
+            format!("{} SOL, votes for about {days} days", short(sol))
+        }
+        None => format!("{} SOL", short(sol)),
+    })
+}
+
+/// Votes and what they earned: credits with Tower, lamports with Alpenglow.
+fn earned(readings: Readings<'_>) -> [Option<String>; 9] {
+    let number = |metric, labels: &[&str]| readings.number(metric, labels);
+    let distance = number(&m::VOTE_DISTANCE, &["last_vote"]).map(|slots| {
+        let word = if slots == 1.0 { "slot" } else { "slots" };
+        format!("last vote {} {word} ago", short(slots))
+    });
+    let [reward_certificate, finalization] = ["reward", "finalization"].map(|name| {
+        number(&m::CERTIFICATE_DISTANCE, &[name])
+            .map(|slots| format!("{name} certificate {} slots behind", short(slots)))
+    });
+    let admitted = |epoch| readings.flag(&m::ADMITTED, &[epoch]);
+    let admission = match (admitted("this_epoch"), admitted("epoch_after_next")) {
+        (Some(false), _) => Some("not admitted this epoch"),
+        (_, Some(false)) => Some("not admitted to the epoch after next"),
+        (Some(true), Some(true)) => Some("admitted"),
+        _ => None,
+    };
+    let shortfall = number(&m::ADMISSION_SHORTFALL, &[]).filter(|sol| *sol > 0.0);
+    let shortfall = shortfall.map(|sol| format!("{sol:.3} SOL missing for the admission ticket"));
+    let of_best = number(&m::VOTE_SHARE, &[])
+        .map(|share| format!(", {} of the best", percent(share)))
+        .unwrap_or_default();
+    let rank = number(&m::VOTE_RANK, &[]).map(|rank| format!("rank {}{of_best}", short(rank)));
+    let reward = number(&m::VOTE_REWARD, &["this_epoch"])
+        .map(|lamports| format!("{:.3} SOL earned this epoch", lamports / LAMPORTS_PER_SOL));
+    let per_stake = number(&m::VOTE_REWARD_OF_BEST, &[])
+        .map(|share| format!("{} of the best per stake", percent(share)));
+    let credits = number(&m::VOTE_CREDITS, &["this_epoch"])
+        .map(|credits| format!("{} credits this epoch", short(credits)));
+    [
+        distance,
+        reward_certificate,
+        finalization,
+        admission.map(str::to_owned),
+        shortfall,
+        rank,
+        reward,
+        per_stake,
+        credits,
+    ]
+}
+
+fn skipped(readings: Readings<'_>) -> Option<String> {
+    let slots = |metric: &Metric| {
+        let passed = readings.number(metric, &["passed"])?;
+        let skipped = readings.number(metric, &["skipped"])?;
+        (passed > 0.0).then_some((passed, skipped))
+    };
+    let cluster = slots(&m::CLUSTER_LEADER_SLOTS)
+        .map(|(passed, skipped)| format!(" (cluster {})", percent(skipped / passed)))
+        .unwrap_or_default();
+    let (passed, skipped) = slots(&m::LEADER_SLOTS)?;
+    Some(format!(
+        "skipped {} of {} leader slots{cluster}",
+        short(skipped),
+        short(passed)
+    ))
+}
