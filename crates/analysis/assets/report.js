@@ -121,7 +121,9 @@
 
   // One timeline.
 
-  const secondsOf = (x) => (x.ms ? x.ms.map((ms) => ms / 1000) : Array.from({ length: x.count }, (_, n) => (x.from + n * x.step) / 1000));
+  // Times are one by one, or evenly spaced; milliseconds are the smallest part.
+  const times = (x) =>
+    Array.isArray(x) ? x : Array.from({ length: x.count }, (_, n) => Math.round((x.from + n * x.step) * 1000) / 1000);
   const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", Arial, sans-serif';
   const ROW = 15; // px between rows of event names above a box
   const ROWS = 3;
@@ -271,7 +273,7 @@
       this.figure = figure;
       this.box = figure.querySelector(".live");
       this.off = new Set(); // lines of this chart alone
-      const tables = chart.lines.map((line) => [secondsOf(line.x), line.y]);
+      const tables = chart.lines.map((line) => [times(line.x), line.y]);
       this.data = tables.length ? uPlot.join(tables) : [[]];
       this.lone = this.data.slice(1).map(lonePoints);
       this.full = chart.span;

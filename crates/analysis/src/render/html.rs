@@ -27,8 +27,7 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 /// Only a broken template, which the tests would show.
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let looks = Looks::of(report);
-    let points = data::points_a_line(report);
-    let mut blocks = block::Blocks::new(report, &looks, points);
+    let mut blocks = block::Blocks::new(report, &looks);
     let sections: Vec<_> = report
         .sections
         .iter()
@@ -69,7 +68,7 @@ pub fn page(report: &Report) -> anyhow::Result<String> {
         // Its licence goes with every copy.
         uplot: format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
         script: SCRIPT,
-        data: data::script(report, &looks, points)?,
+        data: data::script(report, &looks)?,
     };
     template
         .render(Value::from(Serde(view)))

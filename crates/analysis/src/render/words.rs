@@ -82,13 +82,15 @@ pub(crate) fn is_number(cell: &Cell) -> bool {
 
 /// The events of a timeline in order of time, with the time as words.
 pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
-    let mut marks: Vec<_> = timeline
-        .marks
-        .iter()
-        .filter(|mark| mark.at.is_finite())
-        .collect();
-    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    marks
+    sorted_marks(timeline)
         .into_iter()
         .map(|mark| (duration(mark.at, Clock::Full), mark))
+}
+
+/// The marks of a timeline in order of time.
+pub(crate) fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
+    let known = timeline.marks.iter().filter(|mark| mark.at.is_finite());
+    let mut marks: Vec<&Mark> = known.collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks
 }

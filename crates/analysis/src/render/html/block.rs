@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::super::look::Looks;
 use super::super::svg::{self, Surface};
 use super::super::text::clean;
-use super::super::thin::thin;
 use super::super::words;
+use super::data::MAX_POINTS;
 use super::{csv_address, run_names};
 use crate::report::model::{Block, Cell, Chart, Figure, Report, Section, Table, Timeline};
 
@@ -88,16 +88,14 @@ pub(super) struct Blocks<'a> {
     looks: &'a Looks,
     names: BTreeMap<&'a str, String>,
     timelines: usize,
-    points: usize,
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(report: &'a Report, looks: &'a Looks, points: usize) -> Self {
+    pub(super) fn new(report: &'a Report, looks: &'a Looks) -> Self {
         Self {
             looks,
             names: run_names(report),
             timelines: 0,
-            points,
         }
     }
 
@@ -132,9 +130,7 @@ impl<'a> Blocks<'a> {
             id: figure.id.clone(),
             title: clean(&figure.title),
             caption: clean(&figure.caption),
-            thinned: timeline
-                .map(|timeline| self.thinned(timeline))
-                .unwrap_or_default(),
+            thinned: timeline.map(thinned).unwrap_or_default(),
             chart,
             wide: svg::draw(figure, self.looks, Surface::Wide),
             narrow,
@@ -142,21 +138,6 @@ impl<'a> Blocks<'a> {
                 .map(|timeline| self.events(timeline))
                 .unwrap_or_default(),
         }
-    }
-
-    fn thinned(&self, timeline: &Timeline) -> String {
-        let buckets = self.points / 4;
-        if !timeline
-            .series
-            .iter()
-            .any(|line| thin(&line.x, &line.y, buckets).1)
-        {
-            return String::new();
-        }
-        format!(
-            "Of each {buckets}th of the time a line is drawn through the first, smallest, largest and last value; the \
-             recordings have all."
-        )
     }
 
     fn events(&self, timeline: &Timeline) -> Vec<EventView> {
@@ -168,6 +149,18 @@ impl<'a> Blocks<'a> {
         };
         words::events(timeline).map(event).collect()
     }
+}
+
+fn thinned(timeline: &Timeline) -> String {
+    if !timeline
+        .series
+        .iter()
+        .any(|line| line.y.len() > MAX_POINTS)
+    {
+        return String::new();
+    }
+    "Of each stretch of the time a line is drawn through the smallest and the largest value; the recordings have all."
+        .to_owned()
 }
 
 fn table(table: &Table) -> TableView {

@@ -6,11 +6,10 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::look::{Look, Looks, of_run};
 use super::super::text::{escaped, fitted, width};
-use super::super::thin::{Piece, thin};
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::{Mark, Timeline};
+use crate::report::model::{Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
 /// Rows of event names above the box.
@@ -138,15 +137,10 @@ fn lines(
     chart: &Timeline,
     looks: &Looks,
 ) {
-    let buckets = ((frame.right - frame.left) / 2.0) as usize;
+    // Two points for each pixel.
+    let points = 2 * (frame.right - frame.left) as usize;
     for (line, look) in chart.series.iter().zip(looks.lines(&chart.series)) {
-        let y_values: Vec<Option<f64>> = line
-            .y
-            .iter()
-            .map(|value| value.filter(|value| y.scale.at(*value).is_some()))
-            .collect();
-        let (pieces, _) = thin(&line.x, &y_values, buckets);
-        let path = path(frame, (x, y), &pieces);
+        let path = path(frame, (x, y), &line.thinned(points));
         if path.is_empty() {
             continue;
         }
@@ -167,13 +161,14 @@ fn lines(
     }
 }
 
-fn path(frame: &Frame, (x, y): (&Axis, &Axis), pieces: &[Piece]) -> String {
+fn path(frame: &Frame, (x, y): (&Axis, &Axis), line: &Line) -> String {
+    let place = |(px, py): (&f64, &Option<f64>)| {
+        Some((frame.x(x.scale.at(*px)?), frame.y(y.scale.at((*py)?)?)))
+    };
+    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(place).collect();
     let mut path = String::new();
-    for piece in pieces {
-        let points = piece
-            .iter()
-            .filter_map(|(px, py)| Some((frame.x(x.scale.at(*px)?), frame.y(y.scale.at(*py)?))));
-        for (index, (px, py)) in points.enumerate() {
+    for piece in points.split(Option::is_none) {
+        for (index, (px, py)) in piece.iter().flatten().enumerate() {
             write!(
                 path,
                 "{}{:.1} {:.1}",
