@@ -571,7 +571,7 @@
 
   // A timeline is drawn when it comes near the window: a page of fifty opens at once.
   const draw = (figure) => {
-    const chart = data.charts[Number(figure.dataset.chart)];
+    const chart = data.charts.find((one) => one.id === figure.dataset.chart);
     if (!charts.has(chart.id)) charts.set(chart.id, new Timeline(figure, chart));
   };
   const near = new IntersectionObserver((entries) => {
