@@ -135,7 +135,7 @@
     svg.setAttribute("aria-hidden", "true");
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     path.setAttribute("d", "M1 4H27");
-    path.setAttribute("stroke-dasharray", line.dash || "none");
+    path.setAttribute("stroke-dasharray", line.dash);
     svg.append(path);
     return svg;
   };
@@ -343,7 +343,7 @@
             scale: "y",
             stroke: () => colour(line.colour),
             width: line.weight,
-            dash: line.dash ? line.dash.split(" ").map((part) => part * devicePixelRatio) : undefined,
+            dash: line.dash !== "none" ? line.dash.split(" ").map((part) => part * devicePixelRatio) : undefined,
             cap: "round",
             points: { show: false, size: 4, fill: () => colour(line.colour), filter: (u, n) => this.lone[n - 1] },
             spanGaps: false,
