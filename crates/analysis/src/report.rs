@@ -11,6 +11,7 @@ mod comparison;
 mod enough;
 mod faults;
 mod floor;
+pub mod groups;
 mod hardware;
 mod limits;
 mod memory;
