@@ -69,6 +69,15 @@ pub struct Caveat {
     pub remedy: String,
 }
 
+impl Caveat {
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Anchor, `[a-z0-9-]+`.
