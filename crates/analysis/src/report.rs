@@ -6,6 +6,7 @@ mod cache;
 mod cache_sizes;
 mod caveats;
 pub mod cells;
+mod chapter;
 mod classes;
 mod comparison;
 mod enough;
