@@ -16,7 +16,7 @@ const LONGEST: usize = 500;
 const LONG_FILES: [(&str, usize); 1] = [("crates/recording/examples/twelve_hours/day.rs", 543)];
 
 /// Functions that are longer than clippy's limit. Each has an attribute that names the lint. The number may only fall.
-const LONG_FUNCTIONS: usize = 120;
+const LONG_FUNCTIONS: usize = 109;
 
 /// Text that must not be in any file that git keeps.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
