@@ -121,7 +121,9 @@
 
   // One timeline.
 
-  const secondsOf = (x) => (x.ms ? x.ms.map((ms) => ms / 1000) : Array.from({ length: x.count }, (_, n) => (x.from + n * x.step) / 1000));
+  // Times are one by one, or evenly spaced; milliseconds are the smallest part.
+  const times = (x) =>
+    Array.isArray(x) ? x : Array.from({ length: x.count }, (_, n) => Math.round((x.from + n * x.step) * 1000) / 1000);
   const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "DejaVu Sans", Arial, sans-serif';
   const ROW = 15; // px between rows of event names above a box
   const ROWS = 3;
@@ -133,7 +135,7 @@
     svg.setAttribute("aria-hidden", "true");
     const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
     path.setAttribute("d", "M1 4H27");
-    path.setAttribute("stroke-dasharray", line.dash || "none");
+    path.setAttribute("stroke-dasharray", line.dash);
     svg.append(path);
     return svg;
   };
@@ -271,7 +273,7 @@
       this.figure = figure;
       this.box = figure.querySelector(".live");
       this.off = new Set(); // lines of this chart alone
-      const tables = chart.lines.map((line) => [secondsOf(line.x), line.y]);
+      const tables = chart.lines.map((line) => [times(line.x), line.y]);
       this.data = tables.length ? uPlot.join(tables) : [[]];
       this.lone = this.data.slice(1).map(lonePoints);
       this.full = chart.span;
@@ -341,7 +343,7 @@
             scale: "y",
             stroke: () => colour(line.colour),
             width: line.weight,
-            dash: line.dash ? line.dash.split(" ").map((part) => part * devicePixelRatio) : undefined,
+            dash: line.dash !== "none" ? line.dash.split(" ").map((part) => part * devicePixelRatio) : undefined,
             cap: "round",
             points: { show: false, size: 4, fill: () => colour(line.colour), filter: (u, n) => this.lone[n - 1] },
             spanGaps: false,
@@ -569,7 +571,7 @@
 
   // A timeline is drawn when it comes near the window: a page of fifty opens at once.
   const draw = (figure) => {
-    const chart = data.charts[Number(figure.dataset.chart)];
+    const chart = data.charts.find((one) => one.id === figure.dataset.chart);
     if (!charts.has(chart.id)) charts.set(chart.id, new Timeline(figure, chart));
   };
   const near = new IntersectionObserver((entries) => {

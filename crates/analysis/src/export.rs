@@ -14,7 +14,6 @@ use faultline_recording::schema::{Kind, TABLES};
 use faultline_recording::{Error, Recording};
 use parquet::ParquetWriter;
 use std::io::BufWriter;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use table::{Layout, TableWriter};
 
@@ -23,26 +22,39 @@ pub use table::Values;
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// Writes columns of the same length, of anything, as a Parquet table of that name: as `faultline export` writes its tables.
-pub fn write_columns(
-    out: impl Write + Send,
-    table: &str,
-    columns: &[(String, Values)],
-) -> anyhow::Result<()> {
+/// A table in memory: its columns with their names.
+pub type Columns = Vec<(String, Values)>;
+
+pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
+    let columns = columns.into_iter();
+    columns
+        .map(|(name, values)| (name.to_owned(), values))
+        .collect()
+}
+
+/// Writes a table as a Parquet file, which replaces another only when it is whole.
+///
+/// # Errors
+/// What the system says, with the path; columns of other lengths.
+pub fn write_columns(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
+    let named = || path.display().to_string();
     let kind = |values: &Values| match values {
         Values::Integer(_) => Kind::Integer,
         Values::Real(_) => Kind::Real,
         Values::Text(_) => Kind::Text,
     };
-    let layout = Layout::new(
-        columns
-            .iter()
-            .map(|(name, values)| (name.as_str(), kind(values))),
-    );
-    let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
-    let values: Vec<Values> = columns.iter().map(|(_, values)| values.clone()).collect();
-    writer.chunk(&values)?;
-    writer.finish()
+    let heads = columns.iter();
+    let layout = Layout::new(heads.map(|(name, values)| (name.as_str(), kind(values))));
+    let part = Part::create(path).with_context(named)?;
+    let out = BufWriter::new(part.file().try_clone().with_context(named)?);
+    let write = || {
+        let mut writer = Box::new(ParquetWriter::new(out, table, layout, &[])?);
+        let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
+        writer.chunk(&values)?;
+        writer.finish()
+    };
+    write().with_context(named)?;
+    part.finish(path).with_context(named)
 }
 
 /// One recording and the folder for its tables.

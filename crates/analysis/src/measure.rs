@@ -18,7 +18,7 @@ pub use span::Span;
 pub(crate) use timeline::timeline;
 pub use tps::{Counted, Second, Tps};
 
-use crate::run::{Run, Signal};
+use crate::run::{Point, Run, Signal};
 use faultline_stats::rate::{self, Reading};
 
 /// One run with what follows from it.
@@ -152,6 +152,30 @@ fn rss(run: &Run) -> Vec<Option<f64>> {
         .zip(file)
         .zip(shmem)
         .map(|((anon, file), shmem)| Some((*anon)? + (*file)? + (*shmem)?))
+        .collect()
+}
+
+/// The points within a span.
+pub(crate) fn points_within<'p, P: Point>(
+    run: &Run,
+    points: &'p [P],
+    span: Span,
+) -> impl Iterator<Item = &'p P> {
+    points
+        .iter()
+        .filter(move |point| span.holds(run.at(point.time_unix_ns())))
+}
+
+/// One number of each point within a span, in so large a unit.
+pub(crate) fn column<P: Point>(
+    run: &Run,
+    points: &[P],
+    span: Span,
+    of: impl Fn(&P) -> Option<u64>,
+    unit: f64,
+) -> Vec<Option<f64>> {
+    points_within(run, points, span)
+        .map(|point| of(point).map(|number| number as f64 * unit))
         .collect()
 }
 

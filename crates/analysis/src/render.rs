@@ -20,7 +20,6 @@ pub mod markdown;
 mod plain;
 pub mod svg;
 mod text;
-mod thin;
 mod words;
 
 pub use plain::plain;

@@ -1,16 +1,17 @@
 //! From runs to a report: what happened, what differs, and how sure that is.
 
 mod accounts;
-mod arm_table;
 mod cache;
 mod cache_sizes;
 mod caveats;
 pub mod cells;
+mod chapter;
 mod classes;
 mod comparison;
 mod enough;
 mod faults;
 mod floor;
+pub mod groups;
 mod hardware;
 mod limits;
 mod memory;
@@ -134,11 +135,7 @@ fn of_runs(runs: &[Run], options: &Options, arms: &[String]) -> Report {
     let mut sections: Vec<Section> = match pairs.is_empty() {
         true if floor.is_none() => Vec::new(),
         // One arm, twice at the same time.
-        true => vec![Section {
-            id: "comparison".to_owned(),
-            title: "The A/A pair".to_owned(),
-            blocks: more,
-        }],
+        true => vec![cells::section("comparison", "The A/A pair", more)],
         false => comparison::section(&subjects, options.primary, &pairs, more, &settings)
             .into_iter()
             .collect(),

@@ -169,6 +169,28 @@ pub struct Points {
     pub costs: Vec<CostTrackerPoint>,
 }
 
+/// A datapoint of the validator, by its own clock.
+pub(crate) trait Point {
+    fn time_unix_ns(&self) -> i64;
+}
+
+macro_rules! point {
+    ($($kind:ty),*) => {
+        $(impl Point for $kind {
+            fn time_unix_ns(&self) -> i64 {
+                self.time_unix_ns
+            }
+        })*
+    };
+}
+
+point!(
+    ProgramCachePoint,
+    ReplaySlotPoint,
+    SetRootPoint,
+    CacheTimesPoint
+);
+
 impl Run {
     /// By which the daemon found the phase at a tick.
     pub fn rules(&self, tick: &Tick) -> Rules {

@@ -75,7 +75,7 @@ pub(crate) fn run(args: &CompressionArgs) -> anyhow::Result<(String, u8)> {
 /// A file that exists.
 pub(crate) fn again(args: &ReportArgs, outcome: &Outcome) -> anyhow::Result<String> {
     if let Some(path) = &args.parquet {
-        parquet::write(path, "class", &show::columns(&outcome.classes))?;
+        parquet::write(path, "class", show::columns(&outcome.classes))?;
         return Ok(format!(
             "{}: {} rows\n",
             path.display(),

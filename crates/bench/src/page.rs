@@ -14,10 +14,8 @@ use crate::compare::{Compared, compared};
 use crate::render::{problems, verified};
 use crate::report_tables as tables;
 use crate::results::Results;
-use faultline_analysis::report::cells::slug;
-use faultline_analysis::report::model::{
-    Block, Caveat, Report, RunCard, Section, Verdict, VerdictKind,
-};
+use faultline_analysis::report::cells::{section, slug};
+use faultline_analysis::report::model::{Block, Caveat, Report, RunCard, Verdict, VerdictKind};
 use faultline_stats::arms::Direction;
 use faultline_text::{count, moment, number, time};
 use std::collections::BTreeSet;
@@ -34,7 +32,6 @@ pub(crate) fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 }
 
 /// A run of requests as a report.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn report(results: &Results) -> Report {
     let compared = compared(results);
     let header = &results.header;
@@ -59,11 +56,6 @@ pub(crate) fn report(results: &Results) -> Report {
     };
     let length = time(Duration::from_nanos(header.length_ns));
     let requests = count(results.samples.len() as u64);
-    let section = |id: &str, title: &str, blocks| Section {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        blocks,
-    };
     let mut sections = vec![
         section("study", first, study),
         section("latency", "Latency", tables::latencies(results)),
@@ -224,13 +216,9 @@ fn cards(results: &Results) -> Vec<RunCard> {
 }
 
 fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
-    let caveat = |what: String, remedy: &str| Caveat {
-        what,
-        remedy: remedy.to_owned(),
-    };
     let mut all: Vec<Caveat> = problems(results)
         .into_iter()
-        .map(|what| caveat(what, "Fix it and measure again."))
+        .map(|what| Caveat::new(what, "Fix it and measure again."))
         .collect();
     let weak = compared
         .iter()
@@ -241,7 +229,7 @@ fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
             "{weak} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
             compared.len()
         );
-        all.push(caveat(
+        all.push(Caveat::new(
             what,
             "Repeat with more rounds (--rounds), at a quieter time.",
         ));
@@ -249,7 +237,7 @@ fn caveats(results: &Results, compared: &[Compared]) -> Vec<Caveat> {
     if results.header.rate.is_none() && results.header.preset != "transport" {
         let what =
             "A closed loop does not ask while it waits: a stall of the node is one slow request.";
-        all.push(caveat(
+        all.push(Caveat::new(
             what.to_owned(),
             "Ask at a steady rate (--rate), which counts every request that had to wait.",
         ));

@@ -2,26 +2,16 @@
 
 use crate::results::{PHASES, Results, Sample};
 use crate::store::check_new;
-use anyhow::Context as _;
-use faultline_analysis::export::{Values, write_columns};
-use faultline_command::files::Part;
-use std::io::BufWriter;
+use faultline_analysis::export::{Columns, Values, named, write_columns};
 use std::path::Path;
-
-/// Columns by name, all of the same length.
-pub(crate) type Columns = Vec<(String, Values)>;
 
 /// Writes a table; the file has its name only once it is whole.
 ///
 /// # Errors
 /// There is such a file already, or it cannot be written.
-pub(crate) fn write(path: &Path, table: &str, columns: &Columns) -> anyhow::Result<()> {
-    let named = || path.display().to_string();
+pub(crate) fn write(path: &Path, table: &str, columns: Columns) -> anyhow::Result<()> {
     check_new("--parquet", path)?;
-    let part = Part::create(path).with_context(named)?;
-    let out = BufWriter::new(part.file().try_clone().with_context(named)?);
-    write_columns(out, table, columns).with_context(named)?;
-    part.finish(path).with_context(named)
+    write_columns(path, table, columns)
 }
 
 /// One row for each request, in nanoseconds and bytes; parts of a request that failed are NULL.
@@ -34,24 +24,18 @@ pub(crate) fn requests(results: &Results) -> Columns {
         Values::Text(results.samples.iter().map(of).collect())
     };
     let head = |sample: &Sample| results.cells.get(sample.cell);
-    let mut columns: Columns = vec![
-        ("number".to_owned(), whole(&|sample| Some(sample.number))),
+    let mut columns = named([
+        ("number", whole(&|sample| Some(sample.number))),
+        ("round", whole(&|sample| Some(u64::from(sample.round)))),
+        ("arm", text(&|sample| Some(head(sample)?.arm.clone()))),
         (
-            "round".to_owned(),
-            whole(&|sample| Some(u64::from(sample.round))),
-        ),
-        (
-            "arm".to_owned(),
-            text(&|sample| Some(head(sample)?.arm.clone())),
-        ),
-        (
-            "subject".to_owned(),
+            "subject",
             text(&|sample| Some(head(sample)?.subject.clone())),
         ),
-        ("size".to_owned(), whole(&|sample| head(sample)?.size)),
-        ("at_ns".to_owned(), whole(&|sample| Some(sample.at_ns))),
-        ("latency_ns".to_owned(), whole(&Sample::latency_ns)),
-    ];
+        ("size", whole(&|sample| head(sample)?.size)),
+        ("at_ns", whole(&|sample| Some(sample.at_ns))),
+        ("latency_ns", whole(&Sample::latency_ns)),
+    ]);
     for (place, phase) in PHASES.iter().enumerate() {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
         columns.push((
@@ -59,25 +43,19 @@ pub(crate) fn requests(results: &Results) -> Columns {
             whole(&|sample| sample.phases.and_then(|phases| phases.get(place).copied())),
         ));
     }
-    columns.extend([
+    columns.extend(named([
         (
-            "decode_cpu_ns".to_owned(),
+            "decode_cpu_ns",
             whole(&|sample| sample.phases.map(|_| sample.decode_cpu_ns)),
         ),
+        ("sent", whole(&|sample| sample.phases.map(|_| sample.sent))),
         (
-            "sent".to_owned(),
-            whole(&|sample| sample.phases.map(|_| sample.sent)),
-        ),
-        (
-            "received".to_owned(),
+            "received",
             whole(&|sample| sample.phases.map(|_| sample.received)),
         ),
-        ("failure".to_owned(), text(&|sample| sample.failure.clone())),
-        (
-            "refused".to_owned(),
-            whole(&|sample| Some(u64::from(sample.refused))),
-        ),
-    ]);
+        ("failure", text(&|sample| sample.failure.clone())),
+        ("refused", whole(&|sample| Some(u64::from(sample.refused)))),
+    ]));
     columns
 }
 
@@ -122,11 +100,11 @@ mod tests {
         );
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.parquet");
-        write(&path, "request", &columns).unwrap();
+        write(&path, "request", columns.clone()).unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
         assert!(
-            write(&path, "request", &columns)
+            write(&path, "request", columns)
                 .unwrap_err()
                 .to_string()
                 .contains("exists already")

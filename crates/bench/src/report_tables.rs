@@ -2,7 +2,7 @@
 
 use crate::compare::{Compared, caveat, comparisons, interval_words};
 use crate::results::{CellHead, PHASES, Results, Summary, ms};
-use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::cells::{self, known, number, table, words};
 use faultline_analysis::report::model::{Block, Cell, Table};
 use faultline_stats::block::Estimate;
 use faultline_stats::decision::Decision;
@@ -13,20 +13,7 @@ const NONE_GOOD: &str = "no good answer";
 
 /// A number with its interval.
 pub(crate) fn estimate(of: Option<&Estimate>) -> Cell {
-    match of {
-        Some(of) => Cell::Estimate {
-            value: of.value,
-            low: of.low,
-            high: of.high,
-            decimals: 3,
-        },
-        None => Cell::Missing("too few rounds".to_owned()),
-    }
-}
-
-/// Words.
-pub(crate) fn words(text: &str) -> Cell {
-    Cell::Text(text.to_owned())
+    cells::estimate_or(of.map(Estimate::ends), 3, "too few rounds")
 }
 
 fn shown_word(decision: Decision) -> &'static str {
@@ -68,38 +55,28 @@ pub(crate) fn latencies(results: &Results) -> Vec<Block> {
     ]
 }
 
+const TIMED: [&str; 9] = [
+    "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
+];
+
 /// Latencies of every cell.
 pub(crate) fn percentiles(results: &Results, (id, title): (&str, &str)) -> Table {
     let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
-    let timed = [
-        "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
-    ]
-    .map(|name| (name, "ms"));
     let columns = [
         &[("arm", ""), ("about", "")],
-        timed.as_slice(),
+        TIMED.map(|name| (name, "ms")).as_slice(),
         &[("good", ""), ("failed", "")],
     ]
     .concat();
     let mut out = table(id, title, &columns, note);
     for (cell, head) in results.cells.iter().enumerate() {
         let summary = results.summary(cell);
-        let l = summary.latency;
         let mut row: Vec<Cell> = titled(results, head).into();
-        let times = [
-            l.map(|l| l.mean),
-            l.map(|l| l.p50),
-            l.and_then(|l| l.sd),
-            l.map(|l| l.min),
-            l.map(|l| l.max),
-            l.map(|l| l.p90),
-            l.map(|l| l.p95),
-            l.map(|l| l.p99),
-            l.map(|l| l.p999),
-        ];
-        row.extend(times.map(|time| number(time, 3, NONE_GOOD)));
+        let times =
+            TIMED.map(|name| number(summary.latency.and_then(|of| of.named(name)), 3, NONE_GOOD));
+        row.extend(times);
         row.extend([
-            number(Some(summary.successes as f64), 0, ""),
+            known(summary.successes as f64, 0),
             words(&failures(&summary)),
         ]);
         out.rows.push(row);
@@ -158,7 +135,7 @@ pub(crate) fn differences(results: &Results, compared: &[Compared], id: &str) ->
             words(shown_word(compared.decision)),
             estimate(compared.median.as_ref()),
             estimate(compared.p95.as_ref()),
-            number(Some(compared.rounds as f64), 0, ""),
+            known(compared.rounds as f64, 0),
             words(caveat(compared.mean.reliable)),
         ]);
     }

@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::run::RunState;
 use crate::verify::Verdict;
+use faultline_analysis::report::groups::{by_key, distinct};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -184,6 +185,24 @@ pub(crate) struct Latency {
     pub(crate) p999: f64,
 }
 
+impl Latency {
+    /// The number that tables have under this name.
+    pub(crate) fn named(&self, name: &str) -> Option<f64> {
+        match name {
+            "mean" => Some(self.mean),
+            "sd" => self.sd,
+            "min" => Some(self.min),
+            "max" => Some(self.max),
+            "median" | "p50" => Some(self.p50),
+            "p90" => Some(self.p90),
+            "p95" => Some(self.p95),
+            "p99" => Some(self.p99),
+            "p99.9" => Some(self.p999),
+            _ => None,
+        }
+    }
+}
+
 /// Nanoseconds as milliseconds.
 pub(crate) fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
@@ -199,23 +218,17 @@ impl Results {
 
     /// Subjects with their sizes, in the order of the plan.
     pub(crate) fn subjects(&self) -> Vec<(&str, Option<u64>)> {
-        let mut subjects: Vec<(&str, Option<u64>)> = Vec::new();
-        for cell in &self.cells {
-            if !subjects.iter().any(|(name, _)| *name == cell.subject) {
-                subjects.push((&cell.subject, cell.size));
-            }
-        }
-        subjects
+        let cells = self.cells.iter();
+        let groups = by_key(cells.map(|cell| (cell.subject.as_str(), cell.size)));
+        let first = groups
+            .into_iter()
+            .map(|(name, sizes)| (name, sizes.first().copied().flatten()));
+        first.collect()
     }
 
     /// What was added to the link, in the order of the plan; only `None` if nothing was.
     pub(crate) fn links(&self) -> Vec<Option<&str>> {
-        let mut links: Vec<Option<&str>> = Vec::new();
-        for link in self.header.links.iter().map(|link| Some(link.as_str())) {
-            if !links.contains(&link) {
-                links.push(link);
-            }
-        }
+        let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
         if links.is_empty() { vec![None] } else { links }
     }
 

@@ -70,17 +70,16 @@ pub(crate) fn json(results: &Results) -> anyhow::Result<String> {
     Ok(output::json(&whole)?)
 }
 
+const TIMED: [&str; 9] = [
+    "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
+];
+
 /// One line for each cell, in milliseconds and bytes; what is not known is empty.
 pub(crate) fn csv(results: &Results) -> String {
     let mut heads: Vec<String> = ["arm", "subject", "size", "good", "failed", "refused"]
         .map(str::to_owned)
         .into();
-    heads.extend(
-        [
-            "mean", "sd", "min", "max", "p50", "p90", "p95", "p99", "p99.9",
-        ]
-        .map(|name| format!("{name} ms")),
-    );
+    heads.extend(TIMED.map(|name| format!("{name} ms")));
     heads.extend(PHASES.map(|phase| format!("{phase} ms")));
     heads.extend(["decode CPU ms", "received bytes"].map(str::to_owned));
     let mut out = heads.join(",") + "\n";
@@ -97,19 +96,7 @@ pub(crate) fn csv(results: &Results) -> String {
             ]
             .map(|n| n.to_string()),
         );
-        let l = summary.latency;
-        let latencies = [
-            l.map(|l| l.mean),
-            l.and_then(|l| l.sd),
-            l.map(|l| l.min),
-            l.map(|l| l.max),
-            l.map(|l| l.p50),
-            l.map(|l| l.p90),
-            l.map(|l| l.p95),
-            l.map(|l| l.p99),
-            l.map(|l| l.p999),
-        ];
-        row.extend(latencies.map(some));
+        row.extend(TIMED.map(|name| some(summary.latency.and_then(|of| of.named(name)))));
         row.extend(
             (0..PHASES.len())
                 .map(|place| some(summary.phases.and_then(|phases| phases.get(place).copied()))),

@@ -5,13 +5,14 @@
 
 use crate::mark::{Mark, Rounds};
 use crate::store::{Conditions, RunRow, VerdictRow};
+use faultline_analysis::report::groups::by_key;
 use faultline_analysis::report::{Better, Scalar, releases};
 use faultline_stats::change::Detector;
 use faultline_stats::holm;
 use faultline_stats::paired::RatioTest;
+use faultline_stats::summary::mean;
 use semver::Version;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 /// A metric of a release.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,39 +75,25 @@ pub(crate) struct Group {
 
 /// Runs by what may be compared, the newest group first.
 pub(crate) fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
-    let mut groups: Vec<(Conditions, String, BTreeMap<String, Vec<RunRow>>)> = Vec::new();
-    for run in runs {
-        let same =
-            |group: &(Conditions, String, _)| group.0 == run.conditions && group.1 == run.machine;
-        let place = groups.iter().position(same).unwrap_or_else(|| {
-            groups.push((run.conditions.clone(), run.machine.clone(), BTreeMap::new()));
-            groups.len() - 1
-        });
-        groups[place]
-            .2
-            .entry(run.release.clone())
-            .or_default()
-            .push(run.clone());
-    }
-    let newest = |runs: &BTreeMap<String, Vec<RunRow>>| {
-        runs.values().flatten().map(|run| run.began_unix_ns).max()
+    let mut groups = by_key(
+        runs.iter()
+            .map(|run| ((&run.conditions, &run.machine), run)),
+    );
+    let newest = |runs: &[&RunRow]| runs.iter().map(|run| run.began_unix_ns).max();
+    groups.sort_by_key(|(_, runs)| std::cmp::Reverse(newest(runs)));
+    let group = |((conditions, machine), runs): ((&Conditions, &String), Vec<&RunRow>)| {
+        let runs = runs.into_iter().map(|run| (&run.release, run.clone()));
+        let mut releases: Vec<Release> = { by_key(runs).into_iter() }
+            .map(|(version, runs)| release(version.clone(), runs, margin))
+            .collect();
+        releases.sort_by(|a, b| by_version(&a.version, &b.version));
+        Group {
+            conditions: conditions.clone(),
+            machine: machine.clone(),
+            shifts: shifts(&releases, margin),
+            releases,
+        }
     };
-    groups.sort_by_key(|group| std::cmp::Reverse(newest(&group.2)));
-    let group =
-        |(conditions, machine, by_release): (Conditions, String, BTreeMap<String, Vec<RunRow>>)| {
-            let mut releases: Vec<Release> = by_release
-                .into_iter()
-                .map(|(version, runs)| release(version, runs, margin))
-                .collect();
-            releases.sort_by(|a, b| by_version(&a.version, &b.version));
-            let shifts = shifts(&releases, margin);
-            Group {
-                conditions,
-                machine,
-                releases,
-                shifts,
-            }
-        };
     groups.into_iter().map(group).collect()
 }
 
@@ -233,12 +220,11 @@ fn judged(scalar: &Scalar, runs: &[RunRow]) -> Option<Judged> {
     for (round, baseline, own) in &pairs {
         rounds.add(*round, (own / baseline).ln());
     }
-    let mean =
-        |of: fn(&(u32, f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len() as f64;
+    let mean = |of: fn(&(u32, f64, f64)) -> f64| mean(&pairs.iter().map(of).collect::<Vec<_>>());
     Some(Judged {
         test: rounds.test()?,
         holm: None,
-        means: [mean(|pair| pair.1), mean(|pair| pair.2)],
+        means: [mean(|pair| pair.1)?, mean(|pair| pair.2)?],
         rounds,
         mark: Mark::Nothing,
     })
@@ -279,14 +265,13 @@ pub(crate) fn rows(groups: &[Group]) -> Vec<VerdictRow> {
         for release in &group.releases {
             for (scalar, one) in releases::metrics().zip(&release.judged) {
                 let Some(one) = one else { continue };
-                let ratio = one.test.ratio;
                 rows.push(VerdictRow {
                     conditions: group.conditions.clone(),
                     machine: group.machine.clone(),
                     release: release.version.clone(),
                     metric: scalar.id.to_owned(),
                     pairs: one.test.pairs,
-                    ratio: [ratio.value, ratio.low, ratio.high],
+                    ratio: one.test.ratio.ends(),
                     p: [one.test.p, one.holm],
                     verdict: one.mark.verdict().to_owned(),
                 });

@@ -64,7 +64,7 @@ fn group(group: &Group) -> Value {
                 .iter()
                 .map(|run| {
                     json!({
-                        "arm": if run.of_baseline { "baseline" } else { "release" },
+                        "arm": run.arm(),
                         "round": run.round,
                         "replicate": run.replicate,
                         "began": time(run.began_unix_ns),

@@ -7,14 +7,15 @@ use crate::feed;
 use crate::settings::Campaign;
 use crate::store::{Conditions, Store};
 use faultline_analysis::render;
-use faultline_analysis::report::cells::{figure, number, table, text};
+use faultline_analysis::report::cells::{
+    estimate, figure, known, missing, percent, section, table, text, without_missing, words,
+};
 use faultline_analysis::report::model::{
     Bar, BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, Verdict, VerdictKind,
 };
 use faultline_analysis::report::releases;
 use faultline_command::files::put;
 use faultline_stats::change::FEWEST;
-use faultline_text::number as grouped;
 use std::collections::BTreeSet;
 
 /// Name of the pages' folder in the campaign's.
@@ -86,7 +87,7 @@ fn failed(store: &Store) -> anyhow::Result<Vec<Failed>> {
 fn report(campaign: &Campaign, groups: &[Group], failed: &[Failed]) -> Report {
     let changes = published(groups);
     let counted: usize = groups.iter().map(|group| group.releases.len()).sum();
-    let margin = percent(campaign);
+    let margin = percent(campaign.margin);
     let headline = match (counted, changes.len()) {
         (0, _) => "No release has a result yet.".to_owned(),
         (_, 0) => format!("No difference beyond {margin} % is shown."),
@@ -161,10 +162,12 @@ fn of_group(place: usize, group: &Group) -> Section {
          the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
         group.conditions.baseline
     );
-    let id = if place == 0 {
-        "releases".to_owned()
-    } else {
-        format!("releases-{}", place + 1)
+    let (id, title) = match place {
+        0 => ("releases".to_owned(), "Releases".to_owned()),
+        _ => (
+            format!("releases-{}", place + 1),
+            format!("Releases under other conditions ({place})"),
+        ),
     };
     let mut listed = table(&id, "Releases against metrics", &columns, &note);
     for release in group.releases.iter().rev() {
@@ -177,16 +180,11 @@ fn of_group(place: usize, group: &Group) -> Section {
         group.conditions.baseline_digest,
         group.conditions.plan_digest
     );
-    let title = if place == 0 {
-        "Releases".to_owned()
-    } else {
-        format!("Releases under other conditions ({place})")
-    };
     let blocks = vec![
         Block::Text(conditions),
-        Block::Table(faultline_analysis::report::cells::without_missing(listed)),
+        Block::Table(without_missing(listed)),
     ];
-    Section { id, title, blocks }
+    section(&id, &title, blocks)
 }
 
 fn row(release: &Release) -> Vec<Cell> {
@@ -202,30 +200,19 @@ fn row(release: &Release) -> Vec<Cell> {
     };
     let (completed, of) = release.completed();
     let mut cells = vec![
-        linked(Cell::Text(release.version.clone()), ""),
+        linked(words(&release.version), ""),
         text(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {of}")),
     ];
     cells.extend(release.judged.iter().zip(releases::metrics()).map(
         |(judged, metric)| match judged {
-            Some(judged) => {
-                let [value, low, high] = percents(judged);
-                linked(
-                    Cell::Estimate {
-                        value,
-                        low,
-                        high,
-                        decimals: 1,
-                    },
-                    judged.mark.word(),
-                )
-            }
+            Some(judged) => linked(estimate(percents(judged), 1), judged.mark.word()),
             None => match WithoutRatio::of(metric, &release.runs) {
-                Some(WithoutRatio::Zero { .. }) => linked(Cell::Text("was 0".to_owned()), ""),
+                Some(WithoutRatio::Zero { .. }) => linked(words("was 0"), ""),
                 Some(WithoutRatio::Missing) => {
-                    Cell::Missing("the baseline has values, the release has none".to_owned())
+                    missing("the baseline has values, the release has none")
                 }
-                None => Cell::Missing("no two pairs of runs have a value above 0".to_owned()),
+                None => missing("no two pairs of runs have a value above 0"),
             },
         },
     ));
@@ -237,8 +224,8 @@ fn row(release: &Release) -> Vec<Cell> {
 }
 
 fn percents(judged: &Judged) -> [f64; 3] {
-    let ratio = judged.test.ratio;
-    [ratio.value, ratio.low, ratio.high].map(|ratio| 100.0 * (ratio - 1.0))
+    let ends = judged.test.ratio.ends();
+    ends.map(|ratio| 100.0 * (ratio - 1.0))
 }
 
 /// A figure for each metric.
@@ -283,11 +270,7 @@ fn trends(group: &Group) -> Option<Section> {
             Chart::Bars(bars),
         ));
     }
-    (!blocks.is_empty()).then(|| Section {
-        id: "trends".to_owned(),
-        title: "Trends".to_owned(),
-        blocks,
-    })
+    (!blocks.is_empty()).then(|| section("trends", "Trends", blocks))
 }
 
 /// Every run with its recording's digest.
@@ -316,38 +299,24 @@ fn recordings(groups: &[Group]) -> Section {
         } else {
             run.release.clone()
         };
-        let digest = match &run.recording_digest {
-            Some(digest) => Cell::Text(digest.clone()),
-            None => Cell::Missing("no recording".to_owned()),
-        };
         listed.rows.push(vec![
             Cell::Linked {
                 cell: Box::new(Cell::Text(arm)),
                 to: run.report.clone(),
                 mark: String::new(),
             },
-            number(Some(f64::from(run.round)), 0, ""),
-            number(Some(f64::from(run.replicate)), 0, ""),
-            Cell::Text(run.outcome.clone()),
-            Cell::Text(run.validity.clone()),
-            Cell::Text(run.recording.clone()),
-            digest,
-            Cell::Text(run.kernel.clone()),
-            Cell::Text(
-                run.conditions
-                    .plan_digest
-                    .get(..8)
-                    .unwrap_or_default()
-                    .to_owned(),
-            ),
-            Cell::Text(run.machine.clone()),
+            known(f64::from(run.round), 0),
+            known(f64::from(run.replicate), 0),
+            words(&run.outcome),
+            words(&run.validity),
+            words(&run.recording),
+            text(run.recording_digest.as_deref(), "no recording"),
+            words(&run.kernel),
+            words(run.conditions.plan_digest.get(..8).unwrap_or_default()),
+            words(&run.machine),
         ]);
     }
-    Section {
-        id: "recordings".to_owned(),
-        title: "Recordings".to_owned(),
-        blocks: vec![Block::Table(listed)],
-    }
+    section("recordings", "Recordings", vec![Block::Table(listed)])
 }
 
 fn without_a_result(failed: &[Failed]) -> Section {
@@ -361,30 +330,13 @@ fn without_a_result(failed: &[Failed]) -> Section {
     );
     listed.rows = failed
         .iter()
-        .map(|one| vec![Cell::Text(one.version.clone()), Cell::Text(one.why.clone())])
+        .map(|one| vec![words(&one.version), words(&one.why)])
         .collect();
-    Section {
-        id: "failed".to_owned(),
-        title: "Without a result".to_owned(),
-        blocks: vec![Block::Table(listed)],
-    }
-}
-
-/// The margin, without a fraction where there is none.
-fn percent(campaign: &Campaign) -> String {
-    let percent = 100.0 * campaign.margin;
-    grouped(
-        percent,
-        if (percent - percent.round()).abs() < 0.005 {
-            0
-        } else {
-            2
-        },
-    )
+    section("failed", "Without a result", vec![Block::Table(listed)])
 }
 
 fn method(campaign: &Campaign) -> Section {
-    let margin = percent(campaign);
+    let margin = percent(campaign.margin);
     let texts = [
         format!(
             "Each release runs in turns with the baseline {}; what is compared is the ratio of the two runs of a turn, so that drift of the \
@@ -401,11 +353,7 @@ fn method(campaign: &Campaign) -> Section {
         "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
     ];
     let blocks = texts.into_iter().map(Block::Text).collect();
-    Section {
-        id: "method".to_owned(),
-        title: "Method".to_owned(),
-        blocks,
-    }
+    section("method", "Method", blocks)
 }
 
 #[cfg(test)]

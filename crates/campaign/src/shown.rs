@@ -4,13 +4,10 @@ use crate::settings::Campaign;
 use crate::store::{Listed, RunRow, Store};
 use crate::work;
 use crate::{compare, page};
-use anyhow::Context as _;
-use faultline_analysis::export::{Values, write_columns};
-use faultline_command::files::Part;
+use faultline_analysis::export::{Values, named, write_columns};
 use faultline_command::output::json;
 use faultline_text::{clean, table};
 use serde::Serialize;
-use std::io::BufWriter;
 use std::path::Path;
 
 /// One version of the list.
@@ -98,9 +95,7 @@ fn version(
 ///
 /// # Errors
 /// There is such a file already, or it cannot be written.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::Result<usize> {
-    let named = || out.display().to_string();
     anyhow::ensure!(
         out.symlink_metadata().is_err(),
         "{}: exists already",
@@ -112,8 +107,12 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
         .iter()
         .flat_map(|run| run.values.iter().map(move |value| (run, value)))
         .collect();
-    let text = |of: &dyn Fn(&RunRow) -> Option<String>| {
-        Values::Text(rows.iter().map(|(run, _)| of(run)).collect())
+    let text = |of: &dyn Fn(&RunRow) -> &str| {
+        Values::Text(
+            rows.iter()
+                .map(|(run, _)| Some(of(run).to_owned()))
+                .collect(),
+        )
     };
     let whole = |of: &dyn Fn(&RunRow) -> i64| {
         Values::Integer(rows.iter().map(|(run, _)| Some(of(run))).collect())
@@ -127,74 +126,32 @@ pub(crate) fn export(campaign: &Campaign, store: &Store, out: &Path) -> anyhow::
         };
         verdicts.iter().find(same).map(|row| row.verdict.clone())
     };
-    let columns: Vec<(&str, Values)> = vec![
-        ("release", text(&|run| Some(run.release.clone()))),
-        (
-            "arm",
-            text(&|run| {
-                Some(
-                    if run.of_baseline {
-                        "baseline"
-                    } else {
-                        "release"
-                    }
-                    .to_owned(),
-                )
-            }),
-        ),
+    let digests = rows.iter().map(|(run, _)| run.recording_digest.clone());
+    let metrics = rows.iter().map(|(_, (metric, _))| Some(metric.clone()));
+    let values = rows.iter().map(|(_, (_, value))| Some(*value));
+    let columns = named([
+        ("release", text(&|run| &run.release)),
+        ("arm", text(&|run| run.arm())),
         ("round", whole(&|run| i64::from(run.round))),
         ("replicate", whole(&|run| i64::from(run.replicate))),
         ("began_unix_ns", whole(&|run| run.began_unix_ns)),
-        ("outcome", text(&|run| Some(run.outcome.clone()))),
-        ("validity", text(&|run| Some(run.validity.clone()))),
-        ("machine", text(&|run| Some(run.machine.clone()))),
-        ("kernel", text(&|run| Some(run.kernel.clone()))),
-        (
-            "plan_digest",
-            text(&|run| Some(run.conditions.plan_digest.clone())),
-        ),
-        (
-            "baseline",
-            text(&|run| Some(run.conditions.baseline.clone())),
-        ),
+        ("outcome", text(&|run| &run.outcome)),
+        ("validity", text(&|run| &run.validity)),
+        ("machine", text(&|run| &run.machine)),
+        ("kernel", text(&|run| &run.kernel)),
+        ("plan_digest", text(&|run| &run.conditions.plan_digest)),
+        ("baseline", text(&|run| &run.conditions.baseline)),
         (
             "baseline_digest",
-            text(&|run| Some(run.conditions.baseline_digest.clone())),
+            text(&|run| &run.conditions.baseline_digest),
         ),
-        (
-            "program_digest",
-            text(&|run| Some(run.program_digest.clone())),
-        ),
-        ("recording", text(&|run| Some(run.recording.clone()))),
-        (
-            "recording_digest",
-            text(&|run| run.recording_digest.clone()),
-        ),
-        (
-            "metric",
-            Values::Text(
-                rows.iter()
-                    .map(|(_, (metric, _))| Some(metric.clone()))
-                    .collect(),
-            ),
-        ),
-        (
-            "value",
-            Values::Real(rows.iter().map(|(_, (_, value))| Some(*value)).collect()),
-        ),
+        ("program_digest", text(&|run| &run.program_digest)),
+        ("recording", text(&|run| &run.recording)),
+        ("recording_digest", Values::Text(digests.collect())),
+        ("metric", Values::Text(metrics.collect())),
+        ("value", Values::Real(values.collect())),
         ("verdict", Values::Text(rows.iter().map(verdict).collect())),
-    ];
-    let columns: Vec<(String, Values)> = columns
-        .into_iter()
-        .map(|(name, values)| (name.to_owned(), values))
-        .collect();
-    let part = Part::create(out).with_context(named)?;
-    write_columns(
-        BufWriter::new(part.file().try_clone().with_context(named)?),
-        "result",
-        &columns,
-    )
-    .with_context(named)?;
-    part.finish(out).with_context(named)?;
+    ]);
+    write_columns(out, "result", columns)?;
     Ok(rows.len())
 }

@@ -105,6 +105,14 @@ pub(crate) struct RunRow {
 }
 
 impl RunRow {
+    pub(crate) fn arm(&self) -> &'static str {
+        if self.of_baseline {
+            "baseline"
+        } else {
+            "release"
+        }
+    }
+
     /// Whether it ran as planned to its end: another one has an outcome and no values that could be compared.
     pub(crate) fn is_whole(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
@@ -235,7 +243,7 @@ impl Store {
                     row.conditions.baseline_digest,
                     row.release,
                     row.round,
-                    arm(row),
+                    row.arm(),
                     row.replicate,
                 ],
             )?;
@@ -250,7 +258,7 @@ impl Store {
                     row.machine,
                     row.kernel,
                     row.round,
-                    arm(row),
+                    row.arm(),
                     row.replicate,
                     row.began_unix_ns,
                     row.outcome,
@@ -330,14 +338,6 @@ impl Store {
             )?;
         }
         Ok(transaction.commit()?)
-    }
-}
-
-fn arm(row: &RunRow) -> &'static str {
-    if row.of_baseline {
-        "baseline"
-    } else {
-        "release"
     }
 }
 

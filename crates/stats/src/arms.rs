@@ -58,6 +58,13 @@ pub struct Interval {
     pub level: f64,
 }
 
+impl Interval {
+    /// The value, then the ends of its interval.
+    pub fn ends(&self) -> [f64; 3] {
+        [self.value, self.low, self.high]
+    }
+}
+
 /// Whether the arms are equivalent: two one-sided tests of the ratio of means against the margin.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Equivalence {

@@ -395,6 +395,11 @@ fn score(p: f64, deviation: f64) -> f64 {
 }
 
 impl Estimate {
+    /// The value, then the ends of its interval.
+    pub fn ends(&self) -> [f64; 3] {
+        [self.value, self.low, self.high]
+    }
+
     /// Of something that cannot be negative: an interval that reaches below zero becomes one that does not.
     fn of_amount(self) -> Estimate {
         if self.low >= 0.0 || self.value <= 0.0 {

@@ -147,6 +147,11 @@ pub(crate) fn total(values: &[f64]) -> f64 {
     sum + lost
 }
 
+/// `None` of no values.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// Mean and variance (`n - 1`) of values; `None` for fewer than two.
 pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     if values.len() < 2 {

@@ -1,8 +1,9 @@
 //! Numbers of a part of a run.
 
-use super::{Measured, Span, longest, readings, replayed, within};
+use super::replay::busy;
+use super::{Measured, Span, column, longest, points_within, readings, replayed, within};
 use crate::run::{ReplayedSlot, Run, Signal};
-use faultline_recording::CacheTimesPoint;
+use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::rate;
 use faultline_stats::summary::{self, Summary, WithoutPeaks};
 
@@ -138,11 +139,7 @@ impl Numbers {
 pub fn numbers(run: &Run, measured: &Measured, window: Span) -> Numbers {
     let growth = |signal| growth(run, signal, window);
     let cpu = [Signal::CpuUser, Signal::CpuSystem].map(|signal| growth(signal).mean());
-    let points = run
-        .points
-        .replay
-        .iter()
-        .filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let points = points_within(run, &run.points.replay, window);
     Numbers {
         window,
         tps: tps(run, measured, window),
@@ -201,19 +198,10 @@ fn levels(run: &Run, measured: &Measured, window: Span) -> Levels {
 }
 
 fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
-    let seconds = || {
-        measured
-            .tps
-            .seconds
-            .iter()
-            .filter(|second| window.holds(second.at))
-    };
-    let known: Vec<Option<f64>> = seconds()
-        .filter_map(|second| second.count)
-        .map(|count| Some(count as f64))
-        .collect();
+    let counts = measured.tps.counts(window);
+    let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
     let zero = known.iter().filter(|count| **count == Some(0.0)).count();
-    let unknown = seconds().filter(|second| second.count.is_none()).count();
+    let unknown = counts.len() - known.len();
     let active: Vec<Option<f64>> = known
         .iter()
         .copied()
@@ -231,28 +219,21 @@ fn tps(run: &Run, measured: &Measured, window: Span) -> TpsNumbers {
     }
 }
 
-fn thread_tps(point: &faultline_recording::ReplaySlotPoint) -> Option<f64> {
+fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
     let (count, us) = (point.total_transactions?, point.execute_us?);
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn cache(run: &Run, window: Span) -> Cache {
-    let points = || {
-        run.points
-            .cache
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)))
+    let points = &run.points;
+    let counted = |of: fn(&ProgramCachePoint) -> Option<u64>| {
+        summary::summary(&column(run, &points.cache, window, of, 1.0))
     };
-    let column = |of: fn(&faultline_recording::ProgramCachePoint) -> Option<u64>| {
-        summary::summary(
-            &points()
-                .map(|point| of(point).map(|count| count as f64))
-                .collect::<Vec<_>>(),
-        )
+    let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
+        summary::summary(&column(run, &points.cache_times, window, of, unit))
     };
     let slots = || busy(run, window);
-    let loading = |point: &faultline_recording::ReplaySlotPoint| {
+    let loading = |point: &ReplaySlotPoint| {
         let stages = [
             point.register_syscalls_us,
             point.load_elf_us,
@@ -264,35 +245,15 @@ fn cache(run: &Run, window: Span) -> Cache {
             .map(|us| us.map(|us| us as f64))
             .sum::<Option<f64>>()
     };
-    let timed = |of: fn(&CacheTimesPoint) -> Option<u64>, scale: f64| {
-        let within = run
-            .points
-            .cache_times
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)));
-        summary::summary(
-            &within
-                .map(|point| of(point).map(|count| count as f64 * scale))
-                .collect::<Vec<_>>(),
-        )
-    };
-    let roots = run
-        .points
-        .roots
-        .iter()
-        .filter(|point| window.holds(run.at(point.time_unix_ns)));
+    let set_root = column(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
     Cache {
-        misses: column(|point| point.misses),
-        evictions: column(|point| point.evictions),
-        reloads: column(|point| point.reloads),
-        insertions: column(|point| point.insertions),
+        misses: counted(|point| point.misses),
+        evictions: counted(|point| point.evictions),
+        reloads: counted(|point| point.reloads),
+        insertions: counted(|point| point.insertions),
         time: summary::summary(&cache_times(run, window)),
         loading: summary::summary(&slots().map(loading).collect::<Vec<_>>()),
-        set_root: summary::summary(
-            &roots
-                .map(|point| point.elapsed_ms.map(|ms| ms as f64))
-                .collect::<Vec<_>>(),
-        ),
+        set_root: summary::summary(&set_root),
         prune: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
         evict: timed(|point| point.evict_us, 1e-3),
@@ -350,11 +311,6 @@ fn logged_cache(run: &Run) -> Cache {
         },
         ..Cache::default()
     }
-}
-
-/// Points of replayed slots with transactions.
-fn busy(run: &Run, window: Span) -> impl Iterator<Item = &faultline_recording::ReplaySlotPoint> {
-    replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
 }
 
 /// Program cache time by replayed slot with transactions, in order of time, in µs.

@@ -1,6 +1,6 @@
 //! Slots that the validator replayed.
 
-use super::Span;
+use super::{Span, points_within};
 use crate::run::Run;
 use faultline_recording::ReplaySlotPoint;
 use std::collections::BTreeMap;
@@ -14,15 +14,16 @@ pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
 /// Points of slots that were replayed within a part of the run, in order of time. A point that does not tell whose slot it
 /// was counts as replayed if it has transactions.
 pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    let points = run
-        .points
-        .replay
-        .iter()
-        .filter(move |point| window.holds(run.at(point.time_unix_ns)));
+    let points = points_within(run, &run.points.replay, window);
     points.filter(|point| match is_own(point) {
         Some(own) => !own,
         None => point.total_transactions.is_some_and(|count| count > 0),
     })
+}
+
+/// Points of replayed slots with transactions.
+pub(super) fn busy(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    replayed(run, window).filter(|point| point.total_transactions.is_some_and(|count| count > 0))
 }
 
 /// Replay time by slot, in milliseconds; of a slot replayed more than once the last one. Of a workload that replayed a fixed
@@ -44,8 +45,7 @@ pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 
 /// Program cache time by slot with transactions, in milliseconds; of a slot replayed more than once the last one.
 pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let points = replayed(run, window)
-        .filter(|point| point.total_transactions.is_some_and(|count| count > 0));
+    let points = busy(run, window);
     points
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()

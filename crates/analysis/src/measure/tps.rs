@@ -45,6 +45,16 @@ pub struct Tps {
     pub settled: bool,
 }
 
+impl Tps {
+    /// The transactions of each second within a span.
+    pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
+        let seconds = self.seconds.iter().filter(|second| span.holds(second.at));
+        seconds
+            .map(|second| second.count.map(|count| count as f64))
+            .collect()
+    }
+}
+
 pub(super) fn tps(run: &Run, course: &Course) -> Tps {
     let costs = run
         .points

@@ -1,35 +1,34 @@
 //! Scales and their ticks.
 
-use super::text::{Clock, duration, number, shown};
+use super::text::{Clock, Shown, duration, number, shown};
 
 /// Where a value is between the ends of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Scale {
-    Linear {
-        /// The value at 0.
-        low: f64,
-        /// The value at 1, larger.
-        high: f64,
-    },
+pub(crate) struct Scale {
+    /// The value at 0.
+    low: f64,
+    /// The value at 1, larger.
+    high: f64,
     /// By logarithm; both ends positive.
-    Log {
-        /// The value at 0.
-        low: f64,
-        /// The value at 1, larger.
-        high: f64,
-    },
+    log: bool,
 }
 
 impl Scale {
     /// 0 at the low end, 1 at the high end; `None` for what is no number or has no logarithm.
     pub(crate) fn at(self, value: f64) -> Option<f64> {
-        let place = match self {
-            Self::Linear { low, high } => (value - low) / (high - low),
-            Self::Log { low, .. } if value <= 0.0 || low <= 0.0 => return None,
-            Self::Log { low, high } => (value.ln() - low.ln()) / (high.ln() - low.ln()),
-        };
+        let [value, low, high] =
+            [value, self.low, self.high].map(|value| if self.log { value.ln() } else { value });
+        let place = (value - low) / (high - low);
         place.is_finite().then_some(place)
     }
+}
+
+/// The smallest and the largest of all numbers.
+pub(crate) fn range(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    let known = values.filter(|value| value.is_finite());
+    known
+        .map(|value| (value, value))
+        .reduce(|(low, high), (value, _)| (low.min(value), high.max(value)))
 }
 
 /// A place on an axis with its words.
@@ -48,20 +47,21 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    fn new(scale: Scale, labelled: impl IntoIterator<Item = (f64, String)>) -> Self {
-        let place = |(value, label)| {
-            Some(Tick {
-                at: scale.at(value)?,
-                label,
-            })
+    fn new(
+        (low, high, log): (f64, f64, bool),
+        values: impl IntoIterator<Item = f64>,
+        label: impl Fn(f64) -> String,
+    ) -> Self {
+        let scale = Scale { low, high, log };
+        let tick = |value| {
+            let at = scale.at(value)?;
+            let label = label(value);
+            (-1e-9..=1.0 + 1e-9)
+                .contains(&at)
+                .then_some(Tick { at, label })
         };
-        let ticks = labelled.into_iter().filter_map(place);
-        Self {
-            scale,
-            ticks: ticks
-                .filter(|tick| (-1e-9..=1.0 + 1e-9).contains(&tick.at))
-                .collect(),
-        }
+        let ticks = values.into_iter().filter_map(tick).collect();
+        Self { scale, ticks }
     }
 
     /// For values: ends at ticks, zero included where the values are near it, at most about `most` ticks.
@@ -71,13 +71,7 @@ impl Axis {
         log: bool,
         most: usize,
     ) -> Self {
-        let usable = values.filter(|value| value.is_finite() && (!log || *value > 0.0));
-        let ends = usable.fold(None, |ends: Option<(f64, f64)>, value| {
-            Some(ends.map_or((value, value), |(low, high)| {
-                (low.min(value), high.max(value))
-            }))
-        });
-        match ends {
+        match range(values.filter(|value| !log || *value > 0.0)) {
             Some((low, high)) if log => logarithmic(low, high, unit, most),
             Some((low, high)) => linear(low, high, unit, most),
             None if log => logarithmic(1.0, 10.0, "", most),
@@ -89,7 +83,6 @@ impl Axis {
     pub(crate) fn of_time(low: f64, high: f64, most: usize) -> (Self, &'static str) {
         let high = if high > low { high } else { low + 1.0 };
         let step = time_step((high - low) / as_f64(most.max(1)));
-        let scale = Scale::Linear { low, high };
         let clock = match high.abs().max(low.abs()) {
             largest if largest < 3600.0 => Clock::Minutes,
             _ if step < 60.0 => Clock::Full,
@@ -102,23 +95,14 @@ impl Axis {
                 duration(value, clock)
             }
         };
-        let axis = Self::new(
-            scale,
-            multiples(low, high, step).map(|value| (value, words(value))),
-        );
+        let axis = Self::new((low, high, false), multiples(low, high, step), words);
         (axis, if step < 1.0 { "s" } else { clock.name() })
     }
 
     /// For what is between two ends that are not to be widened (the classes of a histogram).
     pub(crate) fn between(low: f64, high: f64, most: usize) -> Self {
         let high = if high > low { high } else { low + 1.0 };
-        let one = shown("", high.abs().max(low.abs()));
-        let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
-        let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
-        Self::new(
-            Scale::Linear { low, high },
-            multiples(low, high, step).map(|value| (value, words(value))),
-        )
+        stepped((low, high), "", most, |low, high, _| (low, high))
     }
 
     /// For sizes, by logarithm, ticks at the sizes themselves. `room` is what a label needs of the axis; those without room are
@@ -140,10 +124,7 @@ impl Axis {
             .filter(|high| *high > low)
             .unwrap_or(low * 2.0);
         sizes.sort_by_key(|size| !first.contains(size));
-        let mut axis = Self::new(
-            Scale::Log { low, high },
-            sizes.into_iter().map(|size| (size, number(size, 0))),
-        );
+        let mut axis = Self::new((low, high, true), sizes, |size| number(size, 0));
         let mut taken: Vec<(f64, f64)> = Vec::new();
         axis.ticks.retain(|tick| {
             let half = room(&tick.label) / 2.0;
@@ -173,17 +154,26 @@ fn linear(low: f64, high: f64, unit: &str, most: usize) -> Axis {
     } else {
         (0.0, 1.0)
     };
-    let one = shown(unit, high.abs().max(low.abs()));
-    let step = nice((high - low) / one.one / as_f64(most.max(1))) * one.one;
-    let (low, high) = (
-        (low / step).floor() * step,
-        (high / step - 1e-9).ceil() * step,
-    );
-    let words = |value: f64| labelled(value / one.one, step / one.one, one.suffix);
-    Axis::new(
-        Scale::Linear { low, high },
-        multiples(low, high, step).map(|value| (value, words(value))),
-    )
+    stepped((low, high), unit, most, |low, high, step| {
+        (
+            (low / step).floor() * step,
+            (high / step - 1e-9).ceil() * step,
+        )
+    })
+}
+
+/// With ticks at about `most` round values; `widened` says where the axis ends, by the step.
+fn stepped(
+    (low, high): (f64, f64),
+    unit: &str,
+    most: usize,
+    widened: fn(f64, f64, f64) -> (f64, f64),
+) -> Axis {
+    let Shown { one, suffix } = shown(unit, high.abs().max(low.abs()));
+    let step = nice((high - low) / one / as_f64(most.max(1))) * one;
+    let (low, high) = widened(low, high, step);
+    let words = |value: f64| labelled(value / one, step / one, suffix);
+    Axis::new((low, high, false), multiples(low, high, step), words)
 }
 
 fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
@@ -198,11 +188,7 @@ fn logarithmic(low: f64, high: f64, unit: &str, most: usize) -> Axis {
         let value = value / one.one;
         labelled(value, nice(value), one.suffix)
     };
-    let scale = Scale::Log {
-        low: base.powf(first),
-        high: base.powf(last),
-    };
-    Axis::new(scale, powers.map(|value| (value, words(value))))
+    Axis::new((base.powf(first), base.powf(last), true), powers, words)
 }
 
 fn labelled(value: f64, step: f64, suffix: &str) -> String {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, Value, value::Serde};
-use serde::Serialize;
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, escape_formatter};
+use serde_json::{Value, json};
 
-use super::look::{DASHES, Look, Looks, WEIGHTS};
+use super::look::{Look, Looks};
 use super::text::clean;
-use super::{csv, words};
+use super::words;
 use crate::report::model::{Report, RunCard};
 
 mod block;
@@ -27,215 +28,82 @@ const UPLOT_STYLE: &str = include_str!("../../assets/vendor/uPlot.min.css");
 /// Only a broken template, which the tests would show.
 pub fn page(report: &Report) -> anyhow::Result<String> {
     let looks = Looks::of(report);
-    let points = data::points_a_line(report);
-    let mut blocks = block::Blocks::new(report, &looks, points);
-    let sections: Vec<_> = report
-        .sections
+    let sections = report.sections.iter().map(|section| {
+        let blocks = section.blocks.iter().map(|one| block::block(one, &looks));
+        json!({
+            "id": section.id,
+            "title": section.title,
+            "blocks": blocks.collect::<Vec<_>>(),
+        })
+    });
+    let arms = looks.arms().iter().enumerate();
+    let arms = arms.map(|(nth, arm)| json!({ "name": arm, "look": look(Look::nth(nth)) }));
+    let looks_of_runs: BTreeMap<&str, Value> = report
+        .runs
         .iter()
-        .map(|section| blocks.section(section))
+        .map(|run| {
+            (
+                run.id.as_str(),
+                look(looks.run(&run.id).unwrap_or(Look::NEUTRAL)),
+            )
+        })
         .collect();
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    environment.set_auto_escape_callback(|_| AutoEscape::Html);
-    environment
-        .add_template("report.html", TEMPLATE)
-        .context("the page's template")?;
-    let template = environment
-        .get_template("report.html")
-        .context("the page's template")?;
-    let view = PageView {
-        title: clean(&report.title),
-        subtitle: clean(&report.subtitle),
-        standing: words::standing(report),
-        standing_key: words::standing_key(report),
-        headline: clean(&report.verdict.headline),
-        points: report
-            .verdict
-            .points
-            .iter()
-            .map(|point| clean(point))
-            .collect(),
-        caveats: caveats(report),
-        choice: report.runs.len() > 1,
-        arms: arms(report, &looks),
-        common: common_facts(&report.runs)
-            .into_iter()
-            .map(Fact::of)
-            .collect(),
-        sections,
-        cards: words::cards(report),
-        made_by: clean(&report.made_by),
-        style: format!("{UPLOT_STYLE}\n{STYLE}"),
+    let names: BTreeMap<&str, &str> = report
+        .runs
+        .iter()
+        .map(|run| (run.id.as_str(), run.name.as_str()))
+        .collect();
+    let page = json!({
+        "title": report.title,
+        "subtitle": report.subtitle,
+        "verdict": report.verdict,
+        "standing": words::standing(report),
+        "caveats": report.caveats,
+        "cards": words::cards(report),
+        "runs": report.runs,
+        "arms": arms.collect::<Vec<_>>(),
+        "looks": looks_of_runs,
+        "names": names,
+        "common": common_facts(&report.runs),
+        "sections": sections.collect::<Vec<_>>(),
+        "made_by": report.made_by,
+        "style": format!("{UPLOT_STYLE}\n{STYLE}"),
         // Its licence goes with every copy.
-        uplot: format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
-        script: SCRIPT,
-        data: data::script(report, &looks, points)?,
-    };
-    template
-        .render(Value::from(Serde(view)))
+        "uplot": format!("/*\n{UPLOT_LICENCE}\n*/\n{UPLOT}"),
+        "script": SCRIPT,
+        "data": data::script(report, &looks)?,
+    });
+    environment()
+        .render_str(TEMPLATE, minijinja::Value::from(Serde(page)))
         .context("the page's template")
 }
 
-/// All that the template shows.
-#[derive(Debug, Serialize)]
-struct PageView {
-    title: String,
-    subtitle: String,
-    standing: &'static str,
-    standing_key: &'static str,
-    headline: String,
-    points: Vec<String>,
-    caveats: Vec<CaveatView>,
-    /// Whether there are runs to choose from.
-    choice: bool,
-    arms: Vec<ArmView>,
-    /// Facts that all runs share.
-    common: Vec<Fact>,
-    sections: Vec<block::SectionView>,
-    /// Heading of the cards.
-    cards: String,
-    made_by: String,
-    style: String,
-    uplot: String,
-    script: &'static str,
-    data: String,
+/// All texts are shown clean and escaped, but those that are safe already.
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
+    environment.set_auto_escape_callback(|_| AutoEscape::Html);
+    environment.set_formatter(|out, state, value| {
+        match value.as_str().filter(|_| !value.is_safe()) {
+            Some(text) => escape_formatter(out, state, &clean(text).into()),
+            None => escape_formatter(out, state, value),
+        }
+    });
+    environment
 }
 
 /// A [`Look`] for the template.
-#[derive(Debug, Serialize)]
-struct LookView {
-    class: String,
-    dash: &'static str,
-    weight: f64,
+fn look(look: Look) -> Value {
+    json!({ "class": look.class(), "dash": look.dashes(), "weight": look.thickness() + 0.4 })
 }
 
-impl From<Look> for LookView {
-    fn from(look: Look) -> Self {
-        Self {
-            class: look.class(),
-            dash: DASHES[look.dash % DASHES.len()],
-            weight: WEIGHTS[look.weight % WEIGHTS.len()] + 0.4,
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct Fact {
-    name: String,
-    value: String,
-}
-
-impl Fact {
-    fn of((name, value): &(String, String)) -> Self {
-        Self {
-            name: clean(name),
-            value: clean(value),
-        }
-    }
-}
-
-#[derive(Debug, Serialize)]
-struct RunView {
-    id: String,
-    name: String,
-    look: LookView,
-    facts: Vec<Fact>,
-}
-
-#[derive(Debug, Serialize)]
-struct ArmView {
-    /// As the model has it: what the script compares.
-    key: String,
-    name: String,
-    look: LookView,
-    runs: Vec<RunView>,
-}
-
-#[derive(Debug, Serialize)]
-struct CaveatView {
-    what: String,
-    remedy: String,
-}
-
-fn caveats(report: &Report) -> Vec<CaveatView> {
-    let view = |one: &crate::report::model::Caveat| CaveatView {
-        what: clean(&one.what),
-        remedy: clean(&one.remedy),
-    };
-    report.caveats.iter().map(view).collect()
-}
-
-fn arms(report: &Report, looks: &Looks) -> Vec<ArmView> {
-    let shared = common_facts(&report.runs);
-    let card = |run: &RunCard| RunView {
-        id: run.id.clone(),
-        name: clean(&run.name),
-        look: looks.run(&run.id).unwrap_or(Look::NEUTRAL).into(),
-        facts: run
-            .facts
-            .iter()
-            .filter(|fact| !shared.contains(fact))
-            .map(Fact::of)
-            .collect(),
-    };
-    let arm = |(index, arm): (usize, &String)| ArmView {
-        key: clean(arm),
-        name: if arm.is_empty() {
-            "all runs".to_owned()
-        } else {
-            clean(arm)
-        },
-        look: Look::nth(index).into(),
-        runs: report
-            .runs
-            .iter()
-            .filter(|run| run.arm == *arm)
-            .map(card)
-            .collect(),
-    };
-    looks.arms().iter().enumerate().map(arm).collect()
-}
-
-/// Facts that all runs share word by word: said once rather than on each card.
+/// Facts that all runs share word by word: shown once rather than on each card.
 fn common_facts(runs: &[RunCard]) -> Vec<&(String, String)> {
     let Some((first, others)) = runs.split_first() else {
         return Vec::new();
     };
-    if others.is_empty() {
-        return Vec::new();
-    }
-    first
-        .facts
-        .iter()
-        .filter(|fact| others.iter().all(|run| run.facts.contains(fact)))
-        .collect()
-}
-
-/// A CSV as an address that needs no server.
-fn csv_address(table: &crate::report::model::Table) -> String {
-    let mut address = "data:text/csv;charset=utf-8,".to_owned();
-    for byte in csv::csv(table).bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                address.push(char::from(byte))
-            }
-            _ => {
-                address.push('%');
-                address.extend(
-                    [byte >> 4, byte & 15]
-                        .map(|digit| char::from(b"0123456789ABCDEF"[usize::from(digit)])),
-                );
-            }
-        }
-    }
-    address
-}
-
-/// Names of runs by id.
-fn run_names(report: &Report) -> BTreeMap<&str, String> {
-    report
-        .runs
-        .iter()
-        .map(|run| (run.id.as_str(), clean(&run.name)))
-        .collect()
+    let is_common = |fact: &&(String, String)| {
+        !others.is_empty() && others.iter().all(|run| run.facts.contains(fact))
+    };
+    first.facts.iter().filter(is_common).collect()
 }

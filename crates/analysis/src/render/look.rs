@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::text::escaped;
-use crate::report::model::{Block, Chart, Line, Report, Timeline};
+use crate::report::model::{Chart, Line, Report, Timeline};
 
 /// Colours there are; beyond them they start again.
 pub(crate) const COLOURS: usize = 8;
@@ -28,8 +28,8 @@ const PHASES: [(&str, usize); TINTS] = [
     ("absent", 12),
 ];
 
-/// As in `stroke-dasharray`; the first is solid.
-pub(crate) const DASHES: [&str; 5] = ["", "7 3", "2 2.5", "9 3 2 3", "4 2"];
+/// As in `stroke-dasharray`.
+pub(crate) const DASHES: [&str; 5] = ["none", "7 3", "2 2.5", "9 3 2 3", "4 2"];
 
 /// Of lines, thickest first.
 pub(crate) const WEIGHTS: [f64; 3] = [1.9, 1.4, 1.0];
@@ -67,6 +67,11 @@ impl Look {
             .map_or_else(|| "kn".to_owned(), |colour| format!("k{colour}"))
     }
 
+    /// The classes of what is filled with its colour.
+    pub(crate) fn filled(self) -> String {
+        format!("{} f", self.class())
+    }
+
     /// The dashes of its line.
     pub(crate) fn dashes(self) -> &'static str {
         DASHES[self.dash % DASHES.len()]
@@ -76,6 +81,15 @@ impl Look {
     pub(crate) fn thickness(self) -> f64 {
         WEIGHTS[self.weight % WEIGHTS.len()]
     }
+}
+
+/// How one series of a chart looks.
+pub(crate) struct Style {
+    pub name: String,
+    pub look: Look,
+    /// The attribute by which the page hides what belongs to a run or an arm; with its leading space, empty where it is
+    /// nobody's.
+    pub owner: String,
 }
 
 /// The looks of everything that has a name in a report.
@@ -93,26 +107,19 @@ impl Looks {
     /// Arms in the order of their first run.
     pub fn of(report: &Report) -> Self {
         let mut looks = Self::default();
-        let mut sizes: Vec<usize> = Vec::new();
-        for run in &report.runs {
-            let arm = looks
-                .arms
-                .iter()
-                .position(|arm| *arm == run.arm)
-                .unwrap_or_else(|| {
-                    looks.arms.push(run.arm.clone());
-                    sizes.push(0);
-                    looks.arms.len() - 1
-                });
+        for (place, run) in report.runs.iter().enumerate() {
+            if !looks.arms.contains(&run.arm) {
+                looks.arms.push(run.arm.clone());
+            }
+            let arm = looks.arms.iter().position(|arm| *arm == run.arm);
+            let before = { report.runs.iter().take(place) }.filter(|other| other.arm == run.arm);
             let look = Look {
-                weight: sizes[arm].min(WEIGHTS.len() - 1),
-                ..Look::nth(arm)
+                weight: before.count().min(WEIGHTS.len() - 1),
+                ..Look::nth(arm.unwrap_or_default())
             };
-            sizes[arm] += 1;
             looks.runs.insert(run.id.clone(), look);
-            looks
-                .names
-                .insert(run.name.clone(), (look, of_run(&run.id)));
+            let of_name = (look, of_run(&run.id));
+            looks.names.insert(run.name.clone(), of_name);
         }
         for (index, arm) in looks.arms.iter().enumerate() {
             looks.names.insert(
@@ -120,15 +127,10 @@ impl Looks {
                 (Look::nth(index), format!(r#" data-arm="{}""#, escaped(arm))),
             );
         }
-        for block in report.sections.iter().flat_map(|section| &section.blocks) {
-            if let Block::Figure(figure) = block
-                && let Chart::Timeline(timeline) = &figure.chart
-            {
-                timeline
-                    .bands
-                    .iter()
-                    .filter(|band| band.name != "gap")
-                    .for_each(|band| looks.tint(&band.name));
+        for figure in super::figures(report) {
+            if let Chart::Timeline(timeline) = &figure.chart {
+                let phases = timeline.bands.iter().filter(|band| band.name != "gap");
+                phases.for_each(|band| looks.tint(&band.name));
             }
         }
         looks
@@ -177,37 +179,31 @@ impl Looks {
         }
     }
 
-    /// Of series that are known by run, else by a name that is a run's or an arm's, else by their place.
-    pub(crate) fn series<'a>(&self, series: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<Look> {
-        series
-            .enumerate()
-            .map(|(index, (name, run))| {
-                self.run(run)
-                    .or_else(|| Some(self.names.get(name)?.0))
-                    .unwrap_or_else(|| Look::nth(index))
-            })
-            .collect()
-    }
-
-    /// The attribute by which the page hides what belongs to a run or an arm, known by run or by name; with its leading
-    /// space, empty where it is nobody's.
-    pub(crate) fn owner(&self, name: &str, run: &str) -> String {
-        match self.names.get(name) {
-            _ if !run.is_empty() => of_run(run),
-            Some((_, owner)) => owner.clone(),
-            None => String::new(),
-        }
+    /// Of series with a name and a run. They are known by run, else by a name that is a run's or an arm's, else by their
+    /// place.
+    pub(crate) fn styles<'a>(
+        &self,
+        series: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Vec<Style> {
+        let style = |(place, (name, run)): (usize, (&str, &str))| {
+            let named = self.names.get(name);
+            let look = self.run(run).or(named.map(|(look, _)| *look));
+            let owner = match named {
+                Some((_, owner)) if run.is_empty() => owner.clone(),
+                _ => of_run(run),
+            };
+            Style {
+                name: name.to_owned(),
+                look: look.unwrap_or_else(|| Look::nth(place)),
+                owner,
+            }
+        };
+        series.enumerate().map(style).collect()
     }
 
     /// Of the marks of a timeline: the run's, or neutral where all is of one run and its colours mean something else.
     pub(crate) fn mark(&self, timeline: &Timeline, run: &str) -> Look {
-        let mut runs = timeline
-            .series
-            .iter()
-            .map(|line| &line.run)
-            .filter(|run| !run.is_empty());
-        let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
-        if single {
+        if lines_by_run(&timeline.series).len() <= 1 {
             Look::NEUTRAL
         } else {
             self.run(run).unwrap_or(Look::NEUTRAL)
@@ -218,26 +214,20 @@ impl Looks {
     /// for each; where several runs have several, the run's colour and a dash for each.
     pub(crate) fn lines(&self, lines: &[Line]) -> Vec<Look> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
-        let several = !each_run_once(lines);
-        let mut runs = lines
-            .iter()
-            .map(|line| &line.run)
-            .filter(|run| !run.is_empty());
-        let of_runs = runs.clone().next().is_some();
-        let single = runs.next().is_none_or(|first| runs.all(|run| run == first));
+        let (once, runs) = (each_run_once(lines), lines_by_run(lines).len());
         let mut nth = 0;
         lines
             .iter()
             .map(|line| {
-                if line.run.is_empty() && of_runs {
+                if line.run.is_empty() && runs > 0 {
                     return Look::NEUTRAL;
                 }
                 let place = seen.entry(&line.run).or_default();
                 *place += 1;
                 nth += 1;
                 match self.run(&line.run) {
-                    Some(look) if !several => look,
-                    Some(look) if !single => Look {
+                    Some(look) if once => look,
+                    Some(look) if runs > 1 => Look {
                         dash: (*place - 1) % DASHES.len(),
                         ..look
                     },
@@ -257,15 +247,16 @@ pub(crate) fn of_run(run: &str) -> String {
     }
 }
 
+/// How many of these lines each run has.
+fn lines_by_run(lines: &[Line]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for line in lines.iter().filter(|line| !line.run.is_empty()) {
+        *counts.entry(line.run.as_str()).or_default() += 1;
+    }
+    counts
+}
+
 /// Whether no run has two of these lines.
 pub(crate) fn each_run_once(lines: &[Line]) -> bool {
-    let mut runs: Vec<&str> = lines
-        .iter()
-        .map(|line| line.run.as_str())
-        .filter(|run| !run.is_empty())
-        .collect();
-    let count = runs.len();
-    runs.sort_unstable();
-    runs.dedup();
-    runs.len() == count
+    lines_by_run(lines).values().all(|count| *count == 1)
 }

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 
 use super::text::clean;
 use super::words;
-use crate::report::model::{
-    Block, Caveat, Cell, Chart, Column, Mark, Report, RunCard, Section, Table,
-};
+use crate::report::model::{Block, Caveat, Chart, Column, Mark, Report, RunCard, Section, Table};
 
 /// The whole report; figures are links to `figures/ID.svg`.
 pub fn markdown(report: &Report) -> String {
@@ -31,7 +29,7 @@ pub fn markdown(report: &Report) -> String {
         list(&mut out, report.caveats.iter().map(caveat));
     }
     if !report.runs.is_empty() {
-        writeln!(out, "## {}\n", escaped(&words::cards(report))).unwrap_or_default();
+        writeln!(out, "## {}\n", escaped(words::cards(report))).unwrap_or_default();
         report.runs.iter().for_each(|run| card(&mut out, run));
     }
     let mut listed = Vec::new();
@@ -100,14 +98,10 @@ pub fn table(table: &Table) -> String {
         unit => format!("{} ({})", escaped(&column.title), escaped(unit)),
     };
     row(&mut out, table.columns.iter().map(head));
-    let numeric = |index: usize| {
-        let mut cells = table.rows.iter().filter_map(|row| row.get(index));
-        cells.clone().any(words::is_number) && cells.all(|cell| !matches!(cell, Cell::Text(_)))
-    };
+    let numeric = words::numeric_columns(table).into_iter();
     row(
         &mut out,
-        (0..table.columns.len())
-            .map(|index| if numeric(index) { "---:" } else { "---" }.to_owned()),
+        numeric.map(|numeric| if numeric { "---:" } else { "---" }.to_owned()),
     );
     for cells in &table.rows {
         row(

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::look::Looks;
+use super::look::{Look, Looks};
 use super::text::{escaped, fitted};
 use crate::report::model::{Chart, Figure};
 
@@ -91,35 +91,61 @@ impl Sheet {
         ));
     }
 
-    fn finish(self, title: &str, place: Surface) -> String {
+    /// A box with what it shows, for those who ask.
+    pub(super) fn rect(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (width, height): (f64, f64),
+        title: &str,
+    ) {
+        let (x, y, width, height, title) = (N(x), N(y), N(width), N(height), escaped(title));
+        self.add(format_args!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{width}" height="{height}"><title>{title}</title></rect>"#
+        ));
+    }
+
+    /// A line along a path; `owner` is as [`Style::owner`](super::look::Style) has it.
+    pub(super) fn stroke(&mut self, look: Look, owner: &str, path: &str, title: &str) {
+        let (class, dashes, title) = (look.class(), look.dashes(), escaped(title));
+        let thick = N(look.thickness());
+        self.add(format_args!(
+            r#"<path class="{class} l"{owner} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
+        ));
+    }
+
+    /// What a path encloses, paler than its line.
+    pub(super) fn area(&mut self, look: Look, path: &str) {
+        let class = look.class();
+        self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
+    }
+
+    /// What follows belongs together; `owner` is as [`Style::owner`](super::look::Style) has it.
+    pub(super) fn begin(&mut self, owner: &str) {
+        self.add(format_args!("<g{owner}>"));
+    }
+
+    pub(super) fn end(&mut self) {
+        self.add(format_args!("</g>"));
+    }
+
+    fn finish(self, title: &str, surface: Surface) -> String {
         let (width, height, title) = (N(self.width), N(self.y.ceil()), escaped(title));
-        let mut out = String::new();
-        if place == Surface::File {
-            out.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        }
         let body = self.body;
         let open = format!(
             r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}""#
         );
-        match place {
-            Surface::File => write!(
-                out,
-                "{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
-                 <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
-            ),
-            Surface::Wide => write!(
-                out,
-                "{open} class=\"wide\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"
-            ),
-            Surface::Narrow => {
-                write!(
-                    out,
-                    "{open} class=\"narrow\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n"
-                )
+        let class = match surface {
+            Surface::File => {
+                return format!(
+                    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{open} role=\"img\"><title>{title}</title>\n<style>\n{STYLE}</style>\n\
+                     <rect class=\"bg\" width=\"{width}\" height=\"{height}\"/>\n{body}</svg>\n"
+                );
             }
-        }
-        .unwrap_or_default();
-        out
+            Surface::Wide => "wide",
+            Surface::Narrow => "narrow",
+        };
+        format!("{open} class=\"{class}\" role=\"img\" aria-label=\"{title}\">\n{body}</svg>\n")
     }
 }
 

@@ -19,41 +19,21 @@ pub(crate) fn shown(unit: &str, largest: f64) -> Shown {
             (1_073_741_824.0, "GiB"),
             (1_048_576.0, "MiB"),
             (1024.0, "KiB"),
+            (1.0, "B"),
         ],
         "B/s" => &[
             (1_099_511_627_776.0, "TiB/s"),
             (1_073_741_824.0, "GiB/s"),
             (1_048_576.0, "MiB/s"),
             (1024.0, "KiB/s"),
+            (1.0, "B/s"),
         ],
-        "s" if largest < 1e-3 => &[(0.0, "µs")],
-        "s" if largest < 1.0 => &[(0.0, "ms")],
-        "s" => &[(0.0, "s")],
-        _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M")],
+        "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs")],
+        _ => &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, "")],
     };
-    match steps.iter().find(|(one, _)| largest >= *one) {
-        Some((_, "µs")) => Shown {
-            one: 1e-6,
-            suffix: "µs",
-        },
-        Some((_, "ms")) => Shown {
-            one: 1e-3,
-            suffix: "ms",
-        },
-        Some((_, "s")) => Shown {
-            one: 1.0,
-            suffix: "s",
-        },
-        Some(&(one, suffix)) => Shown { one, suffix },
-        None if unit == "B" || unit == "B/s" => Shown {
-            one: 1.0,
-            suffix: if unit == "B" { "B" } else { "B/s" },
-        },
-        None => Shown {
-            one: 1.0,
-            suffix: "",
-        },
-    }
+    let fitting = steps.iter().find(|(one, _)| largest >= *one);
+    let (one, suffix) = fitting.or(steps.last()).copied().unwrap_or((1.0, ""));
+    Shown { one, suffix }
 }
 
 /// How a time is written.

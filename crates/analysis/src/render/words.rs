@@ -1,7 +1,7 @@
 //! What all formats say in the same words.
 
 use super::text::{Clock, clean, duration, number};
-use crate::report::model::{Cell, Mark, Report, Timeline, VerdictKind};
+use crate::report::model::{Cell, Mark, Report, Table, Timeline, VerdictKind};
 
 /// How sure the verdict is.
 pub(crate) fn standing(report: &Report) -> &'static str {
@@ -13,45 +13,36 @@ pub(crate) fn standing(report: &Report) -> &'static str {
     }
 }
 
-/// The same as a key for style sheets.
-pub(crate) fn standing_key(report: &Report) -> &'static str {
-    match report.verdict.standing {
-        VerdictKind::Described => "described",
-        VerdictKind::Differs => "differs",
-        VerdictKind::Equivalent => "equivalent",
-        VerdictKind::Inconclusive => "inconclusive",
-    }
-}
-
 /// What the cards are, as a heading.
-pub(crate) fn cards(report: &Report) -> String {
+pub(crate) fn cards(report: &Report) -> &str {
     if report.cards.is_empty() {
-        "Runs".to_owned()
+        "Runs"
     } else {
-        clean(&report.cards)
+        &report.cards
     }
 }
 
 /// A cell as plain text.
 pub(crate) fn cell(cell: &Cell) -> String {
+    let mut words = value(cell);
+    if let Some(interval) = interval(cell) {
+        words = format!("{words} {interval}");
+    }
     match cell {
-        Cell::Linked {
-            cell: inside, mark, ..
-        } if mark.is_empty() => self::cell(inside),
-        Cell::Linked {
-            cell: inside, mark, ..
-        } => format!("{} ({})", self::cell(inside), clean(mark)),
+        Cell::Linked { mark, .. } if !mark.is_empty() => format!("{words} ({})", clean(mark)),
+        _ => words,
+    }
+}
+
+/// A cell as plain text, without its interval and its mark.
+pub(crate) fn value(cell: &Cell) -> String {
+    match cell {
+        Cell::Linked { cell, .. } => value(cell),
         Cell::Text(text) => clean(text),
-        Cell::Number { value, decimals } => number(*value, usize::from(*decimals)),
-        Cell::Estimate {
+        Cell::Number { value, decimals }
+        | Cell::Estimate {
             value, decimals, ..
-        } => {
-            format!(
-                "{} {}",
-                number(*value, usize::from(*decimals)),
-                interval(cell).unwrap_or_default()
-            )
-        }
+        } => number(*value, usize::from(*decimals)),
         Cell::Missing(why) if why.is_empty() => "–".to_owned(),
         Cell::Missing(why) => format!("– ({})", clean(why)),
     }
@@ -68,27 +59,36 @@ pub(crate) fn interval(cell: &Cell) -> Option<String> {
     else {
         return None;
     };
-    Some(format!(
-        "[{}, {}]",
-        number(*low, usize::from(*decimals)),
-        number(*high, usize::from(*decimals))
-    ))
+    let [low, high] = [low, high].map(|end| number(*end, usize::from(*decimals)));
+    Some(format!("[{low}, {high}]"))
 }
 
-/// Whether a cell holds a number.
-pub(crate) fn is_number(cell: &Cell) -> bool {
-    matches!(cell.inner(), Cell::Number { .. } | Cell::Estimate { .. })
+/// Which columns are to the right, their heads too. A reason for a missing number makes no column of words.
+pub(crate) fn numeric_columns(table: &Table) -> Vec<bool> {
+    let is_numeric = |index: usize| {
+        let cells = || {
+            table
+                .rows
+                .iter()
+                .filter_map(|row| Some(row.get(index)?.inner()))
+        };
+        cells().any(|cell| matches!(cell, Cell::Number { .. } | Cell::Estimate { .. }))
+            && !cells().any(|cell| matches!(cell, Cell::Text(_)))
+    };
+    (0..table.columns.len()).map(is_numeric).collect()
 }
 
 /// The events of a timeline in order of time, with the time as words.
 pub(crate) fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
-    let mut marks: Vec<_> = timeline
-        .marks
-        .iter()
-        .filter(|mark| mark.at.is_finite())
-        .collect();
-    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    marks
+    sorted_marks(timeline)
         .into_iter()
         .map(|mark| (duration(mark.at, Clock::Full), mark))
+}
+
+/// The marks of a timeline in order of time.
+pub(crate) fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
+    let known = timeline.marks.iter().filter(|mark| mark.at.is_finite());
+    let mut marks: Vec<&Mark> = known.collect();
+    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
+    marks
 }

@@ -1,12 +1,12 @@
 //! The accounts caches: read cache, write cache, index, background jobs. The study asks for the same analysis of the
 //! accounts cache as of the program cache.
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::{GIB, figure, number, table};
-use super::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
+use super::cells::{GIB, number, row, table};
+use super::chapter::{Chapter, Quantity, quantity};
+use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{Part, Subject, Subjects};
-use super::timeline::{Trace, timeline};
-use crate::measure::{Numbers, combine, growth, rates, replayed, within};
+use super::timeline::Trace;
+use crate::measure::{Numbers, growth, rates, replayed, within};
 use crate::run::Signal;
 use faultline_stats::smooth::{Window, moving_average};
 use faultline_stats::summary::{self, Summary};
@@ -116,93 +116,44 @@ const JOBS: &[Quantity] = &[
 ];
 
 /// The chapter; `None` if no run has a word of the read cache, as without datapoints.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     let known = |subject: &Subject<'_>| {
-        subject
-            .run
-            .signal(Signal::ReadCacheHits)
-            .iter()
-            .flatten()
-            .any(|hits| *hits > 0.0)
+        let hits = subject.run.signal(Signal::ReadCacheHits);
+        hits.iter().flatten().any(|hits| *hits > 0.0)
     };
     if !subjects.all.iter().any(known) {
         return None;
     }
-    let why: fn(&Subject<'_>) -> &'static str = |subject| match subject.no_points() {
-        "" => "not reported by this version",
-        why => why,
-    };
-    let head = |id, title, part, note| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
+    let mut chapter = Chapter::new(subjects, |subject| subject.no_points());
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    let mut blocks = tables(
-        subjects,
-        &head("read-cache", "Accounts read cache", Part::Usual, note),
-        READ_CACHE,
-    );
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "read-cache-at-tip",
-            "Accounts read cache at the tip",
-            Part::Steady,
-            note,
-        ),
-        READ_CACHE,
-    ));
-    blocks.extend(cost_of_a_miss(subjects));
-    blocks.extend(size_against_hits(subjects));
-    blocks.extend(over_time(subjects));
+    let head = ("read-cache", "Accounts read cache", note);
+    chapter.numbers(head, Part::Usual, READ_CACHE);
+    let head = ("read-cache-at-tip", "Accounts read cache at the tip", note);
+    chapter.numbers(head, Part::Steady, READ_CACHE);
+    chapter.add(cost_of_a_miss(subjects));
+    let caption = "One point for each run. Runs under other loads cannot be compared by it.";
+    let title = "Hit ratio of the read cache against its size";
+    let chart = size_against_hits(subjects);
+    chapter.figure(("read-cache-size", title, caption), chart);
+    over_time(&mut chapter);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "accounts-loaded",
-            "Where accounts are loaded from",
-            Part::Usual,
-            note,
-        ),
-        LOADS,
-    ));
+    let head = ("accounts-loaded", "Where accounts are loaded from", note);
+    chapter.numbers(head, Part::Usual, LOADS);
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
-    blocks.extend(tables(
-        subjects,
-        &head("write-cache", "Accounts write cache", Part::Usual, note),
-        WRITE_CACHE,
-    ));
+    let head = ("write-cache", "Accounts write cache", note);
+    chapter.numbers(head, Part::Usual, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: entries times their size as the validator estimates it, since \
                 3.1 with unused capacity. What is on disk is the bucket map; without one, what is missing in memory are accounts that do \
                 not exist. Accesses are lookups and stores, and since 4.1 writing through to disk, so that they do not compare between \
                 runs with and without an index on disk.";
-    blocks.extend(tables(
-        subjects,
-        &head("accounts-index", "Accounts index", Part::Usual, note),
-        INDEX,
-    ));
+    let head = ("accounts-index", "Accounts index", note);
+    chapter.numbers(head, Part::Usual, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "accounts-jobs",
-            "Background jobs of the accounts",
-            Part::Usual,
-            note,
-        ),
-        JOBS,
-    ));
-    Some(Section {
-        id: "accounts".to_owned(),
-        title: "Accounts".to_owned(),
-        blocks,
-    })
+    let head = ("accounts-jobs", "Background jobs of the accounts", note);
+    chapter.numbers(head, Part::Usual, JOBS);
+    Some(chapter.section("accounts", "Accounts"))
 }
 
 fn increase(subject: &Subject<'_>, numbers: &Numbers, signal: Signal) -> Option<f64> {
@@ -259,7 +210,7 @@ pub(crate) fn load_time_per_slot(subject: &Subject<'_>, numbers: &Numbers) -> Op
 /// By arms: by how much the load time of a slot differs, for each miss by which the arms differ.
 fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
     let mean = |arm: &str, of: fn(&Subject<'_>, &Numbers) -> Option<f64>| {
-        let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
+        let counted = subjects.counted(arm);
         let values: Vec<Option<f64>> = counted.map(|subject| of(subject, &subject.usual)).collect();
         summary::summary(&values).mean
     };
@@ -277,27 +228,23 @@ fn cost_of_a_miss(subjects: &Subjects<'_>) -> Option<Block> {
          read it with the interval of the load time in the comparison.",
     );
     for other in others {
-        let misses = mean(other, misses_per_slot)
-            .zip(mean(reference, misses_per_slot))
-            .map(|(a, b)| a - b);
-        let time = mean(other, load_time_per_slot)
-            .zip(mean(reference, load_time_per_slot))
-            .map(|(a, b)| a - b);
+        let less = |of| Some(mean(other, of)? - mean(reference, of)?);
+        let (misses, time) = (less(misses_per_slot), less(load_time_per_slot));
         let enough = misses.filter(|misses| misses.abs() >= FEWEST_MISSES);
         let cost = time.zip(enough).map(|(time, misses)| time / misses);
-        listed.rows.push(vec![
-            Cell::Text(format!("{other} less {reference}")),
+        let cells = [
             number(misses, 3, "not reported"),
             number(time, 1, "not reported"),
             number(cost, 3, "less than one miss per slot apart"),
-        ]);
+        ];
+        let name = format!("{other} less {reference}");
+        listed.rows.push(row(&name, cells));
     }
-    let any = |listed: &Table| !listed.rows.is_empty();
-    any(&listed).then_some(Block::Table(listed))
+    (!listed.rows.is_empty()).then_some(Block::Table(listed))
 }
 
 /// The hit ratio of each run over the size of its read cache.
-fn size_against_hits(subjects: &Subjects<'_>) -> Option<Block> {
+fn size_against_hits(subjects: &Subjects<'_>) -> Option<Chart> {
     let of_run = |subject: &Subject<'_>| {
         let size = level(subject, &subject.usual, Signal::ReadCacheBytes)
             .mean
@@ -316,38 +263,33 @@ fn size_against_hits(subjects: &Subjects<'_>) -> Option<Block> {
         y_label: "Hit ratio (%)".to_owned(),
         unit: "B".to_owned(),
         series,
-        point: String::new(),
+        ..Curves::default()
     };
-    (chart.series.len() > 1).then(|| {
-        let caption = "One point for each run. Runs under other loads cannot be compared by it.";
-        figure(
-            "read-cache-size",
-            "Hit ratio of the read cache against its size",
-            caption,
-            Chart::Curves(chart),
-        )
-    })
+    (chart.series.len() > 1).then_some(Chart::Curves(chart))
 }
 
-fn over_time(subjects: &Subjects<'_>) -> Vec<Block> {
+fn over_time(chapter: &mut Chapter<'_, '_>) {
     let smooth = |subject: &Subject<'_>, signal| {
-        moving_average(
-            &rates(subject.run, signal).per_second,
-            Window::Centred(SMOOTHED),
-        )
+        let rates = rates(subject.run, signal).per_second;
+        moving_average(&rates, Window::Centred(SMOOTHED))
     };
-    let hits = timeline(subjects, "Hit ratio (%)", "", |subject| {
+    let caption =
+        "Hits by lookups, both averaged over 100 samples: the validator reports every 10 s.";
+    let title = "Hit ratio of the read cache over time";
+    let head = ("read-cache-over-time", title, caption);
+    chapter.timeline(head, ("Hit ratio (%)", ""), |subject| {
         let [hits, misses] =
             [Signal::ReadCacheHits, Signal::ReadCacheMisses].map(|signal| smooth(subject, signal));
-        let all = combine(&hits, &misses, |hits, misses| hits + misses);
-        let ratios: Vec<Option<f64>> = hits
-            .iter()
-            .zip(all)
-            .map(|(hits, all)| ratio(100.0 * (*hits)?, all?))
-            .collect();
-        vec![Trace::ticks(subject, "", &ratios)]
+        let ratios = hits.iter().zip(misses);
+        let ratios = ratios.map(|(hits, misses)| {
+            let hits = (*hits)?;
+            ratio(100.0 * hits, hits + misses?)
+        });
+        vec![Trace::ticks(subject, "", &ratios.collect::<Vec<_>>())]
     });
-    let sizes = timeline(subjects, "Size (GiB)", "B", |subject| {
+    let title = "Size of the accounts caches over time";
+    let head = ("accounts-sizes", title, "As the validator reports them.");
+    chapter.timeline(head, ("Size (GiB)", "B"), |subject| {
         let trace = |name, signal| Trace::ticks(subject, name, subject.run.signal(signal));
         vec![
             trace("read cache", Signal::ReadCacheBytes),
@@ -355,27 +297,4 @@ fn over_time(subjects: &Subjects<'_>) -> Vec<Block> {
             trace("index in memory", Signal::IndexBytes),
         ]
     });
-    let caption =
-        "Hits by lookups, both averaged over 100 samples: the validator reports every 10 s.";
-    [
-        hits.map(|chart| {
-            figure(
-                "read-cache-over-time",
-                "Hit ratio of the read cache over time",
-                caption,
-                chart,
-            )
-        }),
-        sizes.map(|chart| {
-            figure(
-                "accounts-sizes",
-                "Size of the accounts caches over time",
-                "As the validator reports them.",
-                chart,
-            )
-        }),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }

@@ -1,15 +1,12 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::figure;
-use super::classes::histogram;
-use super::model::{BarSeries, Bars, Block, Chart, Section};
+use super::chapter::{Chapter, Quantity, quantity};
+use super::model::{BarSeries, Bars, Chart, Section};
 use super::subject::Part;
-use super::subject::{Subject, Subjects};
-use crate::measure::{Numbers, cache_times, prune_us};
+use super::subject::Subjects;
+use crate::measure::{Numbers, Span, cache_times, column, prune_us};
 use crate::run::{Run, Signal};
-use faultline_recording::ProgramCachePoint;
-use faultline_stats::summary::Summary;
+use faultline_stats::summary::{Summary, mean};
 
 macro_rules! summed {
     ($title:literal, $unit:literal, $decimals:literal, $which:ident, sum) => {
@@ -94,99 +91,46 @@ const CAPACITY: &[Quantity] = &[
     }),
 ];
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_points();
-    let head = |id, title, part, note| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
+    let mut chapter = Chapter::new(subjects, |subject| subject.no_points());
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
-    let mut blocks = tables(
-        subjects,
-        &head(
-            "cache",
-            "Program cache: misses and evictions",
-            Part::Usual,
-            note,
-        ),
-        COUNTS,
-    );
+    let head = ("cache", "Program cache: misses and evictions", note);
+    chapter.numbers(head, Part::Usual, COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", with_filter(subjects));
-    blocks.extend(tables(
-        subjects,
-        &head("cache-time", "Program cache: time", Part::Usual, &note),
-        TIMES,
-    ));
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "cache-at-tip",
-            "Program cache at the tip: misses and evictions",
-            Part::Steady,
-            "",
-        ),
-        COUNTS,
-    ));
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "cache-time-at-tip",
-            "Program cache at the tip: time",
-            Part::Steady,
-            "",
-        ),
-        TIMES,
-    ));
+    let head = ("cache-time", "Program cache: time", note.as_str());
+    chapter.numbers(head, Part::Usual, TIMES);
+    let title = "Program cache at the tip: misses and evictions";
+    chapter.numbers(("cache-at-tip", title, ""), Part::Steady, COUNTS);
+    let head = ("cache-time-at-tip", "Program cache at the tip: time", "");
+    chapter.numbers(head, Part::Steady, TIMES);
+    pruning(&mut chapter);
+    let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
+    chapter.numbers(("cache-capacity", "Capacity", note), Part::All, CAPACITY);
+    bars(&mut chapter);
+    histograms(&mut chapter);
+    chapter.section("cache", "Program cache")
+}
+
+fn pruning(chapter: &mut Chapter<'_, '_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "prune-study",
-            "Prune time as the study defines it",
-            Part::Usual,
-            note,
-        ),
-        PRUNE,
-    ));
-    if subjects
-        .all
-        .iter()
-        .any(|subject| !subject.run.points.cache_times.is_empty())
-    {
+    let head = ("prune-study", "Prune time as the study defines it", note);
+    chapter.numbers(head, Part::Usual, PRUNE);
+    let mut all = chapter.subjects.all.iter();
+    if all.any(|subject| !subject.run.points.cache_times.is_empty()) {
         let note = "From program-cache-times, which builds by scripts/install-agave --instrumented report at each root: the time \
                     within the prune (a root without one does not count), and within all eviction passes since the root before, also those that evicted nothing; \
                     neither has the wait for the cache's lock.";
-        blocks.extend(tables(
-            subjects,
-            &head("prune", "Prune and eviction time", Part::Usual, note),
-            TIMED,
-        ));
-    }
-    let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    blocks.extend(tables(
-        subjects,
-        &head("cache-capacity", "Capacity", Part::All, note),
-        CAPACITY,
-    ));
-    blocks.extend(bars(subjects));
-    blocks.extend(histograms(subjects));
-    Section {
-        id: "cache".to_owned(),
-        title: "Program cache".to_owned(),
-        blocks,
+        let head = ("prune", "Prune and eviction time", note);
+        chapter.numbers(head, Part::Usual, TIMED);
     }
 }
 
@@ -225,57 +169,45 @@ pub(crate) fn most_loaded(run: &Run) -> Option<u64> {
 type Counted = (&'static str, fn(&Numbers) -> &Summary);
 
 /// By arm, as the study draws it: means over runs, each run counting once.
-fn bars(subjects: &Subjects<'_>) -> Vec<Block> {
-    let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
-    let draw = |id: &str, title: &str, label: &str, parts: &[Counted], scale: f64| {
-        let series: Vec<BarSeries> = parts
-            .iter()
-            .map(|(name, of)| bar(subjects, name, *of, scale))
-            .collect();
-        let any = series
-            .iter()
-            .flat_map(|one| &one.values)
-            .any(Option::is_some);
+fn bars(chapter: &mut Chapter<'_, '_>) {
+    let subjects = chapter.subjects;
+    let mut draw = |id: &str, title: &str, label: &str, parts: &[Counted], scale: f64| {
         let chart = Bars {
             y_label: label.to_owned(),
             categories: subjects.arms.clone(),
-            series,
+            series: { parts.iter() }
+                .map(|(name, of)| bar(subjects, name, *of, scale))
+                .collect(),
             log: false,
         };
-        any.then(|| figure(id, title, caption, Chart::Bars(chart)))
+        let any = { chart.series.iter() }.any(|one| one.values.iter().any(Option::is_some));
+        let caption = "Mean per batch by arm; of an arm with several runs the mean of their means.";
+        chapter.figure((id, title, caption), any.then_some(Chart::Bars(chart)));
     };
-    let counts: [Counted; 2] = [
-        ("misses", |n| &n.cache.misses),
-        ("evictions", |n| &n.cache.evictions),
-    ];
-    let time: [Counted; 1] = [("time in the program cache", |n| &n.cache.time)];
-    [
-        draw(
-            "cache-per-batch",
-            "Misses and evictions per batch",
-            "Per batch",
-            &counts,
-            1.0,
-        ),
-        draw(
-            "cache-time-per-batch",
-            "Program cache time per batch",
-            "Time (ms)",
-            &time,
-            1e-3,
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    draw(
+        "cache-per-batch",
+        "Misses and evictions per batch",
+        "Per batch",
+        &[
+            ("misses", |n| &n.cache.misses),
+            ("evictions", |n| &n.cache.evictions),
+        ],
+        1.0,
+    );
+    draw(
+        "cache-time-per-batch",
+        "Program cache time per batch",
+        "Time (ms)",
+        &[("time in the program cache", |n| &n.cache.time)],
+        1e-3,
+    );
 }
 
 fn bar(subjects: &Subjects<'_>, name: &str, of: fn(&Numbers) -> &Summary, scale: f64) -> BarSeries {
     let value = |arm: &String| {
-        let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
+        let counted = subjects.counted(arm);
         let means: Option<Vec<f64>> = counted.map(|subject| of(&subject.usual).mean).collect();
-        let means = means.filter(|means| !means.is_empty())?;
-        Some((scale * means.iter().sum::<f64>() / means.len() as f64, None))
+        Some((scale * mean(&means?)?, None))
     };
     BarSeries {
         name: name.to_owned(),
@@ -283,100 +215,52 @@ fn bar(subjects: &Subjects<'_>, name: &str, of: fn(&Numbers) -> &Summary, scale:
     }
 }
 
-fn points(subject: &Subject<'_>, of: fn(&ProgramCachePoint) -> Option<u64>) -> Vec<Option<f64>> {
-    let window = subject.usual.window;
-    let within = subject
-        .run
-        .points
-        .cache
-        .iter()
-        .filter(|point| window.holds(subject.run.at(point.time_unix_ns)));
-    within
-        .map(|point| of(point).map(|count| count as f64))
-        .collect()
-}
-
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
+fn histograms(chapter: &mut Chapter<'_, '_>) {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
-    let draw = |id: &str,
-                title: &str,
-                label: &str,
-                y: &str,
-                values: &dyn Fn(&Subject<'_>) -> Vec<Option<f64>>| {
-        Some(figure(
-            id,
-            title,
-            caption,
-            histogram(subjects, label, y, 0.995, values)?,
-        ))
+    let mut draw = |(id, title): (&str, &str),
+                    (label, y_label): (&str, &str),
+                    values: fn(&Run, Span) -> Vec<Option<f64>>| {
+        let labels = (label, y_label, 0.995);
+        chapter.histogram((id, title, caption), labels, |subject| {
+            values(subject.run, subject.usual.window)
+        });
     };
-    let root = |subject: &Subject<'_>| -> Vec<Option<f64>> {
-        let (run, window) = (subject.run, subject.usual.window);
-        let within = run
-            .points
-            .roots
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within
-            .map(|point| point.elapsed_ms.map(|ms| ms as f64))
-            .collect()
-    };
-    let prune = |subject: &Subject<'_>| -> Vec<Option<f64>> {
-        let (run, window) = (subject.run, subject.usual.window);
-        let within = run
-            .points
-            .cache_times
-            .iter()
-            .filter(|point| window.holds(run.at(point.time_unix_ns)));
-        within
-            .map(|point| prune_us(point).map(|us| us as f64 / 1e3))
-            .collect()
-    };
-    [
-        draw(
-            "prune-histogram",
-            "Time of pruning the program cache",
-            "Time (ms)",
-            "Roots",
-            &prune,
-        ),
-        draw(
-            "misses-histogram",
-            "Misses per batch",
-            "Misses",
-            "Batches",
-            &|subject| points(subject, |point| point.misses),
-        ),
-        draw(
-            "evictions-histogram",
-            "Evictions per batch",
-            "Evictions",
-            "Batches",
-            &|subject| points(subject, |point| point.evictions),
-        ),
-        draw(
-            "cache-time-histogram",
-            "Program cache time per batch",
-            "Time (ms)",
-            "Replayed slots",
-            &|subject| {
-                cache_times(subject.run, subject.usual.window)
-                    .into_iter()
-                    .map(|us| us.map(|us| us / 1e3))
-                    .collect()
-            },
-        ),
-        draw(
-            "prune-study-histogram",
-            "Time of moving the root, the study's prune time",
-            "elapsed_ms (ms)",
-            "Roots",
-            &root,
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    draw(
+        ("prune-histogram", "Time of pruning the program cache"),
+        ("Time (ms)", "Roots"),
+        |run, window| column(run, &run.points.cache_times, window, prune_us, 1e-3),
+    );
+    draw(
+        ("misses-histogram", "Misses per batch"),
+        ("Misses", "Batches"),
+        |run, window| column(run, &run.points.cache, window, |point| point.misses, 1.0),
+    );
+    draw(
+        ("evictions-histogram", "Evictions per batch"),
+        ("Evictions", "Batches"),
+        |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
+    );
+    draw(
+        ("cache-time-histogram", "Program cache time per batch"),
+        ("Time (ms)", "Replayed slots"),
+        |run, window| {
+            let times = cache_times(run, window).into_iter();
+            times.map(|us| us.map(|us| us / 1e3)).collect()
+        },
+    );
+    let title = "Time of moving the root, the study's prune time";
+    draw(
+        ("prune-study-histogram", title),
+        ("elapsed_ms (ms)", "Roots"),
+        |run, window| {
+            column(
+                run,
+                &run.points.roots,
+                window,
+                |point| point.elapsed_ms,
+                1.0,
+            )
+        },
+    );
 }

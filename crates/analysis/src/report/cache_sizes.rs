@@ -1,7 +1,9 @@
 //! The program cache at other sizes, of runs with a trace.
 
-use super::cells::{figure, number, table, text, without_missing};
-use super::model::{Block, Cell, Chart, Curve, Curves, Section};
+use super::cells::{
+    self, estimate, estimate_or, figure, known, number, row, table, without_missing, words,
+};
+use super::model::{Block, Chart, Curve, Curves, Section};
 use super::subject::{Subject, Subjects};
 use faultline_cache::prediction::{Counter, Prediction, Range, Size};
 use faultline_text::count;
@@ -21,10 +23,10 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
         .iter()
         .filter(|subject| !subject.run.points.cache.is_empty() || subject.run.cache_sizes.is_some())
         .collect();
-    let known = |subject: &&&Subject<'_>| subject.run.cache_sizes.is_some();
+    let has_trace = |subject: &&&Subject<'_>| subject.run.cache_sizes.is_some();
     let mut blocks = Vec::new();
     let mut predicted: Vec<Predicted<'_>> = Vec::new();
-    for subject in with_cache.iter().filter(known) {
+    for subject in with_cache.iter().filter(has_trace) {
         match &subject.run.cache_sizes {
             Some(Ok(said)) => predicted.push((subject, said)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
@@ -53,15 +55,12 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Option<Section> {
     }
     let without: Vec<&str> = with_cache
         .iter()
-        .filter(|subject| !known(subject))
+        .filter(|subject| !has_trace(subject))
         .map(|subject| subject.run.file.as_str())
         .collect();
     blocks.extend(no_trace(&without).map(Block::Text));
-    let (id, title) = (
-        "cache-sizes".to_owned(),
-        "Program cache at other sizes".to_owned(),
-    );
-    (!blocks.is_empty()).then_some(Section { id, title, blocks })
+    (!blocks.is_empty())
+        .then(|| cells::section("cache-sizes", "Program cache at other sizes", blocks))
 }
 
 /// How to get one.
@@ -95,17 +94,17 @@ fn self_test(predicted: &[Predicted<'_>]) -> Block {
         note,
     );
     for (subject, said) in predicted {
-        let row = |counter: &Counter| {
-            vec![
-                text(Some(&subject.name), ""),
-                text(Some(counter.name), ""),
-                number(Some(said.recorded_entries as f64), 0, ""),
-                number(Some(counter.recorded as f64), 0, ""),
-                number(Some(counter.predicted), 0, ""),
+        let cells = |counter: &Counter| {
+            [
+                words(counter.name),
+                known(said.recorded_entries as f64, 0),
+                known(counter.recorded as f64, 0),
+                known(counter.predicted, 0),
                 number(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        table.rows.extend(said.self_test.iter().map(row));
+        let rows = { said.self_test.iter() }.map(|counter| row(&subject.name, cells(counter)));
+        table.rows.extend(rows);
     }
     Block::Table(table)
 }
@@ -185,47 +184,32 @@ fn sizes(passed: &[Predicted<'_>]) -> Block {
         &note,
     );
     for (subject, said) in passed {
-        let row = |size: &Size| {
-            vec![
-                text(Some(&subject.name), ""),
-                number(Some(size.entries as f64), 0, ""),
-                text(
-                    Some(if size.entries == said.recorded_entries {
-                        "yes"
-                    } else {
-                        "no"
-                    }),
-                    "",
-                ),
-                estimate(Some(size.misses), 1.0, 0, ""),
-                estimate(Some(size.reloads), 1.0, 0, ""),
-                estimate(Some(size.evictions), 1.0, 0, ""),
-                estimate(size.seconds, 1.0, 2, NO_TIMES),
-                estimate(size.code_bytes, 1.0 / MIB, 2, NO_SIZES),
+        let ends = |range: Range| [range.mean, range.low, range.high];
+        let cells = |size: &Size| {
+            let code = size
+                .code_bytes
+                .map(|range| ends(range).map(|bytes| bytes / MIB));
+            let is_recorded = size.entries == said.recorded_entries;
+            [
+                known(size.entries as f64, 0),
+                words(if is_recorded { "yes" } else { "no" }),
+                estimate(ends(size.misses), 0),
+                estimate(ends(size.reloads), 0),
+                estimate(ends(size.evictions), 0),
+                estimate_or(size.seconds.map(ends), 2, NO_TIMES),
+                estimate_or(code, 2, NO_SIZES),
             ]
         };
-        table.rows.extend(said.sizes.iter().map(row));
+        let rows = said
+            .sizes
+            .iter()
+            .map(|size| row(&subject.name, cells(size)));
+        table.rows.extend(rows);
     }
     Block::Table(without_missing(table))
 }
 
-fn estimate(range: Option<Range>, scale: f64, decimals: u8, why: &str) -> Cell {
-    match range {
-        Some(range) => {
-            let [value, low, high] = [range.mean, range.low, range.high].map(|value| value * scale);
-            Cell::Estimate {
-                value,
-                low,
-                high,
-                decimals,
-            }
-        }
-        None => Cell::Missing(why.to_owned()),
-    }
-}
-
 /// One figure for each quantity that a run has.
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let recorded = |name: &'static str| {
         move |said: &Prediction| {
@@ -237,61 +221,42 @@ fn figures(passed: &[Predicted<'_>]) -> Vec<Block> {
     let draw = |(id, title, label, unit): (&str, &str, &str, &str),
                 of: &dyn Fn(&Size) -> Option<Range>,
                 recorded: &dyn Fn(&Prediction) -> Option<f64>| {
-        let series: Vec<Curve> = passed
-            .iter()
-            .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
-            .collect();
-        let (x_label, y_label) = ("Entries of the program cache".to_owned(), label.to_owned());
         let chart = Curves {
-            x_label,
-            y_label,
+            x_label: "Entries of the program cache".to_owned(),
+            y_label: label.to_owned(),
             unit: unit.to_owned(),
-            series,
+            series: { passed.iter() }
+                .filter_map(|one| curve(one, passed.len() > 1, of, recorded))
+                .collect(),
             ..Curves::default()
         };
         (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
     };
+    let of_counter = |name: &'static str, label: &str, of: fn(&Size) -> Range| {
+        let (id, title) = (format!("cache-sizes-{name}"), format!("{label} by size"));
+        let head = (id.as_str(), title.as_str(), label, "");
+        draw(head, &|size| Some(of(size)), &recorded(name))
+    };
+    let head = (
+        "cache-sizes-time",
+        "Program cache time by size",
+        "Time (s)",
+        "",
+    );
+    let time = draw(head, &|size| size.seconds, &|said| said.recorded_seconds);
+    let head = (
+        "cache-sizes-code",
+        "Code in the program cache by size",
+        "Code",
+        "B",
+    );
+    let code = draw(head, &|size| size.code_bytes, &|_| None);
     let all = [
-        draw(
-            ("cache-sizes-misses", "Misses by size", "Misses", ""),
-            &|size| Some(size.misses),
-            &recorded("misses"),
-        ),
-        draw(
-            ("cache-sizes-reloads", "Reloads by size", "Reloads", ""),
-            &|size| Some(size.reloads),
-            &recorded("reloads"),
-        ),
-        draw(
-            (
-                "cache-sizes-evictions",
-                "Evictions by size",
-                "Evictions",
-                "",
-            ),
-            &|size| Some(size.evictions),
-            &recorded("evictions"),
-        ),
-        draw(
-            (
-                "cache-sizes-time",
-                "Program cache time by size",
-                "Time (s)",
-                "",
-            ),
-            &|size| size.seconds,
-            &|said| said.recorded_seconds,
-        ),
-        draw(
-            (
-                "cache-sizes-code",
-                "Code in the program cache by size",
-                "Code",
-                "B",
-            ),
-            &|size| size.code_bytes,
-            &|_| None,
-        ),
+        of_counter("misses", "Misses", |size| size.misses),
+        of_counter("reloads", "Reloads", |size| size.reloads),
+        of_counter("evictions", "Evictions", |size| size.evictions),
+        time,
+        code,
     ];
     all.into_iter().flatten().collect()
 }

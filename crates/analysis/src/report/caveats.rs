@@ -3,6 +3,7 @@
 use super::cache::capacity;
 use super::cells::duration;
 use super::comparison::lower;
+use super::groups::{by_key, distinct};
 use super::model;
 use super::pace;
 use super::subject::Part;
@@ -11,56 +12,27 @@ use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
 use faultline_stats::arms::RUNS_FOR_A_TEST;
 use faultline_stats::caveat::{Caveat, counts_hits_as_before_4_4, not_interleaved};
-use faultline_stats::summary::fewest_for;
+use faultline_stats::summary::{fewest_for, mean};
 use faultline_text::moment;
 
 /// All that apply, what concerns the whole first.
 pub(crate) fn caveats(subjects: &Subjects<'_>, same_slots: bool) -> Vec<model::Caveat> {
-    let said = |caveat: Caveat| model::Caveat {
-        what: caveat.what(),
-        remedy: caveat.remedy().to_owned(),
-    };
-    let (several, all) = (subjects.arms.len() > 1, subjects.all.len());
-    let mut caveats = together(subjects.all.iter().filter_map(of_recording).collect(), all);
-    caveats.extend(together(
-        subjects.all.iter().filter_map(clock_set).collect(),
-        all,
-    ));
-    caveats.extend(
-        if several {
-            of_arms(subjects, same_slots)
-        } else {
-            Vec::new()
-        }
-        .into_iter()
-        .map(said),
-    );
+    let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared());
-    let of_runs = |subject| {
-        of_run(subject, part)
-            .into_iter()
-            .map(|one| Single::of(subject, one))
+    let together = |of: &dyn Fn(&Subject<'_>) -> Vec<Single>| {
+        let singles = subjects.all.iter().flat_map(of);
+        together(singles.collect(), subjects.all.len())
     };
-    caveats.extend(together(
-        subjects.all.iter().flat_map(of_runs).collect(),
-        all,
-    ));
-    caveats.extend(together(
-        subjects.all.iter().filter_map(shortly).collect(),
-        all,
-    ));
-    caveats.extend(together(
-        subjects.all.iter().filter_map(few_slots).collect(),
-        all,
-    ));
-    caveats.extend(together(
-        subjects
-            .all
-            .iter()
-            .filter_map(|subject| idle(subjects, subject))
-            .collect(),
-        all,
-    ));
+    let mut caveats = together(&|one| of_recording(one).into_iter().collect());
+    caveats.extend(together(&|one| clock_set(one).into_iter().collect()));
+    if several {
+        let of_arms = of_arms(subjects, same_slots).into_iter();
+        caveats.extend(of_arms.map(|caveat| model::Caveat::new(caveat.what(), caveat.remedy())));
+    }
+    caveats.extend(together(&|one| of_run(one, part)));
+    caveats.extend(together(&|one| shortly(one).into_iter().collect()));
+    caveats.extend(together(&|one| few_slots(one).into_iter().collect()));
+    caveats.extend(together(&|one| idle(subjects, one).into_iter().collect()));
     caveats.extend(unreliable(subjects));
     caveats
 }
@@ -74,14 +46,10 @@ struct Single {
 }
 
 impl Single {
-    fn of(subject: &Subject<'_>, (caveat, remedy): (Caveat, &'static str)) -> Single {
-        let whole = caveat.what();
-        let what = whole
-            .strip_prefix(&format!("{}: ", subject.name))
-            .unwrap_or(&whole);
-        Single {
+    fn new(subject: &Subject<'_>, what: impl Into<String>, remedy: &'static str) -> Self {
+        Self {
             run: subject.name.clone(),
-            what: what.trim_end_matches('.').to_owned(),
+            what: what.into(),
             remedy,
         }
     }
@@ -90,36 +58,19 @@ impl Single {
 /// Runs that a caveat names at most.
 const NAMED: usize = 6;
 
-/// What is the matter, and with which runs.
-type Said = (String, Vec<String>);
-
 /// Those with the same remedy as one: what is the same of several runs is said once.
 fn together(singles: Vec<Single>, all: usize) -> Vec<model::Caveat> {
-    let mut kinds: Vec<(&'static str, Vec<Said>)> = Vec::new();
-    for Single { run, what, remedy } in singles {
-        let at = kinds
-            .iter()
-            .position(|(known, _)| *known == remedy)
-            .unwrap_or_else(|| {
-                kinds.push((remedy, Vec::new()));
-                kinds.len() - 1
-            });
-        let said = &mut kinds[at].1;
-        match said.iter_mut().find(|(known, _)| *known == what) {
-            Some((_, runs)) => runs.push(run),
-            None => said.push((what, vec![run])),
-        }
-    }
-    let sentence = |(what, runs): &Said| format!("{}: {what}", listed(runs, all));
-    let caveat = |(remedy, said): (&'static str, Vec<Said>)| {
+    let singles = singles.into_iter();
+    let kinds = by_key(singles.map(|one| (one.remedy, (one.what, one.run))));
+    let caveat = |(remedy, said): (&'static str, Vec<(String, String)>)| {
+        let said = by_key(said);
+        let sentence =
+            |(what, runs): &(String, Vec<String>)| format!("{}: {what}", listed(runs, all));
         let mut parts: Vec<String> = said.iter().take(NAMED).map(sentence).collect();
         if said.len() > NAMED {
             parts.push(format!("and {} more runs likewise", said.len() - NAMED));
         }
-        model::Caveat {
-            what: format!("{}.", parts.join("; ")),
-            remedy: remedy.to_owned(),
-        }
+        model::Caveat::new(format!("{}.", parts.join("; ")), remedy)
     };
     kinds.into_iter().map(caveat).collect()
 }
@@ -198,15 +149,11 @@ fn of_arms(subjects: &Subjects<'_>, same_slots: bool) -> Vec<Caveat> {
 
 /// The least and the most of the arms' mean TPS.
 fn load(subjects: &Subjects<'_>) -> Caveat {
-    let means: Vec<f64> = (subjects.arms.iter())
-        .filter_map(|arm| {
-            let tps: Vec<f64> = subjects
-                .of(arm)
-                .filter_map(|subject| subject.usual.tps.usual.map(|tps| tps.mean_of_all))
-                .collect();
-            (!tps.is_empty()).then(|| tps.iter().sum::<f64>() / tps.len() as f64)
-        })
-        .collect();
+    let of_arm = |arm: &String| {
+        let tps = { subjects.of(arm) }.filter_map(|subject| subject.usual.tps.usual);
+        mean(&tps.map(|tps| tps.mean_of_all).collect::<Vec<_>>())
+    };
+    let means: Vec<f64> = subjects.arms.iter().filter_map(of_arm).collect();
     Caveat::DifferentLoad {
         lowest_tps: means.iter().copied().reduce(f64::min),
         highest_tps: means.iter().copied().reduce(f64::max),
@@ -239,16 +186,6 @@ fn machines(subjects: &Subjects<'_>) -> Vec<Caveat> {
     found
 }
 
-fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
-    let mut seen: Vec<String> = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
-}
-
 fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
     let protocols = pace::protocols(subject.run)?;
     (subject.run.consensus.len() > 1).then(|| Caveat::ConsensusChanged {
@@ -258,7 +195,7 @@ fn consensus_changed(subject: &Subject<'_>) -> Option<Caveat> {
 }
 
 /// With what would remove each.
-fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static str)> {
+fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<Single> {
     let run = subject.name.clone();
     let course = &subject.measured.course;
     let mut found = Vec::new();
@@ -310,25 +247,22 @@ fn of_run(subject: &Subject<'_>, part: Option<Part>) -> Vec<(Caveat, &'static st
     found
         .into_iter()
         .map(|caveat| {
-            let remedy = remedy(&caveat);
-            (caveat, remedy)
+            let whole = caveat.what();
+            let what = whole.strip_prefix(&format!("{}: ", subject.name));
+            let what = what.unwrap_or(&whole).trim_end_matches('.');
+            Single::new(subject, what, remedy(&caveat))
         })
         .collect()
 }
 
 /// Intervals that do not keep their promise, all in one: the chapter of replay times has a table of them.
 fn unreliable(subjects: &Subjects<'_>) -> Option<model::Caveat> {
-    let mut metrics: Vec<(&'static str, Vec<String>)> = Vec::new();
-    for subject in &subjects.all {
-        for (metric, _) in subject.unreliable() {
-            match metrics.iter_mut().find(|(known, _)| *known == metric) {
-                Some((_, runs)) => runs.push(subject.name.clone()),
-                None => metrics.push((metric, vec![subject.name.clone()])),
-            }
-        }
-    }
+    let metrics = by_key(subjects.all.iter().flat_map(|subject| {
+        let unreliable = subject.unreliable();
+        unreliable.map(|(metric, _)| (metric, subject.name.as_str()))
+    }));
     let all = subjects.all.len();
-    let metric = |(metric, runs): &(&str, Vec<String>)| match runs.len() {
+    let metric = |(metric, runs): &(&str, Vec<&str>)| match runs.len() {
         _ if all == 1 => lower(metric),
         n if n == all => format!("{} (every run)", lower(metric)),
         n if n > 2 => format!("{} ({n} of {all} runs)", lower(metric)),
@@ -358,13 +292,15 @@ fn shortly(subject: &Subject<'_>) -> Option<Single> {
         .answer
         .filter(|kept_up| *kept_up)?;
     let seconds = subject.measured.windows.steady?.seconds();
-    (seconds < LONG_ENOUGH).then(|| Single {
-        run: subject.name.clone(),
-        what: format!(
-            "it was at the tip for only {}, so that it kept up says little",
-            duration(seconds)
-        ),
-        remedy: "Record at least ten minutes at the tip.",
+    (seconds < LONG_ENOUGH).then(|| {
+        Single::new(
+            subject,
+            format!(
+                "it was at the tip for only {}, so that it kept up says little",
+                duration(seconds)
+            ),
+            "Record at least ten minutes at the tip.",
+        )
     })
 }
 
@@ -374,23 +310,25 @@ fn few_slots(subject: &Subject<'_>) -> Option<Single> {
         subject.usual.replay.iter().flatten().count(),
         fewest_for(0.95),
     );
-    (slots > 0 && slots < needed).then(|| Single {
-        run: subject.name.clone(),
-        what: format!(
-            "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
-            if slots == 1 { "slot is" } else { "slots are" }
-        ),
-        remedy: "Record for longer.",
+    (slots > 0 && slots < needed).then(|| {
+        Single::new(
+            subject,
+            format!(
+                "{slots} replayed {} too few for a p95 of replay times, which needs {needed}",
+                if slots == 1 { "slot is" } else { "slots are" }
+            ),
+            "Record for longer.",
+        )
     })
 }
 
 /// A run that is in no average, since it never executed anything and others did.
 fn idle(subjects: &Subjects<'_>, subject: &Subject<'_>) -> Option<Single> {
-    (!subjects.counts(subject)).then(|| Single {
-        run: subject.name.clone(),
-        what: "no executed transaction was recorded, so it is in no average of its arm and in no comparison".to_owned(),
-        remedy: "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
-    })
+    (!subjects.counts(subject)).then(|| Single::new(
+        subject,
+        "no executed transaction was recorded, so it is in no average of its arm and in no comparison",
+        "Read what became of it in the table of outcomes; its own row in each table is about the whole run.",
+    ))
 }
 
 /// When the wall clock was set.
@@ -442,13 +380,7 @@ fn not_at_tip(subject: &Subject<'_>) -> Option<Caveat> {
 }
 
 fn of_recording(subject: &Subject<'_>) -> Option<Single> {
-    let caveat = |what: &str, remedy| {
-        Some(Single {
-            run: subject.name.clone(),
-            what: what.to_owned(),
-            remedy,
-        })
-    };
+    let caveat = |what: &str, remedy| Some(Single::new(subject, what, remedy));
     if subject.run.facts.demo {
         return caveat(
             "recorded from the daemon's demonstration; the numbers mean nothing",

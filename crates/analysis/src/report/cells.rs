@@ -1,6 +1,7 @@
 //! Cells, tables and how a number or a time is written.
 
-use super::model::{Block, Cell, Column, Figure, Table};
+use super::groups::by_key;
+use super::model::{Block, Cell, Column, Figure, Section, Table};
 use crate::run::ClockStep;
 use faultline_text::number as grouped;
 
@@ -24,6 +25,47 @@ pub fn count(value: usize) -> Cell {
     Cell::Number {
         value: value as f64,
         decimals: 0,
+    }
+}
+
+/// A number that is known.
+pub fn known(value: f64, decimals: u8) -> Cell {
+    number(Some(value), decimals, "not a number")
+}
+
+pub fn missing(why: &str) -> Cell {
+    Cell::Missing(why.to_owned())
+}
+
+/// A value with the ends of its interval.
+pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
+    Cell::Estimate {
+        value,
+        low,
+        high,
+        decimals,
+    }
+}
+
+/// As [`estimate`]; without one, the reason.
+pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
+    of.map_or_else(|| missing(why), |of| estimate(of, decimals))
+}
+
+pub fn words(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+/// The cells of a row with its name.
+pub fn row(name: &str, cells: impl IntoIterator<Item = Cell>) -> Vec<Cell> {
+    std::iter::once(words(name)).chain(cells).collect()
+}
+
+pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
+    Section {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        blocks,
     }
 }
 
@@ -57,11 +99,7 @@ pub fn without_missing(mut table: Table) -> Table {
             Some(Cell::Missing(why)) => Some(why.clone()),
             _ => None,
         };
-        let mut all = table
-            .rows
-            .iter()
-            .map(of_row)
-            .collect::<Option<Vec<String>>>()?;
+        let mut all: Vec<String> = table.rows.iter().map(of_row).collect::<Option<_>>()?;
         all.sort();
         all.dedup();
         (!all.is_empty()).then(|| all.join("; "))
@@ -69,19 +107,12 @@ pub fn without_missing(mut table: Table) -> Table {
     let reasons: Vec<Option<String>> = (0..table.columns.len())
         .map(|index| why(index).filter(|_| index > 0))
         .collect();
-    let mut left_out: Vec<(&str, Vec<&str>)> = Vec::new();
-    for (column, why) in table.columns.iter().zip(&reasons) {
-        let Some(why) = why else { continue };
-        match left_out.iter_mut().find(|(known, _)| known == why) {
-            Some((_, columns)) => columns.push(&column.title),
-            None => left_out.push((why, vec![&column.title])),
-        }
-    }
-    for (why, columns) in left_out {
-        table.note.push_str(&format!(
-            " Columns left out ({why}): {}.",
-            columns.join(", ")
-        ));
+    let left_out = table.columns.iter().zip(&reasons);
+    let left_out =
+        left_out.filter_map(|(column, why)| Some((why.as_ref()?, column.title.as_str())));
+    for (why, columns) in by_key(left_out) {
+        let columns = columns.join(", ");
+        table.note += &format!(" Columns left out ({why}): {columns}.");
     }
     let kept = |index: usize| reasons.get(index).is_none_or(Option::is_none);
     let mut index = 0..;
@@ -145,6 +176,13 @@ pub fn clock_step(step: &ClockStep) -> String {
             .or_else(|| long.strip_suffix(" 00 s"))
             .unwrap_or(&long)
     )
+}
+
+/// A share in percent, with decimals only if there are any.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    let is_whole = (percent - percent.round()).abs() < 0.005;
+    grouped(percent, if is_whole { 0 } else { 2 })
 }
 
 /// Bytes in the unit that fits: `512 GiB`, `3.5 MiB`.

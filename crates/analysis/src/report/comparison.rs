@@ -1,12 +1,12 @@
 //! Arms against one another: the run is the unit, the effect with its interval comes first.
 
-use super::cells::{count, number, table, without_missing};
+use super::cells::{self, count, estimate_or, number, table, without_missing};
 use super::model::{Block, Cell, Section, Table};
 use super::pace;
 use super::scalars::{Better, SCALARS, Scalar};
 use super::subject::Part;
 use super::subject::Subjects;
-use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval, Settings};
+use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Settings};
 use faultline_text::number as grouped;
 
 /// One arm against the reference.
@@ -59,15 +59,7 @@ pub(crate) fn reference<'a>(
 
 /// In percent, without a fraction where there is none.
 pub(crate) fn margin(settings: &Settings) -> String {
-    let percent = 100.0 * settings.margin;
-    grouped(
-        percent,
-        if (percent - percent.round()).abs() < 0.005 {
-            0
-        } else {
-            2
-        },
-    )
+    cells::percent(settings.margin)
 }
 
 /// Every arm against the first that has values of the primary metric.
@@ -129,8 +121,8 @@ fn adjust(pairs: &mut [Pair], settings: &Settings) {
 }
 
 fn values(subjects: &Subjects<'_>, arm: &str, scalar: &Scalar) -> Vec<f64> {
-    let counted = subjects.of(arm).filter(|subject| subjects.counts(subject));
-    counted
+    subjects
+        .counted(arm)
         .filter_map(|subject| pace::compared(subjects, scalar, subject))
         .collect()
 }
@@ -187,11 +179,11 @@ pub(crate) fn section(
     blocks.push(Block::Table(others_table(subjects, pairs)));
     blocks.push(Block::Table(definitions()));
     blocks.extend(more);
-    Some(Section {
-        id: "comparison".to_owned(),
-        title: "Comparison of the arms".to_owned(),
+    Some(cells::section(
+        "comparison",
+        "Comparison of the arms",
         blocks,
-    })
+    ))
 }
 
 fn primary_table(
@@ -258,14 +250,18 @@ fn primary_row(primary: &Scalar, pair: &Pair) -> Vec<Cell> {
     let none = (pair.refusal(primary)).unwrap_or("no run of the arm has a value");
     vec![
         Cell::Text(format!("{} against {}", pair.other, pair.reference)),
-        interval(comparison.difference, primary.decimals, few),
-        interval(comparison.ratio, 3, few),
+        estimate_or(
+            comparison.difference.map(|of| of.ends()),
+            primary.decimals,
+            few,
+        ),
+        estimate_or(comparison.ratio.map(|of| of.ends()), 3, few),
         Cell::Text(conclusion(pair, comparison, primary)),
         number(comparison.reference.mean, primary.decimals, none),
         number(comparison.other.mean, primary.decimals, none),
         count(comparison.reference.runs),
         count(comparison.other.runs),
-        interval(comparison.shift, primary.decimals, few),
+        estimate_or(comparison.shift.map(|of| of.ends()), primary.decimals, few),
         number(comparison.cliffs_delta, 2, few),
         number(comparison.welch.map(|welch| welch.p), 4, untested),
         number(comparison.mann_whitney.map(|test| test.p), 4, untested),
@@ -315,11 +311,15 @@ fn others_table(subjects: &Subjects<'_>, pairs: &[Pair]) -> Table {
                 "needs two runs in each arm, and a spread"
             };
             listed.rows.push(vec![
-                Cell::Text(scalar.title.to_owned()),
+                cells::words(scalar.title),
                 Cell::Text(pace::unit(scalar, subjects.per_second)),
                 Cell::Text(format!("{} against {}", pair.other, pair.reference)),
-                interval(comparison.difference, scalar.decimals, few),
-                interval(comparison.ratio, 3, few),
+                estimate_or(
+                    comparison.difference.map(|of| of.ends()),
+                    scalar.decimals,
+                    few,
+                ),
+                estimate_or(comparison.ratio.map(|of| of.ends()), 3, few),
                 Cell::Text(conclusion(pair, comparison, scalar)),
                 number(comparison.reference.mean, scalar.decimals, none),
                 number(comparison.other.mean, scalar.decimals, none),
@@ -345,25 +345,11 @@ fn definitions() -> Table {
     listed.rows = (SCALARS.iter())
         .map(|scalar| {
             [scalar.title, scalar.id, scalar.unit, scalar.definition]
-                .map(|words| Cell::Text(words.to_owned()))
+                .map(cells::words)
                 .to_vec()
         })
         .collect();
     listed
-}
-
-fn interval(interval: Option<Interval>, decimals: u8, why: &str) -> Cell {
-    match interval {
-        Some(Interval {
-            value, low, high, ..
-        }) => Cell::Estimate {
-            value,
-            low,
-            high,
-            decimals,
-        },
-        None => Cell::Missing(why.to_owned()),
-    }
 }
 
 /// The first letter small, but for abbreviations.

@@ -1,12 +1,12 @@
 //! Page faults (the study's Figures 8 and 9), who takes them, refaults and pressure.
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::{figure, number, table};
-use super::classes::histogram;
-use super::model::{BarSeries, Bars, Block, Cell, Chart, Section, Table};
+use super::cells::{number, row, table, words};
+use super::chapter::{Chapter, Quantity, quantity};
+use super::groups::by_key;
+use super::model::{BarSeries, Bars, Block, Chart, Section, Table};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
-use super::timeline::{Trace, timeline};
+use super::timeline::Trace;
 use crate::measure::{PoolFaults, pool_faults, rates, within};
 use crate::run::Signal;
 use faultline_agave::threads::purpose;
@@ -18,6 +18,8 @@ const SMOOTHED: usize = 100;
 const MOST_POOLS: usize = 15;
 
 const DRAWN_POOLS: usize = 8;
+
+type OfPool = fn(&PoolFaults) -> Option<f64>;
 
 /// One value a tick.
 type Values = for<'s> fn(&'s Subject<'_>) -> &'s [Option<f64>];
@@ -56,132 +58,64 @@ const PRESSURE: &[Quantity] = &[
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
-    let head = |id, title, part, note| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
+    let mut chapter = Chapter::new(subjects, |subject| subject.no_samples());
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    let mut blocks = tables(
-        subjects,
-        &head("faults", "Page faults", Part::Usual, note),
-        RATES,
-    );
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "faults-at-tip",
-            "Page faults at the tip",
-            Part::Steady,
-            note,
-        ),
-        RATES,
-    ));
-    blocks.extend(smoothed(subjects));
-    blocks.extend(histograms(subjects));
-    blocks.extend(who(subjects));
+    chapter.numbers(("faults", "Page faults", note), Part::Usual, RATES);
+    let head = ("faults-at-tip", "Page faults at the tip", note);
+    chapter.numbers(head, Part::Steady, RATES);
+    over_time(&mut chapter);
+    who(&mut chapter);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task, \
                 all: no task could run.";
-    blocks.extend(tables(
-        subjects,
-        &head("pressure", "Refaults and pressure", Part::Usual, note),
-        PRESSURE,
-    ));
-    blocks.extend(pressure_over_time(subjects));
-    Section {
-        id: "faults".to_owned(),
-        title: "Page faults and memory pressure".to_owned(),
-        blocks,
+    let head = ("pressure", "Refaults and pressure", note);
+    chapter.numbers(head, Part::Usual, PRESSURE);
+    pressure_over_time(&mut chapter);
+    chapter.section("faults", "Page faults and memory pressure")
+}
+
+fn over_time(chapter: &mut Chapter<'_, '_>) {
+    let kinds: [(&str, &str, Values); 2] = [
+        ("major", "Major", |subject| &subject.measured.series.major),
+        ("minor", "Minor", |subject| &subject.measured.series.minor),
+    ];
+    let caption = "Moving average over 100 samples, centred; at the ends, and around gaps, over those that there are.";
+    for (id, kind, values) in kinds {
+        let id = format!("{id}-faults-over-time");
+        let title = format!("{kind} faults over time, smoothed");
+        chapter.timeline((&id, &title, caption), ("Faults (/s)", "/s"), |subject| {
+            let smoothed = moving_average(values(subject), Window::Centred(SMOOTHED));
+            vec![Trace::ticks(subject, "", &smoothed)]
+        });
+    }
+    let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
+                   above is counted and not drawn.";
+    for (kind, title, values) in kinds {
+        let id = format!("{kind}-faults-histogram");
+        let label = format!("{title} faults (/s)");
+        let title = format!("How often each rate of {kind} faults occurred");
+        chapter.histogram((&id, &title, caption), (&label, "Ticks", 0.99), |subject| {
+            within(subject.run, values(subject), subject.usual.window)
+        });
     }
 }
 
-fn smoothed(subjects: &Subjects<'_>) -> Vec<Block> {
-    let caption = "Moving average over 100 samples, centred; at the ends, and around gaps, over those that there are.";
-    let draw = |id: &str, title: &str, values: Values| {
-        let chart = timeline(subjects, "Faults (/s)", "/s", |subject| {
-            vec![Trace::ticks(
-                subject,
-                "",
-                &moving_average(values(subject), Window::Centred(SMOOTHED)),
-            )]
-        })?;
-        Some(figure(id, title, caption, chart))
-    };
-    [
-        draw(
-            "major-faults-over-time",
-            "Major faults over time, smoothed",
-            |subject| &subject.measured.series.major,
-        ),
-        draw(
-            "minor-faults-over-time",
-            "Minor faults over time, smoothed",
-            |subject| &subject.measured.series.minor,
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn histograms(subjects: &Subjects<'_>) -> Vec<Block> {
-    let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
-                   above is counted and not drawn.";
-    let draw = |id: &str, title: &str, label: &str, values: Values| {
-        let chart = histogram(subjects, label, "Ticks", 0.99, |subject| {
-            within(subject.run, values(subject), subject.usual.window)
-        })?;
-        Some(figure(id, title, caption, chart))
-    };
-    [
-        draw(
-            "major-faults-histogram",
-            "How often each rate of major faults occurred",
-            "Major faults (/s)",
-            |subject| &subject.measured.series.major,
-        ),
-        draw(
-            "minor-faults-histogram",
-            "How often each rate of minor faults occurred",
-            "Minor faults (/s)",
-            |subject| &subject.measured.series.minor,
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-fn who(subjects: &Subjects<'_>) -> Vec<Block> {
-    let pools: Vec<(&Subject<'_>, Vec<PoolFaults>)> = subjects
-        .all
-        .iter()
+fn who(chapter: &mut Chapter<'_, '_>) {
+    let pools: Vec<(&Subject<'_>, Vec<PoolFaults>)> = { chapter.subjects.all.iter() }
         .map(|subject| (subject, pool_faults(subject.run, subject.usual.window)))
         .collect();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
-        return Vec::new();
+        return;
     }
-    let mut blocks = vec![Block::Table(pool_table(&pools))];
-    blocks.extend(pool_bars(
-        &pools,
-        "pools-major",
-        "Who takes major faults",
-        "Major faults (/s)",
-        |pool| pool.major,
-    ));
-    blocks.extend(pool_bars(
-        &pools,
-        "pools-minor",
-        "Who takes minor faults",
-        "Minor faults (/s)",
-        |pool| pool.minor,
-    ));
-    blocks
+    chapter.add([Block::Table(pool_table(&pools))]);
+    let mut draw = |kind: &str, label: &str, of: OfPool| {
+        let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
+        let caption = "Faults of each pool by the seconds from the first execution on; the pools with most of them.";
+        chapter.figure((&id, &title, caption), pool_bars(&pools, label, of));
+    };
+    draw("major", "Major faults (/s)", |pool| pool.major);
+    draw("minor", "Minor faults (/s)", |pool| pool.minor);
 }
 
 fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
@@ -205,20 +139,17 @@ fn pool_table(pools: &[(&Subject<'_>, Vec<PoolFaults>)]) -> Table {
         let all: f64 = pools.iter().map(faults).sum();
         for pool in pools.iter().take(MOST_POOLS) {
             let why = "not read";
-            listed.rows.push(vec![
-                Cell::Text(subject.name.clone()),
-                Cell::Text(pool.name.clone()),
-                Cell::Text(purpose(&pool.name).unwrap_or_default().to_owned()),
+            let share = (all > 0.0).then(|| 100.0 * faults(pool) / all);
+            let cells = [
+                words(&pool.name),
+                words(purpose(&pool.name).unwrap_or_default()),
                 number(pool.threads, 0, why),
                 number(pool.major, 0, why),
                 number(pool.minor, 0, why),
-                number(
-                    (all > 0.0).then(|| 100.0 * faults(pool) / all),
-                    2,
-                    "no fault at all",
-                ),
+                number(share, 2, "no fault at all"),
                 number(pool.cpu, 1, why),
-            ]);
+            ];
+            listed.rows.push(row(&subject.name, cells));
         }
     }
     listed
@@ -228,23 +159,15 @@ fn faults(pool: &PoolFaults) -> f64 {
     pool.major.unwrap_or(0.0) + pool.minor.unwrap_or(0.0)
 }
 
-fn pool_bars(
-    pools: &[(&Subject<'_>, Vec<PoolFaults>)],
-    id: &str,
-    title: &str,
-    y_label: &str,
-    of: fn(&PoolFaults) -> Option<f64>,
-) -> Option<Block> {
-    let mut most: Vec<(String, f64)> = Vec::new();
-    for pool in pools.iter().flat_map(|(_, pools)| pools) {
-        let Some(value) = of(pool).filter(|value| *value > 0.0) else {
-            continue;
-        };
-        match most.iter_mut().find(|(name, _)| *name == pool.name) {
-            Some((_, sum)) => *sum += value,
-            None => most.push((pool.name.clone(), value)),
-        }
-    }
+fn pool_bars(pools: &[(&Subject<'_>, Vec<PoolFaults>)], label: &str, of: OfPool) -> Option<Chart> {
+    let all = pools.iter().flat_map(|(_, pools)| pools);
+    let faults = all.filter_map(|pool| {
+        let faults = of(pool).filter(|faults| *faults > 0.0)?;
+        Some((pool.name.clone(), faults))
+    });
+    let mut most: Vec<(String, f64)> = { by_key(faults).into_iter() }
+        .map(|(name, faults)| (name, faults.iter().sum()))
+        .collect();
     most.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     most.truncate(DRAWN_POOLS);
     let categories: Vec<String> = most.into_iter().map(|(name, _)| name).collect();
@@ -252,17 +175,20 @@ fn pool_bars(
         .iter()
         .map(|(subject, pools)| bars_of(subject, pools, &categories, of))
         .collect();
-    (!categories.is_empty()).then(|| {
-        let caption = "Faults of each pool by the seconds from the first execution on; the pools with most of them.";
-        figure(id, title, caption, Chart::Bars(Bars { y_label: y_label.to_owned(), categories, series, log: false }))
-    })
+    let chart = Bars {
+        y_label: label.to_owned(),
+        categories,
+        series,
+        log: false,
+    };
+    (!chart.categories.is_empty()).then_some(Chart::Bars(chart))
 }
 
 fn bars_of(
     subject: &Subject<'_>,
     pools: &[PoolFaults],
     categories: &[String],
-    of: fn(&PoolFaults) -> Option<f64>,
+    of: OfPool,
 ) -> BarSeries {
     let seconds = subject.usual.window.seconds();
     let value = |name: &String| {
@@ -275,7 +201,7 @@ fn bars_of(
     }
 }
 
-fn pressure_over_time(subjects: &Subjects<'_>) -> Vec<Block> {
+fn pressure_over_time(chapter: &mut Chapter<'_, '_>) {
     let caption = "Moving average over 100 samples, centred.";
     let smooth = |subject: &Subject<'_>, name, signal, scale: f64| {
         let rates: Vec<_> = rates(subject.run, signal)
@@ -289,13 +215,16 @@ fn pressure_over_time(subjects: &Subjects<'_>) -> Vec<Block> {
             &moving_average(&rates, Window::Centred(SMOOTHED)),
         )
     };
-    let refaults = timeline(subjects, "Refaults (/s)", "/s", |subject| {
+    let head = ("refaults-over-time", "Refaults over time", caption);
+    chapter.timeline(head, ("Refaults (/s)", "/s"), |subject| {
         vec![
             smooth(subject, "file", Signal::RefaultFile, 1.0),
             smooth(subject, "anonymous", Signal::RefaultAnon, 1.0),
         ]
     });
-    let stalls = timeline(subjects, "Time stalled (%)", "%", |subject| {
+    let title = "Waiting for memory and I/O over time";
+    let head = ("pressure-over-time", title, caption);
+    chapter.timeline(head, ("Time stalled (%)", "%"), |subject| {
         let own = subject
             .run
             .signal(Signal::MemorySome)
@@ -318,18 +247,4 @@ fn pressure_over_time(subjects: &Subjects<'_>) -> Vec<Block> {
             .map(|(name, signal)| smooth(subject, name, *signal, 100.0))
             .collect()
     });
-    [
-        refaults.map(|chart| figure("refaults-over-time", "Refaults over time", caption, chart)),
-        stalls.map(|chart| {
-            figure(
-                "pressure-over-time",
-                "Waiting for memory and I/O over time",
-                caption,
-                chart,
-            )
-        }),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
 }

@@ -3,8 +3,9 @@
 
 mod pressure;
 
-use super::cells::{count, number, table};
+use super::cells::{count, estimate, estimate_or, number, table, words};
 use super::comparison::{Pair, lower};
+use super::groups::distinct;
 use super::model::{Block, Cell, Table, VerdictKind};
 use super::pace;
 use super::paired::{Matched, Paired, QUANTITIES, Quantity};
@@ -15,12 +16,13 @@ use faultline_stats::block::{Estimate, Reliability};
 use faultline_stats::caveat::unreliable;
 use faultline_stats::decision::Decision;
 use faultline_stats::paired::{over_pairs, over_pairs_of_amounts};
+use faultline_stats::summary::mean;
 use faultline_text::number as grouped;
 
 pub(crate) use pressure::pressure;
 
 /// A number with both ends of its interval.
-type Ends = (f64, f64, f64);
+type Ends = [f64; 3];
 
 /// Two arms, or an arm and itself, by one quantity over all turns.
 struct Row {
@@ -94,7 +96,7 @@ impl Floor {
             .iter()
             .filter(|row| row.twins() && row.place == place);
         twins
-            .map(|row| row.difference.1.abs().max(row.difference.2.abs()))
+            .map(|row| row.difference[1].abs().max(row.difference[2].abs()))
             .reduce(f64::max)
     }
 
@@ -104,8 +106,8 @@ impl Floor {
         let twins = self.rows.iter().filter(|other| other.twins());
         let mut both = twins.filter(|twins| twins.place == row.place).chain([row]);
         let direction = match row.difference {
-            (_, low, _) if low > floor => Direction::Higher,
-            (.., high) if high < -floor => Direction::Lower,
+            [_, low, _] if low > floor => Direction::Higher,
+            [.., high] if high < -floor => Direction::Lower,
             _ => return Some(Decision::Inconclusive),
         };
         Some(match both.find_map(|row| row.unreliable) {
@@ -120,8 +122,8 @@ impl Floor {
 
     /// Whether the A/A pair is shown to be the same within the margin.
     fn equivalent(&self, row: &Row) -> bool {
-        let within = |(_, low, high): Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
-        let same = row.ratio_90.is_some_and(within) || row.difference == (0.0, 0.0, 0.0);
+        let within = |[_, low, high]: Ends| low > 1.0 - self.margin && high < 1.0 + self.margin;
+        let same = row.ratio_90.is_some_and(within) || row.difference == [0.0; 3];
         same && row.unreliable.is_none()
     }
 
@@ -221,7 +223,7 @@ impl Floor {
             .filter(|row| self.has_twins() && !row.quantity.unit.is_empty());
         times
             .map(|row| {
-                let (value, low, high) = row.difference;
+                let [value, low, high] = row.difference;
                 let ends = format!(
                     "{} [{}, {}] over {}",
                     amount(row.quantity, value),
@@ -253,14 +255,9 @@ impl Floor {
                 .iter()
                 .filter(|row| !self.has_twins() && row.turns > 1)
         };
-        let mut arms: Vec<(&str, &str)> = Vec::new();
-        for row in rows() {
-            if !arms.contains(&(row.other.as_str(), row.reference.as_str())) {
-                arms.push((&row.other, &row.reference));
-            }
-        }
+        let arms = distinct(rows().map(|row| (row.other.as_str(), row.reference.as_str())));
         let one = |row: &Row| {
-            let (value, low, high) = row.difference;
+            let [value, low, high] = row.difference;
             let decimals = usize::from(row.quantity.decimals);
             let ends = format!("[{}, {}]", grouped(low, decimals), grouped(high, decimals));
             format!(
@@ -289,18 +286,18 @@ impl Floor {
                 .to_owned();
             return match (self.equivalent(row), row.ratio_90) {
                 // Slots of the same turn are not turns: what another one would have shown is open.
-                (true, Some((ratio, low, high))) if row.turns < RUNS_FOR_A_TEST => format!(
+                (true, Some([ratio, low, high])) if row.turns < RUNS_FOR_A_TEST => format!(
                     "equivalent within {percent} % by the slots of {} (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3}); \
                      of other turns that says nothing before there are {RUNS_FOR_A_TEST}",
                     turns(row.turns)
                 ),
-                (true, Some((ratio, low, high))) => {
+                (true, Some([ratio, low, high])) => {
                     format!(
                         "equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
                     )
                 }
                 (true, None) => "no difference in any slot".to_owned(),
-                (false, Some((ratio, low, high))) => format!(
+                (false, Some([ratio, low, high])) => format!(
                     "not shown to be equivalent within {percent} % (ratio {ratio:.3}, 90 % interval {low:.3} to {high:.3})"
                 ),
                 (false, None) => format!(
@@ -373,26 +370,17 @@ impl Floor {
     }
 
     fn cells(&self, row: &Row) -> Vec<Cell> {
-        let ends = |(value, low, high): Ends, decimals| Cell::Estimate {
-            value,
-            low,
-            high,
-            decimals,
-        };
         let arms = match row.twins() {
             true => format!("{} against itself (A/A)", row.other),
             false => format!("{} against {}", row.other, row.reference),
         };
         vec![
-            Cell::Text(row.quantity.name.to_owned()),
+            words(row.quantity.name),
             Cell::Text(arms),
-            Cell::Text(unit(row.quantity).to_owned()),
+            words(unit(row.quantity)),
             count(row.turns),
-            ends(row.difference, row.quantity.decimals),
-            row.ratio.map_or_else(
-                || Cell::Missing("the reference's is 0".to_owned()),
-                |ratio| ends(ratio, 3),
-            ),
+            estimate(row.difference, row.quantity.decimals),
+            estimate_or(row.ratio, 3, "the reference's is 0"),
             number(
                 self.floor(row.place),
                 row.quantity.decimals,
@@ -438,11 +426,11 @@ fn together(
 ) -> Option<Ends> {
     let values: Vec<f64> = turns.iter().map(|turn| turn.value).collect();
     if turns.len() >= RUNS_FOR_A_TEST {
-        return over(&values, level).map(|all| (all.value, all.low, all.high));
+        return over(&values, level).map(|all| all.ends());
     }
     let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
     let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
-    Some((values.iter().sum::<f64>() / values.len() as f64, low, high))
+    Some([mean(&values)?, low, high])
 }
 
 /// The most by which the runs of an A/A pair differ in a metric; `None` without one in which both have a value.
@@ -466,7 +454,7 @@ fn turn<'s>(subject: &'s Subject<'_>) -> Option<&'s str> {
 }
 
 fn way(row: &Row) -> &'static str {
-    if row.difference.0 < 0.0 {
+    if row.difference[0] < 0.0 {
         "lower"
     } else {
         "higher"

@@ -1,6 +1,7 @@
 //! The machines (the study's Figures 1, 2 and 5), the validator and its folders.
 
-use super::cells::{GIB, number, table, text};
+use super::cells::{self, GIB, number, row, table, text, words};
+use super::groups::{by_key, distinct};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use crate::run::{Drive, Interface, Mount, SystemFacts};
@@ -9,7 +10,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
     let facts = |id, title, note, of: fn(&SystemFacts) -> &[(&'static str, String)]| {
         facts(subjects, id, title, note, of)
     };
-    let mut blocks = vec![
+    let blocks = vec![
         facts(
             "hardware",
             "Machine",
@@ -22,15 +23,11 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             "Of the first process that was followed. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
+        folders(subjects),
+        drives(subjects),
+        network(subjects),
     ];
-    blocks.push(folders(subjects));
-    blocks.push(drives(subjects));
-    blocks.push(network(subjects));
-    Section {
-        id: "hardware".to_owned(),
-        title: "Hardware".to_owned(),
-        blocks,
-    }
+    cells::section("hardware", "Hardware", blocks)
 }
 
 /// A row a fact, a column a run.
@@ -41,27 +38,15 @@ fn facts(
     note: &str,
     of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
-    let names: Vec<&str> = subjects
-        .all
-        .iter()
-        .map(|subject| subject.name.as_str())
-        .collect();
+    let names = subjects.all.iter().map(|subject| subject.name.as_str());
     let columns: Vec<(&str, &str)> = std::iter::once("")
         .chain(names)
         .map(|name| (name, ""))
         .collect();
     let mut listed = table(id, title, &columns, note);
-    let mut facts: Vec<&str> = Vec::new();
-    for (fact, _) in subjects
-        .all
-        .iter()
-        .flat_map(|subject| of(&subject.run.facts))
-    {
-        if !facts.contains(fact) {
-            facts.push(fact);
-        }
-    }
-    for fact in facts {
+    let all = subjects.all.iter();
+    let all = all.flat_map(|subject| of(&subject.run.facts));
+    for fact in distinct(all.map(|(fact, _)| *fact)) {
         let of_run = |subject: &Subject<'_>| {
             let known = of(&subject.run.facts)
                 .iter()
@@ -71,11 +56,7 @@ fn facts(
                 "not in the manifest",
             )
         };
-        listed.rows.push(
-            std::iter::once(Cell::Text(fact.to_owned()))
-                .chain(subjects.all.iter().map(of_run))
-                .collect(),
-        );
+        listed.rows.push(row(fact, subjects.all.iter().map(of_run)));
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has hardware.".to_owned();
@@ -88,28 +69,19 @@ fn things<T: PartialEq>(
     subjects: &Subjects<'_>,
     mut listed: Table,
     of: fn(&SystemFacts) -> &Vec<T>,
-    row: fn(&T) -> Vec<Cell>,
+    cells: fn(&T) -> Vec<Cell>,
 ) -> Block {
-    let mut groups: Vec<(Vec<&str>, &Vec<T>)> = Vec::new();
-    for subject in &subjects.all {
-        let things = of(&subject.run.facts);
-        match groups.iter_mut().find(|(_, known)| *known == things) {
-            Some((runs, _)) => runs.push(&subject.name),
-            None => groups.push((vec![&subject.name], things)),
-        }
-    }
-    for (runs, things) in groups {
-        let all = runs.len() == subjects.all.len() && runs.len() > 1;
-        let runs = if all {
+    let all = subjects.all.iter();
+    let all = all.map(|subject| (of(&subject.run.facts), subject.name.as_str()));
+    for (things, runs) in by_key(all) {
+        let is_of_all = runs.len() == subjects.all.len() && runs.len() > 1;
+        let runs = if is_of_all {
             "all runs".to_owned()
         } else {
             runs.join("; ")
         };
-        listed.rows.extend(things.iter().map(|thing| {
-            std::iter::once(Cell::Text(runs.clone()))
-                .chain(row(thing))
-                .collect()
-        }));
+        let rows = things.iter().map(|thing| row(&runs, cells(thing)));
+        listed.rows.extend(rows);
     }
     if listed.rows.is_empty() {
         listed.note = "No manifest of any run has any.".to_owned();
@@ -149,7 +121,7 @@ fn folder(mount: &Mount) -> Vec<Cell> {
     let size = |bytes: Option<u64>| number(bytes.map(|bytes| bytes as f64 / GIB), 1, why);
     vec![
         Cell::Text(mount.what.replace('_', " ")),
-        Cell::Text(mount.path.clone()),
+        words(&mount.path),
         word(&mount.source),
         word(&mount.disk),
         word(&mount.file_system),
@@ -180,7 +152,7 @@ fn drives(subjects: &Subjects<'_>) -> Block {
 fn drive(drive: &Drive) -> Vec<Cell> {
     let why = "not in the manifest";
     vec![
-        Cell::Text(drive.name.clone()),
+        words(&drive.name),
         text(drive.model.as_deref(), "not reported by the disk"),
         number(drive.size.map(|bytes| bytes as f64 / GIB), 1, why),
         text(
@@ -211,7 +183,7 @@ fn network(subjects: &Subjects<'_>) -> Block {
 
 fn interface(interface: &Interface) -> Vec<Cell> {
     vec![
-        Cell::Text(interface.name.clone()),
+        words(&interface.name),
         number(
             interface.speed.map(|mbit| mbit as f64 / 1000.0),
             1,

@@ -1,6 +1,7 @@
 //! Arms that differ in memory: what is enough lies between two limits that were tried.
 
 use super::cells::{GIB, bytes, count, number, table};
+use super::groups::by_key;
 use super::model::{Block, Cell, Table};
 use super::subject::{Subject, Subjects};
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
@@ -18,29 +19,19 @@ pub(crate) struct Limits {
     replays: bool,
 }
 
-/// An arm without a limit.
-struct Without {
-    arm: String,
-    /// Whether each of its runs kept up.
-    kept_up: Vec<Option<bool>>,
-}
+/// The arm, and whether each of its runs kept up.
+type Without = (String, Vec<Option<bool>>);
 
 /// The bracket; `None` unless the runs had different limits.
 pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let mut replicates = Vec::new();
-    let mut without: Vec<Without> = Vec::new();
+    let mut without = Vec::new();
     for subject in &subjects.all {
         let kept_up = subject.measured.course.kept_up.answer;
         match (limit_of(subject), &subject.run.told) {
             (Some(limit), _) => replicates.push(Replicate { limit, kept_up }),
             (None, None) => {}
-            (None, Some(_)) => match without.iter_mut().find(|known| known.arm == subject.arm) {
-                Some(known) => known.kept_up.push(kept_up),
-                None => without.push(Without {
-                    arm: subject.arm.clone(),
-                    kept_up: vec![kept_up],
-                }),
-            },
+            (None, Some(_)) => without.push((subject.arm.clone(), kept_up)),
         }
     }
     let smallest = replicates.iter().map(|replicate| replicate.limit).min()?;
@@ -49,7 +40,7 @@ pub(crate) fn limits(subjects: &Subjects<'_>) -> Option<Limits> {
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     differ.then(|| Limits {
         bracket: bracket(&replicates),
-        without,
+        without: by_key(without),
         replays,
     })
 }
@@ -75,13 +66,9 @@ pub(crate) fn are_alike(subjects: &Subjects<'_>, one: &str, other: &str) -> bool
         && known().max().unwrap_or(0) as f64 <= ONE_LIMIT * known().min().unwrap_or(0) as f64)
 }
 
-impl Without {
-    fn count(&self, answer: Option<bool>) -> usize {
-        self.kept_up
-            .iter()
-            .filter(|kept_up| **kept_up == answer)
-            .count()
-    }
+fn times(answers: &[Option<bool>], answer: Option<bool>) -> usize {
+    let alike = answers.iter().filter(|kept_up| **kept_up == answer);
+    alike.count()
 }
 
 /// In sentences: what was enough, what failed, and whatever there is to say beside.
@@ -123,16 +110,15 @@ pub(crate) fn sentences(
             said(contradiction.failed)
         )
     }));
-    sentences.extend(without.iter().map(|arm| {
-        let (runs, kept_up) = (arm.kept_up.len(), arm.count(Some(true)));
+    sentences.extend(without.iter().map(|(arm, answers)| {
+        let (runs, kept_up) = (answers.len(), times(answers, Some(true)));
         let runs = if runs == 1 {
             "1 run".to_owned()
         } else {
             format!("{runs} runs")
         };
         format!(
-            "Without a limit, and so not among these: {}, of which {kept_up} of {runs} {did}.",
-            arm.arm
+            "Without a limit, and so not among these: {arm}, of which {kept_up} of {runs} {did}."
         )
     }));
     sentences
@@ -182,16 +168,15 @@ pub(crate) fn blocks(limits: &Limits) -> Vec<Block> {
             ]
         })
         .collect();
-    listed.rows.extend(limits.without.iter().map(|arm| {
-        let [kept_up, failed, unknown] =
-            [Some(true), Some(false), None].map(|answer| count(arm.count(answer)));
-        vec![
-            Cell::Missing(format!("{} had none", arm.arm)),
-            kept_up,
-            failed,
-            unknown,
-        ]
-    }));
+    listed
+        .rows
+        .extend(limits.without.iter().map(|(arm, answers)| {
+            let counts =
+                [Some(true), Some(false), None].map(|answer| count(times(answers, answer)));
+            let mut row = vec![Cell::Missing(format!("{arm} had none"))];
+            row.extend(counts);
+            row
+        }));
     vec![
         Block::Text(sentences(limits).join(" ")),
         Block::Table(listed),

@@ -1,12 +1,12 @@
 //! Memory (the study's Figures 6, 7 and 10), the limit and the headroom.
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::{GIB, figure, number, table};
+use super::cells::{GIB, figure, known, missing, number, row, table, words};
+use super::chapter::{Chapter, Quantity, quantity};
 use super::enough;
-use super::model::{Block, Cell, Chart, Matrix, Section};
+use super::model::{Block, Chart, Matrix, Section};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
-use super::timeline::{Trace, timeline};
+use super::timeline::Trace;
 use crate::measure::{Levels, Numbers, within};
 use crate::run::{BindingLevel, Signal};
 use faultline_stats::correlation;
@@ -62,86 +62,37 @@ fn resident_and_swapped(levels: &Levels) -> Option<f64> {
     Some((levels.rss.mean? + levels.swap.mean?) / GIB)
 }
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_samples();
-    let head = |id, title, part, note| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
+    let mut chapter = Chapter::new(subjects, |subject| subject.no_samples());
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
-    let mut blocks = tables(
-        subjects,
-        &head("memory", "RSS and VSZ", Part::Usual, gib),
-        RSS_AND_VSZ,
-    );
+    let head = ("memory", "RSS and VSZ", gib);
+    chapter.numbers(head, Part::Usual, RSS_AND_VSZ);
     let note = "The study's table begins with the process, so its minima are those of a program that has just started (0.016 GB).";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "memory-from-start",
-            "RSS and VSZ from the start on",
-            Part::All,
-            note,
-        ),
-        RSS_AND_VSZ,
-    ));
-    blocks.extend(tables(
-        subjects,
-        &head("memory-at-tip", "RSS and VSZ at the tip", Part::Steady, gib),
-        RSS_AND_VSZ,
-    ));
+    let head = ("memory-from-start", "RSS and VSZ from the start on", note);
+    chapter.numbers(head, Part::All, RSS_AND_VSZ);
+    let head = ("memory-at-tip", "RSS and VSZ at the tip", gib);
+    chapter.numbers(head, Part::Steady, RSS_AND_VSZ);
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "memory-kinds",
-            "Anonymous against file memory",
-            Part::Usual,
-            note,
-        ),
-        KINDS,
-    ));
+    let head = ("memory-kinds", "Anonymous against file memory", note);
+    chapter.numbers(head, Part::Usual, KINDS);
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "memory-study",
-            "Swap and total as the study defines them",
-            Part::Usual,
-            note,
-        ),
-        STUDY,
-    ));
+    let title = "Swap and total as the study defines them";
+    chapter.numbers(("memory-study", title, note), Part::Usual, STUDY);
     let note = "Limit: that of the level with the least headroom, where it stood most of the time. Unreclaimable: usage of that \
                 level that cannot be dropped without swap, others in it included. Headroom: limit less unreclaimable. GiB is 2^30 \
                 bytes.";
-    blocks.extend(tables(
-        subjects,
-        &head("headroom", "Headroom and the limit", Part::Usual, note),
-        HEADROOM,
-    ));
-    blocks.push(binding_levels(subjects));
-    blocks.extend(enough::blocks(subjects));
-    blocks.extend(timelines(subjects));
-    blocks.extend(
-        subjects
-            .all
-            .iter()
-            .filter_map(|subject| matrix(subjects, subject)),
-    );
-    Section {
-        id: "memory".to_owned(),
-        title: "Memory".to_owned(),
-        blocks,
-    }
+    let head = ("headroom", "Headroom and the limit", note);
+    chapter.numbers(head, Part::Usual, HEADROOM);
+    chapter.add([binding_levels(subjects)]);
+    chapter.add(enough::blocks(subjects));
+    timelines(&mut chapter);
+    let matrices = { subjects.all.iter() }.filter_map(|subject| matrix(subjects, subject));
+    chapter.add(matrices);
+    chapter.section("memory", "Memory")
 }
 
 /// Whose limit it was, and who else used its memory.
@@ -159,13 +110,12 @@ fn binding_levels(subjects: &Subjects<'_>) -> Block {
     for subject in &subjects.all {
         let levels = &subject.run.binding_levels;
         if levels.is_empty() {
-            let old = Cell::Text("not known, or headroom by the old rule".to_owned());
-            listed.rows.push(vec![
-                Cell::Text(subject.name.clone()),
-                old,
-                number(None, 0, "not recorded"),
-                number(None, 3, "not recorded"),
-            ]);
+            let cells = [
+                words("not known, or headroom by the old rule"),
+                missing("not recorded"),
+                missing("not recorded"),
+            ];
+            listed.rows.push(row(&subject.name, cells));
         }
         for level in levels {
             let others = match level.level.as_str() {
@@ -173,16 +123,13 @@ fn binding_levels(subjects: &Subjects<'_>) -> Block {
                 "machine" => highest(subject.run.signal(Signal::OthersMachine)),
                 _ => None,
             };
-            listed.rows.push(vec![
-                Cell::Text(subject.name.clone()),
-                Cell::Text(level_title(level)),
-                number(Some(100.0 * level.share), 0, ""),
-                number(
-                    others.map(|bytes| bytes / GIB),
-                    3,
-                    "not known at this level",
-                ),
-            ]);
+            let others = others.map(|bytes| bytes / GIB);
+            let cells = [
+                words(&level_title(level)),
+                known(100.0 * level.share, 0),
+                number(others, 3, "not known at this level"),
+            ];
+            listed.rows.push(row(&subject.name, cells));
         }
     }
     Block::Table(listed)
@@ -204,55 +151,50 @@ fn level_title(level: &BindingLevel) -> String {
     }
 }
 
-fn timelines(subjects: &Subjects<'_>) -> Vec<Block> {
+fn timelines(chapter: &mut Chapter<'_, '_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
-    let draw =
+    let mut draw =
         |id: &str, title: &str, caption: &str, traces: &dyn Fn(&Subject<'_>) -> Vec<Trace>| {
-            let chart = timeline(subjects, "Memory (GiB)", "B", traces)?;
-            Some(figure(id, title, &format!("{caption} {levels}"), chart))
+            let caption = format!("{caption} {levels}");
+            chapter.timeline((id, title, &caption), ("Memory (GiB)", "B"), traces);
         };
     let signal = |subject: &Subject<'_>, name, signal| {
         Trace::ticks(subject, name, subject.run.signal(signal))
     };
-    [
-        draw(
-            "rss-over-time",
-            "Resident memory over time",
-            "RSS.",
-            &|subject| vec![Trace::ticks(subject, "", &subject.measured.series.rss)],
-        ),
-        draw(
-            "vsz-over-time",
-            "Virtual memory over time",
-            "VSZ: address space.",
-            &|subject| vec![signal(subject, "", Signal::Virtual)],
-        ),
-        draw(
-            "anon-and-file",
-            "Anonymous against file memory over time",
-            "RssAnon and RssFile.",
-            &|subject| {
-                vec![
-                    signal(subject, "anonymous", Signal::RssAnon),
-                    signal(subject, "file", Signal::RssFile),
-                ]
-            },
-        ),
-        draw(
-            "headroom-over-time",
-            "What cannot be reclaimed, and the limit",
-            "When the first reaches the second, the kernel must swap or kill.",
-            &|subject| {
-                vec![
-                    signal(subject, "unreclaimable", Signal::Unreclaimable),
-                    signal(subject, "limit", Signal::Limit),
-                ]
-            },
-        ),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    draw(
+        "rss-over-time",
+        "Resident memory over time",
+        "RSS.",
+        &|subject| vec![Trace::ticks(subject, "", &subject.measured.series.rss)],
+    );
+    draw(
+        "vsz-over-time",
+        "Virtual memory over time",
+        "VSZ: address space.",
+        &|subject| vec![signal(subject, "", Signal::Virtual)],
+    );
+    draw(
+        "anon-and-file",
+        "Anonymous against file memory over time",
+        "RssAnon and RssFile.",
+        &|subject| {
+            vec![
+                signal(subject, "anonymous", Signal::RssAnon),
+                signal(subject, "file", Signal::RssFile),
+            ]
+        },
+    );
+    draw(
+        "headroom-over-time",
+        "What cannot be reclaimed, and the limit",
+        "When the first reaches the second, the kernel must swap or kill.",
+        &|subject| {
+            vec![
+                signal(subject, "unreclaimable", Signal::Unreclaimable),
+                signal(subject, "limit", Signal::Limit),
+            ]
+        },
+    );
 }
 
 /// Names of the correlation matrix, in the study's order.

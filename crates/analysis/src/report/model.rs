@@ -69,6 +69,15 @@ pub struct Caveat {
     pub remedy: String,
 }
 
+impl Caveat {
+    pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Section {
     /// Anchor, `[a-z0-9-]+`.
@@ -201,6 +210,54 @@ pub struct Line {
     pub y: Vec<Option<f64>>,
 }
 
+impl Line {
+    /// Fewer points that draw the same line, about `most`: of each stretch the smallest and the largest value, all breaks,
+    /// and both ends. Times have milliseconds, values seven digits.
+    pub fn thinned(&self, most: usize) -> Line {
+        let points: Vec<(f64, Option<f64>)> = { self.x.iter().copied() }
+            .zip(self.y.iter().map(|y| y.filter(|y| y.is_finite())))
+            .filter(|(x, _)| x.is_finite())
+            .collect();
+        let mut kept: Vec<usize> = (0..points.len()).take(1).collect();
+        kept.extend((0..points.len()).next_back());
+        let size = points.len().div_ceil((most / 2).max(1)).max(1);
+        for (nth, stretch) in points.chunks(size).enumerate() {
+            let indexed = || (nth * size..).zip(stretch.iter().map(|(_, y)| *y));
+            let known = || indexed().filter_map(|(index, y)| Some((index, y?)));
+            let low = known().min_by(|a, b| a.1.total_cmp(&b.1));
+            let high = known().max_by(|a, b| a.1.total_cmp(&b.1));
+            kept.extend(low.into_iter().chain(high).map(|(index, _)| index));
+            let breaks = indexed().filter(|(_, y)| y.is_none());
+            kept.extend(breaks.map(|(index, _)| index));
+        }
+        kept.sort_unstable();
+        kept.dedup();
+        let mut points: Vec<_> = kept.into_iter().map(|index| points[index]).collect();
+        // A break needs one point, not a row of them.
+        points.dedup_by(|after, before| after.1.is_none() && before.1.is_none());
+        let (x, y) = points
+            .into_iter()
+            .map(|(x, y)| (rounded(x, 3), y.map(significant)))
+            .unzip();
+        Line {
+            name: self.name.clone(),
+            run: self.run.clone(),
+            x,
+            y,
+        }
+    }
+}
+
+pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
+/// To seven digits.
+fn significant(value: f64) -> f64 {
+    format!("{value:.6e}").parse().unwrap_or(value)
+}
+
 /// A stretch of time with a name.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Band {
@@ -303,4 +360,51 @@ pub struct Matrix {
     pub names: Vec<String>,
     /// Row by row; `None` where there is none (a constant has no correlation).
     pub values: Vec<Vec<Option<f64>>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn line(y: Vec<Option<f64>>) -> Line {
+        Line {
+            x: (0..y.len()).map(|at| at as f64).collect(),
+            y,
+            ..Line::default()
+        }
+    }
+
+    #[test]
+    fn a_short_line_is_left_as_it_is_and_broken_where_values_are_missing() {
+        let y = [Some(1.0), None, Some(3.0), Some(f64::NAN), None, Some(4.0)];
+        let thinned = line(y.to_vec()).thinned(10);
+        assert_eq!(thinned.x, [0.0, 1.0, 2.0, 3.0, 5.0]);
+        assert_eq!(thinned.y, [Some(1.0), None, Some(3.0), None, Some(4.0)]);
+    }
+
+    proptest! {
+        #[test]
+        fn thinning_keeps_extremes_ends_order_and_breaks(
+            y in proptest::collection::vec(proptest::option::weighted(0.9, -1e6f64..1e6), 0..3000),
+            most in 2usize..500,
+        ) {
+            let thinned = line(y.clone()).thinned(most);
+            prop_assert_eq!(thinned.x.len(), thinned.y.len());
+            prop_assert!(thinned.x.windows(2).all(|pair| pair[0] < pair[1]));
+            prop_assert!(thinned.x.len() <= y.len().min(most / 2 * 5 + 2));
+            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(significant);
+            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(significant);
+            prop_assert_eq!(largest(&thinned.y), largest(&y));
+            prop_assert_eq!(smallest(&thinned.y), smallest(&y));
+            prop_assert_eq!(thinned.y.first().copied().flatten(), y.first().copied().flatten().map(significant));
+            prop_assert_eq!(thinned.y.last().copied().flatten(), y.last().copied().flatten().map(significant));
+            // Between two values that are neighbours in the drawing there is no break in the line.
+            for pair in thinned.x.windows(2).zip(thinned.y.windows(2)) {
+                if let ([from, to], [Some(_), Some(_)]) = pair {
+                    prop_assert!(y[*from as usize..=*to as usize].iter().all(Option::is_some));
+                }
+            }
+        }
+    }
 }

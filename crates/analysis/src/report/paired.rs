@@ -1,6 +1,6 @@
 //! Runs that replayed the same slots: the network's load cancels out.
 
-use super::cells::{count, table};
+use super::cells::{self, count, known, missing, table, words};
 use super::comparison::reference;
 use super::model::{Block, Cell, Table};
 use super::scalars::Scalar;
@@ -297,8 +297,8 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
         ..share
     };
     vec![
-        Cell::Text(names.to_owned()),
-        Cell::Text(quantity.name.to_owned()),
+        words(names),
+        words(quantity.name),
         cell(Some(effect.mean_difference), quantity.decimals),
         cell(Some(effect.median_difference), quantity.decimals),
         cell(effect.ratio_of_sums, 3),
@@ -313,17 +313,8 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
         // An interval that covers less than it says would show what is not shown.
-        Some(Estimate {
-            value, reliable, ..
-        }) if !reliable.is_reliable() => Cell::Number { value, decimals },
-        Some(Estimate {
-            value, low, high, ..
-        }) => Cell::Estimate {
-            value,
-            low,
-            high,
-            decimals,
-        },
-        None => Cell::Missing("the reference's is 0".to_owned()),
+        Some(estimate) if !estimate.reliable.is_reliable() => known(estimate.value, decimals),
+        Some(estimate) => cells::estimate(estimate.ends(), decimals),
+        None => missing("the reference's is 0"),
     }
 }

@@ -1,12 +1,11 @@
 //! Replay time per slot and the distance to the tip.
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::{figure, table};
-use super::classes::histogram;
-use super::model::{Block, Cell, Section, Table};
+use super::cells::{estimate_or, row, table, words};
+use super::chapter::{Chapter, Quantity, quantity};
+use super::model::{Block, Section, Table};
 use super::subject::Part;
-use super::subject::{ESTIMATED, Subject, Subjects};
-use super::timeline::{Trace, timeline};
+use super::subject::{ESTIMATED, Subjects};
+use super::timeline::Trace;
 use crate::measure::replayed;
 use crate::run::Signal;
 use faultline_stats::Estimate;
@@ -36,97 +35,62 @@ const BEHIND: &[Quantity] = &[
     }),
 ];
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
-    let why: fn(&Subject<'_>) -> &'static str = |subject| subject.no_quantile();
-    let head = |id, title, part, note, why| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
+    let mut chapter = Chapter::new(subjects, |subject| subject.no_quantile());
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. Slots that \
                 the node produced itself are left out: they have no transactions, no entries and no shreds, and no times. A p95 \
                 needs 20 slots and a p99 needs 100, so that one of them is beyond it.";
-    let mut blocks = tables(
-        subjects,
-        &head("replay", "Replay time per slot", Part::Usual, note, why),
-        REPLAY,
-    );
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "replay-at-tip",
-            "Replay time per slot at the tip",
-            Part::Steady,
-            note,
-            why,
-        ),
-        REPLAY,
-    ));
-    blocks.push(Block::Table(within_run(subjects)));
-    blocks.extend(unreliable(subjects).map(Block::Table));
-    let unknown: fn(&Subject<'_>) -> &'static str =
-        |_| "the distance to the tip was known at too few ticks";
+    let head = ("replay", "Replay time per slot", note);
+    chapter.numbers(head, Part::Usual, REPLAY);
+    let head = ("replay-at-tip", "Replay time per slot at the tip", note);
+    chapter.numbers(head, Part::Steady, REPLAY);
+    chapter.add([Block::Table(within_run(subjects))]);
+    chapter.add(unreliable(subjects).map(Block::Table));
+    chapter.why = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
-    blocks.extend(tables(
-        subjects,
-        &head("behind", "Slots behind the tip", Part::Usual, note, unknown),
-        BEHIND,
-    ));
-    let chart = timeline(subjects, "Slots behind the tip", "", |subject| {
-        vec![Trace::ticks(
-            subject,
-            "",
-            subject.run.signal(Signal::Behind),
-        )]
-    });
+    let head = ("behind", "Slots behind the tip", note);
+    chapter.numbers(head, Part::Usual, BEHIND);
+    figures(&mut chapter);
+    chapter.section("slots", "Replay and the distance to the tip")
+}
+
+fn figures(chapter: &mut Chapter<'_, '_>) {
     let caption = "At each tick at which it was known. The start shows the catching up.";
-    blocks.extend(chart.map(|chart| {
-        figure(
-            "behind-over-time",
-            "Slots behind the tip over time",
-            caption,
-            chart,
-        )
-    }));
-    let chart = timeline(subjects, "Replay time (ms)", "ms", |subject| {
+    let head = (
+        "behind-over-time",
+        "Slots behind the tip over time",
+        caption,
+    );
+    chapter.timeline(head, ("Slots behind the tip", ""), |subject| {
+        let behind = subject.run.signal(Signal::Behind);
+        vec![Trace::ticks(subject, "", behind)]
+    });
+    let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
+    let head = (
+        "replay-over-time",
+        "Replay time per slot over time",
+        caption,
+    );
+    chapter.timeline(head, ("Replay time (ms)", "ms"), |subject| {
         let points = replayed(subject.run, subject.measured.windows.all);
         let times = points.map(|point| {
+            let us = point.replay_total_elapsed_us;
             (
                 subject.run.at(point.time_unix_ns),
-                point.replay_total_elapsed_us.map(|us| us as f64 / 1e3),
+                us.map(|us| us as f64 / 1e3),
             )
         });
         vec![Trace::moments(subject, "", times)]
     });
-    let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
-    blocks.extend(chart.map(|chart| {
-        figure(
-            "replay-over-time",
-            "Replay time per slot over time",
-            caption,
-            chart,
-        )
-    }));
-    let chart = histogram(subjects, "Replay time (ms)", "Slots", 0.995, |subject| {
+    let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
+    let head = (
+        "replay-histogram",
+        "How often each replay time occurred",
+        caption,
+    );
+    chapter.histogram(head, ("Replay time (ms)", "Slots", 0.995), |subject| {
         subject.usual.replay.clone()
     });
-    let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
-    blocks.extend(chart.map(|chart| {
-        figure(
-            "replay-histogram",
-            "How often each replay time occurred",
-            caption,
-            chart,
-        )
-    }));
-    Section {
-        id: "slots".to_owned(),
-        title: "Replay and the distance to the tip".to_owned(),
-        blocks,
-    }
 }
 
 /// Intervals of single runs that do not keep their promise.
@@ -139,13 +103,10 @@ fn unreliable(subjects: &Subjects<'_>) -> Option<Table> {
         note,
     );
     for subject in &subjects.all {
-        for (metric, why) in subject.unreliable() {
-            listed.rows.push(
-                [subject.name.as_str(), metric, &why_unreliable(why)]
-                    .map(|words| Cell::Text(words.to_owned()))
-                    .to_vec(),
-            );
-        }
+        let unreliable = subject.unreliable();
+        let rows = unreliable.map(|(metric, why)| [metric, &why_unreliable(why)].map(words));
+        let rows = rows.map(|cells| row(&subject.name, cells));
+        listed.rows.extend(rows);
     }
     (!listed.rows.is_empty()).then_some(listed)
 }
@@ -176,24 +137,11 @@ fn within_run(subjects: &Subjects<'_>) -> Table {
             subject.no_points(),
             subject.no_points(),
         ];
-        let cells = subject.estimates.iter().zip([1, 1, 4, 1]).zip(why).map(
-            |((estimate, decimals), why)| match estimate {
-                Some(Estimate {
-                    value, low, high, ..
-                }) => Cell::Estimate {
-                    value: *value,
-                    low: *low,
-                    high: *high,
-                    decimals,
-                },
-                None => Cell::Missing(why.to_owned()),
-            },
-        );
-        listed.rows.push(
-            std::iter::once(Cell::Text(subject.name.clone()))
-                .chain(cells)
-                .collect(),
-        );
+        let cells = subject.estimates.iter().zip([1, 1, 4, 1]).zip(why);
+        let cells = cells.map(|((estimate, decimals), why)| {
+            estimate_or(estimate.as_ref().map(Estimate::ends), decimals, why)
+        });
+        listed.rows.push(row(&subject.name, cells));
     }
     listed
 }

@@ -1,6 +1,7 @@
 //! The runs of a report: their names, arms, order and numbers.
 
 use super::cells::slug;
+use super::groups::distinct;
 use crate::measure::{self, Measured, Numbers};
 use crate::run::{Run, Signal};
 use faultline_stats::Reliability;
@@ -147,6 +148,11 @@ impl<'a> Subjects<'a> {
     pub(crate) fn of<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
+
+    /// The runs of an arm that are in its averages.
+    pub(crate) fn counted<'b>(&'b self, arm: &'b str) -> impl Iterator<Item = &'b Subject<'a>> {
+        self.of(arm).filter(|subject| self.counts(subject))
+    }
 }
 
 fn subject<'a>(run: &'a Run, plan: &Plan) -> Subject<'a> {
@@ -178,18 +184,9 @@ fn estimates(
     numbers: &Numbers,
     plan: &Plan,
 ) -> [Option<Estimate>; 4] {
-    let seconds = measured
-        .tps
-        .seconds
-        .iter()
-        .filter(|second| numbers.window.holds(second.at));
-    let tps: Vec<Option<f64>> = seconds
-        .map(|second| second.count.map(|count| count as f64))
-        .collect();
-    let misses: Vec<Option<f64>> = (run.points.cache.iter())
-        .filter(|point| numbers.window.holds(run.at(point.time_unix_ns)))
-        .map(|point| point.misses.map(|count| count as f64))
-        .collect();
+    let tps = measured.tps.counts(numbers.window);
+    let points = &run.points.cache;
+    let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_times(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
@@ -296,12 +293,7 @@ fn stem(file: &str) -> &str {
 /// In this order, if there is one. Else by number, smallest first, where all are one name with different numbers (`512 GB`,
 /// `cache-1024`); else as given.
 fn arms(runs: &[Run], order: &[String]) -> Vec<String> {
-    let mut arms: Vec<String> = Vec::new();
-    for arm in runs.iter().map(arm_of) {
-        if !arms.contains(&arm) {
-            arms.push(arm);
-        }
-    }
+    let mut arms = distinct(runs.iter().map(arm_of));
     if !order.is_empty() {
         let place = |arm: &String| {
             order

@@ -1,7 +1,7 @@
 //! Lines over time, with what happened meanwhile.
 
 use super::cells::clock_step;
-use super::model::{Band, Chart, Line, Mark, Timeline};
+use super::model::{Band, Chart, Line, Mark, Timeline, rounded};
 use super::subject::{Subject, Subjects};
 use crate::measure::course::broken;
 use crate::measure::{PhaseSpan, Span};
@@ -144,15 +144,14 @@ pub(crate) fn timeline(
         let origin = origin(subject, single);
         for trace in traces(subject) {
             let from = trace.x.partition_point(|x| *x < origin);
-            let (x, y) = thin(&trace.x[from..], &trace.y[from..], most);
-            if y.iter().any(Option::is_some) {
-                let x = x.into_iter().map(|x| round(x - origin, 2)).collect();
-                chart.series.push(Line {
-                    name: full(subject, trace.name, single),
-                    run: subject.id.clone(),
-                    x,
-                    y,
-                });
+            let line = Line {
+                name: full(subject, trace.name, single),
+                run: subject.id.clone(),
+                x: trace.x[from..].iter().map(|x| x - origin).collect(),
+                y: trace.y[from..].to_vec(),
+            };
+            if line.y.iter().any(Option::is_some) {
+                chart.series.push(line.thinned(most));
             }
         }
         chart.bands.extend(bands(subject, origin, single));
@@ -186,53 +185,6 @@ fn full(subject: &Subject<'_>, name: &str, single: bool) -> String {
         (true, name) => name.to_owned(),
         (false, "") => subject.name.clone(),
         (false, name) => format!("{}: {name}", subject.name),
-    }
-}
-
-/// Keeps the smallest and the largest of each bucket, so that no peak is lost, and every break. Few values stay as they are.
-fn thin(x: &[f64], y: &[Option<f64>], most: usize) -> (Vec<f64>, Vec<Option<f64>>) {
-    let mut kept: Vec<usize> = (0..y.len()).collect();
-    if y.len() > most {
-        let size = y.len().div_ceil((most / 2).max(1));
-        kept = (0..y.len())
-            .step_by(size)
-            .flat_map(|from| bucket(y, from, (from + size).min(y.len())))
-            .collect();
-    }
-    // A break needs one point, not a row of them.
-    kept.dedup_by(|after, before| y[*after].is_none() && y[*before].is_none());
-    (
-        kept.iter().map(|&i| x[i]).collect(),
-        kept.iter().map(|&i| y[i].map(significant)).collect(),
-    )
-}
-
-fn bucket(y: &[Option<f64>], from: usize, to: usize) -> Vec<usize> {
-    let there = || (from..to).filter_map(|i| y[i].map(|value| (i, value)));
-    let low = there().min_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
-    let high = there().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i);
-    let broken = (from..to).find(|&i| y[i].is_none());
-    let mut kept: Vec<usize> = [low, high, broken].into_iter().flatten().collect();
-    kept.sort_unstable();
-    kept.dedup();
-    kept
-}
-
-fn round(value: f64, decimals: i32) -> f64 {
-    let scale = 10f64.powi(decimals);
-    (value * scale).round() / scale
-}
-
-/// Seven significant digits: more than a picture shows.
-fn significant(value: f64) -> f64 {
-    if value == 0.0 || !value.is_finite() {
-        return value;
-    }
-    let digits = 6 - value.abs().log10().floor() as i32;
-    if digits > 300 {
-        value
-    } else {
-        round(value, digits)
     }
 }
 
@@ -276,7 +228,7 @@ fn bands(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Band> {
 /// Events, and the first execution.
 fn marks(subject: &Subject<'_>, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
-        at: round(at - origin, 2),
+        at: rounded(at - origin, 2),
         name,
         run: subject.id.clone(),
     };
@@ -344,30 +296,5 @@ fn mark_name(detail: &str) -> String {
         "mark".to_owned()
     } else {
         short
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn thinning_keeps_extremes_order_and_breaks(
-            y in proptest::collection::vec(proptest::option::weighted(0.9, -1e6f64..1e6), 0..3000),
-            most in 2usize..500,
-        ) {
-            let x: Vec<f64> = (0..y.len()).map(|i| i as f64).collect();
-            let (kept_x, kept_y) = thin(&x, &y, most);
-            prop_assert_eq!(kept_x.len(), kept_y.len());
-            prop_assert!(kept_x.windows(2).all(|pair| pair[0] < pair[1]));
-            prop_assert!(kept_x.len() <= y.len().min(most / 2 * 3 + 3));
-            let largest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::max).map(significant);
-            let smallest = |values: &[Option<f64>]| values.iter().flatten().copied().reduce(f64::min).map(significant);
-            prop_assert_eq!(largest(&kept_y), largest(&y));
-            prop_assert_eq!(smallest(&kept_y), smallest(&y));
-            prop_assert_eq!(kept_y.iter().any(Option::is_none), y.iter().any(Option::is_none));
-        }
     }
 }

@@ -1,13 +1,11 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
-use super::arm_table::{Head, Quantity, quantity, tables};
-use super::cells::figure;
-use super::classes::histogram;
+use super::chapter::{Chapter, Quantity, quantity};
 use super::model::{Block, Section};
 use super::subject::Part;
 use super::subject::{Subject, Subjects};
-use super::timeline::{Trace, timeline};
-use crate::measure::{Counted, Numbers, Second};
+use super::timeline::Trace;
+use crate::measure::{Counted, Second};
 use faultline_stats::smooth::{Window, moving_average};
 
 /// The line of TPS is averaged over this many seconds at least: about the time between two pushes.
@@ -60,54 +58,30 @@ const STUDY: &[Quantity] = &[
 ];
 
 pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
+    let mut chapter = Chapter::new(subjects, why);
+    chapter.add(replay_only(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. 3x rule: \
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
-    let head = |id, title, part, note| Head {
-        id,
-        title,
-        note,
-        part,
-        why,
-    };
-    let mut blocks = replay_only(subjects);
-    blocks.extend(tables(
-        subjects,
-        &head("tps", "Transactions per second", Part::Usual, note),
-        QUANTITIES,
-    ));
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "tps-at-tip",
-            "Transactions per second at the tip",
-            Part::Steady,
-            note,
-        ),
-        QUANTITIES,
-    ));
+    let head = ("tps", "Transactions per second", note);
+    chapter.numbers(head, Part::Usual, QUANTITIES);
+    let head = ("tps-at-tip", "Transactions per second at the tip", note);
+    chapter.numbers(head, Part::Steady, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    blocks.extend(tables(
-        subjects,
-        &head(
-            "tps-study",
-            "TPS as the study defines it",
-            Part::Usual,
-            note,
-        ),
-        STUDY,
-    ));
-    blocks.extend(distribution(subjects));
-    blocks.extend(over_time(subjects));
-    Section {
-        id: "tps".to_owned(),
-        title: "Transactions per second".to_owned(),
-        blocks,
-    }
+    let head = ("tps-study", "TPS as the study defines it", note);
+    chapter.numbers(head, Part::Usual, STUDY);
+    let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
+                   runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
+    let head = ("tps-distribution", "How often each TPS occurred", caption);
+    chapter.histogram(head, ("TPS (/s)", "Seconds", 0.999), |subject| {
+        subject.measured.tps.counts(subject.usual.window)
+    });
+    over_time(&mut chapter);
+    chapter.section("tps", "Transactions per second")
 }
 
 fn why(subject: &Subject<'_>) -> &'static str {
@@ -136,31 +110,6 @@ fn replay_only(subjects: &Subjects<'_>) -> Vec<Block> {
     ))]
 }
 
-fn samples(subject: &Subject<'_>, numbers: &Numbers) -> Vec<Option<f64>> {
-    let seconds = subject
-        .measured
-        .tps
-        .seconds
-        .iter()
-        .filter(|second| numbers.window.holds(second.at));
-    seconds
-        .map(|second| second.count.map(|count| count as f64))
-        .collect()
-}
-
-fn distribution(subjects: &Subjects<'_>) -> Option<Block> {
-    let chart = histogram(subjects, "TPS (/s)", "Seconds", 0.999, |subject| {
-        samples(subject, &subject.usual)
-    })?;
-    Some(figure(
-        "tps-distribution",
-        "How often each TPS occurred",
-        "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
-         runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.",
-        chart,
-    ))
-}
-
 /// The moving average of each stretch of seconds by itself: no average reaches over the time between two processes.
 fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     let stretches = seconds.chunk_by(|before, after| after.at - before.at < 1.5);
@@ -179,24 +128,19 @@ fn averaged(seconds: &[Second], size: usize) -> Vec<(f64, Option<f64>)> {
     stretches.flat_map(average).collect()
 }
 
-fn over_time(subjects: &Subjects<'_>) -> Option<Block> {
-    let longest = subjects
-        .all
-        .iter()
-        .map(|subject| subject.measured.tps.seconds.len())
-        .max()?;
-    let size = (longest / STRETCHES).max(SMOOTHED);
-    let chart = timeline(subjects, "TPS (/s)", "/s", |subject| {
-        let seconds = &subject.measured.tps.seconds;
-        vec![Trace::moments(subject, "", averaged(seconds, size))]
-    })?;
+fn over_time(chapter: &mut Chapter<'_, '_>) {
+    let lengths = { chapter.subjects.all.iter() }.map(|subject| subject.measured.tps.seconds.len());
+    let size = (lengths.max().unwrap_or(0) / STRETCHES).max(SMOOTHED);
     let caption = format!(
         "Moving average over {size} seconds of the validator's clock, centred. The line breaks where nothing is known."
     );
-    Some(figure(
+    let head = (
         "tps-over-time",
         "Transactions per second over time",
-        &caption,
-        chart,
-    ))
+        caption.as_str(),
+    );
+    chapter.timeline(head, ("TPS (/s)", "/s"), |subject| {
+        let seconds = &subject.measured.tps.seconds;
+        vec![Trace::moments(subject, "", averaged(seconds, size))]
+    });
 }

@@ -3,6 +3,7 @@
 use super::cells::bytes;
 use super::comparison::{Pair, lower, margin, refusals, way, words};
 use super::floor::Floor;
+use super::groups::by_key;
 use super::limits::{self, Limits};
 use super::model::{Verdict, VerdictKind};
 use super::scalars::Scalar;
@@ -397,22 +398,12 @@ fn effect(pair: &Pair, scalar: &Scalar) -> String {
 }
 
 fn outcomes(subjects: &Subjects<'_>) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-    for subject in subjects
-        .all
-        .iter()
-        .filter(|subject| subject.measured.course.kept_up.answer == Some(false))
-    {
-        let why = subject.measured.course.kept_up.why.as_str();
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
-            Some((_, runs)) => runs.push(&subject.name),
-            None => reasons.push((why, vec![&subject.name])),
-        }
-    }
-    let kept = subjects
-        .all
-        .iter()
-        .filter(|subject| subject.measured.course.kept_up.answer == Some(true))
+    let kept_up = || { subjects.all.iter() }.map(|subject| &subject.measured.course.kept_up);
+    let failed = subjects.all.iter().zip(kept_up());
+    let failed = failed.filter(|(_, kept_up)| kept_up.answer == Some(false));
+    let reasons = by_key(failed.map(|(subject, kept_up)| (&kept_up.why, subject.name.as_str())));
+    let kept = kept_up()
+        .filter(|kept_up| kept_up.answer == Some(true))
         .count();
     let replays = subjects.all.iter().all(|subject| subject.run.is_replay());
     let (what, not) = match replays {

@@ -1,10 +1,10 @@
 //! What happened: phases, catch-up, how each run ended.
 
-use super::cells::{GIB, count, duration, number, table, text};
+use super::cells::{self, GIB, count, duration, known, missing, number, row, table, text, words};
 use super::model::{Block, Cell, Section, Table};
 use super::subject::{Subject, Subjects};
 use super::timeline::AFTER_THE_END;
-use crate::measure::{PhaseSpan, growth};
+use crate::measure::{PhaseSpan, Span, growth};
 use crate::run::Signal;
 use faultline_phase::word;
 use faultline_stats::summary::summary;
@@ -30,11 +30,7 @@ pub(crate) fn section(subjects: &Subjects<'_>) -> Section {
             .flatten()
             .map(Block::Table),
     );
-    Section {
-        id: "what-happened".to_owned(),
-        title: "What happened, phase by phase".to_owned(),
-        blocks,
-    }
+    cells::section("what-happened", "What happened, phase by phase", blocks)
 }
 
 /// One run in sentences.
@@ -44,29 +40,19 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         [] => "No process was followed.".to_owned(),
         [process] => format!("Process {} was found {}.", process.pid, after(process.seen)),
         [first, rest @ ..] => {
-            format!(
-                "Process {} was found {}, and {} after it.",
-                first.pid,
-                after(first.seen),
-                times(rest.len())
-            )
+            let others = match rest.len() {
+                1 => "another one".to_owned(),
+                n => format!("{n} others"),
+            };
+            let (pid, after) = (first.pid, after(first.seen));
+            format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
     if !course.validator && !subject.run.processes.is_empty() {
         return said + &without_validator(subject);
     }
     if subject.run.is_replay() {
-        let verdict = match course.kept_up.answer {
-            Some(true) => "It did all of its work",
-            Some(false) => "It did not do all of its work",
-            None => "Whether it did all of its work is not known",
-        };
-        said.push_str(&format!(
-            " {verdict}: {}. {}",
-            course.kept_up.why,
-            the_end(subject)
-        ));
-        return said;
+        return said + &ending(subject, "did all of its work", "did not do all of its work");
     }
     said.push_str(&match subject.measured.windows.executing {
         Some(window) => format!(" It first executed a transaction {}.", after(window.from)),
@@ -83,17 +69,18 @@ pub(crate) fn story(subject: &Subject<'_>) -> String {
         (Some(at), None) => format!(" It was at the tip {}.", after(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
-    let verdict = match course.kept_up.answer {
-        Some(true) => "It kept up",
-        Some(false) => "It did not keep up",
-        None => "Whether it kept up is not known",
+    said + &ending(subject, "kept up", "did not keep up")
+}
+
+/// Whether it did what it should, and the end.
+fn ending(subject: &Subject<'_>, did: &str, did_not: &str) -> String {
+    let kept_up = &subject.measured.course.kept_up;
+    let verdict = match kept_up.answer {
+        Some(true) => format!("It {did}"),
+        Some(false) => format!("It {did_not}"),
+        None => format!("Whether it {did} is not known"),
     };
-    said.push_str(&format!(
-        " {verdict}: {}. {}",
-        course.kept_up.why,
-        the_end(subject)
-    ));
-    said
+    format!(" {verdict}: {}. {}", kept_up.why, the_end(subject))
 }
 
 /// What was seen of a process that is no validator.
@@ -133,14 +120,6 @@ fn after(seconds: f64) -> String {
     }
 }
 
-fn times(n: usize) -> String {
-    if n == 1 {
-        "another one".to_owned()
-    } else {
-        format!("{n} others")
-    }
-}
-
 fn outcome(subjects: &Subjects<'_>) -> Table {
     let mut outcome = table(
         "outcome",
@@ -174,48 +153,34 @@ fn outcome(subjects: &Subjects<'_>) -> Table {
 fn outcome_of(subject: &Subject<'_>) -> Vec<Cell> {
     let course = &subject.measured.course;
     let kept_up = match course.kept_up.answer {
-        Some(true) => Cell::Text("yes".to_owned()),
+        Some(true) => words("yes"),
         Some(false) => Cell::Text(format!("no: {}", course.kept_up.why)),
-        None => Cell::Missing(course.kept_up.why.clone()),
+        None => missing(&course.kept_up.why),
     };
-    vec![
-        Cell::Text(subject.name.clone()),
-        if subject.run.origin_unix_ns > 0 {
-            Cell::Text(moment(subject.run.origin_unix_ns))
-        } else {
-            Cell::Missing("nothing was recorded".to_owned())
-        },
-        number(Some(subject.run.end()), 0, ""),
+    let begun = subject.run.origin_unix_ns;
+    let begun = (begun > 0).then(|| moment(begun));
+    let executing = subject.measured.windows.executing;
+    let executing = executing.map(|window| window.from.max(0.0));
+    let share = course.kept_up.share.map(|share| 100.0 * share);
+    let gaps = course.gaps_of_the_run().map(|gap| gap.seconds()).sum();
+    let cells = [
+        text(begun.as_deref(), "nothing was recorded"),
+        known(subject.run.end(), 0),
         number(course.ended, 0, "no end was recorded"),
-        number(
-            subject
-                .measured
-                .windows
-                .executing
-                .map(|window| window.from.max(0.0)),
-            0,
-            "no transaction was recorded",
-        ),
+        number(executing, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
             0,
             "never seen both executing and at the tip",
         ),
         kept_up,
-        number(
-            course.kept_up.share.map(|share| 100.0 * share),
-            2,
-            "never at the tip",
-        ),
+        number(share, 2, "never at the tip"),
         count(course.restarts),
-        number(
-            Some(course.gaps_of_the_run().map(|gap| gap.seconds()).sum()),
-            0,
-            "",
-        ),
-        Cell::Text(course.end.how.clone()),
+        known(gaps, 0),
+        words(&course.end.how),
         text(Some(&course.end.evidence), "no event recorded"),
-    ]
+    ];
+    row(&subject.name, cells)
 }
 
 fn phases(subjects: &Subjects<'_>) -> Table {
@@ -279,42 +244,32 @@ fn phase_row(subject: &Subject<'_>, phase: &PhaseSpan) -> Vec<Cell> {
             .unwrap_or_default(),
     );
     let faults = |signal| growth(subject.run, signal, phase.span).mean();
-    let seconds = subject
-        .measured
-        .tps
-        .seconds
-        .iter()
-        .filter(|second| second.at >= phase.span.from && second.at < phase.span.to);
-    let tps = summary(
-        &seconds
-            .map(|second| second.count.map(|count| count as f64))
-            .collect::<Vec<_>>(),
-    );
+    let span = phase.span;
+    let to = span.to.next_down();
+    let counts = subject.measured.tps.counts(Span { to, ..span });
+    let tps = summary(&counts);
     let why = subject.no_samples();
-    vec![
-        Cell::Text(subject.name.clone()),
-        Cell::Text(if over {
-            AFTER_THE_END.to_owned()
-        } else {
-            phase.name.replace('_', " ")
-        }),
-        number(Some(phase.span.from), 1, ""),
-        number(Some(phase.span.to), 1, ""),
-        number(Some(phase.span.seconds()), 1, ""),
+    let name = match over {
+        true => AFTER_THE_END.to_owned(),
+        false => phase.name.replace('_', " "),
+    };
+    let share = (all > 0.0).then(|| 100.0 * span.seconds() / all);
+    let cells = [
+        Cell::Text(name),
+        known(span.from, 1),
+        known(span.to, 1),
+        known(span.seconds(), 1),
         match over {
-            true => Cell::Missing("it is no part of the run".to_owned()),
-            false => number(
-                (all > 0.0).then(|| 100.0 * phase.span.seconds() / all),
-                1,
-                "there is one tick",
-            ),
+            true => missing("it is no part of the run"),
+            false => number(share, 1, "there is one tick"),
         },
         number(tps.mean, 1, "nothing was executed yet"),
         number(rss.mean.map(|bytes| bytes / GIB), 3, why),
         number(rss.max.map(|bytes| bytes / GIB), 3, why),
         number(faults(Signal::Major), 3, why),
         number(faults(Signal::Minor), 1, why),
-    ]
+    ];
+    row(&subject.name, cells)
 }
 
 fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
@@ -335,27 +290,21 @@ fn stalls(subjects: &Subjects<'_>) -> Option<Table> {
     );
     for subject in &subjects.all {
         let run = subject.run;
-        stalls.rows.extend(
-            subject
-                .measured
-                .course
-                .stalls
-                .iter()
-                .take(MOST_EVENTS)
-                .map(|stall| {
-                    let seconds = [stall.span.from, stall.span.to, stall.span.seconds()];
-                    let mut row = vec![Cell::Text(subject.name.clone())];
-                    row.extend(seconds.map(|seconds| number(Some(seconds), 1, "")));
-                    row.push(Cell::Text(moment(
-                        run.origin_unix_ns
-                            .saturating_add((stall.span.from * 1e9) as i64),
-                    )));
-                    row.push(Cell::Text(word(stall.phase).to_owned()));
-                    row
-                }),
-        );
+        let all = subject.measured.course.stalls.iter().take(MOST_EVENTS);
+        stalls.rows.extend(all.map(|stall| {
+            let began = (stall.span.from * 1e9) as i64;
+            let began = moment(run.origin_unix_ns.saturating_add(began));
+            let mut cells = times(stall.span).to_vec();
+            cells.extend([Cell::Text(began), words(word(stall.phase))]);
+            row(&subject.name, cells)
+        }));
     }
     (!stalls.rows.is_empty()).then_some(stalls)
+}
+
+/// From, to, and how long.
+fn times(span: Span) -> [Cell; 3] {
+    [span.from, span.to, span.seconds()].map(|seconds| known(seconds, 1))
 }
 
 fn events(subjects: &Subjects<'_>) -> Option<Table> {
@@ -379,12 +328,12 @@ fn events(subjects: &Subjects<'_>) -> Option<Table> {
                 *left_out.entry(&subject.name).or_default() += 1;
                 continue;
             }
-            events.rows.push(vec![
-                Cell::Text(subject.name.clone()),
-                number(Some(event.at), 1, ""),
+            let cells = [
+                known(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
-                Cell::Text(event.detail.clone()),
-            ]);
+                words(&event.detail),
+            ];
+            events.rows.push(row(&subject.name, cells));
         }
     }
     events.note = "As recorded; changes of phase are in the table of phases.".to_owned();
@@ -404,21 +353,9 @@ fn gaps(subjects: &Subjects<'_>) -> Option<Table> {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        gaps.rows.extend(
-            subject
-                .measured
-                .course
-                .gaps
-                .iter()
-                .take(MOST_EVENTS)
-                .map(|gap| {
-                    let seconds = [gap.from, gap.to, gap.seconds()]
-                        .map(|seconds| number(Some(seconds), 1, ""));
-                    std::iter::once(Cell::Text(subject.name.clone()))
-                        .chain(seconds)
-                        .collect()
-                }),
-        );
+        let all = subject.measured.course.gaps.iter().take(MOST_EVENTS);
+        gaps.rows
+            .extend(all.map(|gap| row(&subject.name, times(*gap))));
     }
     (!gaps.rows.is_empty()).then_some(gaps)
 }

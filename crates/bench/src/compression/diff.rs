@@ -116,8 +116,7 @@ fn line(
     (margin, more_is_better): (f64, bool),
     comparisons: usize,
 ) -> (Vec<String>, bool) {
-    let ends = |of: Interval| [of.value, of.low, of.high];
-    let ratio = ratio_of_intervals(ends(a), ends(b), comparisons);
+    let ratio = ratio_of_intervals(a.ends(), b.ends(), comparisons);
     let change = ratio.map(|ratio| ratio.map(|end| 100.0 * (end - 1.0)));
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;

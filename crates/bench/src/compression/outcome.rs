@@ -14,6 +14,13 @@ pub(crate) struct Interval {
     pub(crate) reliable: Reliability,
 }
 
+impl Interval {
+    /// The value, then the ends of its interval.
+    pub(crate) fn ends(&self) -> [f64; 3] {
+        [self.value, self.low, self.high]
+    }
+}
+
 /// Older results do not say why an interval is not reliable.
 fn reliability<'de, D: Deserializer<'de>>(from: D) -> Result<Reliability, D::Error> {
     #[derive(Deserialize)]

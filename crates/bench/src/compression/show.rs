@@ -2,8 +2,7 @@
 
 use super::outcome::{ClassRow, FetchTable, Outcome};
 use super::tables;
-use crate::parquet::Columns;
-use faultline_analysis::export::Values;
+use faultline_analysis::export::{Columns, Values, named};
 use faultline_analysis::render::plain;
 use faultline_text::{bytes, count, moment, table};
 use std::fmt::Write as _;
@@ -174,39 +173,36 @@ pub(crate) fn columns(rows: &[ClassRow]) -> Columns {
     let text = |of: &dyn Fn(&ClassRow) -> String| {
         Values::Text(rows.iter().map(|row| Some(of(row))).collect())
     };
-    vec![
-        ("codec".to_owned(), text(&|row| row.codec.clone())),
-        ("library".to_owned(), text(&|row| row.library.clone())),
-        ("range".to_owned(), text(&|row| row.range.clone())),
-        ("ubytes".to_owned(), real(&|row| Some(row.ubytes))),
-        ("cbytes".to_owned(), real(&|row| Some(row.cbytes))),
+    named([
+        ("codec", text(&|row| row.codec.clone())),
+        ("library", text(&|row| row.library.clone())),
+        ("range", text(&|row| row.range.clone())),
+        ("ubytes", real(&|row| Some(row.ubytes))),
+        ("cbytes", real(&|row| Some(row.cbytes))),
+        ("cmp_ratio_percent", real(&|row| Some(row.cmp_ratio))),
         (
-            "cmp_ratio_percent".to_owned(),
-            real(&|row| Some(row.cmp_ratio)),
-        ),
-        (
-            "low_percent".to_owned(),
+            "low_percent",
             real(&|row| row.interval.map(|interval| interval.low)),
         ),
         (
-            "high_percent".to_owned(),
+            "high_percent",
             real(&|row| row.interval.map(|interval| interval.high)),
         ),
         (
-            "compress_mb_per_second".to_owned(),
+            "compress_mb_per_second",
             real(&|row| row.compress.map(|speed| speed.value)),
         ),
         (
-            "decompress_mb_per_second".to_owned(),
+            "decompress_mb_per_second",
             real(&|row| row.decompress.map(|speed| speed.value)),
         ),
         (
-            "datapoints".to_owned(),
+            "datapoints",
             Values::Integer(
                 rows.iter()
                     .map(|row| i64::try_from(row.datapoints).ok())
                     .collect(),
             ),
         ),
-    ]
+    ])
 }

@@ -1,21 +1,12 @@
 //! The tables of codecs, for the page and the terminal.
 
 use super::outcome::{FetchTable, Interval, Outcome};
-use crate::report_tables::words;
-use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::cells::{estimate_or, known, number, table, words};
 use faultline_analysis::report::model::{Cell, Table};
 use faultline_text::{bytes, count};
 
 fn interval(of: Option<&Interval>, decimals: u8) -> Cell {
-    match of {
-        Some(of) => Cell::Estimate {
-            value: of.value,
-            low: of.low,
-            high: of.high,
-            decimals,
-        },
-        None => Cell::Missing("too few".to_owned()),
-    }
+    estimate_or(of.map(Interval::ends), decimals, "too few")
 }
 
 /// The numbers whose intervals may be too narrow.
@@ -47,15 +38,13 @@ pub(crate) fn classes(outcome: &Outcome) -> Table {
         out.rows.push(vec![
             words(&row.codec),
             words(&row.range),
-            number(Some(row.ubytes), 0, ""),
-            number(Some(row.cbytes), 0, ""),
-            row.interval.as_ref().map_or_else(
-                || number(Some(row.cmp_ratio), 2, ""),
-                |of| interval(Some(of), 2),
-            ),
+            known(row.ubytes, 0),
+            known(row.cbytes, 0),
+            row.interval
+                .map_or_else(|| known(row.cmp_ratio, 2), |of| interval(Some(&of), 2)),
             interval(row.compress.as_ref(), 1),
             interval(row.decompress.as_ref(), 1),
-            number(Some(row.datapoints as f64), 0, ""),
+            known(row.datapoints as f64, 0),
             too_few(&[
                 ("saved", row.interval),
                 ("compress", row.compress),
@@ -86,17 +75,16 @@ pub(crate) fn bundles(outcome: &Outcome) -> Table {
     );
     let mut out = table("bundles", "Bundles", &columns, &note);
     for row in &outcome.bundles {
-        let plain = |value: f64, decimals: u8| number(Some(value), decimals, "");
         out.rows.push(vec![
             words(&row.codec),
-            plain(row.txcount as f64, 0),
-            plain(row.blobs as f64, 0),
-            plain(row.ubytes, 0),
-            plain(row.cbytes, 0),
-            plain(row.cmp_ratio, 2),
-            plain(row.overhead, 0),
+            known(row.txcount as f64, 0),
+            known(row.blobs as f64, 0),
+            known(row.ubytes, 0),
+            known(row.cbytes, 0),
+            known(row.cmp_ratio, 2),
+            known(row.overhead, 0),
             interval(row.saved.as_ref(), 2),
-            plain(row.saved_alone, 2),
+            known(row.saved_alone, 2),
             too_few(&[("saved of all", row.saved)]),
         ]);
     }
@@ -128,12 +116,12 @@ pub(crate) fn fetch(fetch: &FetchTable) -> Table {
     let mut out = table("fetch-times", "Time to fetch all records", &columns, &note);
     for column in &fetch.columns {
         out.rows.push(vec![
-            number(Some(column.latency_ms), 0, ""),
+            known(column.latency_ms, 0),
             number(column.uncmp.last().copied(), 3, "not fetched"),
             number(column.cmp.last().copied(), 3, "not fetched"),
             interval(column.difference.as_ref(), 3),
-            number(Some(column.uncmp_bytes as f64), 0, ""),
-            number(Some(column.cmp_bytes as f64), 0, ""),
+            known(column.uncmp_bytes as f64, 0),
+            known(column.cmp_bytes as f64, 0),
             too_few(&[("difference", column.difference)]),
         ]);
     }

@@ -2,21 +2,16 @@
 
 use super::{ids, made_by};
 use crate::compression::{BundleRow, ClassRow, FetchTable, Interval, Outcome, tables};
-use crate::report_tables::words;
-use faultline_analysis::report::cells::{figure, number, table};
+use faultline_analysis::report::cells::{figure, known, number, row, section, table};
+use faultline_analysis::report::groups::distinct;
 use faultline_analysis::report::model::{
-    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Section, Table,
-    Verdict, VerdictKind,
+    Bar, BarSeries, Bars, Block, Caveat, Chart, Curve, Curves, Report, RunCard, Table, Verdict,
+    VerdictKind,
 };
 use faultline_text::{count, moment};
 
 /// All of it; the study's tables first.
 pub(crate) fn report(outcome: &Outcome) -> Report {
-    let section = |id: &str, title: &str, blocks| Section {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        blocks,
-    };
     let mut sections = vec![
         section("study", "The study's own tables", study(outcome)),
         section("codecs", "Every codec", codecs(outcome)),
@@ -118,19 +113,15 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
 }
 
 fn caveats(outcome: &Outcome) -> Vec<Caveat> {
-    let caveat = |what: String, remedy: &str| Caveat {
-        what,
-        remedy: remedy.to_owned(),
-    };
     let mut all: Vec<Caveat> = outcome
         .problems
         .iter()
-        .map(|what| caveat(what.clone(), "Fix it and measure again."))
+        .map(|what| Caveat::new(what.clone(), "Fix it and measure again."))
         .collect();
     if outcome.dictionary.is_some() {
         let what =
             "A dictionary suits the records that it was trained on, and both sides must have it.";
-        all.push(caveat(
+        all.push(Caveat::new(
             what.to_owned(),
             "Measure it on records of another day (--save, --files).",
         ));
@@ -145,7 +136,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
             "{few} of {} size classes have too few records for a reliable interval.",
             outcome.classes.len()
         );
-        all.push(caveat(what, "Take more records (--records)."));
+        all.push(Caveat::new(what, "Take more records (--records)."));
     }
     all
 }
@@ -168,21 +159,19 @@ fn study(outcome: &Outcome) -> Vec<Block> {
         &columns,
         "",
     );
-    for row in outcome
+    for class in outcome
         .classes
         .iter()
         .filter(|row| row.codec == codec && row.range != "all")
     {
         let numbers = [
-            (row.ubytes, 0),
-            (row.cbytes, 0),
-            (row.cmp_ratio, 2),
-            (row.datapoints as f64, 0),
+            (class.ubytes, 0),
+            (class.cbytes, 0),
+            (class.cmp_ratio, 2),
+            (class.datapoints as f64, 0),
         ];
-        let cells = numbers.map(|(value, decimals)| number(Some(value), decimals, ""));
-        classes
-            .rows
-            .push(std::iter::once(words(&row.range)).chain(cells).collect());
+        let cells = numbers.map(|(value, decimals)| known(value, decimals));
+        classes.rows.push(row(&class.range, cells));
     }
     let mut blocks = vec![Block::Table(classes)];
     let blob = |(txcount, from, to): &(u64, u64, u64)| {
@@ -220,7 +209,7 @@ fn steps(fetch: &FetchTable) -> Table {
         "",
     );
     for (place, step) in fetch.steps.iter().enumerate() {
-        let mut row = vec![number(Some(*step as f64), 0, "")];
+        let mut row = vec![known(*step as f64, 0)];
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
@@ -243,12 +232,8 @@ fn bar(of: Option<&Interval>) -> Option<Bar> {
 }
 
 fn codecs(outcome: &Outcome) -> Vec<Block> {
-    let mut categories: Vec<String> = Vec::new();
-    for row in &outcome.classes {
-        if !categories.contains(&row.range) {
-            categories.push(row.range.clone());
-        }
-    }
+    let ranges = outcome.classes.iter().map(|row| row.range.clone());
+    let categories = distinct(ranges);
     let of = |codec: &str, range: &str| {
         outcome
             .classes

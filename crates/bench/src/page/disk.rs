@@ -1,9 +1,8 @@
 //! What data folders take.
 
 use super::paragraphs;
-use crate::disk::{self, Disk};
-use crate::report_tables::words;
-use faultline_analysis::report::cells::{figure, number, table};
+use crate::disk::{self, Disk, Space};
+use faultline_analysis::report::cells::{figure, number, row, table, words};
 use faultline_analysis::report::model::{BarSeries, Bars, Block, Cell, Chart};
 
 /// In total, by type of file, and by part of each database; nothing where no folder was looked at.
@@ -35,6 +34,12 @@ fn count(number_of: Option<u64>) -> Cell {
     number(number_of.map(|number| number as f64), 0, "not known")
 }
 
+/// Files, their size, and what they take of the disk.
+fn space(of: Option<&Space>) -> [Cell; 3] {
+    let parts: [fn(&Space) -> u64; 3] = [|of| of.files, |of| of.bytes, |of| of.allocated];
+    parts.map(|part| count(of.map(part)))
+}
+
 fn totals(disks: &[Disk]) -> Block {
     let columns = [
         ("node", ""),
@@ -46,18 +51,8 @@ fn totals(disks: &[Disk]) -> Block {
     let note = "On disk is less where files have holes, more where blocks are not full.";
     let mut out = table("storage", "Storage space", &columns, note);
     for disk in disks {
-        let of = |of: fn(&disk::Space) -> u64| count(disk.total.as_ref().map(of));
-        let numbers = [
-            of(|space| space.files),
-            of(|space| space.bytes),
-            of(|space| space.allocated),
-        ];
-        out.rows.push(
-            [words(&disk.node), words(&disk.folder)]
-                .into_iter()
-                .chain(numbers)
-                .collect(),
-        );
+        let cells = std::iter::once(words(&disk.folder)).chain(space(disk.total.as_ref()));
+        out.rows.push(row(&disk.node, cells));
     }
     Block::Table(out)
 }
@@ -77,14 +72,9 @@ fn kinds(disks: &[Disk]) -> Block {
         "",
     );
     for disk in disks {
-        for (kind, space) in &disk.kinds {
-            let numbers = [space.files, space.bytes, space.allocated].map(|of| count(Some(of)));
-            out.rows.push(
-                [words(&disk.node), words(kind)]
-                    .into_iter()
-                    .chain(numbers)
-                    .collect(),
-            );
+        for (kind, of_kind) in &disk.kinds {
+            let cells = std::iter::once(words(kind)).chain(space(Some(of_kind)));
+            out.rows.push(row(&disk.node, cells));
         }
     }
     Block::Table(out)
@@ -108,25 +98,23 @@ fn parts(disks: &[Disk]) -> Vec<Block> {
         &columns,
         note,
     );
-    let none = |number_of: Option<u64>| {
-        number_of.map_or_else(|| Cell::Missing(String::new()), |of| count(Some(of)))
-    };
+    let none = |number_of: Option<u64>| number(number_of.map(|of| of as f64), 0, "");
     for (disk, database, part) in disk::rows(disks) {
         let name = if part.name.is_empty() {
             "all"
         } else {
             &part.name
         };
-        let mut row = [&database.path, &disk.node, &database.engine]
+        let mut cells = [&database.path, &disk.node, &database.engine]
             .map(|text| words(text))
             .to_vec();
-        row.extend([
+        cells.extend([
             words(name),
             none(part.level),
             none(part.files),
             count(Some(part.bytes)),
         ]);
-        out.rows.push(row);
+        out.rows.push(cells);
     }
     if out.rows.is_empty() {
         return Vec::new();

@@ -2,9 +2,8 @@
 
 use super::paragraphs;
 use crate::nodes::{loads, routed};
-use crate::report_tables::words;
 use crate::results::Results;
-use faultline_analysis::report::cells::{number, table};
+use faultline_analysis::report::cells::{known, number, table, words};
 use faultline_analysis::report::model::Block;
 
 /// All of it.
@@ -25,7 +24,7 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
             out.rows.push(vec![
                 words(&load.title),
                 words(node),
-                number(Some(*requests as f64), 0, ""),
+                known(*requests as f64, 0),
                 number(
                     Some(*total).filter(|_| *requests > 0),
                     3,

@@ -1,11 +1,10 @@
 //! The study of transports: how long each took for a single write and read and for many in a row.
 
 use super::paragraphs;
-use crate::report_tables::words;
 use crate::results::Results;
 use crate::transport::sentences;
-use faultline_analysis::report::cells::{number, table};
-use faultline_analysis::report::model::{Block, Cell};
+use faultline_analysis::report::cells::{number, row, table};
+use faultline_analysis::report::model::Block;
 
 /// All of it.
 pub(super) fn study(results: &Results) -> Vec<Block> {
@@ -16,12 +15,8 @@ pub(super) fn study(results: &Results) -> Vec<Block> {
     let mut out = table("study-means", "Mean time of each", &columns, "");
     for (subject, _) in results.subjects() {
         let mean = |arm: &String| Some(results.summary(results.cell(arm, subject)?).latency?.mean);
-        let mut row: Vec<Cell> = vec![words(subject)];
-        row.extend(
-            arms.iter()
-                .map(|arm| number(mean(arm), 3, "no good answer")),
-        );
-        out.rows.push(row);
+        let cells = { arms.iter() }.map(|arm| number(mean(arm), 3, "no good answer"));
+        out.rows.push(row(subject, cells));
     }
     let said: String = sentences(results)
         .iter()

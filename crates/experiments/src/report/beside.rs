@@ -6,6 +6,7 @@ use super::{Counted, Experiment, section};
 use crate::lock::{self, Holder};
 use crate::outcome::{Outcome, Validity};
 use faultline_analysis::report::Beside;
+use faultline_analysis::report::groups::by_key;
 use faultline_analysis::report::model::Caveat;
 
 /// Names of runs in a sentence at most.
@@ -50,12 +51,7 @@ fn said(one: Option<String>, other: Option<String>) -> Option<String> {
 #[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>) -> Vec<Caveat> {
     let mut caveats = Vec::new();
-    let mut say = |what: String, remedy: &str| {
-        caveats.push(Caveat {
-            what,
-            remedy: remedy.to_owned(),
-        })
-    };
+    let mut say = |what: String, remedy: &str| caveats.push(Caveat::new(what, remedy));
     if let Some(what) = unfinished(experiment, counted) {
         // Who cannot be asked does not run it.
         let remedy = match lock::holder(&experiment.folder.lock()) {
@@ -76,7 +72,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
     let why = |which: fn(&Validity) -> Option<&str>| {
         let of =
             |one: &Counted<'_>| which(&one.ending.validity).map(|why| (why.to_owned(), one.name()));
-        together(counted.iter().filter_map(of))
+        by_key(counted.iter().filter_map(of))
     };
     for (why, runs) in why(|validity| {
         if let Validity::Invalid(why) = validity {
@@ -121,7 +117,7 @@ fn caveats(experiment: &Experiment, counted: &[Counted<'_>], unread: Vec<String>
             "Read the averages of these runs together with their outcome.",
         );
     }
-    for (warning, runs) in together(counted.iter().flat_map(warnings)) {
+    for (warning, runs) in by_key(counted.iter().flat_map(warnings)) {
         say(
             format!("{}: {warning}", listed(&runs)),
             "Fix the cause of the warnings, and run again.",
@@ -174,18 +170,6 @@ fn unfinished(experiment: &Experiment, counted: &[Counted<'_>]) -> Option<String
         runs(all),
         arms.join(", ")
     ))
-}
-
-/// The same words of several runs, once.
-fn together(said: impl Iterator<Item = (String, String)>) -> Vec<(String, Vec<String>)> {
-    let mut all: Vec<(String, Vec<String>)> = Vec::new();
-    for (words, run) in said {
-        match all.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, runs)) => runs.push(run),
-            None => all.push((words, vec![run])),
-        }
-    }
-    all
 }
 
 fn listed(runs: &[String]) -> String {

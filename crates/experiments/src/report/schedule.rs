@@ -4,7 +4,7 @@ use super::Experiment;
 use super::told::words;
 use crate::journal::{Attempt, Tried};
 use crate::schedule::{Scheduled, Turn};
-use faultline_analysis::report::cells::{count, duration, number, table};
+use faultline_analysis::report::cells::{count, duration, known, missing, table};
 use faultline_analysis::report::model::{Cell, Table};
 use faultline_text::moment;
 
@@ -55,19 +55,19 @@ fn row(experiment: &Experiment, turn: &Turn, scheduled: &Scheduled) -> Vec<Cell>
         (Some(_), None) => "no end is written down: it runs, or was cut off".to_owned(),
         (None, _) => "not begun".to_owned(),
     };
-    let missing = || Cell::Missing("not begun".to_owned());
-    let no_end = || Cell::Missing("no end is written down".to_owned());
+    let not_begun = || missing("not begun");
+    let no_end = || missing("no end is written down");
     vec![
-        number(Some(f64::from(scheduled.run)), 0, ""),
-        number(Some(f64::from(turn.number)), 0, ""),
+        known(f64::from(scheduled.run), 0),
+        known(f64::from(turn.number), 0),
         Cell::Text(format!(
             "{}{}",
             scheduled.arm,
             if scheduled.second { " (A/A)" } else { "" }
         )),
-        number(Some(f64::from(scheduled.replicate)), 0, ""),
+        known(f64::from(scheduled.replicate), 0),
         Cell::Text(scheduled.lane.clone()),
-        begun.map_or_else(missing, |begun| Cell::Text(moment(begun))),
+        begun.map_or_else(not_begun, |begun| Cell::Text(moment(begun))),
         ended.map_or_else(no_end, |(_, ended)| Cell::Text(moment(*ended))),
         begun.zip(ended).map_or_else(no_end, |(begun, (_, ended))| {
             Cell::Text(duration(ended.saturating_sub(begun) as f64 / 1e9))
@@ -147,9 +147,9 @@ fn attempt_row(
             "{} ({}, run {})",
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
-        number(Some(f64::from(attempt.number)), 0, ""),
+        known(f64::from(attempt.number), 0),
         Cell::Text(moment(begun(attempt, Some(tried)))),
-        ended.unwrap_or_else(|| Cell::Missing("no end is written down".to_owned())),
+        ended.unwrap_or_else(|| missing("no end is written down")),
         Cell::Text(why),
     ]
 }

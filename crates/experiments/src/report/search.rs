@@ -9,9 +9,12 @@ use crate::journal::Searched;
 use crate::plan::{self, Cluster};
 use crate::schedule::Scheduled;
 use crate::search::{Evidence, Line, Verdict};
-use faultline_analysis::report::cells::{figure, number, table, text, without_missing};
+use faultline_analysis::report::cells::{
+    self, figure, known, number, table, text, without_missing, words,
+};
 use faultline_analysis::report::model::{Block, Cell, Chart, Curve, Curves, Section, Table};
 use faultline_analysis::run::{Run, Signal};
+use faultline_stats::summary::mean;
 use faultline_text::moment;
 use std::collections::BTreeMap;
 
@@ -84,11 +87,7 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
 /// The chapter; `None` if nothing was searched.
 pub(crate) fn section(searches: &[Search<'_>]) -> Option<Section> {
     let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
-    (!blocks.is_empty()).then(|| Section {
-        id: "search".to_owned(),
-        title: "The least memory".to_owned(),
-        blocks,
-    })
+    (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
 }
 
 impl<'e> Search<'e> {
@@ -188,7 +187,7 @@ impl<'e> Search<'e> {
                 }
             }
             let point = |(headroom, values): (u64, Vec<f64>)| {
-                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                let mean = mean(&values).unwrap_or_default();
                 let ends = values.iter().fold((mean, mean), |(low, high), one| {
                     (low.min(*one), high.max(*one))
                 });
@@ -197,9 +196,8 @@ impl<'e> Search<'e> {
             let points: Vec<_> = by_headroom.into_iter().map(point).collect();
             Curve {
                 name: name.to_owned(),
-                run: String::new(),
                 points,
-                recorded: None,
+                ..Curve::default()
             }
         };
         let series: Vec<Curve> = [
@@ -314,11 +312,11 @@ impl Dwell<'_> {
             Verdict::Void => "void",
         };
         vec![
-            number(Some(f64::from(place)), 0, ""),
+            known(f64::from(place), 0),
             Cell::Text(moment(self.unix_ns)),
-            Cell::Text(what.to_owned()),
+            words(what),
             number(mib(self.headroom), 1, "no limit"),
-            Cell::Text(verdict.to_owned()),
+            words(verdict),
             text(Some(&why.join("; ")), "all held"),
             number(Some(*seconds), 1, not),
             number(behind_most.map(|slots| slots as f64), 0, not),

@@ -4,7 +4,9 @@ use super::told::words;
 use super::{Counted, Experiment, schedule};
 use crate::outcome::{Outcome, Validity};
 use crate::plan::{Kind, Order, Plan};
-use faultline_analysis::report::cells::{GIB, count, number, table, text, without_missing};
+use faultline_analysis::report::cells::{
+    self, GIB, count, known, number, table, text, without_missing,
+};
 use faultline_analysis::report::model::{Block, Cell, Section, Table};
 
 /// The chapter.
@@ -23,11 +25,7 @@ pub(crate) fn section(experiment: &Experiment, counted: &[Counted<'_>]) -> Secti
     blocks.push(Block::Table(schedule::schedule(experiment)));
     blocks.extend(schedule::attempts(experiment).map(Block::Table));
     blocks.extend(notes(counted).map(Block::Table));
-    Section {
-        id: "experiment".to_owned(),
-        title: "The experiment".to_owned(),
-        blocks,
-    }
+    cells::section("experiment", "The experiment", blocks)
 }
 
 fn story(experiment: &Experiment) -> String {
@@ -181,9 +179,9 @@ fn run_row(experiment: &Experiment, one: &Counted<'_>) -> Vec<Cell> {
     let told = super::told::told(one.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(one.name()),
-        number(Some(f64::from(one.scheduled.run)), 0, ""),
-        number(Some(f64::from(one.turn)), 0, ""),
-        number(Some(f64::from(one.attempt)), 0, ""),
+        known(f64::from(one.scheduled.run), 0),
+        known(f64::from(one.turn), 0),
+        known(f64::from(one.attempt), 0),
         Cell::Text(one.scheduled.lane.clone()),
         Cell::Text(words(&one.ending.outcome, experiment.plan.workload.kind)),
         Cell::Text(validity),

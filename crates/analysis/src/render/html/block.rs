@@ -1,16 +1,13 @@
-//! Sections, tables and figures as the template wants them.
+//! Text, tables and figures as the template wants them.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Value, json};
 
 use super::super::look::Looks;
 use super::super::svg::{self, Surface};
-use super::super::text::clean;
-use super::super::thin::thin;
-use super::super::words;
-use super::{csv_address, run_names};
-use crate::report::model::{Block, Cell, Chart, Figure, Report, Section, Table, Timeline};
+use super::super::{csv, words};
+use super::data::MAX_POINTS;
+use crate::report::model::{Block, Cell, Chart, Figure, Mark, Table};
 
 /// Letters of words that stay in one line: a date with its time, the name of a run.
 const SHORT: usize = 24;
@@ -18,216 +15,78 @@ const SHORT: usize = 24;
 /// Rows of a table that is longer than a window.
 const LONG: usize = 30;
 
-#[derive(Debug, Serialize)]
-pub(super) struct SectionView {
-    id: String,
-    title: String,
-    blocks: Vec<BlockView>,
-}
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'_')
+    .remove(b'.')
+    .remove(b'~');
 
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum BlockView {
-    Text(String),
-    Table(TableView),
-    Figure(FigureView),
-}
-
-#[derive(Debug, Serialize)]
-struct TableView {
-    id: String,
-    title: String,
-    note: String,
-    columns: Vec<ColumnView>,
-    rows: Vec<Vec<CellView>>,
-    csv: String,
-    /// Whether it scrolls in a box of its own height.
-    long: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct ColumnView {
-    title: String,
-    unit: String,
-    class: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct CellView {
-    text: String,
-    interval: Option<String>,
-    /// Where it leads; empty if nowhere.
-    to: String,
-    mark: String,
-    class: &'static str,
-}
-
-#[derive(Debug, Serialize)]
-struct FigureView {
-    id: String,
-    title: String,
-    caption: String,
-    /// Says that the interactive chart has fewer points than there are values; empty otherwise.
-    thinned: String,
-    /// Place in the page's data; `None` for what is not interactive.
-    chart: Option<usize>,
-    wide: String,
-    narrow: String,
-    events: Vec<EventView>,
-}
-
-#[derive(Debug, Serialize)]
-struct EventView {
-    at: String,
-    name: String,
-    run: String,
-}
-
-/// Makes the views, counting the timelines.
-pub(super) struct Blocks<'a> {
-    looks: &'a Looks,
-    names: BTreeMap<&'a str, String>,
-    timelines: usize,
-    points: usize,
-}
-
-impl<'a> Blocks<'a> {
-    pub(super) fn new(report: &'a Report, looks: &'a Looks, points: usize) -> Self {
-        Self {
-            looks,
-            names: run_names(report),
-            timelines: 0,
-            points,
-        }
-    }
-
-    pub(super) fn section(&mut self, section: &Section) -> SectionView {
-        let blocks = section.blocks.iter().map(|block| match block {
-            Block::Text(text) => BlockView::Text(clean(text)),
-            Block::Table(table) => BlockView::Table(self::table(table)),
-            Block::Figure(figure) => BlockView::Figure(self.figure(figure)),
-        });
-        SectionView {
-            id: section.id.clone(),
-            title: clean(&section.title),
-            blocks: blocks.collect(),
-        }
-    }
-
-    fn figure(&mut self, figure: &Figure) -> FigureView {
-        let timeline = match &figure.chart {
-            Chart::Timeline(timeline) => Some(timeline),
-            _ => None,
-        };
-        let narrow = if timeline.is_some() {
-            String::new()
-        } else {
-            svg::draw(figure, self.looks, Surface::Narrow)
-        };
-        let chart = timeline.map(|_| {
-            self.timelines += 1;
-            self.timelines - 1
-        });
-        FigureView {
-            id: figure.id.clone(),
-            title: clean(&figure.title),
-            caption: clean(&figure.caption),
-            thinned: timeline
-                .map(|timeline| self.thinned(timeline))
-                .unwrap_or_default(),
-            chart,
-            wide: svg::draw(figure, self.looks, Surface::Wide),
-            narrow,
-            events: timeline
-                .map(|timeline| self.events(timeline))
-                .unwrap_or_default(),
-        }
-    }
-
-    fn thinned(&self, timeline: &Timeline) -> String {
-        let buckets = self.points / 4;
-        if !timeline
-            .series
-            .iter()
-            .any(|line| thin(&line.x, &line.y, buckets).1)
-        {
-            return String::new();
-        }
-        format!(
-            "Of each {buckets}th of the time a line is drawn through the first, smallest, largest and last value; the \
-             recordings have all."
-        )
-    }
-
-    fn events(&self, timeline: &Timeline) -> Vec<EventView> {
-        let name = |run: &str| self.names.get(run).cloned().unwrap_or_default();
-        let event = |(at, mark): (String, &crate::report::model::Mark)| EventView {
-            at,
-            name: clean(&mark.name),
-            run: name(&mark.run),
-        };
-        words::events(timeline).map(event).collect()
+pub(super) fn block(block: &Block, looks: &Looks) -> Value {
+    match block {
+        Block::Text(text) => json!({ "text": text }),
+        Block::Table(table) => json!({ "table": self::table(table) }),
+        Block::Figure(figure) => json!({ "figure": self::figure(figure, looks) }),
     }
 }
 
-fn table(table: &Table) -> TableView {
-    // A column of numbers is to the right, its head too; a reason for a missing one does not make it one of words.
-    let numeric = |index: usize| {
-        let mut cells = table.rows.iter().filter_map(|row| row.get(index));
-        cells.clone().any(words::is_number)
-            && cells.all(|cell| !matches!(cell.inner(), Cell::Text(_)))
+fn figure(figure: &Figure, looks: &Looks) -> Value {
+    let draw = |surface| svg::draw(figure, looks, surface);
+    let (timeline, narrow) = match &figure.chart {
+        Chart::Timeline(timeline) => (Some(timeline), String::new()),
+        _ => (None, draw(Surface::Narrow)),
     };
-    let numeric: Vec<bool> = (0..table.columns.len()).map(numeric).collect();
-    let column = |(column, numeric): (&crate::report::model::Column, &bool)| ColumnView {
-        title: clean(&column.title),
-        unit: clean(&column.unit),
-        class: if *numeric { "num" } else { "" },
-    };
+    let is_long = timeline
+        .is_some_and(|timeline| timeline.series.iter().any(|line| line.y.len() > MAX_POINTS));
+    let event =
+        |(at, mark): (String, &Mark)| json!({ "at": at, "name": mark.name, "run": mark.run });
+    let events = timeline.map(|timeline| words::events(timeline).map(event).collect::<Vec<_>>());
+    json!({
+        "id": figure.id,
+        "title": figure.title,
+        "caption": figure.caption,
+        "thinned": is_long,
+        "interactive": timeline.is_some(),
+        "wide": draw(Surface::Wide),
+        "narrow": narrow,
+        "events": events,
+    })
+}
+
+fn table(table: &Table) -> Value {
+    let numeric = words::numeric_columns(table);
     let row = |row: &Vec<Cell>| {
-        row.iter()
-            .zip(&numeric)
+        let cells = row.iter().zip(&numeric);
+        cells
             .map(|(one, numeric)| cell(one, *numeric))
-            .collect()
+            .collect::<Vec<_>>()
     };
-    TableView {
-        id: table.id.clone(),
-        title: clean(&table.title),
-        note: clean(&table.note),
-        columns: table.columns.iter().zip(&numeric).map(column).collect(),
-        rows: table.rows.iter().map(row).collect(),
-        csv: csv_address(table),
-        long: table.rows.len() > LONG,
-    }
+    let csv = csv::csv(table);
+    json!({
+        "id": table.id,
+        "title": table.title,
+        "note": table.note,
+        "columns": table.columns,
+        "numeric": numeric,
+        "rows": table.rows.iter().map(row).collect::<Vec<_>>(),
+        // An address that needs no server.
+        "csv": format!("data:text/csv;charset=utf-8,{}", utf8_percent_encode(&csv, ENCODED)),
+        "long": table.rows.len() > LONG,
+    })
 }
 
-fn cell(cell: &Cell, numeric: bool) -> CellView {
-    let interval = words::interval(cell);
+fn cell(cell: &Cell, numeric: bool) -> Value {
     let (to, mark) = match cell {
-        Cell::Linked { to, mark, .. } => (to.clone(), clean(mark)),
-        _ => (String::new(), String::new()),
+        Cell::Linked { to, mark, .. } => (to.as_str(), mark.as_str()),
+        _ => ("", ""),
     };
-    let cell = cell.inner();
-    let text = match cell {
-        Cell::Estimate {
-            value, decimals, ..
-        } => words::cell(&Cell::Number {
-            value: *value,
-            decimals: *decimals,
-        }),
-        cell => words::cell(cell),
-    };
-    let class = match (matches!(cell, Cell::Missing(_)), numeric) {
+    let text = words::value(cell);
+    let class = match (matches!(cell.inner(), Cell::Missing(_)), numeric) {
         (true, true) => "num missing",
         (true, false) => "missing",
         (false, true) => "num",
         (false, false) if text.chars().count() <= SHORT => "short",
         (false, false) => "",
     };
-    CellView {
-        text,
-        interval,
-        to,
-        mark,
-        class,
-    }
+    let interval = words::interval(cell);
+    json!({ "text": text, "interval": interval, "to": to, "mark": mark, "class": class })
 }

@@ -1,99 +1,74 @@
 //! The data of the interactive timelines, as JSON inside the page.
 
 use anyhow::Context as _;
-use serde_json::{Number, Value, json};
+use serde_json::{Value, json};
 
 use super::super::look::{Look, Looks, each_run_once};
 use super::super::text::{clean, fitted};
-use super::super::thin::{Piece, thin};
-use crate::report::model::{Block, Chart, Figure, Report, Timeline};
+use super::super::words::sorted_marks;
+use crate::report::model::{Block, Chart, Figure, Line, Report, Timeline, rounded};
 
-/// Points that a page holds, so that a browser opens it at once.
-const POINTS: usize = 600_000;
-
-/// So many points at most of each line: fewer where there are many lines.
-pub(super) fn points_a_line(report: &Report) -> usize {
-    let lines: usize = timelines(report)
-        .map(|(_, timeline)| timeline.series.len())
-        .sum();
-    (POINTS / lines.max(1)).clamp(1_600, 12_000)
-}
+/// Points that a line of the page has at most, so that a browser opens it at once.
+pub(super) const MAX_POINTS: usize = 6_000;
 
 /// JSON that no text can break out of: it has no `<`, `>` or `&`.
-pub(super) fn script(report: &Report, looks: &Looks, points: usize) -> anyhow::Result<String> {
+pub(super) fn script(report: &Report, looks: &Looks) -> anyhow::Result<String> {
     let runs: Vec<Value> = report
         .runs
         .iter()
         .map(|run| json!({ "id": run.id, "arm": clean(&run.arm), "name": clean(&run.name) }))
         .collect();
-    let charts: Vec<Value> = timelines(report)
-        .map(|(figure, one)| chart(figure, one, looks, points))
+    let blocks = report.sections.iter().flat_map(|section| &section.blocks);
+    let charts: Vec<Value> = blocks
+        .filter_map(|block| match block {
+            Block::Figure(figure) => chart(figure, looks),
+            _ => None,
+        })
         .collect();
     let text = serde_json::to_string(&json!({ "runs": runs, "charts": charts }))
         .context("the page's data")?;
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
-            '<' => safe.push_str("\\u003c"),
-            '>' => safe.push_str("\\u003e"),
-            '&' => safe.push_str("\\u0026"),
-            '\u{2028}' => safe.push_str("\\u2028"),
-            '\u{2029}' => safe.push_str("\\u2029"),
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                safe.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
             letter => safe.push(letter),
         }
     }
     Ok(safe)
 }
 
-fn timelines(report: &Report) -> impl Iterator<Item = (&Figure, &Timeline)> {
-    report
-        .sections
-        .iter()
-        .flat_map(|section| &section.blocks)
-        .filter_map(|block| match block {
-            Block::Figure(figure) => match &figure.chart {
-                Chart::Timeline(timeline) => Some((figure, timeline)),
-                _ => None,
-            },
-            _ => None,
-        })
-}
-
-fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> Value {
-    let lines: Vec<Value> = timeline
+fn chart(figure: &Figure, looks: &Looks) -> Option<Value> {
+    let Chart::Timeline(timeline) = &figure.chart else {
+        return None;
+    };
+    let looks_of_lines = looks.lines(&timeline.series);
+    let lines = timeline
         .series
         .iter()
-        .zip(looks.lines(&timeline.series))
+        .zip(looks_of_lines)
         .map(|(line, look)| {
-            let positive = |value: &f64| !timeline.log || *value > 0.0;
-            let y: Vec<Option<f64>> = line.y.iter().map(|value| value.filter(positive)).collect();
-            let (x, y) = arrays(&thin(&line.x, &y, points / 4).0);
+            let (x, y) = points(timeline, line);
             json!({
-                "name": clean(&line.name), "run": line.run, "x": x, "y": y,
+                "name": clean(&line.name), "run": line.run, "x": times(&x), "y": y,
                 "colour": look.class(), "dash": look.dashes(), "weight": look.thickness(),
             })
-        })
-        .collect();
-    let strips = !timeline.lanes().is_empty();
+        });
+    let lanes = timeline.lanes();
     let bands = timeline.bands.iter().filter(|band| band.from.is_finite() && band.to.is_finite()).map(|band| {
-        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": looks.band(&band.name, strips) })
+        json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": looks.band(&band.name, !lanes.is_empty()) })
     });
-    let lanes = timeline
-        .lanes()
-        .into_iter()
-        .map(|run| json!({ "run": run, "colour": colour(looks, run) }));
-    let mut marks: Vec<_> = timeline
-        .marks
+    let colour = |run: &str| looks.run(run).unwrap_or(Look::NEUTRAL).class();
+    let lanes = lanes
         .iter()
-        .filter(|mark| mark.at.is_finite())
-        .collect();
-    marks.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let marks = marks.into_iter().map(|mark| {
+        .map(|run| json!({ "run": run, "colour": colour(run) }));
+    let marks = sorted_marks(timeline).into_iter().map(|mark| {
         let colour = looks.mark(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
     });
     let (from, to) = timeline.span();
-    json!({
+    Some(json!({
         "id": figure.id,
         "x_label": clean(&timeline.x_label),
         "y_label": clean(&timeline.y_label),
@@ -101,66 +76,35 @@ fn chart(figure: &Figure, timeline: &Timeline, looks: &Looks, points: usize) -> 
         "log": timeline.log,
         "span": [from, if to > from { to } else { from + 1.0 }],
         "one_line_a_run": each_run_once(&timeline.series),
-        "lines": lines,
+        "lines": lines.collect::<Vec<_>>(),
         "bands": bands.collect::<Vec<_>>(),
         "lanes": lanes.collect::<Vec<_>>(),
         "marks": marks.collect::<Vec<_>>(),
-    })
+    }))
 }
 
-fn colour(looks: &Looks, run: &str) -> String {
-    looks.run(run).unwrap_or(Look::NEUTRAL).class()
-}
-
-/// Times in whole milliseconds and values to six digits, more than a screen shows; a `null` between two pieces.
-fn arrays(pieces: &[Piece]) -> (Value, Vec<Value>) {
-    let mut times: Vec<i64> = Vec::new();
-    let mut values = Vec::new();
-    for piece in pieces {
-        if let (Some(last), Some((next, _))) = (times.last().copied(), piece.first()) {
-            let next = milliseconds(*next);
-            // Half way, or a moment after the last point where they are too near for a half.
-            times.push(last.midpoint(next).max(last + 1));
-            values.push(Value::Null);
-        }
-        for (at, value) in piece {
-            let at = milliseconds(*at);
-            if times.last().is_none_or(|last| at > *last) {
-                times.push(at);
-                values.push(six_digits(*value));
-            }
-        }
-    }
-    (spaced(&times), values)
+/// The points of a line, by rising time.
+fn points(timeline: &Timeline, line: &Line) -> (Vec<f64>, Vec<Option<f64>>) {
+    let line = line.thinned(MAX_POINTS);
+    let is_drawn = |y: &f64| y.is_finite() && (!timeline.log || *y > 0.0);
+    let mut before = f64::NEG_INFINITY;
+    let points = line.x.into_iter().zip(line.y).filter(|(x, _)| {
+        let rises = x.is_finite() && *x > before;
+        before = if rises { *x } else { before };
+        rises
+    });
+    points.map(|(x, y)| (x, y.filter(is_drawn))).unzip()
 }
 
 /// Evenly spaced times as their rule, others one by one.
-fn spaced(times: &[i64]) -> Value {
-    match times {
+fn times(x: &[f64]) -> Value {
+    match x {
         [first, second, ..]
-            if times
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] == second - first) =>
+            if x.windows(2)
+                .all(|pair| rounded(pair[1] - pair[0], 3) == rounded(second - first, 3)) =>
         {
-            json!({ "from": first, "step": second - first, "count": times.len() })
+            json!({ "from": first, "step": rounded(second - first, 3), "count": x.len() })
         }
-        times => json!({ "ms": times }),
+        x => json!(x),
     }
-}
-
-fn six_digits(value: f64) -> Value {
-    let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
-    if rounded.fract() == 0.0 && rounded.abs() < 9e15 {
-        return Value::from(whole(rounded));
-    }
-    Number::from_f64(rounded).map_or(Value::Null, Value::Number)
-}
-
-fn milliseconds(seconds: f64) -> i64 {
-    // Beyond this a script's numbers are not whole any more.
-    whole((seconds * 1000.0).round().clamp(-9e15, 9e15))
-}
-
-fn whole(value: f64) -> i64 {
-    value as i64
 }

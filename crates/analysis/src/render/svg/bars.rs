@@ -1,109 +1,86 @@
 //! One value per category and series, with its interval.
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
-use super::super::text::{escaped, fitted, number, width};
-use super::frame::{Frame, below, vertical};
-use super::legend::{self, Entry, Swatch};
+use super::super::look::{Looks, Style};
+use super::super::text::{fitted, number, width};
+use super::frame::{Frame, HEIGHT, below, ends, vertical};
+use super::legend::{self, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::Bars;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Bars, looks: &Looks) {
-    let ends = |(value, interval): (f64, Option<(f64, f64)>)| {
-        let (low, high) = interval.unwrap_or((value, value));
-        [value, low, high]
-    };
-    let values = chart
-        .series
-        .iter()
-        .flat_map(|series| series.values.iter().flatten().copied().flat_map(ends));
+    let bars = chart.series.iter().flat_map(|one| &one.values).flatten();
+    let values = bars.flat_map(|bar| {
+        let (low, high) = ends(*bar);
+        [bar.0, low, high]
+    });
     let zero = if chart.log { None } else { Some(0.0) };
     let y = Axis::of_values(values.chain(zero), "", chart.log, 5);
-    let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let owners: Vec<String> = chart
-        .series
-        .iter()
-        .map(|series| looks.owner(&series.name, ""))
-        .collect();
-    let looks = looks.series(chart.series.iter().map(|series| (series.name.as_str(), "")));
-    let base = frame.y(y.scale.at(0.0).unwrap_or(0.0).clamp(0.0, 1.0));
+    let mut frame = Frame::beside(&y, sheet);
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let series = chart.series.iter().map(|one| (one.name.as_str(), ""));
+    let styles = looks.styles(series);
+    let base = frame.y_or_bottom(0.0);
     for (place, _) in chart.categories.iter().enumerate() {
-        category(sheet, &frame, &y, chart, (place, &looks, &owners, base));
+        category(sheet, &frame, chart, (place, &styles, base));
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = names(sheet, &frame, chart);
     below(sheet, &frame, 10.0 + lines * 15.0, "");
-    let named = chart.series.iter().zip(&looks).zip(owners);
-    let entries: Vec<Entry> = named
-        .map(|((series, look), owner)| Entry {
-            swatch: Swatch::Filled(*look),
-            text: series.name.clone(),
-            owner,
-        })
-        .collect();
-    legend::draw(sheet, &entries);
+    let entries = styles
+        .iter()
+        .map(|style| legend::entry(style, Swatch::Filled));
+    legend::draw(sheet, entries);
 }
 
 /// Where the slot of a category begins, and how wide it is.
 fn slot(frame: &Frame, chart: &Bars, place: usize) -> (f64, f64) {
     let (place, of) = (place as f64, chart.categories.len().max(1) as f64);
-    let wide = (frame.right - frame.left) / of;
+    let wide = frame.width() / of;
     (frame.left + wide * place, wide)
 }
 
 fn category(
     sheet: &mut Sheet,
     frame: &Frame,
-    y: &Axis,
     chart: &Bars,
-    (place, looks, owners, base): (usize, &[Look], &[String], f64),
+    (place, styles, base): (usize, &[Style], f64),
 ) {
     let (left, slot) = slot(frame, chart, place);
     let wide = (slot * 0.78 / chart.series.len().max(1) as f64).min(64.0);
     let mut x = left + (slot - wide * chart.series.len() as f64) / 2.0;
-    for ((series, look), owner) in chart.series.iter().zip(looks).zip(owners) {
-        sheet.add(format_args!("<g{owner}>"));
+    for (series, style) in chart.series.iter().zip(styles) {
+        sheet.begin(&style.owner);
         let middle = x + wide / 2.0;
-        let value = series.values.get(place).copied().flatten();
-        match value.and_then(|(value, interval)| Some((value, interval, y.scale.at(value)?))) {
-            Some((value, interval, at)) => {
-                let top = frame.y(at.clamp(0.0, 1.0));
-                let title = format!(
-                    "{}, {}: {}",
-                    series.name,
-                    chart.categories[place],
-                    number(value, 3)
+        let bar = series.values.get(place).copied().flatten();
+        match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
+            Some(((value, interval), top)) => {
+                let (name, category) = (&series.name, &chart.categories[place]);
+                sheet.rect(
+                    &style.look.filled(),
+                    (x + wide * 0.04, top.min(base)),
+                    (wide * 0.92, (base - top).abs().max(0.5)),
+                    &format!("{name}, {category}: {}", number(value, 3)),
                 );
-                sheet.add(format_args!(
-                    r#"<rect class="{} f" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>"#,
-                    look.class(),
-                    N(x + wide * 0.04),
-                    N(top.min(base)),
-                    N(wide * 0.92),
-                    N((base - top).abs().max(0.5)),
-                    escaped(&title)
-                ));
                 if let Some((low, high)) = interval {
-                    whisker(sheet, frame, y, (middle, low, high));
+                    whisker(sheet, frame, (middle, low, high));
                 }
             }
             None if wide >= 12.0 => sheet.text("m", "middle", (middle, base - 4.0), "–"),
             None => {}
         }
-        sheet.add(format_args!("</g>"));
+        sheet.end();
         x += wide;
     }
 }
 
-fn whisker(sheet: &mut Sheet, frame: &Frame, y: &Axis, (x, low, high): (f64, f64, f64)) {
-    let place = |value: f64| frame.y(y.scale.at(value).unwrap_or(0.0).clamp(0.0, 1.0));
-    let (low, high) = (place(low), place(high));
+fn whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64)) {
     let d = format!(
         "M{l} {a}H{r}M{l} {b}H{r}M{x} {a}V{b}",
         l = N(x - 4.0),
         r = N(x + 4.0),
-        a = N(low),
-        b = N(high),
+        a = N(frame.y_or_bottom(low)),
+        b = N(frame.y_or_bottom(high)),
         x = N(x)
     );
     sheet.add(format_args!(r#"<path class="wh" d="{d}"/>"#));
@@ -126,15 +103,11 @@ fn names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     most
 }
 
+/// The name in one line, or broken where its beginning still fits.
 fn halves(name: &str, room: f64) -> (String, Option<String>) {
-    if width(name) <= room {
-        return (fitted(name, room), None);
-    }
-    let mut breaks = name
-        .match_indices(' ')
-        .map(|(at, _)| at)
-        .filter(|at| width(&name[..*at]) <= room);
-    match breaks.next_back() {
+    let breaks = name.match_indices(' ').map(|(at, _)| at);
+    let last = { breaks.filter(|at| width(&name[..*at]) <= room) }.next_back();
+    match last.filter(|_| width(name) > room) {
         Some(at) => (
             fitted(&name[..at], room),
             Some(fitted(name[at..].trim_start(), room)),

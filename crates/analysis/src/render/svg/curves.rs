@@ -3,179 +3,115 @@
 use std::fmt::Write as _;
 
 use super::super::axis::Axis;
-use super::super::look::{Look, Looks};
+use super::super::look::{Look, Looks, Style};
 use super::super::text::{escaped, number, width};
-use super::frame::{Frame, horizontal, nothing, vertical};
+use super::frame::{Frame, HEIGHT, ends, horizontal, nothing, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
 use crate::report::model::{Curve, Curves};
 
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
 pub(super) fn draw(sheet: &mut Sheet, chart: &Curves, looks: &Looks) {
-    let of_curve = |curve: &Curve| {
-        let points = curve.points.iter().flat_map(|(_, (value, interval))| {
-            let (low, high) = interval.unwrap_or((*value, *value));
-            [*value, low, high]
-        });
-        points
-            .chain(curve.recorded.map(|(_, value)| value))
-            .collect::<Vec<_>>()
-    };
-    let y = Axis::of_values(
-        chart.series.iter().flat_map(of_curve).chain([0.0]),
-        &chart.unit,
-        false,
-        5,
-    );
-    let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let recorded: Vec<f64> = chart
-        .series
-        .iter()
-        .filter_map(|curve| Some(curve.recorded?.0))
+    let points = chart.series.iter().flat_map(|curve| &curve.points);
+    let recorded: Vec<(f64, f64)> = { chart.series.iter() }
+        .filter_map(|curve| curve.recorded)
         .collect();
-    let of_points = chart
-        .series
-        .iter()
-        .flat_map(|curve| curve.points.iter().map(|(size, _)| *size));
-    let sizes = of_points.chain(recorded.iter().copied());
+    let values = points.clone().flat_map(|(_, bar)| {
+        let (low, high) = ends(*bar);
+        [bar.0, low, high]
+    });
+    let values = values.chain(recorded.iter().map(|(_, value)| *value));
+    let y = Axis::of_values(values.chain([0.0]), &chart.unit, false, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let recorded: Vec<f64> = recorded.into_iter().map(|(size, _)| size).collect();
+    let sizes = points.map(|(size, _)| *size);
     // A label keeps away from the next by a letter.
-    let room = |label: &str| (width(label) + 1.0) * TEXT_SIZE / (frame.right - frame.left).max(1.0);
-    let x = Axis::of_sizes(sizes, &recorded, room);
-    let owners: Vec<String> = chart
-        .series
-        .iter()
-        .map(|curve| looks.owner(&curve.name, &curve.run))
-        .collect();
-    let looks = looks.series(
-        chart
-            .series
-            .iter()
-            .map(|curve| (curve.name.as_str(), curve.run.as_str())),
-    );
-    for ((curve, look), owner) in chart.series.iter().zip(&looks).zip(&owners) {
-        sheet.add(format_args!("<g{owner}>"));
-        self::curve(sheet, &frame, (&x, &y), (curve, stands_out(chart)), *look);
-        sheet.add(format_args!("</g>"));
+    let room = |label: &str| (width(label) + 1.0) * TEXT_SIZE / frame.width().max(1.0);
+    let x = Axis::of_sizes(sizes.chain(recorded.iter().copied()), &recorded, room);
+    frame.x_scale = x.scale;
+    let series = chart.series.iter();
+    let styles = looks.styles(series.map(|curve| (curve.name.as_str(), curve.run.as_str())));
+    let point = match chart.point.as_str() {
+        "" => "recorded",
+        point => point,
+    };
+    for (curve, style) in chart.series.iter().zip(&styles) {
+        sheet.begin(&style.owner);
+        line(sheet, &frame, curve, style.look);
+        points_of(sheet, &frame, (curve, point), style);
+        sheet.end();
     }
     horizontal(sheet, &frame, &x, &chart.x_label);
     if chart.series.iter().all(|curve| curve.points.is_empty()) {
         nothing(sheet, &frame);
     }
-    let named = chart.series.iter().zip(&looks).zip(owners);
-    let mut entries: Vec<Entry> = named
-        .map(|((curve, look), owner)| Entry {
-            swatch: Swatch::Line(*look),
-            text: curve.name.clone(),
-            owner,
-        })
-        .collect();
-    if chart.series.iter().any(|curve| curve.recorded.is_some()) {
-        let look = if let [one] = looks.as_slice() {
-            *one
-        } else {
-            Look::NEUTRAL
-        };
-        entries.push(Entry {
-            swatch: Swatch::Point(look),
-            text: stands_out(chart).to_owned(),
-            owner: String::new(),
-        });
-    }
-    legend::draw(sheet, &entries);
-}
-
-fn stands_out(chart: &Curves) -> &str {
-    if chart.point.is_empty() {
-        "recorded"
-    } else {
-        &chart.point
-    }
-}
-
-#[expect(clippy::too_many_lines, reason = "to be split by meaning")]
-fn curve(
-    sheet: &mut Sheet,
-    frame: &Frame,
-    (x, y): (&Axis, &Axis),
-    (curve, point): (&Curve, &str),
-    look: Look,
-) {
-    let place =
-        |size: f64, value: f64| Some((frame.x(x.scale.at(size)?), frame.y(y.scale.at(value)?)));
-    let interval = |value: f64, ends: Option<(f64, f64)>| {
-        ends.filter(|(low, high)| low.is_finite() && high.is_finite())
-            .unwrap_or((value, value))
+    let look = match styles.as_slice() {
+        [one] => one.look,
+        _ => Look::NEUTRAL,
     };
+    let of_point = (!recorded.is_empty()).then(|| Entry {
+        swatch: Swatch::Point(look),
+        text: point.to_owned(),
+        owner: String::new(),
+    });
+    let entries = styles
+        .iter()
+        .map(|style| legend::entry(style, Swatch::Line));
+    legend::draw(sheet, entries.chain(of_point));
+}
+
+/// The line through the points, over the area of their intervals.
+fn line(sheet: &mut Sheet, frame: &Frame, curve: &Curve, look: Look) {
     let path = |points: &mut dyn Iterator<Item = (f64, f64)>| {
         let mut path = String::new();
-        for (index, (px, py)) in points.enumerate() {
-            write!(
-                path,
-                "{}{} {}",
-                if index == 0 { 'M' } else { 'L' },
-                N(px),
-                N(py)
-            )
-            .unwrap_or_default();
+        for (size, value) in points {
+            if let (Some(x), Some(y)) = (frame.x(size), frame.y(value)) {
+                let pen = if path.is_empty() { 'M' } else { 'L' };
+                write!(path, "{pen}{} {}", N(x), N(y)).unwrap_or_default();
+            }
         }
         path
     };
-    let upper = curve
-        .points
-        .iter()
-        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).1));
-    let lower = curve
-        .points
-        .iter()
-        .rev()
-        .filter_map(|(size, (value, ends))| place(*size, interval(*value, *ends).0));
-    let (class, band) = (look.class(), path(&mut upper.chain(lower)));
-    let line = path(
-        &mut curve
-            .points
-            .iter()
-            .filter_map(|(size, (value, _))| place(*size, *value)),
-    );
+    let points = curve.points.iter();
+    let upper = points.clone().map(|(size, bar)| (*size, ends(*bar).1));
+    let lower = points.clone().map(|(size, bar)| (*size, ends(*bar).0));
+    let area = path(&mut upper.chain(lower.rev()));
+    let line = path(&mut points.map(|(size, (value, _))| (*size, *value)));
     if !line.is_empty() {
-        let dashes = if look.dashes().is_empty() {
-            "none"
-        } else {
-            look.dashes()
-        };
-        let (thick, name) = (N(look.thickness()), escaped(&curve.name));
-        sheet.add(format_args!(r#"<path class="{class} area" d="{band}z"/>"#));
-        sheet.add(format_args!(
-            r#"<path class="{class} l" stroke-width="{thick}" stroke-dasharray="{dashes}" d="{line}"><title>{name}</title></path>"#
-        ));
+        sheet.area(look, &area);
+        sheet.stroke(look, "", &line, &curve.name);
     }
-    for (size, (value, ends)) in &curve.points {
-        let Some((px, py)) = place(*size, *value) else {
+}
+
+fn points_of(
+    sheet: &mut Sheet,
+    frame: &Frame,
+    (curve, point): (&Curve, &str),
+    Style { look, .. }: &Style,
+) {
+    let place = |size: f64, value: f64| Some((frame.x(size)?, frame.y(value)?));
+    for (size, bar) in &curve.points {
+        let Some((x, y)) = place(*size, bar.0) else {
             continue;
         };
-        let (low, high) = interval(*value, *ends);
-        let [value, low, high] = [*value, low, high].map(|value| number(value, 2));
-        let title = format!(
-            "{}, {}: {value} [{low}, {high}]",
-            curve.name,
-            number(*size, 0)
-        );
+        let (low, high) = ends(*bar);
+        let [value, low, high] = [bar.0, low, high].map(|value| number(value, 2));
+        let (name, size) = (&curve.name, number(*size, 0));
+        let title = escaped(&format!("{name}, {size}: {value} [{low}, {high}]"));
         sheet.add(format_args!(
-            r#"<circle class="{class} f" cx="{}" cy="{}" r="2.5"><title>{}</title></circle>"#,
-            N(px),
-            N(py),
-            escaped(&title)
+            r#"<circle class="{}" cx="{}" cy="{}" r="2.5"><title>{title}</title></circle>"#,
+            look.filled(),
+            N(x),
+            N(y)
         ));
     }
     if let Some((size, value)) = curve.recorded
-        && let Some((px, py)) = place(size, value)
+        && let Some((x, y)) = place(size, value)
     {
-        sheet.line(&format!("{class} mk"), (px, frame.top), (px, frame.bottom));
-        let title = format!(
-            "{}, {point} at {}: {}",
-            curve.name,
-            number(size, 0),
-            number(value, 2)
-        );
-        legend::point(sheet, look, (px, py), &title);
+        let class = format!("{} mk", look.class());
+        sheet.line(&class, (x, frame.top), (x, frame.bottom));
+        let (name, size, value) = (&curve.name, number(size, 0), number(value, 2));
+        let title = format!("{name}, {point} at {size}: {value}");
+        legend::point(sheet, *look, (x, y), &title);
     }
 }

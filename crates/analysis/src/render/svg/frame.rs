@@ -1,8 +1,12 @@
 //! The box of a chart: grid, ticks, the labels of both axes.
 
-use super::super::axis::Axis;
+use super::super::axis::{Axis, Scale};
 use super::super::text::{fitted, width};
-use super::{N, Sheet, TEXT_SIZE};
+use super::{Sheet, TEXT_SIZE};
+use crate::report::model::Bar;
+
+/// Height of a chart that is not over time.
+pub(super) const HEIGHT: f64 = 220.0;
 
 /// The inner box of a chart.
 #[derive(Debug, Clone, Copy)]
@@ -11,58 +15,93 @@ pub(super) struct Frame {
     pub(super) right: f64,
     pub(super) top: f64,
     pub(super) bottom: f64,
+    pub(super) x_scale: Scale,
+    y_scale: Scale,
 }
 
 impl Frame {
+    /// As wide as the numbers at its left let it be; it has no height yet.
+    pub(super) fn beside(y: &Axis, sheet: &Sheet) -> Self {
+        let numbers = y.ticks.iter().map(|tick| width(&tick.label));
+        Self {
+            left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
+            right: sheet.width - 20.0,
+            top: 0.0,
+            bottom: 0.0,
+            x_scale: y.scale,
+            y_scale: y.scale,
+        }
+    }
+
+    pub(super) fn width(&self) -> f64 {
+        self.right - self.left
+    }
+
     /// The horizontal place of a share of the width.
-    pub(super) fn x(&self, at: f64) -> f64 {
-        self.left + at * (self.right - self.left)
+    fn across(&self, share: f64) -> f64 {
+        self.left + share * self.width()
     }
 
     /// The vertical place of a share of the height, from below.
-    pub(super) fn y(&self, at: f64) -> f64 {
-        self.bottom - at * (self.bottom - self.top)
+    fn up(&self, share: f64) -> f64 {
+        self.bottom - share * (self.bottom - self.top)
+    }
+
+    /// The horizontal place of a value, within the box.
+    pub(super) fn x(&self, value: f64) -> Option<f64> {
+        Some(self.across(self.x_scale.at(value)?.clamp(0.0, 1.0)))
+    }
+
+    /// The vertical place of a value, within the box.
+    pub(super) fn y(&self, value: f64) -> Option<f64> {
+        Some(self.up(self.y_scale.at(value)?.clamp(0.0, 1.0)))
+    }
+
+    /// As [`Frame::y`], but what has no place is at the bottom.
+    pub(super) fn y_or_bottom(&self, value: f64) -> f64 {
+        self.y(value).unwrap_or(self.bottom)
+    }
+
+    pub(super) fn middle(&self) -> (f64, f64) {
+        (
+            f64::midpoint(self.left, self.right),
+            f64::midpoint(self.top, self.bottom),
+        )
     }
 }
 
-/// Makes room for the vertical axis, and draws it: its label above, grid lines, numbers at the left. `above` is kept
-/// free between label and box; the box has the given height.
+/// The ends of a bar's interval; those that are no numbers are the value itself.
+pub(super) fn ends((value, interval): Bar) -> (f64, f64) {
+    interval
+        .filter(|(low, high)| low.is_finite() && high.is_finite())
+        .unwrap_or((value, value))
+}
+
+/// Gives the box its height and draws the vertical axis: its label above, grid lines, numbers at the left. `above` is kept
+/// free between label and box.
 pub(super) fn vertical(
     sheet: &mut Sheet,
-    axis: &Axis,
-    label: &str,
-    above: f64,
-    height: f64,
-) -> Frame {
-    let numbers = axis
-        .ticks
-        .iter()
-        .map(|tick| width(&tick.label))
-        .fold(2.0, f64::max)
-        * TEXT_SIZE;
-    let mut top = sheet.y + above + 10.0;
+    frame: &mut Frame,
+    (axis, label): (&Axis, &str),
+    (above, height): (f64, f64),
+) {
+    frame.top = sheet.y + above + 10.0;
     if !label.is_empty() {
         let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
         sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
-        top += 16.0;
+        frame.top += 16.0;
     }
-    let frame = Frame {
-        left: numbers + 16.0,
-        right: sheet.width - 20.0,
-        top,
-        bottom: top + height,
-    };
+    frame.bottom = frame.top + height;
     for tick in &axis.ticks {
-        let y = frame.y(tick.at);
+        let y = frame.up(tick.at);
         sheet.line("g", (frame.left, y), (frame.right, y));
         sheet.text("m", "end", (frame.left - 8.0, y + 4.0), &tick.label);
     }
-    frame
 }
 
 /// How many ticks fit below a box, when a label is about so many letters wide.
 pub(super) fn ticks_below(frame: &Frame, letters: f64) -> usize {
-    let room = (frame.right - frame.left) / (letters * 0.64 * TEXT_SIZE + 26.0);
+    let room = frame.width() / (letters * 0.64 * TEXT_SIZE + 26.0);
     room.clamp(2.0, 12.0) as usize
 }
 
@@ -74,7 +113,7 @@ pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &
         (frame.right, frame.bottom),
     );
     for tick in &axis.ticks {
-        let x = frame.x(tick.at);
+        let x = frame.across(tick.at);
         sheet.line("ax", (x, frame.bottom), (x, frame.bottom + 4.0));
         let half = width(&tick.label) * TEXT_SIZE / 2.0;
         // A label at the edge of the sheet moves inwards rather than out of it.
@@ -88,8 +127,8 @@ pub(super) fn horizontal(sheet: &mut Sheet, frame: &Frame, axis: &Axis, label: &
 pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) {
     sheet.y = frame.bottom + offset;
     if !label.is_empty() {
-        let label = fitted(label, (frame.right - frame.left) / TEXT_SIZE);
-        let middle = f64::midpoint(frame.left, frame.right);
+        let label = fitted(label, frame.width() / TEXT_SIZE);
+        let (middle, _) = frame.middle();
         sheet.text("t", "middle", (middle, sheet.y + 12.0), &label);
         sheet.y += 20.0;
     }
@@ -97,13 +136,5 @@ pub(super) fn below(sheet: &mut Sheet, frame: &Frame, offset: f64, label: &str) 
 
 /// What stands in an empty chart.
 pub(super) fn nothing(sheet: &mut Sheet, frame: &Frame) {
-    let middle = (
-        f64::midpoint(frame.left, frame.right),
-        f64::midpoint(frame.top, frame.bottom),
-    );
-    sheet.add(format_args!(
-        r#"<text class="m" x="{}" y="{}" text-anchor="middle">no values</text>"#,
-        N(middle.0),
-        N(middle.1)
-    ));
+    sheet.text("m", "middle", frame.middle(), "no values");
 }

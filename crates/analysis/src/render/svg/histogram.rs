@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use super::super::axis::Axis;
 use super::super::look::{Look, Looks};
-use super::super::text::{escaped, number};
-use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
-use super::legend::{self, Entry, Swatch};
+use super::super::text::number;
+use super::frame::{Frame, HEIGHT, horizontal, nothing, ticks_below, vertical};
+use super::legend::{self, Swatch};
 use super::{N, Sheet};
 use crate::report::model::{Counts, Histogram};
 
@@ -14,139 +14,79 @@ use crate::report::model::{Counts, Histogram};
 const MOST_FILLED: usize = 3;
 
 pub(super) fn draw(sheet: &mut Sheet, chart: &Histogram, looks: &Looks) {
-    let counts = || {
-        chart
-            .series
-            .iter()
-            .flat_map(|series| series.counts.iter().copied())
-    };
+    let counts = { chart.series.iter() }.flat_map(|series| series.counts.iter().copied());
     let smallest = if chart.log { 1.0 } else { 0.0 };
-    let y = Axis::of_values(counts().chain([smallest]), "", chart.log, 5);
-    let frame = vertical(sheet, &y, &chart.y_label, 0.0, 220.0);
-    let (low, high) = (
-        chart.edges.first().copied().unwrap_or(0.0),
-        chart.edges.last().copied().unwrap_or(1.0),
-    );
+    let y = Axis::of_values(counts.clone().chain([smallest]), "", chart.log, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (0.0, HEIGHT));
+    let low = chart.edges.first().copied().unwrap_or(0.0);
+    let high = chart.edges.last().copied().unwrap_or(1.0);
     let x = Axis::between(low, high, ticks_below(&frame, 6.0));
-    let series = chart
-        .series
-        .iter()
-        .map(|series| (series.name.as_str(), series.run.as_str()));
-    let owner = |series: &Counts| looks.owner(&series.name, &series.run);
-    let looks = looks.series(series);
+    frame.x_scale = x.scale;
+    let series = chart.series.iter();
+    let styles = looks.styles(series.map(|series| (series.name.as_str(), series.run.as_str())));
     let bars = chart.series.len() == 1;
-    for (series, look) in chart.series.iter().zip(&looks) {
-        sheet.add(format_args!("<g{}>", owner(series)));
+    for (series, style) in chart.series.iter().zip(&styles) {
+        sheet.begin(&style.owner);
         if bars {
-            filled(sheet, &frame, (&x, &y), chart, (series, *look));
+            filled(sheet, &frame, chart, (series, style.look));
         } else {
-            outline(sheet, &frame, (&x, &y), chart, (series, *look));
+            outline(sheet, &frame, chart, (series, style.look));
         }
-        sheet.add(format_args!("</g>"));
+        sheet.end();
     }
     horizontal(sheet, &frame, &x, &chart.x_label);
-    if counts().all(|count| count <= 0.0) {
+    if counts.clone().all(|count| count <= 0.0) {
         nothing(sheet, &frame);
     }
-    let entry = |(series, look): (&Counts, &Look)| Entry {
-        swatch: if bars {
-            Swatch::Filled(*look)
-        } else {
-            Swatch::Line(*look)
-        },
-        text: if series.above > 0.0 {
-            format!(
-                "{} ({} beyond the right edge)",
-                series.name,
-                number(series.above, 0)
-            )
-        } else {
-            series.name.clone()
-        },
-        owner: owner(series),
-    };
-    let entries: Vec<Entry> = chart.series.iter().zip(&looks).map(entry).collect();
-    legend::draw(sheet, &entries);
+    let swatch: fn(Look) -> Swatch = if bars { Swatch::Filled } else { Swatch::Line };
+    let entries = chart.series.iter().zip(&styles).map(|(series, style)| {
+        let mut entry = legend::entry(style, swatch);
+        if series.above > 0.0 {
+            entry.text += &format!(" ({} beyond the right edge)", number(series.above, 0));
+        }
+        entry
+    });
+    legend::draw(sheet, entries);
 }
 
-fn filled(
-    sheet: &mut Sheet,
-    frame: &Frame,
-    (x, y): (&Axis, &Axis),
-    chart: &Histogram,
-    (series, look): (&Counts, Look),
-) {
+fn filled(sheet: &mut Sheet, frame: &Frame, chart: &Histogram, (series, look): (&Counts, Look)) {
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
-        let (Some(from), Some(to), Some(top)) = (
-            x.scale.at(edges[0]),
-            x.scale.at(edges[1]),
-            y.scale.at(*count),
-        ) else {
+        let (Some(from), Some(to), Some(top)) =
+            (frame.x(edges[0]), frame.x(edges[1]), frame.y(*count))
+        else {
             continue;
         };
-        let (from, to) = (frame.x(from), frame.x(to));
         // A hair of space between classes, where they are wide enough for it.
         let pad = ((to - from) * 0.08).min(1.5);
-        let wide = (to - from - 2.0 * pad).max(0.3);
-        let (left, top) = (from + pad, frame.y(top.clamp(0.0, 1.0)));
-        let title = format!(
-            "{}: {} from {} to {}",
-            escaped(&series.name),
-            number(*count, 0),
-            number(edges[0], 2),
-            number(edges[1], 2)
+        let size = (
+            (to - from - 2.0 * pad).max(0.3),
+            (frame.bottom - top).max(0.0),
         );
-        sheet.add(format_args!(
-            r#"<rect class="{} f" x="{}" y="{}" width="{}" height="{}"><title>{title}</title></rect>"#,
-            look.class(),
-            N(left),
-            N(top),
-            N(wide),
-            N((frame.bottom - top).max(0.0))
-        ));
+        let (name, count) = (&series.name, number(*count, 0));
+        let [low, high] = [edges[0], edges[1]].map(|edge| number(edge, 2));
+        let title = format!("{name}: {count} from {low} to {high}");
+        sheet.rect(&look.filled(), (from + pad, top), size, &title);
     }
 }
 
-fn outline(
-    sheet: &mut Sheet,
-    frame: &Frame,
-    (x, y): (&Axis, &Axis),
-    chart: &Histogram,
-    (series, look): (&Counts, Look),
-) {
+fn outline(sheet: &mut Sheet, frame: &Frame, chart: &Histogram, (series, look): (&Counts, Look)) {
     let mut path = String::new();
     for (edges, count) in chart.edges.windows(2).zip(&series.counts) {
-        let (Some(from), Some(to)) = (x.scale.at(edges[0]), x.scale.at(edges[1])) else {
+        let (Some(from), Some(to)) = (frame.x(edges[0]), frame.x(edges[1])) else {
             continue;
         };
-        let top = frame.y(y.scale.at(*count).unwrap_or(0.0).clamp(0.0, 1.0));
-        let start = if path.is_empty() {
-            format!("M{} {}V", N(frame.x(from)), N(frame.bottom))
-        } else {
-            "V".to_owned()
-        };
-        write!(path, "{start}{}H{}", N(top), N(frame.x(to))).unwrap_or_default();
+        if path.is_empty() {
+            write!(path, "M{} {}", N(from), N(frame.bottom)).unwrap_or_default();
+        }
+        write!(path, "V{}H{}", N(frame.y_or_bottom(*count)), N(to)).unwrap_or_default();
     }
     if path.is_empty() {
         return;
     }
+    write!(path, "V{}", N(frame.bottom)).unwrap_or_default();
     if chart.series.len() <= MOST_FILLED {
-        sheet.add(format_args!(
-            r#"<path class="{} area" d="{path}V{}z"/>"#,
-            look.class(),
-            N(frame.bottom)
-        ));
+        sheet.area(look, &path);
     }
-    let dashes = if look.dashes().is_empty() {
-        "none"
-    } else {
-        look.dashes()
-    };
-    sheet.add(format_args!(
-        r#"<path class="{} l" stroke-width="{}" stroke-dasharray="{dashes}" d="{path}V{}"><title>{}</title></path>"#,
-        look.class(),
-        N(look.thickness()),
-        N(frame.bottom),
-        escaped(&series.name)
-    ));
+    sheet.stroke(look, "", &path, &series.name);
 }

@@ -1,6 +1,6 @@
 //! What is what, in lines below a chart.
 
-use super::super::look::Look;
+use super::super::look::{Look, Style};
 use super::super::text::{escaped, fitted, width};
 use super::{N, Sheet, TEXT_SIZE};
 
@@ -22,44 +22,48 @@ pub(super) enum Swatch {
 pub(super) struct Entry {
     pub(super) swatch: Swatch,
     pub(super) text: String,
-    /// As [`Looks::owner`](super::super::look::Looks::owner) has it.
+    /// As [`Style::owner`](super::super::look::Style) has it.
     pub(super) owner: String,
 }
 
+/// The entry of a series.
+pub(super) fn entry(style: &Style, swatch: fn(Look) -> Swatch) -> Entry {
+    Entry {
+        swatch: swatch(style.look),
+        text: style.name.clone(),
+        owner: style.owner.clone(),
+    }
+}
+
 /// Draws the entries below what is there, as many in a line as fit.
-pub(super) fn draw(sheet: &mut Sheet, entries: &[Entry]) {
+pub(super) fn draw(sheet: &mut Sheet, entries: impl Iterator<Item = Entry>) {
     let mut x = 8.0;
-    let room = sheet.width - 16.0;
+    let mut is_empty = true;
     for entry in entries {
-        let text = fitted(&entry.text, (room - SWATCH - 8.0) / TEXT_SIZE);
+        is_empty = false;
+        let text = fitted(&entry.text, (sheet.width - SWATCH - 24.0) / TEXT_SIZE);
         let wide = SWATCH + 6.0 + width(&text) * TEXT_SIZE;
         if x > 8.0 && x + wide > sheet.width - 8.0 {
             x = 8.0;
             sheet.y += LINE;
         }
-        let (left, y) = (x, sheet.y + 10.0);
-        sheet.add(format_args!("<g{}>", entry.owner));
-        match &entry.swatch {
-            Swatch::Line(look) => line(sheet, *look, left, y),
-            Swatch::Filled(look) => square(sheet, &format!("{} f", look.class()), left, y),
-            Swatch::Tint(class) => square(sheet, class, left, y),
-            Swatch::Point(look) => point(sheet, *look, (left + SWATCH / 2.0, y), ""),
+        let y = sheet.y + 10.0;
+        sheet.begin(&entry.owner);
+        match entry.swatch {
+            Swatch::Line(look) => {
+                let weight = look.weight.min(1);
+                let path = format!("M{} {}h{SWATCH}", N(x), N(y));
+                sheet.stroke(Look { weight, ..look }, "", &path, "");
+            }
+            Swatch::Filled(look) => square(sheet, &look.filled(), x, y),
+            Swatch::Tint(class) => square(sheet, &class, x, y),
+            Swatch::Point(look) => point(sheet, look, (x + SWATCH / 2.0, y), ""),
         }
-        sheet.text("t", "start", (left + SWATCH + 5.0, y + 4.0), &text);
-        sheet.add(format_args!("</g>"));
+        sheet.text("t", "start", (x + SWATCH + 5.0, y + 4.0), &text);
+        sheet.end();
         x += wide + 16.0;
     }
-    sheet.y += if entries.is_empty() { 2.0 } else { LINE + 4.0 };
-}
-
-fn line(sheet: &mut Sheet, look: Look, x: f64, y: f64) {
-    let (class, dashes, thick) = (look.class(), look.dashes(), N(look.thickness().max(1.4)));
-    sheet.add(format_args!(
-        r#"<path class="{class} l" stroke-dasharray="{}" stroke-width="{thick}" d="M{} {}h{SWATCH}"/>"#,
-        if dashes.is_empty() { "none" } else { dashes },
-        N(x),
-        N(y)
-    ));
+    sheet.y += if is_empty { 2.0 } else { LINE + 4.0 };
 }
 
 fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
@@ -71,9 +75,9 @@ fn square(sheet: &mut Sheet, class: &str, x: f64, y: f64) {
 
 /// A diamond, with what it is for those who ask.
 pub(super) fn point(sheet: &mut Sheet, look: Look, (x, y): (f64, f64), title: &str) {
-    let (class, title) = (look.class(), escaped(title));
+    let (class, title) = (look.filled(), escaped(title));
     let d = format!("M{} {}l6 6l-6 6l-6-6z", N(x), N(y - 6.0));
     sheet.add(format_args!(
-        r#"<path class="{class} f halo" d="{d}"><title>{title}</title></path>"#
+        r#"<path class="{class} halo" d="{d}"><title>{title}</title></path>"#
     ));
 }

@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 use super::super::axis::Axis;
 use super::super::look::{Look, Looks, of_run};
 use super::super::text::{escaped, fitted, width};
-use super::super::thin::{Piece, thin};
+use super::super::words::sorted_marks;
 use super::frame::{Frame, horizontal, nothing, ticks_below, vertical};
 use super::legend::{self, Entry, Swatch};
 use super::{N, Sheet, TEXT_SIZE};
-use crate::report::model::{Mark, Timeline};
+use crate::report::model::{Band, Line, Mark, Timeline};
 
 const HEIGHT: f64 = 250.0;
 /// Rows of event names above the box.
@@ -23,67 +23,40 @@ pub(super) fn draw(sheet: &mut Sheet, chart: &Timeline, looks: &Looks) {
         .series
         .iter()
         .flat_map(|line| line.y.iter().flatten().copied());
-    let y = Axis::of_values(values, &chart.unit, chart.log, 5);
-    // The places of names depend on the width of the box, which depends on the numbers at its left.
-    let numbers = y
-        .ticks
-        .iter()
-        .map(|tick| width(&tick.label))
-        .fold(2.0, f64::max)
-        * TEXT_SIZE;
-    let guess = Frame {
-        left: numbers + 16.0,
-        right: sheet.width - 20.0,
-        top: 0.0,
-        bottom: 0.0,
-    };
-    let (x_guess, _) = Axis::of_time(low, high, 4);
-    let placed = placed(&guess, &x_guess, &chart.marks);
+    let y = Axis::of_values(values.clone(), &chart.unit, chart.log, 5);
+    let mut frame = Frame::beside(&y, sheet);
+    let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
+    frame.x_scale = x.scale;
+    let placed = placed(&frame, chart);
     let rows = placed
         .iter()
         .filter_map(|mark| Some(mark.name.as_ref()?.row + 1))
         .max()
         .unwrap_or(0);
     let above = rows as f64 * ROW;
-    let frame = vertical(sheet, &y, &chart.y_label, above, HEIGHT);
-    let (x, form) = Axis::of_time(low, high, ticks_below(&frame, 7.0));
+    vertical(sheet, &mut frame, (&y, &chart.y_label), (above, HEIGHT));
     let lanes = chart.lanes();
     if lanes.is_empty() {
-        bands(sheet, &frame, &x, chart, looks);
+        for band in &chart.bands {
+            let class = looks.band(&band.name, false);
+            let height = frame.bottom - frame.top;
+            self::band(sheet, &frame, band, &class, (frame.top, height));
+        }
     }
-    lines(sheet, &frame, (&x, &y), chart, looks);
+    lines(sheet, &frame, chart, looks);
     marks(sheet, &frame, &placed, (chart, looks));
-    let below = strips(sheet, &frame, &x, chart, (&lanes, looks));
+    let below = strips(sheet, &frame, chart, (&lanes, looks));
     horizontal(sheet, &below, &x, &format!("{} ({form})", chart.x_label));
-    if chart
-        .series
-        .iter()
-        .all(|line| line.y.iter().all(Option::is_none))
-    {
+    if values.count() == 0 {
         nothing(sheet, &frame);
     }
-    legend::draw(sheet, &entries(chart, looks));
+    legend::draw(sheet, entries(chart, looks).into_iter());
 }
 
-fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, looks: &Looks) {
-    for band in &chart.bands {
-        let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else {
-            continue;
-        };
-        let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
-        let (class, top, name) = (
-            looks.band(&band.name, false),
-            frame.top,
-            escaped(&band.name),
-        );
-        let (wide, high) = ((to - from).max(1.0), frame.bottom - top);
-        sheet.add(format_args!(
-            r#"<rect class="{class}" x="{}" y="{}" width="{}" height="{}"><title>{name}</title></rect>"#,
-            N(from),
-            N(top),
-            N(wide),
-            N(high)
-        ));
+fn band(sheet: &mut Sheet, frame: &Frame, band: &Band, class: &str, (y, height): (f64, f64)) {
+    if let (Some(from), Some(to)) = (frame.x(band.from), frame.x(band.to)) {
+        let size = ((to - from).max(1.0), height);
+        sheet.rect(class, (from, y), size, &band.name);
     }
 }
 
@@ -91,7 +64,6 @@ fn bands(sheet: &mut Sheet, frame: &Frame, x: &Axis, chart: &Timeline, looks: &L
 fn strips(
     sheet: &mut Sheet,
     frame: &Frame,
-    x: &Axis,
     chart: &Timeline,
     (lanes, looks): (&[&str], &Looks),
 ) -> Frame {
@@ -106,82 +78,39 @@ fn strips(
     );
     below.bottom += 4.0;
     for run in lanes {
-        let (class, owner) = (looks.run(run).unwrap_or(Look::NEUTRAL).class(), of_run(run));
-        let top = N(below.bottom);
-        sheet.add(format_args!(
-            r#"<g{owner}><rect class="{class} f" x="{}" y="{top}" width="5" height="4"/>"#,
-            N(frame.left - 7.0)
-        ));
+        let look = looks.run(run).unwrap_or(Look::NEUTRAL);
+        sheet.begin(&of_run(run));
+        let top = below.bottom;
+        sheet.rect(&look.filled(), (frame.left - 7.0, top), (5.0, 4.0), "");
         for band in chart.bands.iter().filter(|band| band.run == *run) {
-            let (Some(from), Some(to)) = (x.scale.at(band.from), x.scale.at(band.to)) else {
-                continue;
-            };
-            let (from, to) = (frame.x(from.clamp(0.0, 1.0)), frame.x(to.clamp(0.0, 1.0)));
-            sheet.add(format_args!(
-                r#"<rect class="{} st" x="{}" y="{top}" width="{}" height="4"><title>{}</title></rect>"#,
-                looks.band(&band.name, true),
-                N(from),
-                N((to - from).max(1.0)),
-                escaped(&band.name)
-            ));
+            let class = format!("{} st", looks.band(&band.name, true));
+            self::band(sheet, frame, band, &class, (top, 4.0));
         }
-        sheet.add(format_args!("</g>"));
+        sheet.end();
         below.bottom += 6.0;
     }
     below
 }
 
-fn lines(
-    sheet: &mut Sheet,
-    frame: &Frame,
-    (x, y): (&Axis, &Axis),
-    chart: &Timeline,
-    looks: &Looks,
-) {
-    let buckets = ((frame.right - frame.left) / 2.0) as usize;
+fn lines(sheet: &mut Sheet, frame: &Frame, chart: &Timeline, looks: &Looks) {
+    // Two points for each pixel.
+    let points = 2 * frame.width() as usize;
     for (line, look) in chart.series.iter().zip(looks.lines(&chart.series)) {
-        let y_values: Vec<Option<f64>> = line
-            .y
-            .iter()
-            .map(|value| value.filter(|value| y.scale.at(*value).is_some()))
-            .collect();
-        let (pieces, _) = thin(&line.x, &y_values, buckets);
-        let path = path(frame, (x, y), &pieces);
-        if path.is_empty() {
-            continue;
+        let path = path(frame, &line.thinned(points));
+        if !path.is_empty() {
+            sheet.stroke(look, &of_run(&line.run), &path, &line.name);
         }
-        let (class, thick, run, name) = (
-            look.class(),
-            N(look.thickness()),
-            of_run(&line.run),
-            escaped(&line.name),
-        );
-        let dashes = if look.dashes().is_empty() {
-            "none"
-        } else {
-            look.dashes()
-        };
-        sheet.add(format_args!(
-            r#"<path class="{class} l"{run} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{name}</title></path>"#
-        ));
     }
 }
 
-fn path(frame: &Frame, (x, y): (&Axis, &Axis), pieces: &[Piece]) -> String {
+fn path(frame: &Frame, line: &Line) -> String {
+    let place = |(x, y): (&f64, &Option<f64>)| Some((frame.x(*x)?, frame.y((*y)?)?));
+    let points: Vec<Option<(f64, f64)>> = line.x.iter().zip(&line.y).map(place).collect();
     let mut path = String::new();
-    for piece in pieces {
-        let points = piece
-            .iter()
-            .filter_map(|(px, py)| Some((frame.x(x.scale.at(*px)?), frame.y(y.scale.at(*py)?))));
-        for (index, (px, py)) in points.enumerate() {
-            write!(
-                path,
-                "{}{:.1} {:.1}",
-                if index == 0 { 'M' } else { 'L' },
-                px,
-                py
-            )
-            .unwrap_or_default();
+    for piece in points.split(Option::is_none) {
+        for (index, (x, y)) in piece.iter().flatten().enumerate() {
+            let pen = if index == 0 { 'M' } else { 'L' };
+            write!(path, "{pen}{x:.1} {y:.1}").unwrap_or_default();
         }
         if piece.len() == 1 {
             // A lone point: a line of no length with round ends.
@@ -214,48 +143,39 @@ impl Name {
 
 /// Names go right of their line into the first row with room, else left of it; the others are left out of the drawing,
 /// and so is a name that stands there already for a neighbour.
-fn placed<'a>(frame: &Frame, x: &Axis, marks: &'a [Mark]) -> Vec<Placed<'a>> {
+fn placed<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<Placed<'a>> {
     let mut taken: [Vec<(f64, f64)>; ROWS] = Default::default();
-    let mut said: Vec<(f64, String)> = Vec::new();
-    let mut sorted: Vec<&Mark> = marks
-        .iter()
-        .filter(|mark| x.scale.at(mark.at).is_some())
-        .collect();
-    sorted.sort_by(|a, b| a.at.total_cmp(&b.at));
-    let mut place = |mark: &'a Mark| {
-        let at = frame.x(x.scale.at(mark.at).unwrap_or(0.0));
+    let mut all: Vec<Placed<'a>> = Vec::new();
+    for mark in sorted_marks(chart) {
+        let Some(x) = frame.x(mark.at) else { continue };
         let text = fitted(&mark.name, 22.0);
         let wide = width(&text) * TEXT_SIZE + 6.0;
-        let mut name = None;
-        if said
-            .iter()
-            .any(|(x, said)| (at - x).abs() < 8.0 && *said == text)
-        {
-            return Placed { mark, x: at, name };
-        }
-        for (row, taken) in taken.iter_mut().enumerate() {
-            let fits = |from: f64| {
-                from >= frame.left
+        let is_named = all.iter().any(|other| {
+            let name = other.name.as_ref();
+            (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)
+        });
+        let mut rows = taken.iter().enumerate().flat_map(|(row, taken)| {
+            let starts = [x + 1.0, x - 1.0 - wide].into_iter();
+            let free = starts.filter(move |from| {
+                *from >= frame.left
                     && from + wide <= frame.right + 14.0
-                    && taken.iter().all(|(a, b)| from > *b || from + wide < *a)
-            };
-            if let Some(from) = [at + 1.0, at - 1.0 - wide]
-                .into_iter()
-                .find(|from| fits(*from))
-            {
-                taken.push((from, from + wide));
-                said.push((at, text.clone()));
-                name = Some(Name {
-                    row,
-                    x: from + 3.0,
-                    text,
-                });
-                break;
-            }
+                    && taken.iter().all(|(a, b)| from > b || from + wide < *a)
+            });
+            free.map(move |from| (row, from))
+        });
+        let spot = if is_named { None } else { rows.next() };
+        drop(rows);
+        if let Some((row, from)) = spot {
+            taken[row].push((from, from + wide));
         }
-        Placed { mark, x: at, name }
-    };
-    sorted.into_iter().map(&mut place).collect()
+        let name = spot.map(|(row, from)| Name {
+            row,
+            x: from + 3.0,
+            text,
+        });
+        all.push(Placed { mark, x, name });
+    }
+    all
 }
 
 fn marks(
@@ -264,32 +184,29 @@ fn marks(
     placed: &[Placed<'_>],
     (chart, looks): (&Timeline, &Looks),
 ) {
-    for mark in placed {
-        let look = looks.mark(chart, &mark.mark.run);
-        let (x, class, run) = (mark.x, look.class(), of_run(&mark.mark.run));
+    for Placed { mark, x, name } in placed {
+        let look = looks.mark(chart, &mark.run);
+        sheet.begin(&of_run(&mark.run));
+        sheet.add(format_args!("<title>{}</title>", escaped(&mark.name)));
+        let top = frame.top - 4.0 - name.as_ref().map_or(0.0, Name::above);
+        sheet.line(
+            &format!("{} mk", look.class()),
+            (*x, top),
+            (*x, frame.bottom),
+        );
+        let (class, top, x) = (look.filled(), N(frame.top), N(*x - 4.0));
         sheet.add(format_args!(
-            "<g{run}><title>{}</title>",
-            escaped(&mark.mark.name)
+            r#"<path class="{class}" d="M{x} {top}h8l-4 6z"/>"#
         ));
-        let top = frame.top - 4.0 - mark.name.as_ref().map_or(0.0, Name::above);
-        sheet.line(&format!("{class} mk"), (x, top), (x, frame.bottom));
-        let (left, right, top, tip) = (N(x - 4.0), N(x + 4.0), N(frame.top), N(frame.top + 6.0));
-        sheet.add(format_args!(
-            r#"<path class="{class} f" d="M{left} {top}L{right} {top}L{} {tip}z"/></g>"#,
-            N(x)
-        ));
+        sheet.end();
     }
     // Names last, each with a rim of paper, so that no line crosses them.
     for mark in placed {
         let Some(name) = &mark.name else { continue };
-        sheet.add(format_args!("<g{}>", of_run(&mark.mark.run)));
-        sheet.text(
-            "t s halo",
-            "start",
-            (name.x, frame.top - 5.0 - name.above()),
-            &name.text,
-        );
-        sheet.add(format_args!("</g>"));
+        sheet.begin(&of_run(&mark.mark.run));
+        let y = frame.top - 5.0 - name.above();
+        sheet.text("t s halo", "start", (name.x, y), &name.text);
+        sheet.end();
     }
 }
 
@@ -331,13 +248,7 @@ impl Timeline {
         let of_lines = self.series.iter().flat_map(|line| line.x.iter().copied());
         let of_bands = self.bands.iter().flat_map(|band| [band.from, band.to]);
         let of_marks = self.marks.iter().map(|mark| mark.at);
-        let all = of_lines
-            .chain(of_bands)
-            .chain(of_marks)
-            .filter(|second| second.is_finite());
-        all.fold(None, |ends: Option<(f64, f64)>, at| {
-            Some(ends.map_or((at, at), |(a, b)| (a.min(at), b.max(at))))
-        })
-        .unwrap_or((0.0, 1.0))
+        let all = of_lines.chain(of_bands).chain(of_marks);
+        super::super::axis::range(all).unwrap_or((0.0, 1.0))
     }
 }

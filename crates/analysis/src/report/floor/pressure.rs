@@ -58,22 +58,21 @@ pub(crate) fn pressure(subjects: &Subjects<'_>) -> Vec<Caveat> {
     }
     let mut caveats = Vec::new();
     if !apart.is_empty() {
-        caveats.push(Caveat {
-            what: format!(
+        caveats.push(Caveat::new(
+            format!(
                 "Runs at the same time did not wait for I/O alike ({}).",
                 apart.join("; ")
             ),
-            remedy: "Give each lane a device of its own, or set a limit of I/O in every arm."
-                .to_owned(),
-        });
+            "Give each lane a device of its own, or set a limit of I/O in every arm.",
+        ));
     }
     if unknown > 0 {
-        caveats.push(Caveat {
-            what: format!(
+        caveats.push(Caveat::new(
+            format!(
                 "Whether runs at the same time waited for I/O alike is not known of {unknown} of {shared} turns."
             ),
-            remedy: "Use a host with cgroup v2: its kernel reports pressure per cgroup.".to_owned(),
-        });
+            "Use a host with cgroup v2: its kernel reports pressure per cgroup.",
+        ));
     }
     caveats
 }

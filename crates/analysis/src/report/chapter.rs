@@ -1,0 +1,156 @@
+//! A chapter of the report while it is written: tables of quantities by run and by arm, and figures.
+
+use super::cells::{count, figure, missing, number, row, section, table};
+use super::classes::histogram;
+use super::model::{Block, Chart, Section, Table};
+use super::subject::{Part, Subject, Subjects};
+use super::timeline::{Trace, timeline};
+use crate::measure::Numbers;
+use faultline_stats::summary::mean;
+
+/// One column: a number of a part of a run.
+pub(crate) struct Quantity {
+    pub(crate) title: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) decimals: u8,
+    pub(crate) of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+}
+
+pub(crate) const fn quantity(
+    title: &'static str,
+    unit: &'static str,
+    decimals: u8,
+    of: fn(&Subject<'_>, &Numbers) -> Option<f64>,
+) -> Quantity {
+    Quantity {
+        title,
+        unit,
+        decimals,
+        of,
+    }
+}
+
+/// What stands at a table or a figure: its id, its title, and its note or caption.
+pub(crate) type Head<'h> = (&'h str, &'h str, &'h str);
+
+pub(crate) struct Chapter<'s, 'r> {
+    pub(crate) subjects: &'s Subjects<'r>,
+    /// Why a number of a run is missing.
+    pub(crate) why: fn(&Subject<'_>) -> &'static str,
+    blocks: Vec<Block>,
+}
+
+impl<'s, 'r> Chapter<'s, 'r> {
+    pub(crate) fn new(subjects: &'s Subjects<'r>, why: fn(&Subject<'_>) -> &'static str) -> Self {
+        Self {
+            subjects,
+            why,
+            blocks: Vec::new(),
+        }
+    }
+
+    pub(crate) fn section(self, id: &str, title: &str) -> Section {
+        section(id, title, self.blocks)
+    }
+
+    pub(crate) fn add(&mut self, blocks: impl IntoIterator<Item = Block>) {
+        self.blocks.extend(blocks);
+    }
+
+    /// A figure if there is something to draw.
+    pub(crate) fn figure(&mut self, (id, title, caption): Head<'_>, chart: Option<Chart>) {
+        self.add(chart.map(|chart| figure(id, title, caption, chart)));
+    }
+
+    /// A figure over time: the label of its vertical axis, the unit, and the traces of each run.
+    pub(crate) fn timeline(
+        &mut self,
+        head: Head<'_>,
+        (label, unit): (&str, &str),
+        traces: impl Fn(&Subject<'_>) -> Vec<Trace>,
+    ) {
+        self.figure(head, timeline(self.subjects, label, unit, traces));
+    }
+
+    /// How often each value occurred: the labels of the axes, and up to which quantile of all runs the classes go.
+    pub(crate) fn histogram(
+        &mut self,
+        head: Head<'_>,
+        (x_label, y_label, upto): (&str, &str, f64),
+        values: impl Fn(&Subject<'_>) -> Vec<Option<f64>>,
+    ) {
+        let chart = histogram(self.subjects, x_label, y_label, upto, values);
+        self.figure(head, chart);
+    }
+
+    /// A table by run, and where an arm has several runs one by arm. Nothing if no run has the part.
+    pub(crate) fn numbers(&mut self, head: Head<'_>, part: Part, quantities: &[Quantity]) {
+        let subjects = self.subjects;
+        if subjects.all.iter().all(|one| part.of(one).is_none()) {
+            return;
+        }
+        self.add([Block::Table(self.by_run(head, part, quantities))]);
+        if subjects.arms.len() < subjects.all.len() {
+            self.add([Block::Table(by_arm(subjects, head, part, quantities))]);
+        }
+    }
+
+    fn by_run(&self, (id, title, note): Head<'_>, part: Part, quantities: &[Quantity]) -> Table {
+        let columns = columns(&[("Run", "")], quantities);
+        let note = format!("{} {note}", part.words());
+        let mut table = table(id, title, &columns, &note);
+        for subject in &self.subjects.all {
+            let numbers = part.of(subject);
+            let cells = quantities.iter().map(|quantity| match numbers {
+                Some(numbers) => number(
+                    (quantity.of)(subject, numbers),
+                    quantity.decimals,
+                    (self.why)(subject),
+                ),
+                None => missing("never at the tip"),
+            });
+            table.rows.push(row(&subject.name, cells));
+        }
+        table
+    }
+}
+
+fn columns(
+    first: &[(&'static str, &'static str)],
+    quantities: &[Quantity],
+) -> Vec<(&'static str, &'static str)> {
+    let others = quantities.iter().map(|one| (one.title, one.unit));
+    first.iter().copied().chain(others).collect()
+}
+
+fn by_arm(
+    subjects: &Subjects<'_>,
+    (id, title, _): Head<'_>,
+    part: Part,
+    quantities: &[Quantity],
+) -> Table {
+    let columns = columns(&[("Arm", ""), ("Runs", "")], quantities);
+    let note = format!(
+        "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
+        part.words()
+    );
+    let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
+    let mut table = table(&id, &title, &columns, &note);
+    for arm in &subjects.arms {
+        let runs: Vec<&Subject<'_>> = subjects.counted(arm).collect();
+        let cells = quantities.iter().map(|quantity| {
+            let value = |subject: &&Subject<'_>| {
+                (quantity.of)(subject, part.of(subject)?).filter(|value| value.is_finite())
+            };
+            let values: Option<Vec<f64>> = runs.iter().map(value).collect();
+            match values.and_then(|values| mean(&values)) {
+                Some(mean) => number(Some(mean), quantity.decimals, ""),
+                None if runs.is_empty() => missing("no run of the arm executed anything"),
+                None => missing("not known of every run of the arm"),
+            }
+        });
+        let cells = std::iter::once(count(runs.len())).chain(cells);
+        table.rows.push(row(arm, cells));
+    }
+    table
+}

@@ -1,0 +1,19 @@
+//! Groups in the order in which they first come.
+
+/// Values by their keys.
+pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
+/// Each value once.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let groups = by_key(values.into_iter().map(|value| (value, ())));
+    groups.into_iter().map(|(value, _)| value).collect()
+}
