@@ -4,6 +4,7 @@
 //! over before its connection is the one to close.
 
 use crate::clock::Clock;
+use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -176,7 +177,7 @@ impl Connections {
             listener,
             most,
             open: Vec::new(),
-            logged: None,
+            log_limit: RateLimit::new(1, QUIET),
         };
         Connections {
             network: limited(network),
@@ -204,8 +205,7 @@ struct Limited {
     listener: &'static str,
     most: usize,
     open: Vec<Weak<Connection>>,
-    /// When the reached limit was last logged.
-    logged: Option<Duration>,
+    log_limit: RateLimit,
 }
 
 impl Limited {
@@ -246,13 +246,9 @@ impl Limited {
     }
 
     fn log(&mut self, now: Duration) {
-        if self
-            .logged
-            .is_some_and(|logged| now.saturating_sub(logged) < QUIET)
-        {
+        if !self.log_limit.allows(now) {
             return;
         }
-        self.logged = Some(now);
         tracing::warn!(
             listener = self.listener,
             places = self.most,
@@ -331,7 +327,8 @@ mod tests {
         assert!(limited.admit(&stays, NOW).is_none());
         assert!(limited.admit(&connection(1, 5, false), NOW).is_none());
         assert!(limited.admit(&newcomer, NOW).is_none());
-        assert_eq!((limited.open.len(), limited.logged), (2, None));
+        assert_eq!(limited.open.len(), 2);
+        assert!(limited.log_limit.is_unused(NOW), "nothing was logged");
     }
 
     #[test]

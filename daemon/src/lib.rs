@@ -37,6 +37,7 @@ mod connector;
 pub mod limits;
 mod memory_status;
 pub mod push_memory;
+mod rate_limit;
 pub mod ready_file;
 pub mod socket;
 pub mod supervisor;

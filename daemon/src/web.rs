@@ -13,7 +13,6 @@ mod guesses;
 mod health;
 mod landing;
 mod mark;
-mod pace;
 mod request_checks;
 mod scrape;
 mod tls;

@@ -6,16 +6,17 @@ use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
-use super::pace::Pace;
 use super::request_checks::{self, Names};
 use super::scrape::Pages;
 use crate::clock::Clock;
+use crate::rate_limit::RateLimit;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
 use crate::socket::Peer;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Every answer is whole in memory before its first byte is sent.
@@ -41,8 +42,8 @@ pub(super) struct Site {
     /// Whether a scraper that prefers protobuf gets it.
     native_histograms: bool,
     /// Marks and saves that are asked for here: anybody may, and each takes room on the disk.
-    marks: Pace,
-    saves: Pace,
+    marks: Mutex<RateLimit>,
+    saves: Mutex<RateLimit>,
 }
 
 impl Site {
@@ -58,8 +59,8 @@ impl Site {
             headers,
             names: None,
             native_histograms: false,
-            marks: Pace::new(60, Duration::from_secs(60)),
-            saves: Pace::new(6, Duration::from_secs(600)),
+            marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
+            saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
         }
     }
 
@@ -194,7 +195,8 @@ impl Site {
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        if !self.marks.allows(now.uptime) {
+        let mut limit = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        if !limit.allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,
                 "There were sixty marks in a minute; try again.".to_owned(),
