@@ -4,7 +4,8 @@ use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::AUTH_FAILURES;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// From one line of the log to the next, at least.
@@ -40,7 +41,7 @@ impl AuthFailures {
 
     /// Counts a request of `peer` with a wrong user or password, and logs it unless a line was logged lately.
     pub(crate) fn note(&self, peer: Peer, now: Duration) {
-        if let Some(failures) = self.lock().count(now) {
+        if let Some(failures) = self.counts.lock().count(now) {
             let (listener, within) = (self.listener, LOG_EVERY.as_secs());
             tracing::warn!(
                 listener,
@@ -53,11 +54,11 @@ impl AuthFailures {
 
     /// `faultline_auth_failures_total`.
     pub fn reading(&self) -> Reading {
-        Reading::counter(&AUTH_FAILURES, [self.listener.into()], self.lock().total)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Counts> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        Reading::counter(
+            &AUTH_FAILURES,
+            [self.listener.into()],
+            self.counts.lock().total,
+        )
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
     fn every_failure_counts_and_a_line_a_minute_tells_how_many_there_were() {
         let failures = AuthFailures::new("metrics");
         let at = Duration::from_secs;
-        let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.lock().count(at(second)));
+        let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));
         assert_eq!(logged, [Some(1), None, None, None, Some(4), Some(1)]);
         for _ in 0..3 {
             failures.note(Peer::LOCAL, at(200));

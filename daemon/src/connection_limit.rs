@@ -6,11 +6,12 @@
 use crate::clock::Clock;
 use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
+use parking_lot::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -152,11 +153,11 @@ impl Connection {
     }
 
     fn state(&self) -> State {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock()
     }
 
     fn change(&self, to: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.since = self.clock.now().uptime;
         to(&mut state);
     }
@@ -272,7 +273,7 @@ mod tests {
             Phase::Head,
         );
         let since = NOW - Duration::from_secs(age);
-        *connection.state.lock().unwrap() = State {
+        *connection.state.lock() = State {
             phase: Phase::Head,
             since,
             useful,

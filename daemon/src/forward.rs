@@ -28,8 +28,9 @@ use client::Upstream;
 use faultline_catalog::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_catalog::{Reading, Status};
 use health::Health;
+use parking_lot::Mutex;
 use queue::{Queue, RESULTS};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The unit of the timestamps in a body, as its `precision` says.
@@ -145,12 +146,7 @@ impl Handle {
 
     /// What keeps the upstream from taking pushes; empty while nothing does.
     pub fn problems(&self) -> Vec<(Status, String)> {
-        let health = self
-            .0
-            .health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let health = self.0.health.lock().clone();
         match health {
             Health::Untried | Health::Well => Vec::new(),
             Health::Failing(reason) => vec![(

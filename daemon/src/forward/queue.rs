@@ -5,9 +5,10 @@ use crate::clock::Clock;
 use crate::push_memory::{Budget, Permit};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -90,7 +91,7 @@ impl Queue {
 
     /// How many wait, and their bytes; one that is being sent still waits.
     pub(super) fn waiting(&self) -> (u64, u64) {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         (waiting.parcels.len() as u64, waiting.bytes)
     }
 
@@ -115,7 +116,7 @@ impl Queue {
 
     /// The oldest parcel, which from now on is being sent; `None` if none waits.
     pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let parcel = waiting.parcels.front().cloned();
         waiting.sending = parcel.is_some();
         parcel
@@ -123,7 +124,7 @@ impl Queue {
 
     /// The parcel that was being sent has an outcome.
     pub(super) fn done(&self, outcome: Outcome) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
         let parcel = waiting.drop_oldest();
         drop(waiting);
@@ -133,7 +134,7 @@ impl Queue {
     /// The parcel that was being sent did not arrive and waits again. Parcels older than `give_up_after` are lost.
     pub(super) fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
         while waiting
             .parcels
@@ -146,7 +147,7 @@ impl Queue {
 
     /// Gives up everything; how many pushes and bytes that were.
     pub(super) fn clear(&self) -> (u64, u64) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
         let left = (waiting.parcels.len() as u64, waiting.bytes);
         while self.lose(&mut waiting) {}
@@ -154,7 +155,7 @@ impl Queue {
     }
 
     fn add(&self, parcel: Parcel) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
             if !self.lose(&mut waiting) {
                 drop(waiting);
@@ -173,7 +174,7 @@ impl Queue {
             if let Some(permit) = self.budget.copy(bytes) {
                 return Some(permit);
             }
-            if !self.lose(&mut self.lock()) {
+            if !self.lose(&mut self.waiting.lock()) {
                 return None;
             }
         }
@@ -192,10 +193,6 @@ impl Queue {
         let count = &self.tally[outcome as usize];
         count.requests.fetch_add(1, Ordering::Relaxed);
         count.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

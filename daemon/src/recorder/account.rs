@@ -7,8 +7,9 @@ use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Problem, Reading, Source, Status};
 use faultline_kernel::ProcessId;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
@@ -49,7 +50,7 @@ impl Account {
 
     /// What is wrong now; `None`: nothing.
     pub fn say(&self, problem: Option<Problem>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        *self.problem.lock() = problem;
     }
 
     /// Rows written, and entries dropped.
@@ -62,10 +63,7 @@ impl Account {
 
     /// What was said last.
     pub fn problem(&self) -> Option<Problem> {
-        self.problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.problem.lock().clone()
     }
 }
 
@@ -97,7 +95,7 @@ impl RecorderSource {
     }
 
     fn note(&self, look: &Look<'_>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.target.as_deref() == look.target {
             return;
         }

@@ -16,7 +16,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Every answer is whole in memory before its first byte is sent.
@@ -195,7 +195,7 @@ impl Site {
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        let mut limit = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limit = self.marks.lock();
         if !limit.allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,

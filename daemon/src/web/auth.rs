@@ -6,10 +6,11 @@ use super::guesses::Guesses;
 use crate::socket::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use parking_lot::Mutex;
 use ring::hmac;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -110,7 +111,7 @@ impl Users {
         // A user has no colon: no other user and password make the same bytes.
         let credentials = [user.as_bytes(), b":", &password].concat();
         let tag = hmac::sign(&self.key, &credentials).as_ref().to_vec();
-        match lock(&self.checked).get(&tag) {
+        match self.checked.lock().get(&tag) {
             Some(true) => return Verdict::Admitted,
             Some(false) => return Verdict::Wrong,
             None => {}
@@ -119,7 +120,7 @@ impl Users {
         let Some(hash) = known.or(self.longest.as_ref()).cloned() else {
             return Verdict::Wrong;
         };
-        let queue = match lock(&self.guesses).begin(peer, now) {
+        let queue = match self.guesses.lock().begin(peer, now) {
             Ok(queue) => queue,
             Err(wait) => return Verdict::TooMany(wait),
         };
@@ -137,7 +138,7 @@ impl Users {
         if !right {
             return Verdict::Wrong;
         }
-        lock(&self.guesses).forgive(peer);
+        self.guesses.lock().forgive(peer);
         Verdict::Admitted
     }
 
@@ -150,7 +151,7 @@ impl Users {
 
     /// If there is no space left, wrong credentials are forgotten first.
     fn remember(&self, tag: Vec<u8>, right: bool) {
-        let mut checked = lock(&self.checked);
+        let mut checked = self.checked.lock();
         if checked.len() >= MAX_REMEMBERED {
             checked.retain(|_, right| *right);
         }
@@ -159,10 +160,6 @@ impl Users {
         }
         checked.insert(tag, right);
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// User and password of `Basic BASE64`.
@@ -201,7 +198,7 @@ mod tests {
     }
 
     fn remembered(users: &Users) -> Vec<bool> {
-        lock(&users.checked).values().copied().collect()
+        users.checked.lock().values().copied().collect()
     }
 
     #[tokio::test]
@@ -281,7 +278,7 @@ mod tests {
             Verdict::Admitted,
             "remembered"
         );
-        lock(&users.checked).clear();
+        users.checked.lock().clear();
         assert!(matches!(
             users.judge(Some(GOOD), guesser, NOW).await,
             Verdict::TooMany(_)
@@ -320,7 +317,7 @@ mod tests {
         let queue = |last: u8, second: u64| {
             let peer = Peer::at([192, 0, 2, last].into());
             let now = Duration::from_secs(second);
-            lock(&users.guesses).begin(peer, now).unwrap()
+            users.guesses.lock().begin(peer, now).unwrap()
         };
         let mut guesses = Vec::new();
         for number in 0..50 {
@@ -349,7 +346,7 @@ mod tests {
             users.remember(number.to_le_bytes().to_vec(), false);
             assert!(remembered(&users).len() <= MAX_REMEMBERED);
         }
-        assert_eq!(lock(&users.checked).get(&vec![0]), Some(&true));
+        assert_eq!(users.checked.lock().get(&vec![0]), Some(&true));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use crate::flight;
 use crate::rate_limit::RateLimit;
 use faultline_text::is_unfit;
 use hyper::StatusCode;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub(super) const PATH: &str = "/flight/save";
@@ -34,12 +34,12 @@ pub(super) async fn save(
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    if !lock(limit).allows(now) {
+    if !limit.lock().allows(now) {
         let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
-        lock(limit).give_back();
+        limit.lock().give_back();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many saves are queued; try again later.".to_owned(),
@@ -60,10 +60,6 @@ pub(super) async fn save(
             "It is still being saved; the log will say where.".to_owned(),
         ),
     }
-}
-
-fn lock(limit: &Mutex<RateLimit>) -> MutexGuard<'_, RateLimit> {
-    limit.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The reason in a query, empty without one.
@@ -131,7 +127,7 @@ mod tests {
                 StatusCode::BAD_REQUEST
             );
         }
-        assert!(lock(&limit).allows(now), "it was not used up");
+        assert!(limit.lock().allows(now), "it was not used up");
         assert_eq!(
             save(Some(&handle), None, &limit, now).await.0,
             StatusCode::TOO_MANY_REQUESTS

@@ -49,7 +49,7 @@ impl Running {
         })));
         let whom = Arc::clone(&asked);
         let admin = Latest::default();
-        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let whom = Box::new(move || whom.lock().clone());
         let poller = Poller::new(&config, Clock::start(), whom, admin.clone());
         let handle = poller.handle();
         let mut stage = Stage::new("test", &Runtime::current());
@@ -72,7 +72,7 @@ impl Running {
     }
 
     fn follow(&self, process: ProcessId) {
-        self.asked.lock().unwrap().as_mut().unwrap().process = process;
+        self.asked.lock().as_mut().unwrap().process = process;
     }
 
     async fn end(self) {
@@ -491,9 +491,9 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
     let slot = Arc::clone(&asked);
     // While the first question waits for its answer, the process is replaced.
     let server = Server::start(move |n, body| {
-        let asked = slot.lock().unwrap().clone();
+        let asked = slot.lock().clone();
         if let Some(asked) = asked.filter(|_| n == 0) {
-            asked.lock().unwrap().as_mut().unwrap().process = NEXT;
+            asked.lock().as_mut().unwrap().process = NEXT;
             return batch(body, |request| answer(request, 999_999));
         }
         batch(body, |request| answer(request, 50))
@@ -502,8 +502,8 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
     let mut closed = Server::start(|_, body| normal(body)).await;
     closed.close().await;
     let running = Running::start(Some(closed.port()), Duration::from_secs(20));
-    *asked.lock().unwrap() = Some(Arc::clone(&running.asked));
-    running.asked.lock().unwrap().as_mut().unwrap().rpc_port = Some(server.port());
+    *asked.lock() = Some(Arc::clone(&running.asked));
+    running.asked.lock().as_mut().unwrap().rpc_port = Some(server.port());
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, NEXT);
     assert_eq!(
@@ -522,7 +522,7 @@ async fn without_a_process_there_are_no_facts_and_the_total_stays() {
     let server = Server::start(|_, body| normal(body)).await;
     let running = Running::asking(&server);
     running.facts("an answer", |facts| facts.up).await;
-    *running.asked.lock().unwrap() = None;
+    *running.asked.lock() = None;
     until("the end of the facts", || {
         running.handle.facts().is_none().then_some(())
     })
