@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod config;
 
+mod accept;
 pub mod app;
 pub mod demo;
 pub mod once;
