@@ -98,10 +98,9 @@ async fn push<I: Intake>(
     let mut reception = Reception::new(shared, user, coding, precision);
     let read = async {
         let budget = &shared.parts.budget;
-        let decoder = if coding == Coding::Gzip {
-            Some(budget.decoder(DECODER_MEMORY).await)
-        } else {
-            None
+        let decoder = match coding {
+            Coding::Gzip => budget.decoder(DECODER_MEMORY).await,
+            Coding::Plain => None,
         };
         let permit = budget.push(PUSH_MEMORY).await;
         let code = reception.read(&mut body).await;
