@@ -225,9 +225,7 @@ impl Server {
         // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
         let names = (tls.is_none() && users.is_none())
             .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
-        let site = Site::new(state, users, headers)
-            .with_native_histograms(config.native_histograms)
-            .with_names(names);
+        let site = Site::new(state, users, headers, names, config.native_histograms);
         Ok(Server {
             sockets,
             site: Arc::new(site),

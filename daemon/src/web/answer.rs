@@ -51,29 +51,19 @@ impl Site {
         state: WebState,
         users: Option<Users>,
         headers: Vec<(HeaderName, HeaderValue)>,
+        names: Option<Names>,
+        native_histograms: bool,
     ) -> Self {
         Site {
             pages: Pages::new(state.constant.clone(), state.dropped_series.clone()),
             state,
             users,
             headers,
-            names: None,
-            native_histograms: false,
+            names,
+            native_histograms,
             marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
             saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
         }
-    }
-
-    /// The same, but protobuf goes to those who prefer it, if `allowed`.
-    pub(super) fn with_native_histograms(mut self, allowed: bool) -> Self {
-        self.native_histograms = allowed;
-        self
-    }
-
-    /// The same, but it answers only who asks for it by one of these `names`, if there are some.
-    pub(super) fn with_names(mut self, names: Option<Names>) -> Self {
-        self.names = names;
-        self
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -131,44 +121,29 @@ impl Site {
     }
 
     fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
-        let page: fn(&Site, &HeaderMap) -> Response<Body> = match request.uri().path() {
-            // To compress costs more CPU than to copy within the host.
-            "/metrics" if peer.is_same_host() => Site::plain_metrics,
-            "/metrics" => Site::metrics,
-            "/healthz" => Site::healthz,
-            "/readyz" => Site::readyz,
-            "/" => Site::landing,
-            "/mark" => return self.act(request, Site::mark),
+        let path = request.uri().path();
+        match path {
+            "/mark" => return refused(request).unwrap_or_else(|| self.mark(request.uri().query())),
+            "/metrics" | "/healthz" | "/readyz" | "/" => {}
             _ => {
                 return sentence(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
+                    "There is no such page; see /, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
                 );
             }
-        };
-        if matches!(*request.method(), Method::GET | Method::HEAD) {
-            return page(self, request.headers());
         }
-        let mut answer = sentence(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "Only GET and HEAD are answered here.".to_owned(),
-        );
-        answer
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        answer
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return wrong_method("Only GET and HEAD are answered here.", "GET, HEAD");
+        }
+        match path {
+            "/metrics" => self.metrics(request.headers(), peer),
+            "/healthz" => self.healthz(),
+            "/readyz" => self.readyz(),
+            _ => self.landing(),
+        }
     }
 
-    /// Does what a request asks for, as far as it may.
-    fn act(
-        &self,
-        request: &Request<()>,
-        what: fn(&Site, Option<&str>) -> Response<Body>,
-    ) -> Response<Body> {
-        refused(request).unwrap_or_else(|| what(self, request.uri().query()))
-    }
-
-    /// The same; answers once the recording is saved.
+    /// Answers once the recording is saved.
     async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
         if let Some(answer) = refused(request) {
             return answer;
@@ -183,7 +158,7 @@ impl Site {
         let Some(recorder) = &self.state.recorder else {
             return sentence(
                 StatusCode::NOT_FOUND,
-                "Nothing is recorded; start faultlined with --record.".to_owned(),
+                "Nothing is recorded; start faultlined with --record.",
             );
         };
         let name = match mark::name(query) {
@@ -199,34 +174,27 @@ impl Site {
         if !limit.allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,
-                "There were sixty marks in a minute; try again.".to_owned(),
+                "There were sixty marks in a minute; try again.",
             );
         }
         if recorder.mark(now, name, kind) {
-            sentence(StatusCode::OK, "marked".to_owned())
+            sentence(StatusCode::OK, "marked")
         } else {
             sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Too many marks wait to be written; try again.".to_owned(),
+                "Too many marks wait to be written; try again.",
             )
         }
     }
 
-    fn metrics(&self, headers: &HeaderMap) -> Response<Body> {
-        let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
-        self.metrics_as(headers, gzip)
-    }
-
-    fn plain_metrics(&self, headers: &HeaderMap) -> Response<Body> {
-        self.metrics_as(headers, false)
-    }
-
-    fn metrics_as(&self, headers: &HeaderMap, gzip: bool) -> Response<Body> {
+    fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
+        // To compress costs more CPU than to copy within the host.
+        let gzip = !peer.is_same_host()
+            && accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.ticks.get() else {
             return sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "No sample yet: the first one comes after the first search for the validator."
-                    .to_owned(),
+                "No sample yet: the first one comes after the first search for the validator.",
             );
         };
         let dialect = dialect(
@@ -239,7 +207,7 @@ impl Site {
                 tracing::error!(?dialect, %error, "the page could not be encoded");
                 return sentence(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "The page could not be encoded.".to_owned(),
+                    "The page could not be encoded.",
                 );
             }
         };
@@ -259,10 +227,10 @@ impl Site {
         answer
     }
 
-    fn healthz(&self, _: &HeaderMap) -> Response<Body> {
+    fn healthz(&self) -> Response<Body> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
         match health(newest, self.state.clock.now(), self.state.interval) {
-            Ok(()) => sentence(StatusCode::OK, "ok".to_owned()),
+            Ok(()) => sentence(StatusCode::OK, "ok"),
             Err(stale) => sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("not healthy: {stale}"),
@@ -272,17 +240,17 @@ impl Site {
 
     /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the
     /// validator. Whether it was found does not matter: waiting for it is what the daemon is there for.
-    fn readyz(&self, _: &HeaderMap) -> Response<Body> {
+    fn readyz(&self) -> Response<Body> {
         match self.state.ticks.get() {
-            Some(_) => sentence(StatusCode::OK, "ready".to_owned()),
+            Some(_) => sentence(StatusCode::OK, "ready"),
             None => sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "not ready: the first tick is not done".to_owned(),
+                "not ready: the first tick is not done",
             ),
         }
     }
 
-    fn landing(&self, _: &HeaderMap) -> Response<Body> {
+    fn landing(&self) -> Response<Body> {
         let tick = self.state.ticks.get();
         let view = landing::View {
             tick: tick.as_deref(),
@@ -302,21 +270,22 @@ impl Site {
 /// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
 fn refused(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
-        let mut answer = sentence(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "Only POST is answered here.".to_owned(),
-        );
-        answer
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("POST"));
-        return Some(answer);
+        return Some(wrong_method("Only POST is answered here.", "POST"));
     }
     request_checks::is_foreign(request).then(|| {
         sentence(
             StatusCode::FORBIDDEN,
-            "Pages of other sites may not ask for this.".to_owned(),
+            "Pages of other sites may not ask for this.",
         )
     })
+}
+
+fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
+    let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, text);
+    answer
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
 }
 
 /// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
@@ -332,7 +301,7 @@ fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 fn unauthorized() -> Response<Body> {
     let mut answer = sentence(
         StatusCode::UNAUTHORIZED,
-        "User and password are needed, and these are not right.".to_owned(),
+        "User and password are needed, and these are not right.",
     );
     answer.headers_mut().insert(
         header::WWW_AUTHENTICATE,
@@ -352,7 +321,8 @@ fn too_many(wait: Duration) -> Response<Body> {
     answer
 }
 
-fn sentence(status: StatusCode, mut text: String) -> Response<Body> {
+fn sentence(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut text = text.into();
     text.push('\n');
     whole(status, TEXT, Bytes::from(text))
 }

@@ -208,7 +208,13 @@ fn a_page_is_compressed_for_other_hosts_alone_and_is_the_same_page() {
     server.tick(7);
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
     assert_eq!(plain.header("content-encoding"), None);
-    let site = Site::new(state(server.clock, &server.ticks), None, Vec::new());
+    let site = Site::new(
+        state(server.clock, &server.ticks),
+        None,
+        Vec::new(),
+        None,
+        false,
+    );
     let request = hyper::Request::get("/metrics")
         .header("accept-encoding", "gzip")
         .body(())
