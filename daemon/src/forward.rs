@@ -26,7 +26,7 @@ use crate::config;
 use crate::push_memory::Budget;
 use client::Upstream;
 use faultline_catalog::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
-use faultline_catalog::{Reading, Status};
+use faultline_catalog::{Reading, ReadingList, Status};
 use health::Health;
 use parking_lot::Mutex;
 use queue::{Queue, RESULTS};
@@ -130,18 +130,10 @@ impl Handle {
         let queue = &self.0.queue;
         for result in RESULTS {
             let (requests, bytes) = queue.counted(result);
-            out.push(Reading::counter(
-                &FORWARD_BYTES,
-                [result.name().into()],
-                bytes,
-            ));
-            out.push(Reading::counter(
-                &FORWARD_REQUESTS,
-                [result.name().into()],
-                requests,
-            ));
+            out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
+            out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
         }
-        out.push(Reading::whole(&FORWARD_QUEUE, [], queue.waiting().1));
+        out.whole(&FORWARD_QUEUE, [], queue.waiting().1);
     }
 
     /// What keeps the upstream from taking pushes; empty while nothing does.

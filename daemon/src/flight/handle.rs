@@ -2,7 +2,7 @@
 
 use crate::tick::Finding;
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Problem, Reading, Status};
+use faultline_catalog::{Problem, ReadingList, Status};
 use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -143,13 +143,11 @@ impl Handle {
         for reason in Reason::ALL {
             let count = state.saves[reason as usize];
             let labels = [reason.name().into()];
-            finding
-                .readings
-                .push(Reading::counter(&d::FLIGHT_SAVES, labels, count));
+            finding.readings.counter(&d::FLIGHT_SAVES, labels, count);
         }
         finding
             .readings
-            .push(Reading::counter(&d::FLIGHT_FAILURES, [], state.failures));
+            .counter(&d::FLIGHT_FAILURES, [], state.failures);
         let problem = state.problem.clone();
         finding
             .problems

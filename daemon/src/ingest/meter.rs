@@ -2,8 +2,8 @@
 
 use crate::auth_failures::AuthFailures;
 use crate::socket::Peer;
-use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
+use faultline_catalog::{Reading, ReadingList};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,22 +124,14 @@ impl Meter {
     /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
     pub fn readings(&self, out: &mut Vec<Reading>) {
         for code in Code::ALL {
-            out.push(Reading::counter(
-                &INGEST_REQUESTS,
-                [code.name().into()],
-                self.requests(code),
-            ));
+            out.counter(&INGEST_REQUESTS, [code.name().into()], self.requests(code));
         }
-        out.push(Reading::counter(
-            &INGEST_BYTES,
-            [],
-            self.0.bytes.load(Ordering::Relaxed),
-        ));
-        out.push(Reading::whole(
+        out.counter(&INGEST_BYTES, [], self.0.bytes.load(Ordering::Relaxed));
+        out.whole(
             &INGEST_CONNECTIONS,
             [],
             self.0.connections.load(Ordering::Relaxed),
-        ));
+        );
         out.push(self.0.auth_failures.reading());
     }
 

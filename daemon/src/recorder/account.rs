@@ -5,7 +5,7 @@ use super::queue::{FollowedAtTick, Queue};
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Problem, Reading, Source, Status};
+use faultline_catalog::{Problem, ReadingList, Source, Status};
 use faultline_kernel::ProcessId;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -132,16 +132,12 @@ impl Poll for RecorderSource {
         let lost = self.queue.lost();
         for account in &self.accounts {
             let (rows, dropped) = account.counts();
-            finding.readings.push(Reading::counter(
-                &d::RECORDER_ROWS,
-                [account.name.into()],
-                rows,
-            ));
-            finding.readings.push(Reading::counter(
-                &d::RECORDER_DROPPED,
-                [account.name.into()],
-                dropped + lost,
-            ));
+            finding
+                .readings
+                .counter(&d::RECORDER_ROWS, [account.name.into()], rows);
+            finding
+                .readings
+                .counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost);
         }
         finding
     }

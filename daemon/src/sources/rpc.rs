@@ -22,7 +22,7 @@ use crate::hub::Latest;
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
 use faultline_catalog::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
-use faultline_catalog::{Problem, Reading, Stamp};
+use faultline_catalog::{Problem, Reading, ReadingList, Stamp};
 use faultline_kernel::ProcessId;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -83,14 +83,14 @@ impl Handle {
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
         let total = self.transactions.lock().total();
-        out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
+        out.counter(&TRANSACTIONS, [], total);
         let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
-        out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTIONS, [], count)));
+        out.whole(&BANK_TRANSACTIONS, [], count);
         let health = facts.health.as_ref().and_then(Health::is_ok);
-        out.extend(health.map(|is_ok| Reading::flag(&HEALTHY, [], is_ok)));
+        out.flag(&HEALTHY, [], health);
     }
 
     fn publish(&self, facts: Option<RpcFacts>) {

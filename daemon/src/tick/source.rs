@@ -2,7 +2,7 @@
 
 use super::CpuTime;
 use crate::discovery::Target;
-use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
+use faultline_catalog::{Problem, Reading, ReadingList, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
 use std::cell::{Cell, OnceCell};
@@ -95,8 +95,7 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<u64>,
     ) {
-        self.readings
-            .extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
+        self.readings.whole(metric, labels.map(Into::into), value);
     }
 
     /// Adds a reading of seconds if there is one.
@@ -106,8 +105,10 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<Duration>,
     ) {
-        self.readings.extend(
-            value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())),
+        self.readings.real(
+            metric,
+            labels.map(Into::into),
+            value.map(|value| value.as_secs_f64()),
         );
     }
 }
