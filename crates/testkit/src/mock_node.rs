@@ -243,7 +243,7 @@ fn serve(mut stream: &TcpStream, shared: &Shared) -> Option<()> {
                 let waiting = shared.waiting.fetch_add(1, Ordering::SeqCst) + 1;
                 shared.most_waiting.fetch_max(waiting, Ordering::SeqCst);
                 // Until the client goes away.
-                reader.read(&mut [0]).ok();
+                reader.read_exact(&mut [0]).ok();
                 shared.waiting.fetch_sub(1, Ordering::SeqCst);
                 return None;
             }
