@@ -13,7 +13,6 @@
 //!   waits. Bodies that were cut or refused are no part of this.
 
 mod client;
-mod health;
 mod queue;
 mod worker;
 
@@ -27,7 +26,6 @@ use crate::push_memory::Budget;
 use client::Upstream;
 use faultline_catalog::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
 use faultline_catalog::{Reading, ReadingList, Status};
-use health::Health;
 use parking_lot::Mutex;
 use queue::{Queue, RESULTS};
 use std::sync::Arc;
@@ -90,6 +88,54 @@ struct Shared {
     /// Scheme, host and port: what may be shown of the upstream's address.
     upstream: String,
     give_up_after: Duration,
+}
+
+/// What the last answer, or the lack of one, tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Health {
+    /// Nothing was sent yet.
+    #[default]
+    Untried,
+    Well,
+    /// It cannot be reached or says that it cannot take pushes now; the reason.
+    Failing(String),
+    /// It says no.
+    Refusing {
+        /// The status it answered with.
+        code: u16,
+        /// The beginning of what it said.
+        excerpt: String,
+    },
+}
+
+impl Health {
+    /// Takes the newer state's place and logs it if it is of another kind: reasons may vary from try to try.
+    fn becomes(&mut self, newer: Health, upstream: &str) {
+        let older = std::mem::replace(self, newer);
+        match (&older, &*self) {
+            (Health::Well, Health::Well)
+            | (Health::Failing(_), Health::Failing(_))
+            | (_, Health::Untried) => {}
+            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
+                if old == new => {}
+            (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, Health::Failing(reason)) => {
+                tracing::warn!(
+                    upstream,
+                    reason,
+                    "upstream unreachable; pushes are queued and retried with backoff"
+                );
+            }
+            (_, Health::Refusing { code, excerpt }) => {
+                tracing::warn!(
+                    upstream,
+                    status = code,
+                    answer = excerpt,
+                    "upstream rejects pushes; they are dropped"
+                );
+            }
+        }
+    }
 }
 
 /// Whether pushes can be forwarded as configured; connects to nothing.

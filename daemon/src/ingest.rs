@@ -22,13 +22,11 @@ mod connection;
 mod decode;
 mod lines;
 mod meter;
-mod peer_user;
 mod reception;
 mod request;
 
-pub use lines::{Intake, Push};
+pub use lines::{Intake, PeerUser, Push};
 pub use meter::Meter;
-pub use peer_user::PeerUser;
 
 use crate::accept;
 use crate::clock::Clock;

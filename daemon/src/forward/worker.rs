@@ -1,9 +1,8 @@
 //! The task that empties the queue.
 
-use super::Shared;
 use super::client::{Attempt, Upstream};
-use super::health::Health;
 use super::queue::{Outcome, Parcel};
+use super::{Health, Shared};
 use crate::supervisor::Stop;
 use std::sync::Arc;
 use std::time::Duration;

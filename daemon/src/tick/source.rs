@@ -1,6 +1,5 @@
 //! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
 
-use super::CpuTime;
 use crate::discovery::Target;
 use faultline_catalog::{Problem, Reading, ReadingList, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
@@ -48,6 +47,34 @@ pub struct Condition {
     pub cgroup: OnceCell<Arc<str>>,
     /// Whether a freezer holds it, from the cgroup source.
     pub frozen: Cell<Option<bool>>,
+}
+
+/// CPU time in user mode and in the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl CpuTime {
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// The part of it in the kernel; `None` before there is any.
+    pub fn system_share(&self) -> Option<f64> {
+        let total = self.total().as_secs_f64();
+        (total > 0.0).then(|| self.system.as_secs_f64() / total)
+    }
+
+    /// Grows to `total`. The growth is split so that the part in the kernel comes near `system_share`; neither mode falls.
+    pub fn grow_to(&mut self, total: Duration, system_share: f64) {
+        let gained = total.saturating_sub(self.total());
+        let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));
+        let system = wanted.saturating_sub(self.system).min(gained);
+        self.system += system;
+        self.user += gained - system;
+    }
 }
 
 /// What a source found.
