@@ -121,20 +121,10 @@ impl Handle {
         following: Following,
         more: impl Fn(&mut Finding) + Send + 'static,
     ) -> Box<dyn Poll> {
-        let (accounts, queue, seen) = (
-            self.accounts.clone(),
-            Arc::clone(&self.queue),
-            Arc::clone(&self.seen),
-        );
-        let marks = Arc::clone(&self.marks);
-        let more = Box::new(more);
         Box::new(RecorderSource {
-            accounts,
-            queue,
-            marks,
+            handle: self.clone(),
             following,
-            seen,
-            more,
+            more: Box::new(more),
             lost: (0, Duration::ZERO),
         })
     }
