@@ -14,7 +14,7 @@
 
 use faultline_catalog::Tick;
 use faultline_kernel::{HostConstants, HostRoot};
-use faultline_stand_in::{Consensus, NodeState};
+use faultline_mock_validator::{Consensus, NodeState};
 use faultlined::clock::{Clock, Due};
 use faultlined::config::{Config, Find};
 use faultlined::discovery::{Finder, Following, Target};

@@ -1,10 +1,11 @@
 //! Wrong passwords: counted for each listener, and logged at a bounded rate.
 
+use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::AUTH_FAILURES;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// From one line of the log to the next, at least.
@@ -12,31 +13,36 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 
 /// The failures of one listener. Clones share them.
 #[derive(Debug, Clone)]
-pub struct AuthFailures(Arc<Counts>);
+pub struct AuthFailures {
+    listener: &'static str,
+    counts: Arc<Mutex<Counts>>,
+}
 
 #[derive(Debug)]
 struct Counts {
-    listener: &'static str,
-    count: AtomicU64,
-    /// The uptime of the last line of the log, and the count in it.
-    logged: Mutex<Option<(Duration, u64)>>,
+    total: u64,
+    logged: u64,
+    log_limit: RateLimit,
 }
 
 impl AuthFailures {
     /// None yet. The listener is `metrics` or `ingest`.
     pub fn new(listener: &'static str) -> Self {
-        AuthFailures(Arc::new(Counts {
+        let counts = Counts {
+            total: 0,
+            logged: 0,
+            log_limit: RateLimit::new(1, LOG_EVERY),
+        };
+        AuthFailures {
             listener,
-            count: AtomicU64::new(0),
-            logged: Mutex::default(),
-        }))
+            counts: Arc::new(Mutex::new(counts)),
+        }
     }
 
     /// Counts a request of `peer` with a wrong user or password, and logs it unless a line was logged lately.
     pub(crate) fn note(&self, peer: Peer, now: Duration) {
-        let count = self.0.count.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(failures) = self.to_log(count, now) {
-            let (listener, within) = (self.0.listener, LOG_EVERY.as_secs());
+        if let Some(failures) = self.counts.lock().count(now) {
+            let (listener, within) = (self.listener, LOG_EVERY.as_secs());
             tracing::warn!(
                 listener,
                 %peer,
@@ -46,25 +52,26 @@ impl AuthFailures {
         }
     }
 
-    /// Failures since the last line, if there may be one now.
-    fn to_log(&self, count: u64, now: Duration) -> Option<u64> {
-        let mut logged = self.0.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match *logged {
-            Some((at, _)) if now.saturating_sub(at) < LOG_EVERY => return None,
-            Some((_, before)) => before,
-            None => 0,
-        };
-        *logged = Some((now, count));
-        Some(count.saturating_sub(before))
-    }
-
     /// `faultline_auth_failures_total`.
     pub fn reading(&self) -> Reading {
         Reading::counter(
             &AUTH_FAILURES,
-            [self.0.listener.into()],
-            self.0.count.load(Ordering::Relaxed),
+            [self.listener.into()],
+            self.counts.lock().total,
         )
+    }
+}
+
+impl Counts {
+    /// One more; the failures since the last line of the log, if there may be a line now.
+    fn count(&mut self, now: Duration) -> Option<u64> {
+        self.total += 1;
+        if !self.log_limit.allows(now) {
+            return None;
+        }
+        let failures = self.total - self.logged;
+        self.logged = self.total;
+        Some(failures)
     }
 }
 
@@ -76,12 +83,11 @@ mod tests {
     fn every_failure_counts_and_a_line_a_minute_tells_how_many_there_were() {
         let failures = AuthFailures::new("metrics");
         let at = Duration::from_secs;
-        let told = [(1, 5), (2, 6), (3, 64), (9, 65), (10, 130)]
-            .map(|(count, second)| failures.to_log(count, at(second)));
-        assert_eq!(told, [Some(1), None, None, Some(8), Some(1)]);
+        let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));
+        assert_eq!(logged, [Some(1), None, None, None, Some(4), Some(1)]);
         for _ in 0..3 {
             failures.note(Peer::LOCAL, at(200));
         }
-        assert_eq!(failures.reading().value.number(), Some(3.0));
+        assert_eq!(failures.reading().value.number(), Some(9.0));
     }
 }

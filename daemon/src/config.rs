@@ -2,7 +2,6 @@
 
 mod asked;
 mod datapoints;
-mod default;
 mod flight;
 mod ingest;
 mod load;
@@ -11,7 +10,6 @@ pub mod values;
 pub use asked::{Admin, Host, Probe, Rpc, Validator};
 pub(crate) use datapoints::label_name;
 pub use datapoints::{Allowed, AllowedKind, Datapoints};
-pub use default::TEXT as DEFAULT_TEXT;
 pub use faultline_settings::Mistake;
 pub use flight::Flight;
 pub use ingest::VARIABLE as INGEST_VARIABLE;
@@ -23,6 +21,9 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// What `print-config` prints: every key with its default, commented; uncommented keys would change nothing either.
+pub const DEFAULT_TEXT: &str = include_str!("config/default.toml");
 
 /// No tick is shorter.
 pub const MIN_INTERVAL: Duration = Duration::from_millis(100);

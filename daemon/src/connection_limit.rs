@@ -4,14 +4,17 @@
 //! over before its connection is the one to close.
 
 use crate::clock::Clock;
+use crate::rate_limit::RateLimit;
 use crate::socket::Peer;
+use parking_lot::Mutex;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
+use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 /// Requests that take longer are slow: a scraper's head and a validator's push take milliseconds.
@@ -20,9 +23,12 @@ const SLOW: Duration = Duration::from_secs(2);
 /// At least this long between two log messages about a reached limit.
 const QUIET: Duration = Duration::from_secs(600);
 
+/// Connections that were asked to end and have not ended yet, at most.
+pub(crate) const MAX_LEAVING: usize = 16;
+
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+enum Phase {
     /// Waiting for a request.
     Idle,
     /// The first bytes of a request are there.
@@ -48,30 +54,27 @@ struct State {
     useful: bool,
 }
 
-/// A connection as the listener sees it. Its task holds the only strong references while it is open.
+/// A connection as the listener sees it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     clock: Clock,
     peer: Peer,
     state: Mutex<State>,
     close: Notify,
-    cut: Notify,
 }
 
 impl Connection {
-    /// One that begins in this phase.
-    pub(crate) fn new(clock: Clock, peer: Peer, phase: Phase) -> Self {
-        let state = Mutex::new(State {
-            phase,
+    pub(crate) fn new(clock: Clock, peer: Peer) -> Self {
+        let state = State {
+            phase: Phase::Idle,
             since: clock.now().uptime,
             useful: false,
-        });
+        };
         Connection {
             clock,
             peer,
-            state,
+            state: Mutex::new(state),
             close: Notify::new(),
-            cut: Notify::new(),
         }
     }
 
@@ -92,8 +95,12 @@ impl Connection {
     /// Bytes came: the first ones begin a request, the others gain no time.
     pub(crate) fn heard(&self, bytes: &[u8]) {
         if !bytes.is_empty() && self.is_idle() {
-            self.change(|state| state.phase = Phase::Head);
+            self.head_begins();
         }
+    }
+
+    pub(crate) fn head_begins(&self) {
+        self.change(|state| state.phase = Phase::Head);
     }
 
     /// The head of a request is complete.
@@ -103,27 +110,15 @@ impl Connection {
 
     /// A request was answered.
     pub(crate) fn answered(&self, useful: bool) {
-        self.change(|state| (state.phase, state.useful) = (Phase::Idle, state.useful || useful));
-    }
-
-    /// Asks it to end; it does so unless a request has come in the meantime.
-    pub(crate) fn close(&self) {
-        self.close.notify_one();
+        self.change(|state| {
+            state.phase = Phase::Idle;
+            state.useful |= useful;
+        });
     }
 
     /// Resolves when it is asked to end.
     pub(crate) async fn closed(&self) {
         self.close.notified().await;
-    }
-
-    /// Ends it, whatever it does.
-    pub(crate) fn cut(&self) {
-        self.cut.notify_one();
-    }
-
-    /// Resolves when it has to end at once.
-    pub(crate) async fn must_end(&self) {
-        self.cut.notified().await;
     }
 
     /// Resolves when a phase has lasted too long. The phase must change in the task that polls this, and before it is
@@ -151,11 +146,11 @@ impl Connection {
     }
 
     fn state(&self) -> State {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock()
     }
 
     fn change(&self, to: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.since = self.clock.now().uptime;
         to(&mut state);
     }
@@ -165,144 +160,173 @@ impl Connection {
 /// port cannot crowd them out.
 #[derive(Debug)]
 pub(crate) struct Connections {
+    listener: &'static str,
     network: Limited,
     file_system: Limited,
+    /// Those that were asked to end: the first ones first.
+    leaving: VecDeque<AbortHandle>,
+    log_limit: RateLimit,
 }
 
 impl Connections {
     /// None yet, and so many at most. The name of the listener is for the log.
     pub(crate) fn new(listener: &'static str, network: usize, file_system: usize) -> Self {
-        let limited = |most| Limited {
-            listener,
-            most,
+        let limited = |max| Limited {
+            max,
             open: Vec::new(),
-            logged: None,
         };
         Connections {
+            listener,
             network: limited(network),
             file_system: limited(file_system),
+            leaving: VecDeque::new(),
+            log_limit: RateLimit::new(1, QUIET),
         }
     }
 
-    /// Adds a connection; which one has to be closed for it.
-    pub(crate) fn admit(
-        &mut self,
-        newcomer: &Arc<Connection>,
-        now: Duration,
-    ) -> Option<Arc<Connection>> {
-        let limited = if newcomer.peer.is_local() {
+    pub(crate) fn listener(&self) -> &'static str {
+        self.listener
+    }
+
+    /// How many there are at most, with those that were asked to end.
+    pub(crate) fn max(&self) -> usize {
+        self.network.max + self.file_system.max + MAX_LEAVING
+    }
+
+    /// Adds a connection and its task; if there are too many, another one ends.
+    pub(crate) fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
+        let limited = if connection.peer.is_local() {
             &mut self.file_system
         } else {
             &mut self.network
         };
-        limited.admit(newcomer, now)
+        let Some(evicted) = limited.admit(Open { connection, task }, now) else {
+            return;
+        };
+        if self.log_limit.allows(now) {
+            tracing::warn!(
+                listener = self.listener,
+                limit = limited.max,
+                "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
+            );
+        }
+        if !evicted.connection.is_idle() {
+            return evicted.task.abort();
+        }
+        // A request may be on its way: it has a moment to arrive.
+        evicted.connection.close.notify_one();
+        self.leaving.push_back(evicted.task);
+        if self.leaving.len() > MAX_LEAVING
+            && let Some(first) = self.leaving.pop_front()
+        {
+            first.abort();
+        }
     }
 }
 
 #[derive(Debug)]
+struct Open {
+    connection: Arc<Connection>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
 struct Limited {
-    listener: &'static str,
-    most: usize,
-    open: Vec<Weak<Connection>>,
-    /// When the reached limit was last logged.
-    logged: Option<Duration>,
+    max: usize,
+    open: Vec<Open>,
 }
 
 impl Limited {
-    fn admit(&mut self, newcomer: &Arc<Connection>, now: Duration) -> Option<Arc<Connection>> {
-        self.open.retain(|connection| connection.strong_count() > 0);
-        let closed = if self.open.len() < self.most {
+    fn admit(&mut self, newcomer: Open, now: Duration) -> Option<Open> {
+        self.open.retain(|open| !open.task.is_finished());
+        let evicted = if self.open.len() < self.max {
             None
         } else {
             self.first_to_close(now)
         };
-        if let Some(closed) = &closed {
-            self.open
-                .retain(|connection| !std::ptr::eq(connection.as_ptr(), Arc::as_ptr(closed)));
-            self.log(now);
-        }
-        self.open.push(Arc::downgrade(newcomer));
-        closed
+        let evicted = evicted.map(|index| self.open.remove(index));
+        self.open.push(newcomer);
+        evicted
     }
 
     /// Slow and idle ones before those of the last two seconds; among them, those that were never useful; among them, one
     /// of the peer with the most connections; among them, the longest in its phase.
-    fn first_to_close(&self, now: Duration) -> Option<Arc<Connection>> {
-        let open: Vec<Arc<Connection>> = self.open.iter().filter_map(Weak::upgrade).collect();
-        let mut of_peer: HashMap<Peer, usize> = HashMap::new();
-        open.iter()
-            .for_each(|connection| *of_peer.entry(connection.peer).or_default() += 1);
-        let order = |connection: &Arc<Connection>| {
+    fn first_to_close(&self, now: Duration) -> Option<usize> {
+        let of_peer = |peer| {
+            let peers = self.open.iter().map(|open| open.connection.peer);
+            peers.filter(|other| *other == peer).count()
+        };
+        (0..self.open.len()).min_by_key(|index| {
+            let connection = &self.open[*index].connection;
             let State { since, useful, .. } = connection.state();
             let is_young = now.saturating_sub(since) < SLOW;
-            (
-                is_young,
-                useful,
-                Reverse(of_peer.get(&connection.peer).copied()),
-                since,
-            )
-        };
-        open.into_iter().min_by_key(order)
-    }
-
-    fn log(&mut self, now: Duration) {
-        if self
-            .logged
-            .is_some_and(|logged| now.saturating_sub(logged) < QUIET)
-        {
-            return;
-        }
-        self.logged = Some(now);
-        tracing::warn!(
-            listener = self.listener,
-            places = self.most,
-            "connection limit reached: each new connection closes an older one, slow ones first; `ss -tnpx` lists the clients"
-        );
+            (is_young, useful, Reverse(of_peer(connection.peer)), since)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::FutureExt;
     use proptest::prelude::*;
+    use tokio::task::JoinSet;
 
     const NOW: Duration = Duration::from_secs(1000);
 
     /// At the address 192.0.2.`last`, in its phase for so many seconds.
     fn connection(last: u8, age: u64, useful: bool) -> Arc<Connection> {
-        let connection = Connection::new(
-            Clock::start(),
-            Peer::at([192, 0, 2, last].into()),
-            Phase::Head,
-        );
-        let since = NOW - Duration::from_secs(age);
-        *connection.state.lock().unwrap() = State {
+        let peer = Peer::at([192, 0, 2, last].into());
+        let connection = Connection::new(Clock::start(), peer);
+        *connection.state.lock() = State {
             phase: Phase::Head,
-            since,
+            since: NOW - Duration::from_secs(age),
             useful,
         };
         Arc::new(connection)
     }
 
+    /// Tasks that never end by themselves.
+    struct Tasks(tokio::runtime::Runtime, JoinSet<()>);
+
+    impl Tasks {
+        fn new() -> Self {
+            let runtime = tokio::runtime::Builder::new_current_thread().build();
+            Tasks(runtime.unwrap(), JoinSet::new())
+        }
+
+        fn spawn(&mut self) -> AbortHandle {
+            self.1.spawn_on(std::future::pending(), self.0.handle())
+        }
+
+        fn open(&mut self, connection: &Arc<Connection>) -> Open {
+            Open {
+                connection: Arc::clone(connection),
+                task: self.spawn(),
+            }
+        }
+
+        /// Lets aborted tasks end.
+        fn poll(&self) {
+            self.0.block_on(tokio::task::yield_now());
+        }
+    }
+
     /// In which order they are closed for others that come all at once; by their place in the list.
     fn order(open: &[Arc<Connection>]) -> Vec<usize> {
+        let mut tasks = Tasks::new();
         let mut limited = Connections::new("test", open.len(), 0).network;
-        open.iter()
-            .for_each(|one| assert!(limited.admit(one, NOW).is_none()));
-        let newcomers: Vec<_> = (100..)
-            .take(open.len())
-            .map(|last| connection(last, 0, true))
-            .collect();
-        let closed = newcomers
-            .iter()
-            .map(|newcomer| limited.admit(newcomer, NOW).unwrap());
-        closed
-            .map(|closed| {
-                open.iter()
-                    .position(|one| Arc::ptr_eq(one, &closed))
-                    .unwrap()
-            })
-            .collect()
+        for one in open {
+            assert!(limited.admit(tasks.open(one), NOW).is_none());
+        }
+        let newcomers = (100..).take(open.len());
+        let closed = newcomers.map(|last| {
+            let newcomer = tasks.open(&connection(last, 0, true));
+            let closed = limited.admit(newcomer, NOW).unwrap().connection;
+            let position = open.iter().position(|one| Arc::ptr_eq(one, &closed));
+            position.unwrap()
+        });
+        closed.collect()
     }
 
     #[test]
@@ -326,32 +350,61 @@ mod tests {
 
     #[test]
     fn who_has_ended_leaves_its_place_and_nobody_else_does() {
+        let mut tasks = Tasks::new();
         let mut limited = Connections::new("test", 2, 0).network;
-        let (stays, newcomer) = (connection(1, 9, false), connection(1, 0, false));
-        assert!(limited.admit(&stays, NOW).is_none());
-        assert!(limited.admit(&connection(1, 5, false), NOW).is_none());
-        assert!(limited.admit(&newcomer, NOW).is_none());
-        assert_eq!((limited.open.len(), limited.logged), (2, None));
+        let [stays, ends, newcomer] = [9, 5, 0].map(|age| tasks.open(&connection(1, age, false)));
+        let task = ends.task.clone();
+        assert!(limited.admit(stays, NOW).is_none());
+        assert!(limited.admit(ends, NOW).is_none());
+        task.abort();
+        tasks.poll();
+        assert!(limited.admit(newcomer, NOW).is_none());
+        assert_eq!(limited.open.len(), 2);
     }
 
     #[test]
     fn places_in_the_file_system_are_not_lost_to_a_port() {
+        let mut tasks = Tasks::new();
         let mut connections = Connections::new("test", 2, 1);
-        let [local, another] =
-            [(), ()].map(|()| Arc::new(Connection::new(Clock::start(), Peer::LOCAL, Phase::Head)));
-        assert!(connections.admit(&local, NOW).is_none());
-        let crowd: Vec<_> = (0..5).map(|_| connection(1, 0, false)).collect();
-        assert_eq!(
-            crowd
-                .iter()
-                .filter_map(|one| connections.admit(one, NOW))
-                .count(),
-            3
-        );
-        assert!(Arc::ptr_eq(
-            &connections.admit(&another, NOW).unwrap(),
-            &local
-        ));
+        let mut admit = |peer: Option<Peer>| {
+            let connection = match peer {
+                Some(peer) => Arc::new(Connection::new(Clock::start(), peer)),
+                None => connection(1, 0, false),
+            };
+            connection.head_begins();
+            let task = tasks.spawn();
+            connections.admit(connection, task.clone(), NOW);
+            tasks.poll();
+            task
+        };
+        let local = admit(Some(Peer::LOCAL));
+        let crowd: Vec<_> = (0..5).map(|_| admit(None)).collect();
+        assert_eq!(crowd.iter().filter(|task| task.is_finished()).count(), 3);
+        assert!(!local.is_finished());
+        admit(Some(Peer::LOCAL));
+        assert!(local.is_finished());
+    }
+
+    #[test]
+    fn who_idles_is_asked_to_end_and_is_cut_if_too_many_are() {
+        let mut tasks = Tasks::new();
+        let mut connections = Connections::new("test", 1, 0);
+        let mut admitted = Vec::new();
+        for _ in 0..MAX_LEAVING + 2 {
+            let peer = Peer::at([192, 0, 2, 1].into());
+            let connection = Arc::new(Connection::new(Clock::start(), peer));
+            let task = tasks.spawn();
+            connections.admit(Arc::clone(&connection), task.clone(), NOW);
+            admitted.push((connection, task));
+        }
+        tasks.poll();
+        let cut = admitted.iter().filter(|(_, task)| task.is_finished());
+        assert_eq!(cut.count(), 1);
+        assert!(admitted[0].1.is_finished(), "the first one");
+        let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
+            connection.closed().now_or_never().is_some()
+        };
+        assert_eq!(admitted.iter().filter(asked).count(), MAX_LEAVING + 1);
     }
 
     #[test]
@@ -373,7 +426,7 @@ mod tests {
     #[tokio::test]
     async fn each_phase_ends_by_its_own_timeout() {
         let long = Duration::from_secs(3600);
-        let connection = Connection::new(Clock::start(), Peer::LOCAL, Phase::Idle);
+        let connection = Connection::new(Clock::start(), Peer::LOCAL);
         connection
             .expired(Timeouts {
                 idle: Duration::ZERO,
@@ -407,11 +460,13 @@ mod tests {
             most in 1_usize..40,
             comers in prop::collection::vec((0_u8..4, 0_u64..9, any::<bool>()), 0..100),
         ) {
+            let mut tasks = Tasks::new();
             let mut limited = Connections::new("test", most, 0).network;
-            let comers: Vec<_> = comers.into_iter().map(|(last, age, useful)| connection(last, age, useful)).collect();
-            for comer in &comers {
-                limited.admit(comer, NOW);
-                prop_assert!(limited.open.last().is_some_and(|last| std::ptr::eq(last.as_ptr(), Arc::as_ptr(comer))));
+            for (last, age, useful) in comers {
+                let comer = connection(last, age, useful);
+                limited.admit(tasks.open(&comer), NOW);
+                let newest = limited.open.last().map(|open| &open.connection);
+                prop_assert!(newest.is_some_and(|newest| Arc::ptr_eq(newest, &comer)));
                 prop_assert!(limited.open.len() <= most);
             }
         }

@@ -13,7 +13,7 @@ mod story;
 
 use crate::supervisor;
 use anyhow::Context;
-use faultline_stand_in::{Consensus, NAME};
+use faultline_mock_validator::{Consensus, NAME};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};

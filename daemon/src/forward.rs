@@ -13,7 +13,6 @@
 //!   waits. Bodies that were cut or refused are no part of this.
 
 mod client;
-mod health;
 mod queue;
 mod worker;
 
@@ -26,10 +25,10 @@ use crate::config;
 use crate::push_memory::Budget;
 use client::Upstream;
 use faultline_catalog::metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS};
-use faultline_catalog::{Reading, Status};
-use health::Health;
+use faultline_catalog::{Reading, ReadingList, Status};
+use parking_lot::Mutex;
 use queue::{Queue, RESULTS};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The unit of the timestamps in a body, as its `precision` says.
@@ -91,6 +90,54 @@ struct Shared {
     give_up_after: Duration,
 }
 
+/// What the last answer, or the lack of one, tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Health {
+    /// Nothing was sent yet.
+    #[default]
+    Untried,
+    Well,
+    /// It cannot be reached or says that it cannot take pushes now; the reason.
+    Failing(String),
+    /// It says no.
+    Refusing {
+        /// The status it answered with.
+        code: u16,
+        /// The beginning of what it said.
+        excerpt: String,
+    },
+}
+
+impl Health {
+    /// Takes the newer state's place and logs it if it is of another kind: reasons may vary from try to try.
+    fn becomes(&mut self, newer: Health, upstream: &str) {
+        let older = std::mem::replace(self, newer);
+        match (&older, &*self) {
+            (Health::Well, Health::Well)
+            | (Health::Failing(_), Health::Failing(_))
+            | (_, Health::Untried) => {}
+            (Health::Refusing { code: old, .. }, Health::Refusing { code: new, .. })
+                if old == new => {}
+            (_, Health::Well) => tracing::info!(upstream, "upstream accepts pushes"),
+            (_, Health::Failing(reason)) => {
+                tracing::warn!(
+                    upstream,
+                    reason,
+                    "upstream unreachable; pushes are queued and retried with backoff"
+                );
+            }
+            (_, Health::Refusing { code, excerpt }) => {
+                tracing::warn!(
+                    upstream,
+                    status = code,
+                    answer = excerpt,
+                    "upstream rejects pushes; they are dropped"
+                );
+            }
+        }
+    }
+}
+
 /// Whether pushes can be forwarded as configured; connects to nothing.
 pub fn check(config: &config::Forward) -> Result<(), Error> {
     Upstream::new(config).map(drop)
@@ -129,28 +176,15 @@ impl Handle {
         let queue = &self.0.queue;
         for result in RESULTS {
             let (requests, bytes) = queue.counted(result);
-            out.push(Reading::counter(
-                &FORWARD_BYTES,
-                [result.name().into()],
-                bytes,
-            ));
-            out.push(Reading::counter(
-                &FORWARD_REQUESTS,
-                [result.name().into()],
-                requests,
-            ));
+            out.counter(&FORWARD_BYTES, [result.name().into()], bytes);
+            out.counter(&FORWARD_REQUESTS, [result.name().into()], requests);
         }
-        out.push(Reading::whole(&FORWARD_QUEUE, [], queue.waiting().1));
+        out.whole(&FORWARD_QUEUE, [], queue.waiting().1);
     }
 
     /// What keeps the upstream from taking pushes; empty while nothing does.
     pub fn problems(&self) -> Vec<(Status, String)> {
-        let health = self
-            .0
-            .health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let health = self.0.health.lock().clone();
         match health {
             Health::Untried | Health::Well => Vec::new(),
             Health::Failing(reason) => vec![(

@@ -1,7 +1,8 @@
 //! One tick to all sinks.
 
 use faultline_catalog::Tick;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// Someone who is handed every tick. Called on the tick's thread: it stores or enqueues and returns at once.
 pub trait Sink: Send {
@@ -47,18 +48,12 @@ impl<T> Default for Latest<T> {
 impl<T> Latest<T> {
     /// The newest value; `None` before the first.
     pub fn get(&self) -> Option<Arc<T>> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.0.lock().clone()
     }
 
     /// Replaces it; the old value is dropped outside the lock.
     pub fn set(&self, value: Option<Arc<T>>) {
-        let old = std::mem::replace(
-            &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner),
-            value,
-        );
+        let old = std::mem::replace(&mut *self.0.lock(), value);
         drop(old);
     }
 }

@@ -22,28 +22,25 @@ mod connection;
 mod decode;
 mod lines;
 mod meter;
-mod peer_user;
 mod reception;
 mod request;
 
-pub use lines::{Intake, Push};
+pub use lines::{Intake, PeerUser, Push};
 pub use meter::Meter;
-pub use peer_user::PeerUser;
 
+use crate::accept;
 use crate::clock::Clock;
 use crate::config::{self, Credentials};
-use crate::connection_limit::{Connection, Connections, Phase};
+use crate::connection_limit::{Connections, MAX_LEAVING};
 use crate::forward;
 use crate::push_memory::Budget;
-use crate::socket::{self, Bound, ListenAddress, ListeningSockets, Stream, peer};
+use crate::socket::{self, Bound, ListenAddress, Stream};
 use crate::supervisor::Stop;
 use faultline_agave::config::MetricsConfig;
-use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::{JoinError, JoinSet};
 
 /// The longest body, decoded. Agave's own limit of 40,000 points per push makes 20 MiB.
 pub const MAX_BODY: u64 = 64 * 1024 * 1024;
@@ -51,12 +48,8 @@ pub const MAX_BODY: u64 = 64 * 1024 * 1024;
 pub(crate) const HEALTH: &str = "{\"status\":\"pass\"}\n";
 /// How many connections are served at once: as many as there is memory for ([`crate::push_memory`]).
 pub const MAX_CONNECTIONS: usize = 128;
-/// Of these, on sockets in the file system,
+/// Of these, on sockets in the file system.
 const FILE_SYSTEM: usize = 16;
-/// and such as are told to leave and are heard on for a moment.
-const LEAVING: usize = 16;
-/// Connections that are cut and have not ended yet, at most.
-const CUT: usize = 64;
 /// How long a connection may wait for its next request: well above Agave's 10 s, because a connection closed in the
 /// moment of a push loses that push.
 pub const IDLE_TIME: Duration = Duration::from_secs(75);
@@ -64,10 +57,6 @@ pub const IDLE_TIME: Duration = Duration::from_secs(75);
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// How long a body may take. Agave itself gives up after 5 s.
 pub const BODY_TIME: Duration = Duration::from_secs(60);
-/// How long pushes in progress may go on after the signal to stop: the validator does not repeat them.
-const GRACE: Duration = Duration::from_secs(2);
-/// How many connections that wait in a socket of our own are still let in after the signal to stop.
-const LATECOMERS: usize = 64;
 
 /// Why the listener cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -125,7 +114,7 @@ struct Limits {
 
 const LIMITS: Limits = Limits {
     body: MAX_BODY,
-    connections: MAX_CONNECTIONS - FILE_SYSTEM - LEAVING,
+    connections: MAX_CONNECTIONS - FILE_SYSTEM - MAX_LEAVING,
     idle: IDLE_TIME,
     head: HEAD_TIME,
     body_time: BODY_TIME,
@@ -205,40 +194,21 @@ impl<I: Intake> Listener<I> {
         self.shared.meter.clone()
     }
 
-    /// Serves until `stop`, then lets pushes in progress go on for at most 2 s. Who waits in a socket that was handed
-    /// over is left to the next process. Connections are tasks that end with this one.
+    /// Serves until `stop`. Connections are tasks that end with this one.
     pub async fn run(self, stop: Stop) {
-        let mut sockets = match ListeningSockets::open(self.sockets) {
-            Ok(sockets) => sockets,
-            Err(error) => return tracing::error!(%error, "the ingest listener failed"),
+        let Listener { sockets, shared } = self;
+        let connections = Connections::new("ingest", shared.limits.connections, FILE_SYSTEM);
+        let serve = |stream: Stream, connection| {
+            // At once: a sender that has closed its socket has no user any more.
+            let user = PeerUser::of(&stream, &shared.config);
+            connection::serve(
+                (stream, user),
+                connection,
+                Arc::clone(&shared),
+                stop.clone(),
+            )
         };
-        let mut open = Open::new(self.shared.limits);
-        loop {
-            tokio::select! {
-                () = stop.wait() => break,
-                Some(ended) = open.tasks.join_next(), if !open.tasks.is_empty() => log_failed(ended),
-                accepted = sockets.accept(), if open.takes_more() => match accepted {
-                    Ok(stream) => {
-                        open.admit(stream, &self.shared, &stop);
-                        // Who was let in is to be heard before others come: in a rush it would be out again unheard.
-                        tokio::task::yield_now().await;
-                    }
-                    Err(error) => {
-                        // Out of file descriptors, mostly: trying again at once would only burn the processor.
-                        tracing::debug!(%error, "cannot accept a connection");
-                        tokio::time::sleep(Duration::from_millis(100)).await;
-                    }
-                },
-            }
-        }
-        for stream in sockets.close(LATECOMERS).await {
-            let connection = Connection::new(self.shared.parts.clock, peer(&stream), Phase::Idle);
-            open.serve(stream, Arc::new(connection), &self.shared, &stop);
-        }
-        let all_ended = async { while open.tasks.join_next().await.is_some() {} };
-        if tokio::time::timeout(GRACE, all_ended).await.is_err() {
-            tracing::warn!("stopped during a push");
-        }
+        accept::run(sockets, connections, shared.parts.clock, &stop, serve).await;
     }
 }
 
@@ -249,81 +219,6 @@ impl<I: Intake> Listener<I> {
             shared.limits = limits;
         }
         self
-    }
-}
-
-struct Open {
-    tasks: JoinSet<()>,
-    connections: Connections,
-    /// Told to leave: the first ones first.
-    leaving: VecDeque<Weak<Connection>>,
-    most: usize,
-}
-
-impl Open {
-    fn new(limits: Limits) -> Self {
-        let connections = Connections::new("ingest", limits.connections, FILE_SYSTEM);
-        let most = limits.connections + FILE_SYSTEM + LEAVING + CUT;
-        Open {
-            tasks: JoinSet::new(),
-            connections,
-            leaving: VecDeque::new(),
-            most,
-        }
-    }
-
-    /// Whether those that were cut have mostly ended: they need to be polled once more for it.
-    fn takes_more(&self) -> bool {
-        self.tasks.len() < self.most
-    }
-
-    /// Serves a connection; if there is no place for it, another one goes.
-    fn admit<I: Intake>(&mut self, stream: Stream, shared: &Arc<Shared<I>>, stop: &Stop) {
-        let clock = shared.parts.clock;
-        let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Idle));
-        if let Some(other) = self.connections.admit(&connection, clock.now().uptime) {
-            self.part_with(&other);
-        }
-        self.serve(stream, connection, shared, stop);
-    }
-
-    fn part_with(&mut self, other: &Arc<Connection>) {
-        if !other.is_idle() {
-            return other.cut();
-        }
-        // A push may be on its way: it is listened on for a moment.
-        other.close();
-        self.leaving
-            .retain(|connection| connection.strong_count() > 0);
-        if self.leaving.len() >= LEAVING
-            && let Some(first) = self.leaving.pop_front().and_then(|first| first.upgrade())
-        {
-            first.cut();
-        }
-        self.leaving.push_back(Arc::downgrade(other));
-    }
-
-    fn serve<I: Intake>(
-        &mut self,
-        stream: Stream,
-        connection: Arc<Connection>,
-        shared: &Arc<Shared<I>>,
-        stop: &Stop,
-    ) {
-        // At once: a sender that has closed its socket has no user any more.
-        let user = PeerUser::of(&stream, &shared.config);
-        self.tasks.spawn(connection::serve(
-            (stream, user),
-            connection,
-            Arc::clone(shared),
-            stop.clone(),
-        ));
-    }
-}
-
-fn log_failed(ended: Result<(), JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a connection's task failed");
     }
 }
 

@@ -9,6 +9,7 @@
 pub mod cli;
 pub mod config;
 
+mod accept;
 pub mod app;
 pub mod demo;
 pub mod once;
@@ -36,6 +37,7 @@ mod connection_limit;
 mod connector;
 pub mod limits;
 pub mod push_memory;
+mod rate_limit;
 pub mod ready_file;
 pub mod socket;
 pub mod supervisor;

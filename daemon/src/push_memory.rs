@@ -33,9 +33,7 @@ pub struct Budget {
 }
 
 /// Bytes taken from a share; given back when dropped.
-#[derive(Debug)]
-#[must_use = "the bytes are given back when this is dropped"]
-pub struct Permit(Option<OwnedSemaphorePermit>);
+pub type Permit = OwnedSemaphorePermit;
 
 #[derive(Debug, Clone)]
 struct Share {
@@ -60,12 +58,12 @@ impl Budget {
     }
 
     /// Bytes for parsing a push; waits until they are free. Asking for more than the whole share gets the whole share.
-    pub async fn push(&self, bytes: u32) -> Permit {
+    pub async fn push(&self, bytes: u32) -> Option<Permit> {
         self.pushes.take(bytes).await
     }
 
     /// The same for the decoder of a packed one, which is asked for first.
-    pub async fn decoder(&self, bytes: u32) -> Permit {
+    pub async fn decoder(&self, bytes: u32) -> Option<Permit> {
         self.decoders.take(bytes).await
     }
 
@@ -74,36 +72,11 @@ impl Budget {
         Arc::clone(&self.copies.free)
             .try_acquire_many_owned(bytes)
             .ok()
-            .map(|permit| Permit(Some(permit)))
     }
 
     /// Bytes taken from all shares.
     pub fn in_use(&self) -> u64 {
         self.pushes.taken() + self.decoders.taken() + self.copies.taken()
-    }
-}
-
-impl Permit {
-    /// How many bytes it stands for.
-    pub fn bytes(&self) -> u64 {
-        self.0
-            .as_ref()
-            .map_or(0, |permit| permit.num_permits() as u64)
-    }
-
-    /// Adds another permit of the same share to this one.
-    pub(crate) fn add(&mut self, other: Permit) {
-        match (&mut self.0, other.0) {
-            (Some(mine), Some(other)) => mine.merge(other),
-            (mine @ None, other) => *mine = other,
-            (Some(_), None) => {}
-        }
-    }
-
-    /// Gives back what is above `bytes`.
-    pub(crate) fn shrink_to(&mut self, bytes: u64) {
-        let surplus = usize::try_from(self.bytes().saturating_sub(bytes)).unwrap_or(0);
-        drop(self.0.as_mut().and_then(|permit| permit.split(surplus)));
     }
 }
 
@@ -115,14 +88,10 @@ impl Share {
         }
     }
 
-    async fn take(&self, bytes: u32) -> Permit {
-        // Fails only for a closed semaphore, and nobody closes this one.
-        Permit(
-            Arc::clone(&self.free)
-                .acquire_many_owned(bytes.min(self.bytes))
-                .await
-                .ok(),
-        )
+    /// `None` only of a closed semaphore, and nobody closes this one.
+    async fn take(&self, bytes: u32) -> Option<Permit> {
+        let bytes = bytes.min(self.bytes);
+        Arc::clone(&self.free).acquire_many_owned(bytes).await.ok()
     }
 
     fn taken(&self) -> u64 {
@@ -170,18 +139,7 @@ mod tests {
     #[test]
     fn a_request_for_more_than_there_is_gets_everything_instead_of_waiting_forever() {
         let budget = Budget::new(100, 50);
-        assert_eq!(budget.push(101).now_or_never().unwrap().bytes(), 100);
-    }
-
-    #[test]
-    fn permits_of_one_share_add_up_and_shrink() {
-        let budget = Budget::new(100, 50);
-        let mut permit = budget.copy(20).unwrap();
-        permit.add(budget.copy(20).unwrap());
-        assert_eq!((permit.bytes(), budget.in_use()), (40, 40));
-        permit.shrink_to(7);
-        assert_eq!((permit.bytes(), budget.in_use()), (7, 7));
-        permit.shrink_to(9);
-        assert_eq!(permit.bytes(), 7);
+        let permit = budget.push(101).now_or_never().flatten();
+        assert_eq!(permit.unwrap().num_permits(), 100);
     }
 }

@@ -26,9 +26,10 @@ use events::{Describe, Events};
 use faultline_catalog::{Stamp, Tick};
 use faultline_recording::{Event, EventKind, Point};
 use marks::Marks;
+use parking_lot::Mutex;
 use queue::{FollowedAtTick, Message, Queue};
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// From transaction to transaction: a killed daemon loses no more.
@@ -120,20 +121,10 @@ impl Handle {
         following: Following,
         more: impl Fn(&mut Finding) + Send + 'static,
     ) -> Box<dyn Poll> {
-        let (accounts, queue, seen) = (
-            self.accounts.clone(),
-            Arc::clone(&self.queue),
-            Arc::clone(&self.seen),
-        );
-        let marks = Arc::clone(&self.marks);
-        let more = Box::new(more);
         Box::new(RecorderSource {
-            accounts,
-            queue,
-            marks,
+            handle: self.clone(),
             following,
-            seen,
-            more,
+            more: Box::new(more),
             lost: (0, Duration::ZERO),
         })
     }
@@ -150,11 +141,7 @@ impl Handle {
 
 impl Sink for Handle {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let seen = self
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        let seen = self.seen.lock().clone();
         self.queue.push(Message::Tick(Arc::clone(tick), seen));
     }
 }
@@ -283,7 +270,7 @@ mod tests {
 
     impl RecordingSink for Memory {
         fn take(&mut self, entries: &[Entry], _: Stamp) {
-            self.0.lock().unwrap().extend_from_slice(entries);
+            self.0.lock().extend_from_slice(entries);
         }
 
         fn finish(self: Box<Self>, _: Stamp) {}
@@ -306,7 +293,7 @@ mod tests {
         assert!(lost > 0);
         recorder.turn();
         recorder.turn();
-        let kept = kept.lock().unwrap();
+        let kept = kept.lock();
         let gaps: Vec<&Event> = kept
             .iter()
             .filter_map(|entry| match entry {
@@ -342,7 +329,7 @@ mod tests {
             .with_news(news.clone())
             .with(Box::new(Memory(Arc::clone(&kept))));
         for (number, comm, late) in [(1, "sh", "sh"), (2, "v", "sh"), (3, "v", "v")] {
-            *handle.seen.lock().unwrap() = FollowedAtTick {
+            *handle.seen.lock() = FollowedAtTick {
                 target: Some(Arc::new(target(comm))),
                 ended: None,
             };
@@ -358,7 +345,7 @@ mod tests {
             news.set(Some(Arc::new(described)));
             recorder.turn();
         }
-        let kept = kept.lock().unwrap();
+        let kept = kept.lock();
         let told = kept.iter().filter_map(|entry| match entry {
             Entry::Known(more) => more.manifest.as_str().map(str::to_owned),
             _ => None,

@@ -150,14 +150,8 @@ pub(crate) struct ListeningSockets {
 
 #[derive(Debug)]
 struct ListeningSocket {
-    accepting: Accepting,
+    accepting: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
     inherited: bool,
-}
-
-#[derive(Debug)]
-enum Accepting {
-    Tcp(tokio::net::TcpListener),
-    Unix(tokio::net::UnixListener),
 }
 
 impl ListeningSockets {
@@ -168,10 +162,8 @@ impl ListeningSockets {
     pub(crate) fn open(bound: Vec<Bound>) -> io::Result<ListeningSockets> {
         let open = |bound: Bound| {
             let accepting = match bound.socket {
-                Socket::Tcp(socket) => Accepting::Tcp(tokio::net::TcpListener::from_std(socket)?),
-                Socket::Unix(socket) => {
-                    Accepting::Unix(tokio::net::UnixListener::from_std(socket)?)
-                }
+                Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
+                Socket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
             };
             Ok(ListeningSocket {
                 accepting,
@@ -193,14 +185,11 @@ impl ListeningSockets {
         let count = self.sockets.len();
         for turn in 0..count {
             let number = (self.first + turn) % count;
-            let Some(socket) = self.sockets.get(number) else {
-                continue;
-            };
-            let accepted = match &socket.accepting {
-                Accepting::Tcp(socket) => socket
+            let accepted = match &self.sockets[number].accepting {
+                Either::Left(socket) => socket
                     .poll_accept(cx)
                     .map_ok(|(stream, _)| Either::Left(stream)),
-                Accepting::Unix(socket) => socket
+                Either::Right(socket) => socket
                     .poll_accept(cx)
                     .map_ok(|(stream, _)| Either::Right(stream)),
             };

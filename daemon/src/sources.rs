@@ -14,9 +14,9 @@ pub mod listening;
 pub mod process;
 pub mod resources;
 pub mod rpc;
-#[cfg(test)]
-mod scripted;
 pub mod selfwatch;
+#[cfg(test)]
+mod tests;
 pub mod threads;
 pub mod votes;
 

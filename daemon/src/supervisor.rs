@@ -9,11 +9,12 @@ mod path_thread;
 
 pub use path_thread::{ANSWERS_WITHIN, PathError, PathThread, UNANSWERED};
 
+use parking_lot::{Condvar, Mutex};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use std::future::Future;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -31,12 +32,17 @@ const TASK_STACK: usize = 2 * 1024 * 1024;
 
 /// Tells a part of the daemon to stop. Cloned freely; never taken back.
 #[derive(Debug, Clone)]
-pub struct Stop {
-    flag: Arc<(Mutex<bool>, Condvar)>,
-    watch: watch::Receiver<bool>,
-    sender: Arc<watch::Sender<bool>>,
+pub struct Stop(Arc<StopState>);
+
+#[derive(Debug)]
+struct StopState {
+    /// For threads.
+    flag: Mutex<bool>,
+    changed: Condvar,
+    /// For tasks.
+    sender: watch::Sender<bool>,
     /// Becomes readable with the signal. `None` when no descriptor was left for it.
-    descriptor: Option<Arc<OwnedFd>>,
+    descriptor: Option<OwnedFd>,
 }
 
 impl Default for Stop {
@@ -48,24 +54,20 @@ impl Default for Stop {
 impl Stop {
     /// A signal that nobody has given yet.
     pub fn new() -> Self {
-        let (sender, watch) = watch::channel(false);
-        let descriptor = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .ok()
-            .map(Arc::new);
-        Stop {
-            flag: Arc::new((Mutex::new(false), Condvar::new())),
-            watch,
-            sender: Arc::new(sender),
-            descriptor,
-        }
+        Stop(Arc::new(StopState {
+            flag: Mutex::new(false),
+            changed: Condvar::new(),
+            sender: watch::Sender::new(false),
+            descriptor: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
+        }))
     }
 
     pub fn set(&self) {
-        *self.flag.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.flag.1.notify_all();
+        *self.0.flag.lock() = true;
+        self.0.changed.notify_all();
         // Before the descriptor: who is woken by it asks whether it is set.
-        self.sender.send_replace(true);
-        if let Some(descriptor) = &self.descriptor {
+        self.0.sender.send_replace(true);
+        if let Some(descriptor) = &self.0.descriptor {
             // It can only fail by overflow, after 2^64 signals.
             let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
@@ -73,28 +75,26 @@ impl Stop {
 
     /// Whether it was given.
     pub fn is_set(&self) -> bool {
-        *self.watch.borrow()
+        *self.0.sender.borrow()
     }
 
     /// Resolves when it is given.
     pub async fn wait(&self) {
         // The sender lives in self, so that the channel cannot close.
-        let _ = self.watch.clone().wait_for(|stopped| *stopped).await;
+        let _ = self.0.sender.subscribe().wait_for(|stopped| *stopped).await;
     }
 
     /// Blocks for `duration`, or until the signal; true if it was given.
     pub fn sleep(&self, duration: Duration) -> bool {
-        let stopped = self.flag.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .flag
-            .1
-            .wait_timeout_while(stopped, duration, |stopped| !*stopped);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
+        let mut stopped = self.0.flag.lock();
+        let changed = &self.0.changed;
+        changed.wait_while_for(&mut stopped, |stopped| !*stopped, duration);
+        *stopped
     }
 
     /// Blocks until `other` is readable, for `duration` at most, or until the signal; true if `other` is readable.
     pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
-        let own = self.descriptor.as_deref();
+        let own = self.0.descriptor.as_ref();
         let mut waited = vec![PollFd::new(&other, PollFlags::IN)];
         waited.extend(own.map(|descriptor| PollFd::new(descriptor, PollFlags::IN)));
         let duration = if own.is_some() {

@@ -9,7 +9,6 @@ pub mod journal;
 #[cfg(test)]
 #[path = "../../crates/follow/tests/file/probe.rs"]
 mod probe;
-mod sink;
 
 pub use faultline_follow::{LogStatus, StartStep, StatusHandle};
 pub use file::FileTail;
@@ -17,7 +16,9 @@ pub use journal::JournalTail;
 
 use crate::clock::Clock;
 use crate::config::Log;
-use crate::validator::intake::Intake;
+use crate::validator::intake::{Intake, Push};
+use faultline_catalog::Stamp;
+use faultline_follow::{RecordSink, RecordWriter};
 
 /// What a follower needs of the rest of the daemon.
 #[derive(Debug, Clone)]
@@ -54,4 +55,38 @@ impl LogTail {
             LogTail::Journal(tail) => tail.status(),
         }
     }
+}
+
+/// The daemon's intake as a sink of log records.
+struct IntakeSink {
+    intake: Intake,
+    push: Option<Push>,
+}
+
+impl RecordSink for IntakeSink {
+    fn begin(&mut self, now: Stamp) {
+        self.push = Some(self.intake.begin(now));
+    }
+
+    fn record(&mut self, record: &str) {
+        if let Some(push) = &mut self.push {
+            push.log_line(record);
+        }
+    }
+
+    fn bad(&mut self) {
+        if let Some(push) = &mut self.push {
+            push.bad_line();
+        }
+    }
+
+    fn commit(&mut self, at: Stamp) {
+        if let Some(push) = self.push.take() {
+            self.intake.commit(push, at);
+        }
+    }
+}
+
+fn record_writer(intake: Intake) -> RecordWriter {
+    RecordWriter::new(Box::new(IntakeSink { intake, push: None }))
 }

@@ -1,11 +1,9 @@
 //! The tick: asks every source that is due, on one dedicated thread, and hands the result to the hub.
 
-mod cpu_time;
 mod source;
 mod statistics;
 
-pub use cpu_time::CpuTime;
-pub use source::{Condition, Finding, LIMITS_EVERY, Look, Poll, Throttle};
+pub use source::{Condition, CpuTime, Finding, LIMITS_EVERY, Look, Poll, Throttle};
 pub use statistics::{News, Statistics};
 
 use crate::clock::{Clock, Due, Schedule};

@@ -1,7 +1,7 @@
 //! The web face: `/metrics` for scrapers, `/` for people, `/status` for programs, `/healthz` and `/readyz` for whoever starts and watches.
 //!
 //! Everything is answered from the newest tick, of which a request copies a pointer: no client, however slow, holds a
-//! tick up. All connections are one task; what they share is bounded (connections, time, pages kept).
+//! tick up. What connections share is bounded (their number, time, pages kept).
 
 mod answer;
 mod auth;
@@ -13,7 +13,6 @@ mod guesses;
 mod health;
 mod landing;
 mod mark;
-mod pace;
 mod request_checks;
 mod scrape;
 mod tls;
@@ -21,21 +20,20 @@ mod tls;
 pub use error::WebError;
 pub use health::{Stale, health};
 
+use crate::accept;
 use crate::auth_failures::AuthFailures;
 use crate::clock::Clock;
 use crate::config::{Find, Metrics};
-use crate::connection_limit::{Connection, Connections, Phase};
+use crate::connection_limit::Connections;
 use crate::flight;
 use crate::hub::Latest;
 use crate::recorder;
 use crate::sinks::history::History;
 use crate::sinks::prometheus::{ConstantLabels, DroppedSeries};
-use crate::socket::{self, Bound, ListeningSockets, peer};
+use crate::socket::{self, Bound};
 use crate::supervisor::Stop;
 use answer::Site;
 use faultline_catalog::Tick;
-use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
 use request_checks::Names;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,15 +45,6 @@ const MOST_CONNECTIONS: usize = 64;
 
 /// Of these, on sockets in the file system.
 const FILE_SYSTEM: usize = 16;
-
-/// Connections that have made room and have not ended yet, at most: they need to be polled once more for it.
-const LEAVING: usize = 64;
-
-/// How long requests may take to end once the server is told to stop.
-const GRACE: Duration = Duration::from_secs(1);
-
-/// Pause after a connection could not be accepted (no descriptors left), so that the loop does not spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// What the pages are made of.
 #[derive(Debug, Clone)]
@@ -236,9 +225,7 @@ impl Server {
         // Behind a password or a certificate a page of another site has nothing to gain from a name of its own.
         let names = (tls.is_none() && users.is_none())
             .then(|| Names::new(&config.hosts, state.host_name.as_deref()));
-        let site = Site::new(state, users, headers)
-            .with_native_histograms(config.native_histograms)
-            .with_names(names);
+        let site = Site::new(state, users, headers, names, config.native_histograms);
         Ok(Server {
             sockets,
             site: Arc::new(site),
@@ -268,46 +255,22 @@ impl Server {
         self.tls.is_some()
     }
 
-    /// Answers until `stop`, then lets open requests finish for a second. Runs on a tokio runtime with I/O and time.
+    /// Answers until `stop`, then lets open requests finish. Runs on a tokio runtime with I/O and time.
     pub async fn run(self, stop: Stop) {
-        let places = self.places().join(",");
-        let mut sockets = match ListeningSockets::open(self.sockets) {
-            Ok(sockets) => sockets,
-            Err(error) => {
-                return tracing::error!(places, %error, "the web listener cannot be watched by the runtime");
-            }
+        let Server { sockets, site, tls } = self;
+        let network = MOST_CONNECTIONS - FILE_SYSTEM;
+        let connections = Connections::new("metrics", network, FILE_SYSTEM);
+        let clock = site.clock();
+        let serve = |stream, connection| {
+            connection::serve(
+                stream,
+                tls.clone(),
+                Arc::clone(&site),
+                connection,
+                stop.clone(),
+            )
         };
-        let mut open = FuturesUnordered::new();
-        let mut connections =
-            Connections::new("metrics", MOST_CONNECTIONS - FILE_SYSTEM, FILE_SYSTEM);
-        let clock = self.site.clock();
-        loop {
-            tokio::select! {
-                () = stop.wait() => break,
-                Some(()) = open.next() => {}
-                accepted = sockets.accept(), if open.len() < MOST_CONNECTIONS + LEAVING => match accepted {
-                    Ok(stream) => {
-                        // TLS comes first, whose beginning is the client's.
-                        let connection = Arc::new(Connection::new(clock, peer(&stream), Phase::Head));
-                        if let Some(other) = connections.admit(&connection, clock.now().uptime) {
-                            other.cut();
-                        }
-                        let (tls, site) = (self.tls.clone(), Arc::clone(&self.site));
-                        open.push(connection::serve(stream, tls, site, connection, stop.clone()));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot accept a web connection");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-            }
-        }
-        drop(sockets);
-        let finished =
-            tokio::time::timeout(GRACE, async { while open.next().await.is_some() {} }).await;
-        if finished.is_err() {
-            tracing::debug!(connections = open.len(), "closing web connections at exit");
-        }
+        accept::run(sockets, connections, clock, &stop, serve).await;
     }
 }
 

@@ -15,8 +15,6 @@ mod predicted_run;
 pub mod prediction;
 mod prepared;
 mod recorded;
-#[cfg(test)]
-mod stand_in;
 mod trace_file;
 mod witness;
 mod written;

@@ -27,5 +27,5 @@ pub use histogram::{Histogram, LATENESS_BOUNDS, TIME_BOUNDS};
 pub use labels::Labels;
 pub use metric::{Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
-pub use reading::{Reading, Text, Value};
+pub use reading::{Reading, ReadingList, Text, Value};
 pub use tick::{Batch, Problem, Source, Stamp, Status, Tick};

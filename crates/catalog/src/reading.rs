@@ -136,3 +136,54 @@ impl Reading {
         self
     }
 }
+
+/// Adds readings to a list; none where there is no value.
+pub trait ReadingList {
+    fn add(&mut self, reading: Reading);
+
+    fn whole<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [Text; N],
+        value: impl Into<Option<u64>>,
+    ) {
+        if let Some(value) = value.into() {
+            self.add(Reading::whole(metric, labels, value));
+        }
+    }
+
+    fn counter<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [Text; N],
+        value: impl Into<Option<u64>>,
+    ) {
+        self.whole(metric, labels, value);
+    }
+
+    fn real<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [Text; N],
+        value: impl Into<Option<f64>>,
+    ) {
+        if let Some(value) = value.into() {
+            self.add(Reading::real(metric, labels, value));
+        }
+    }
+
+    fn flag<const N: usize>(
+        &mut self,
+        metric: &'static Metric,
+        labels: [Text; N],
+        value: impl Into<Option<bool>>,
+    ) {
+        self.whole(metric, labels, value.into().map(u64::from));
+    }
+}
+
+impl ReadingList for Vec<Reading> {
+    fn add(&mut self, reading: Reading) {
+        self.push(reading);
+    }
+}

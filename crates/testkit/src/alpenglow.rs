@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use faultline_stand_in::Ledger;
+use faultline_mock_validator::Ledger;
 use serde_json::Value;
 
 use crate::server::Server;

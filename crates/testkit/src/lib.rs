@@ -9,6 +9,7 @@
 //! | programs that are deployed and upgraded meanwhile | [`loader`] |
 //! | somebody to push metrics to who remembers every byte | [`sink::Sink`] |
 //! | a scrape parsed by other eyes | [`expose::parse_text`], [`expose::parse_openmetrics`] |
+//! | a JSON-RPC node that answers as a test says, good or not | [`mock_node::MockNode`] |
 //! | a node around a migration to Alpenglow, as a release writes it | [`alpenglow::Node`] |
 //! | a real Prometheus that scrapes and answers queries | [`prometheus::Prometheus`] |
 //! | a real browser that shows a page | [`browser::Browser`] |
@@ -37,6 +38,7 @@ pub mod host;
 pub mod http;
 pub mod load;
 pub mod loader;
+pub mod mock_node;
 pub mod ports;
 pub mod proc;
 pub mod process;

@@ -18,7 +18,7 @@ mod state;
 mod truth;
 mod working_set;
 
-pub use faultline_stand_in::NAME;
+pub use faultline_mock_validator::NAME;
 pub use life::{Arguments, run};
 pub use truth::Truth;
 

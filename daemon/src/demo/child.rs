@@ -9,7 +9,7 @@ use crate::supervisor::{Stage, Stop};
 use anyhow::Context;
 use faultline_agave::config::MetricsConfig;
 use faultline_agave::identify::{Process, identify};
-use faultline_stand_in::{Ledger, NAME, NodeState};
+use faultline_mock_validator::{Ledger, NAME, NodeState};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};

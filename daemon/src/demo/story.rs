@@ -5,7 +5,7 @@
 
 use super::recording::{FIRST_SLOT, Recording, SLOT_TIME};
 use super::{CONSENSUS, IDENTITY};
-use faultline_stand_in::NodeState;
+use faultline_mock_validator::NodeState;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::time::Duration;

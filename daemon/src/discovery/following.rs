@@ -3,7 +3,8 @@
 use super::Target;
 use faultline_catalog::{Problem, Reading, Stamp, metrics};
 use faultline_kernel::{CgroupFolder, ProcessId};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch as channel;
 
@@ -119,11 +120,9 @@ impl Following {
     pub fn wait_for_first_search(&self, timeout: Duration) {
         let unknown =
             |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
-        drop(
-            self.0
-                .searched
-                .wait_timeout_while(self.state(), timeout, unknown),
-        );
+        self.0
+            .searched
+            .wait_while_for(&mut self.state(), unknown, timeout);
     }
 
     /// Wakes [`Following::wait_for_first_search`].
@@ -174,6 +173,6 @@ impl Following {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }

@@ -2,10 +2,10 @@
 
 use crate::tick::Finding;
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Problem, Reading, Status};
+use faultline_catalog::{Problem, ReadingList, Status};
+use parking_lot::{Condvar, Mutex};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -71,27 +71,28 @@ pub struct Handle(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    requests: Mutex<Vec<Asked>>,
-    saves: [AtomicU64; Reason::ALL.len()],
-    failures: AtomicU64,
-    problem: Mutex<Option<String>>,
-    under_way: Mutex<usize>,
+    state: Mutex<State>,
     all_done: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: Vec<Asked>,
+    saves: [u64; Reason::ALL.len()],
+    failures: u64,
+    problem: Option<String>,
+    under_way: usize,
 }
 
 impl Handle {
     /// Asks for a save; the answer comes when it is done, seconds later. `None`: too many wait already.
     pub fn request(&self, text: &str, wish: Wish) -> Option<oneshot::Receiver<Outcome>> {
-        let mut requests = self
-            .0
-            .requests
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if requests.len() >= MOST_REQUESTS {
+        let mut state = self.0.state.lock();
+        if state.requests.len() >= MOST_REQUESTS {
             return None;
         }
         let (answer, answered) = oneshot::channel();
-        requests.push(Asked {
+        state.requests.push(Asked {
             text: text.to_owned(),
             wish,
             answer,
@@ -100,91 +101,54 @@ impl Handle {
     }
 
     pub(super) fn take_requests(&self) -> Vec<Asked> {
-        std::mem::take(
-            &mut *self
-                .0
-                .requests
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner),
-        )
+        std::mem::take(&mut self.0.state.lock().requests)
     }
 
     /// A save begins; [`ended`](Self::ended) follows.
     pub(super) fn begun(&self) {
-        *self
-            .0
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.state.lock().under_way += 1;
     }
 
     /// Waits until no save is under way, or until `patience` is over.
     pub(super) fn wait(&self, patience: Duration) {
-        let under_way = self
-            .0
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.state.lock();
+        let under_way = |state: &mut State| state.under_way > 0;
         let waited = self
             .0
             .all_done
-            .wait_timeout_while(under_way, patience, |count| *count > 0);
-        if waited.is_ok_and(|(count, _)| *count > 0) {
+            .wait_while_for(&mut state, under_way, patience);
+        if waited.timed_out() {
             tracing::warn!("the flight recorder's last save is still running");
         }
     }
 
     /// A save has ended.
     pub(super) fn ended(&self, reason: Reason, outcome: &Outcome) {
-        let counter = match outcome {
-            Ok(_) => Reason::ALL
-                .iter()
-                .zip(&self.0.saves)
-                .find(|(one, _)| **one == reason)
-                .map(|(_, count)| count),
-            Err(_) => Some(&self.0.failures),
-        };
-        if let Some(counter) = counter {
-            counter.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.0.state.lock();
+        state.problem = None;
+        match outcome {
+            Ok(_) => state.saves[reason as usize] += 1,
+            Err(why) => {
+                state.failures += 1;
+                state.problem = Some(format!("the flight recorder could not save: {why}"));
+            }
         }
-        let problem = outcome
-            .as_ref()
-            .err()
-            .map(|why| format!("the flight recorder could not save: {why}"));
-        *self
-            .0
-            .problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = problem;
-        let mut under_way = self
-            .0
-            .under_way
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *under_way = under_way.saturating_sub(1);
+        state.under_way = state.under_way.saturating_sub(1);
         self.0.all_done.notify_all();
     }
 
     /// How it stands: counts since the daemon's start, and what was wrong with the last save.
     pub fn tell(&self, finding: &mut Finding) {
-        for (reason, count) in Reason::ALL.iter().zip(&self.0.saves) {
-            let count = count.load(Ordering::Relaxed);
-            finding.readings.push(Reading::counter(
-                &d::FLIGHT_SAVES,
-                [reason.name().into()],
-                count,
-            ));
+        let state = self.0.state.lock();
+        for reason in Reason::ALL {
+            let count = state.saves[reason as usize];
+            let labels = [reason.name().into()];
+            finding.readings.counter(&d::FLIGHT_SAVES, labels, count);
         }
-        let failures = self.0.failures.load(Ordering::Relaxed);
         finding
             .readings
-            .push(Reading::counter(&d::FLIGHT_FAILURES, [], failures));
-        let problem = self
-            .0
-            .problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+            .counter(&d::FLIGHT_FAILURES, [], state.failures);
+        let problem = state.problem.clone();
         finding
             .problems
             .extend(problem.map(|what| Problem::new(Status::Broken, what)));

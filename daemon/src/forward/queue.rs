@@ -5,9 +5,9 @@ use crate::clock::Clock;
 use crate::push_memory::{Budget, Permit};
 use hyper::body::Bytes;
 use memmap2::MmapMut;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -58,7 +58,6 @@ pub(super) struct Queue {
     budget: Budget,
     waiting: Mutex<Waiting>,
     arrived: Notify,
-    tally: [Count; RESULTS.len()],
 }
 
 #[derive(Debug, Default)]
@@ -67,40 +66,30 @@ struct Waiting {
     bytes: u64,
     /// The first parcel is being sent now: it may arrive, so it cannot be dropped and called lost.
     sending: bool,
-}
-
-#[derive(Debug, Default)]
-struct Count {
-    requests: AtomicU64,
-    bytes: AtomicU64,
+    /// Requests and bytes with each outcome since the start.
+    tally: [(u64, u64); RESULTS.len()],
 }
 
 impl Queue {
     pub(super) fn new(limit: u64, clock: Clock, budget: Budget) -> Self {
-        let waiting = Mutex::new(Waiting::default());
         Queue {
             limit,
             clock,
             budget,
-            waiting,
+            waiting: Mutex::default(),
             arrived: Notify::new(),
-            tally: Default::default(),
         }
     }
 
     /// How many wait, and their bytes; one that is being sent still waits.
     pub(super) fn waiting(&self) -> (u64, u64) {
-        let waiting = self.lock();
+        let waiting = self.waiting.lock();
         (waiting.parcels.len() as u64, waiting.bytes)
     }
 
     /// Requests and bytes with this outcome since the start.
     pub(super) fn counted(&self, outcome: Outcome) -> (u64, u64) {
-        let count = &self.tally[outcome as usize];
-        (
-            count.requests.load(Ordering::Relaxed),
-            count.bytes.load(Ordering::Relaxed),
-        )
+        self.waiting.lock().tally[outcome as usize]
     }
 
     /// The oldest parcel, which from now on is being sent; waits until there is one.
@@ -115,7 +104,7 @@ impl Queue {
 
     /// The oldest parcel, which from now on is being sent; `None` if none waits.
     pub(super) fn try_first(&self) -> Option<Arc<Parcel>> {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let parcel = waiting.parcels.front().cloned();
         waiting.sending = parcel.is_some();
         parcel
@@ -123,42 +112,39 @@ impl Queue {
 
     /// The parcel that was being sent has an outcome.
     pub(super) fn done(&self, outcome: Outcome) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
-        let parcel = waiting.drop_oldest();
-        drop(waiting);
-        self.count(outcome, parcel.map_or(0, |parcel| parcel.bytes));
+        waiting.drop_oldest(outcome);
     }
 
     /// The parcel that was being sent did not arrive and waits again. Parcels older than `give_up_after` are lost.
     pub(super) fn failed(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
         while waiting
             .parcels
             .front()
             .is_some_and(|parcel| now.saturating_sub(parcel.arrived) >= give_up_after)
         {
-            self.lose(&mut waiting);
+            waiting.drop_oldest(Outcome::Lost);
         }
     }
 
     /// Gives up everything; how many pushes and bytes that were.
     pub(super) fn clear(&self) -> (u64, u64) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         waiting.sending = false;
         let left = (waiting.parcels.len() as u64, waiting.bytes);
-        while self.lose(&mut waiting) {}
+        while waiting.drop_oldest(Outcome::Lost) {}
         left
     }
 
     fn add(&self, parcel: Parcel) {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         while waiting.bytes.saturating_add(parcel.bytes) > self.limit {
-            if !self.lose(&mut waiting) {
-                drop(waiting);
-                return self.count(Outcome::Lost, parcel.bytes);
+            if !waiting.drop_oldest(Outcome::Lost) {
+                return waiting.count(Outcome::Lost, parcel.bytes);
             }
         }
         waiting.bytes += parcel.bytes;
@@ -173,37 +159,28 @@ impl Queue {
             if let Some(permit) = self.budget.copy(bytes) {
                 return Some(permit);
             }
-            if !self.lose(&mut self.lock()) {
+            if !self.waiting.lock().drop_oldest(Outcome::Lost) {
                 return None;
             }
         }
     }
-
-    /// Drops the oldest parcel that is not being sent and counts it; false if there is none.
-    fn lose(&self, waiting: &mut Waiting) -> bool {
-        let lost = waiting.drop_oldest();
-        if let Some(parcel) = &lost {
-            self.count(Outcome::Lost, parcel.bytes);
-        }
-        lost.is_some()
-    }
-
-    fn count(&self, outcome: Outcome, bytes: u64) {
-        let count = &self.tally[outcome as usize];
-        count.requests.fetch_add(1, Ordering::Relaxed);
-        count.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Waiting {
-    fn drop_oldest(&mut self) -> Option<Arc<Parcel>> {
-        let parcel = self.parcels.remove(usize::from(self.sending))?;
+    /// Drops the oldest parcel that is not being sent and counts it; false if there is none.
+    fn drop_oldest(&mut self, outcome: Outcome) -> bool {
+        let Some(parcel) = self.parcels.remove(usize::from(self.sending)) else {
+            return false;
+        };
         self.bytes = self.bytes.saturating_sub(parcel.bytes);
-        Some(parcel)
+        self.count(outcome, parcel.bytes);
+        true
+    }
+
+    fn count(&mut self, outcome: Outcome, bytes: u64) {
+        let (requests, total) = &mut self.tally[outcome as usize];
+        *requests += 1;
+        *total += bytes;
     }
 }
 
@@ -266,7 +243,8 @@ impl Copy {
     /// The body is complete: it joins the queue, or counts as lost if it was given up. An empty one is forgotten.
     pub fn complete(mut self) {
         if self.given_up {
-            return self.handle.0.queue.count(Outcome::Lost, self.bytes);
+            let mut waiting = self.handle.0.queue.waiting.lock();
+            return waiting.count(Outcome::Lost, self.bytes);
         }
         if self.bytes == 0 {
             return;
@@ -274,7 +252,8 @@ impl Copy {
         self.keep_last();
         let queue = &self.handle.0.queue;
         if let Some(permit) = &mut self.permit {
-            permit.shrink_to(self.bytes);
+            let used = usize::try_from(self.bytes).unwrap_or(usize::MAX);
+            drop(permit.split(permit.num_permits().saturating_sub(used)));
         }
         queue.add(Parcel {
             pieces: std::mem::take(&mut self.pieces),
@@ -291,7 +270,7 @@ impl Copy {
             return self.give_up();
         };
         match &mut self.permit {
-            Some(mine) => mine.add(permit),
+            Some(mine) => mine.merge(permit),
             None => self.permit = Some(permit),
         }
         self.keep_last();

@@ -1,11 +1,10 @@
 //! The task that empties the queue.
 
-use super::Shared;
 use super::client::{Attempt, Upstream};
-use super::health::Health;
 use super::queue::{Outcome, Parcel};
+use super::{Health, Shared};
 use crate::supervisor::Stop;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// When things are tried again and given up.
@@ -129,11 +128,7 @@ impl Forwarder {
     }
 
     fn becomes(&self, health: Health) {
-        let mut current = self
-            .shared
-            .health
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.shared.health.lock();
         current.becomes(health, self.upstream.name());
     }
 }

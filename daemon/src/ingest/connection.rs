@@ -44,24 +44,13 @@ async fn leaves(connection: &Connection, stop: &Stop) {
 
 /// Serves requests until the peer, a time limit, a request to make room, or `stop` ends it.
 pub(super) async fn serve<I: Intake>(
-    peer: (Stream, PeerUser),
+    (stream, user): (Stream, PeerUser),
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,
     stop: Stop,
 ) {
     let _open = shared.meter.connection();
-    tokio::select! {
-        () = talk(peer, &connection, &shared, &stop) => {}
-        () = connection.must_end() => tracing::debug!("connection limit: an ingest connection was closed"),
-    }
-}
-
-async fn talk<I: Intake>(
-    (stream, user): (Stream, PeerUser),
-    connection: &Connection,
-    shared: &Shared<I>,
-    stop: &Stop,
-) {
+    let (connection, shared, stop) = (&*connection, &*shared, &stop);
     let limits = shared.limits;
     let timeouts = Timeouts {
         idle: limits.idle,

@@ -2,11 +2,11 @@
 
 use crate::auth_failures::AuthFailures;
 use crate::socket::Peer;
-use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::{INGEST_BYTES, INGEST_CONNECTIONS, INGEST_REQUESTS};
+use faultline_catalog::{Reading, ReadingList};
 use hyper::StatusCode;
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How a request ended.
@@ -43,78 +43,80 @@ impl Code {
         Code::Cut,
     ];
 
-    pub(super) const fn name(self) -> &'static str {
+    /// The value of the label `code`, the status of the answer, and what is said with it. Agave prints that into its log:
+    /// short, and for the operator.
+    pub(super) const fn details(self) -> (&'static str, StatusCode, &'static str) {
         match self {
-            Code::Taken => "204",
-            Code::Bad => "400",
-            Code::Unauthorized => "401",
-            Code::FromAPage => "403",
-            Code::AnotherUser => "user",
-            Code::UnknownPath => "404",
-            Code::NotPost => "405",
-            Code::Late => "408",
-            Code::TooLarge => "413",
-            Code::UnknownCoding => "415",
-            Code::Cut => "cut",
-        }
-    }
-
-    /// The status of the answer.
-    pub(super) const fn status(self) -> StatusCode {
-        match self {
-            Code::Taken => StatusCode::NO_CONTENT,
-            Code::Bad | Code::Cut => StatusCode::BAD_REQUEST,
-            Code::Unauthorized => StatusCode::UNAUTHORIZED,
-            Code::FromAPage | Code::AnotherUser => StatusCode::FORBIDDEN,
-            Code::UnknownPath => StatusCode::NOT_FOUND,
-            Code::NotPost => StatusCode::METHOD_NOT_ALLOWED,
-            Code::Late => StatusCode::REQUEST_TIMEOUT,
-            Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Code::UnknownCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        }
-    }
-
-    /// What is said with it. Agave prints it into its log: short, and for the operator.
-    pub(super) const fn text(self) -> &'static str {
-        match self {
-            Code::Taken | Code::Cut => "",
-            Code::Bad => "neither plain nor gzip line protocol in a known precision\n",
-            Code::Unauthorized => {
-                "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n"
-            }
-            Code::FromAPage => "faultlined does not accept pushes from web pages\n",
-            Code::AnotherUser => {
-                "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n"
-            }
-            Code::UnknownPath => "faultlined takes POST /write\n",
-            Code::NotPost => "faultlined takes POST here\n",
-            Code::Late => "the body took too long\n",
-            Code::TooLarge => "the body is too large\n",
-            Code::UnknownCoding => "Content-Encoding: gzip or none\n",
+            Code::Taken => ("204", StatusCode::NO_CONTENT, ""),
+            Code::Bad => (
+                "400",
+                StatusCode::BAD_REQUEST,
+                "neither plain nor gzip line protocol in a known precision\n",
+            ),
+            Code::Unauthorized => (
+                "401",
+                StatusCode::UNAUTHORIZED,
+                "faultlined expects another db, u or p: compare SOLANA_METRICS_CONFIG with [ingest]\n",
+            ),
+            Code::FromAPage => (
+                "403",
+                StatusCode::FORBIDDEN,
+                "faultlined does not accept pushes from web pages\n",
+            ),
+            Code::AnotherUser => (
+                "user",
+                StatusCode::FORBIDDEN,
+                "faultlined takes pushes of the validator's user only: see [ingest] allow_users\n",
+            ),
+            Code::UnknownPath => (
+                "404",
+                StatusCode::NOT_FOUND,
+                "faultlined takes POST /write\n",
+            ),
+            Code::NotPost => (
+                "405",
+                StatusCode::METHOD_NOT_ALLOWED,
+                "faultlined takes POST here\n",
+            ),
+            Code::Late => (
+                "408",
+                StatusCode::REQUEST_TIMEOUT,
+                "the body took too long\n",
+            ),
+            Code::TooLarge => (
+                "413",
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "the body is too large\n",
+            ),
+            Code::UnknownCoding => (
+                "415",
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "Content-Encoding: gzip or none\n",
+            ),
+            Code::Cut => ("cut", StatusCode::BAD_REQUEST, ""),
         }
     }
 }
 
 /// The listener's counters. Clones share them.
-#[derive(Debug, Clone, Default)]
-pub struct Meter(Arc<Counts>);
-
-#[derive(Debug)]
-struct Counts {
+#[derive(Debug, Clone)]
+pub struct Meter {
     auth_failures: AuthFailures,
-    requests: [AtomicU64; Code::ALL.len()],
-    bytes: AtomicU64,
-    connections: AtomicU64,
+    counts: Arc<Mutex<Counts>>,
 }
 
-impl Default for Counts {
+#[derive(Debug, Default)]
+struct Counts {
+    requests: [u64; Code::ALL.len()],
+    bytes: u64,
+    connections: u64,
+}
+
+impl Default for Meter {
     fn default() -> Self {
-        let (requests, bytes, connections) = Default::default();
-        Counts {
+        Meter {
             auth_failures: AuthFailures::new("ingest"),
-            requests,
-            bytes,
-            connections,
+            counts: Arc::default(),
         }
     }
 }
@@ -123,55 +125,42 @@ impl Meter {
     /// `faultline_ingest_requests_total`, `faultline_ingest_bytes_total`, `faultline_ingest_connections` and
     /// `faultline_auth_failures_total`. Probes (`/ping`, `/health`) are no requests in this sense.
     pub fn readings(&self, out: &mut Vec<Reading>) {
+        let counts = self.counts.lock();
         for code in Code::ALL {
-            out.push(Reading::counter(
-                &INGEST_REQUESTS,
-                [code.name().into()],
-                self.requests(code),
-            ));
+            let (label, _, _) = code.details();
+            let count = counts.requests[code as usize];
+            out.counter(&INGEST_REQUESTS, [label.into()], count);
         }
-        out.push(Reading::counter(
-            &INGEST_BYTES,
-            [],
-            self.0.bytes.load(Ordering::Relaxed),
-        ));
-        out.push(Reading::whole(
-            &INGEST_CONNECTIONS,
-            [],
-            self.0.connections.load(Ordering::Relaxed),
-        ));
-        out.push(self.0.auth_failures.reading());
+        out.counter(&INGEST_BYTES, [], counts.bytes);
+        out.whole(&INGEST_CONNECTIONS, [], counts.connections);
+        out.push(self.auth_failures.reading());
     }
 
     /// Counts a push with other credentials than the configured ones.
     pub(super) fn unauthorized(&self, peer: Peer, now: Duration) {
-        self.0.auth_failures.note(peer, now);
-    }
-
-    pub(super) fn requests(&self, code: Code) -> u64 {
-        self.0.requests[code as usize].load(Ordering::Relaxed)
+        self.auth_failures.note(peer, now);
     }
 
     pub(super) fn request(&self, code: Code) {
-        self.0.requests[code as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts.lock().requests[code as usize] += 1;
     }
 
     pub(super) fn bytes(&self, bytes: usize) {
-        self.0.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.counts.lock().bytes += bytes as u64;
     }
 
     /// Counts a connection as open until the guard is dropped.
     pub(super) fn connection(&self) -> OpenConnection {
-        self.0.connections.fetch_add(1, Ordering::Relaxed);
-        OpenConnection(Arc::clone(&self.0))
+        self.counts.lock().connections += 1;
+        OpenConnection(Arc::clone(&self.counts))
     }
 }
 
 #[derive(Debug)]
-pub(super) struct OpenConnection(Arc<Counts>);
+pub(super) struct OpenConnection(Arc<Mutex<Counts>>);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
+        self.0.lock().connections -= 1;
     }
 }

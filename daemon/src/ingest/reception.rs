@@ -45,7 +45,7 @@ pub(super) async fn answer<I: Intake>(
             Err(code) => code,
             Ok((coding, precision)) => {
                 let code = push(shared, request.into_body(), (user, coding, precision)).await;
-                return (response(code.status(), code.text()), code == Code::Taken);
+                return (answer_of(code), code == Code::Taken);
             }
         },
     };
@@ -56,7 +56,7 @@ pub(super) async fn answer<I: Intake>(
             .unauthorized(peer, shared.parts.clock.now().uptime);
     }
     discard(request).await;
-    (response(refused.status(), refused.text()), false)
+    (answer_of(refused), false)
 }
 
 /// Whether the head of a push allows it to be read.
@@ -98,10 +98,9 @@ async fn push<I: Intake>(
     let mut reception = Reception::new(shared, user, coding, precision);
     let read = async {
         let budget = &shared.parts.budget;
-        let decoder = if coding == Coding::Gzip {
-            Some(budget.decoder(DECODER_MEMORY).await)
-        } else {
-            None
+        let decoder = match coding {
+            Coding::Gzip => budget.decoder(DECODER_MEMORY).await,
+            Coding::Plain => None,
         };
         let permit = budget.push(PUSH_MEMORY).await;
         let code = reception.read(&mut body).await;
@@ -283,6 +282,11 @@ async fn discard_body(mut body: Incoming) {
     tokio::time::timeout(DISCARD_TIME, read)
         .await
         .unwrap_or_default();
+}
+
+fn answer_of(code: Code) -> Answer {
+    let (_, status, text) = code.details();
+    response(status, text)
 }
 
 fn response(status: StatusCode, text: &'static str) -> Answer {

@@ -434,13 +434,13 @@ async fn probes_are_answered_and_other_requests_are_not_ours() {
             .await,
         204
     );
-    assert_eq!(Code::NotPost.status(), 405);
+    assert_eq!(Code::NotPost.details().1, 405);
     assert_eq!(
         (
-            sink.meter.requests(Code::Taken),
-            sink.meter.requests(Code::UnknownPath)
+            sink.number("faultline_ingest_requests_total", "204"),
+            sink.number("faultline_ingest_requests_total", "404")
         ),
-        (1, 1)
+        (1.0, 1.0)
     );
 }
 

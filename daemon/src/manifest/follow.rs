@@ -10,8 +10,9 @@ use crate::sources::rpc::{self, identity_of};
 use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_kernel::hardware::Hardware;
 use faultline_kernel::{HostRoot, ProcessFiles};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// From look to look at what became known.
@@ -88,7 +89,7 @@ impl Describer {
             target: Arc::new(target.clone()),
             manifest: manifest.clone(),
         };
-        *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(first));
+        *self.first.lock() = Some(Arc::new(first));
         manifest
     }
 
@@ -111,10 +112,7 @@ impl Describer {
     }
 
     fn first(&self) -> Option<Arc<First>> {
-        self.first
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.first.lock().clone()
     }
 }
 

@@ -1,14 +1,13 @@
 //! How each recorder stands, for the tick and the web.
 
-use super::marks::Marks;
-use super::queue::{FollowedAtTick, Queue};
+use super::Handle;
 use crate::discovery::Following;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Problem, Reading, Source, Status};
+use faultline_catalog::{Problem, ReadingList, Source, Status};
 use faultline_kernel::ProcessId;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long it is shown that the file was removed or replaced, or entries dropped: longer than from scrape to scrape.
@@ -19,18 +18,21 @@ pub(super) const SHOW_FOR: Duration = Duration::from_secs(60);
 pub struct Account {
     /// The label value: `record` or `flight`.
     name: &'static str,
-    rows: AtomicU64,
-    dropped: AtomicU64,
-    problem: Mutex<Option<Problem>>,
+    state: Mutex<AccountState>,
+}
+
+#[derive(Debug, Default)]
+struct AccountState {
+    rows: u64,
+    dropped: u64,
+    problem: Option<Problem>,
 }
 
 impl Account {
     pub fn new(name: &'static str) -> Arc<Self> {
         Arc::new(Account {
             name,
-            rows: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            problem: Mutex::default(),
+            state: Mutex::default(),
         })
     }
 
@@ -39,44 +41,36 @@ impl Account {
     }
 
     pub fn wrote(&self, rows: u64) {
-        self.rows.fetch_add(rows, Ordering::Relaxed);
+        self.state.lock().rows += rows;
     }
 
     /// Ticks, points and events were not recorded.
     pub fn dropped(&self, entries: u64) {
-        self.dropped.fetch_add(entries, Ordering::Relaxed);
+        self.state.lock().dropped += entries;
     }
 
     /// What is wrong now; `None`: nothing.
     pub fn say(&self, problem: Option<Problem>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+        self.state.lock().problem = problem;
     }
 
     /// Rows written, and entries dropped.
     pub fn counts(&self) -> (u64, u64) {
-        (
-            self.rows.load(Ordering::Relaxed),
-            self.dropped.load(Ordering::Relaxed),
-        )
+        let state = self.state.lock();
+        (state.rows, state.dropped)
     }
 
     /// What was said last.
     pub fn problem(&self) -> Option<Problem> {
-        self.problem
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.state.lock().problem.clone()
     }
 }
 
 /// The recorder as a source of a tick: tells how it stands, and notes who is followed, so that the tick is recorded with
 /// its own process.
 pub(super) struct RecorderSource {
-    pub(super) accounts: Vec<Arc<Account>>,
-    pub(super) queue: Arc<Queue>,
-    pub(super) marks: Arc<Marks>,
+    pub(super) handle: Handle,
     pub(super) following: Following,
-    pub(super) seen: Arc<Mutex<FollowedAtTick>>,
     /// Adds to each finding.
     pub(super) more: Box<dyn Fn(&mut Finding) + Send>,
     /// What had found no room in the queue by the last look, and the uptime until which that is shown.
@@ -86,7 +80,7 @@ pub(super) struct RecorderSource {
 impl RecorderSource {
     /// That entries found no room in the queue lately. The words stay the same, so that they are logged once.
     fn overrun(&mut self, now: Duration) -> Option<Problem> {
-        let lost = self.queue.lost();
+        let lost = self.handle.queue.lost();
         if std::mem::replace(&mut self.lost.0, lost) < lost {
             self.lost.1 = now + SHOW_FOR;
         }
@@ -97,7 +91,7 @@ impl RecorderSource {
     }
 
     fn note(&self, look: &Look<'_>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.handle.seen.lock();
         if seen.target.as_deref() == look.target {
             return;
         }
@@ -123,6 +117,7 @@ impl Poll for RecorderSource {
             ..Finding::default()
         };
         finding.problems = self
+            .handle
             .accounts
             .iter()
             .filter_map(|account| account.problem())
@@ -130,20 +125,16 @@ impl Poll for RecorderSource {
         finding.up = finding.problems.is_empty();
         finding.problems.extend(self.overrun(look.now.uptime));
         (self.more)(&mut finding);
-        finding.readings.extend(self.marks.readings());
-        let lost = self.queue.lost();
-        for account in &self.accounts {
+        finding.readings.extend(self.handle.marks.readings());
+        let lost = self.handle.queue.lost();
+        for account in &self.handle.accounts {
             let (rows, dropped) = account.counts();
-            finding.readings.push(Reading::counter(
-                &d::RECORDER_ROWS,
-                [account.name.into()],
-                rows,
-            ));
-            finding.readings.push(Reading::counter(
-                &d::RECORDER_DROPPED,
-                [account.name.into()],
-                dropped + lost,
-            ));
+            finding
+                .readings
+                .counter(&d::RECORDER_ROWS, [account.name.into()], rows);
+            finding
+                .readings
+                .counter(&d::RECORDER_DROPPED, [account.name.into()], dropped + lost);
         }
         finding
     }

@@ -2,8 +2,9 @@
 
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{Reading, Text};
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Kinds that are counted apart: a label may not grow with time.
 const MOST: usize = 16;
@@ -18,7 +19,7 @@ pub(super) struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
 
 impl Marks {
     pub(super) fn count(&self, kind: Option<&str>) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let has_room = |kind: &&str| {
             SEARCH.contains(kind) || counts.contains_key(*kind) || counts.len() < MOST
         };
@@ -30,7 +31,7 @@ impl Marks {
     }
 
     pub(super) fn readings(&self) -> Vec<Reading> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.0.lock();
         let reading = |(kind, count): (&Arc<str>, &u64)| {
             Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count)
         };

@@ -3,9 +3,10 @@
 use crate::discovery::{Reason, Target};
 use faultline_catalog::{Stamp, Tick};
 use faultline_recording::Point;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Ticks that may wait: a disk that stands still for a minute loses none at the usual interval.
 const MOST_TICKS: usize = 64;
@@ -54,7 +55,7 @@ struct Waiting {
 impl Queue {
     /// Adds a message; false if there is no room for it. That is counted, but for a mark: whoever sets it is told.
     pub(super) fn push(&self, message: Message) -> bool {
-        let mut waiting = self.lock();
+        let mut waiting = self.waiting.lock();
         let (count, most, counted) = match message {
             Message::Tick(..) => (&mut waiting.ticks, MOST_TICKS, true),
             Message::Point(_) => (&mut waiting.points, MOST_POINTS, true),
@@ -72,7 +73,7 @@ impl Queue {
 
     /// Everything that waits, in the order of its arrival.
     pub(super) fn take(&self) -> VecDeque<Message> {
-        std::mem::take(&mut *self.lock()).messages
+        std::mem::take(&mut *self.waiting.lock()).messages
     }
 
     /// Messages that found no room.
@@ -83,10 +84,6 @@ impl Queue {
     /// Counts points that were given up before they came here.
     pub(super) fn lose(&self, count: u64) {
         self.lost.fetch_add(count, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

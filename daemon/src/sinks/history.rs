@@ -4,8 +4,9 @@ use crate::hub::Sink;
 use faultline_catalog::metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS};
 use faultline_catalog::{Source, Tick};
 use faultline_status::Figure;
+use parking_lot::Mutex;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A figure with what the page calls it. Counters are shown as growth per second.
@@ -91,13 +92,7 @@ pub struct History(Arc<Mutex<VecDeque<Row>>>);
 impl History {
     /// The points of each plot as (seconds before the newest row, value); a gap or a fallen counter leaves a point out.
     pub fn series(&self) -> Vec<(Plot, Vec<(f64, f64)>)> {
-        let rows: Vec<Row> = self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .copied()
-            .collect();
+        let rows: Vec<Row> = self.0.lock().iter().copied().collect();
         let newest = rows.last().map_or(Duration::ZERO, |row| row.0);
         PLOTS
             .iter()
@@ -137,7 +132,7 @@ fn points(rows: &[Row], newest: Duration, plot: usize, rate: bool) -> Vec<(f64, 
 
 impl Sink for History {
     fn tick(&mut self, tick: &Arc<Tick>) {
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.0.lock();
         let spacing = SPAN / MOST_POINTS as u32;
         if rows
             .back()

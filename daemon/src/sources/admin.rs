@@ -12,7 +12,7 @@ pub use poller::Poller;
 use faultline_agave::PublicKey;
 use faultline_agave::admin::{AdmissionFailure, AdmissionStatus, StartProgress};
 use faultline_catalog::metrics::votes as m;
-use faultline_catalog::{Problem, Reading, Stamp};
+use faultline_catalog::{Problem, Reading, ReadingList, Stamp};
 use faultline_kernel::ProcessId;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -75,7 +75,7 @@ impl AdminFacts {
             ("this_epoch", status.in_current_epoch_vat),
             ("epoch_after_next", passes_next),
         ] {
-            out.push(Reading::flag(&m::ADMITTED, [epoch.into()], is_admitted));
+            out.flag(&m::ADMITTED, [epoch.into()], is_admitted);
         }
     }
 

@@ -8,7 +8,7 @@ use crate::discovery::{Following, FoundCgroup};
 use crate::tick::{Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use counters::Counters;
 use faultline_catalog::metrics::cgroup as c;
-use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
+use faultline_catalog::{Problem, ReadingList, Source, Stamp, Status, Text};
 use faultline_kernel::parse::cgroup_io::{Device, DeviceIo};
 use faultline_kernel::parse::cgroup_memory_stat::MemoryStat;
 use faultline_kernel::{
@@ -149,9 +149,7 @@ impl Cgroup {
         }
         let frozen = finding.take(sample.frozen.clone()).flatten();
         look.condition.frozen.set(frozen);
-        finding
-            .readings
-            .extend(frozen.map(|frozen| Reading::flag(&c::FROZEN, [], frozen)));
+        finding.readings.flag(&c::FROZEN, [], frozen);
         self.pressures(&sample, finding);
         let io = sample.io.clone();
         read(sample, finding);
@@ -168,8 +166,7 @@ impl Cgroup {
             let name = self.device(look.root, device.device);
             for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
                 let labels = [name.clone(), direction.into()];
-                let reading = Reading::counter(&c::IO_BYTES, labels, bytes);
-                finding.readings.push(reading);
+                finding.readings.counter(&c::IO_BYTES, labels, bytes);
             }
         }
     }

@@ -25,7 +25,7 @@ use faultline_agave::identify::{HEALTH_DISTANCE, Program, startup_host_id};
 use faultline_agave::version::{Version, shrink_target};
 use faultline_catalog::metrics::recorded::PHASE_EVIDENCE;
 use faultline_catalog::metrics::{process as p, validator as v};
-use faultline_catalog::{Reading, Source, Stamp, Text};
+use faultline_catalog::{Reading, ReadingList, Source, Stamp, Text};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, word};
@@ -334,9 +334,7 @@ impl Poll for Conclusions {
         self.follow(look);
         let known = self.known(look.target);
         let mut evidence = self.evidence(look, &known);
-        finding
-            .readings
-            .push(Reading::flag(&p::UP, [], look.target.is_some()));
+        finding.readings.flag(&p::UP, [], look.target.is_some());
         if let Some(target) = look.target {
             let version = known
                 .rpc
@@ -413,17 +411,21 @@ fn phases(tracker: &Tracker, evidence: &Evidence, finding: &mut Finding) {
     for phase in Phase::ALL {
         let (name, seconds) = (phase.name(), tracker.time_in(phase).as_secs_f64());
         let is_on = Some(phase) == tracker.phase();
-        readings.push(Reading::flag(&v::PHASE, [name.into()], is_on));
-        readings.push(Reading::real(&v::PHASE_SECONDS, [name.into()], seconds));
+        readings.flag(&v::PHASE, [name.into()], is_on);
+        readings.real(&v::PHASE_SECONDS, [name.into()], seconds);
     }
     for (metric, flag) in [
         (&v::KEPT_UP, tracker.kept_up()),
         (&v::STALLED, tracker.stalled()),
     ] {
-        readings.extend(flag.map(|flag| Reading::flag(metric, [], flag)));
+        readings.flag(metric, [], flag);
     }
     let slot_time = tracker.slot_time();
-    readings.extend(slot_time.map(|time| Reading::real(&v::SLOT_SECONDS, [], time.as_secs_f64())));
+    readings.real(
+        &v::SLOT_SECONDS,
+        [],
+        slot_time.map(|time| time.as_secs_f64()),
+    );
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
         finding.whole(&PHASE_EVIDENCE, ["stopped"], Some(stopped));

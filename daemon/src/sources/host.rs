@@ -7,7 +7,8 @@ use faultline_catalog::{Metric, Source, Stamp};
 use faultline_kernel::parse::meminfo::{self, Meminfo};
 use faultline_kernel::parse::pressure::Pressure;
 use faultline_kernel::{HostFiles, HostRoot, OpenFile, ReadError};
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 /// `/proc/meminfo`, for every source that needs it: clones share the file, and what was read in a tick.
 #[derive(Debug, Clone, Default)]
@@ -26,7 +27,7 @@ impl Memory {
     /// # Errors
     /// As any file of the host, to each who asks.
     pub fn at(&self, look: &Look<'_>) -> Result<Meminfo, ReadError> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         if let Some((_, read)) = held.read.as_ref().filter(|(at, _)| *at == look.now) {
             return read.clone();
         }

@@ -2,7 +2,7 @@
 
 use crate::tick::{CpuTime, Finding, LIMITS_EVERY, Look, Poll, Throttle};
 use faultline_catalog::metrics::process as p;
-use faultline_catalog::{Reading, Source};
+use faultline_catalog::{Reading, ReadingList, Source};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{HostConstants, ProcessFiles, ProcessId, ProcessSample};
 
@@ -71,9 +71,7 @@ impl Poll for Process {
                 finding.problem(error);
             }
             let start = look.start_time(target.process);
-            finding
-                .readings
-                .extend(start.map(|start| Reading::real(&p::START_TIME, [], start)));
+            finding.readings.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
                 look.condition.state.set(Some(state));
                 read_state(state, &mut finding);
@@ -116,7 +114,7 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
         for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
             finding
                 .readings
-                .extend(time.map(|n| Reading::real(&p::CPU, [mode.into()], ticks(n))));
+                .real(&p::CPU, [mode.into()], time.map(ticks));
         }
         finding.whole(&p::THREADS, [], Some(stat.num_threads));
     }
@@ -134,9 +132,7 @@ fn read(sample: ProcessSample, host: &HostConstants, finding: &mut Finding) {
     let score = finding.take(sample.oom_score);
     finding.whole(&p::OOM_SCORE, [], score);
     if let Some(adj) = finding.take(sample.oom_score_adj) {
-        finding
-            .readings
-            .push(Reading::real(&p::OOM_SCORE_ADJ, [], adj as f64));
+        finding.readings.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
     let open = finding.take(sample.open_fds);
     finding.whole(&p::OPEN_FDS, [], open);

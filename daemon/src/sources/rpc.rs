@@ -22,9 +22,10 @@ use crate::hub::Latest;
 use faultline_agave::PublicKey;
 use faultline_agave::rpc::{EpochInfo, Health, NodeVersion};
 use faultline_catalog::metrics::validator::{BANK_TRANSACTIONS, HEALTHY, TRANSACTIONS};
-use faultline_catalog::{Problem, Reading, Stamp};
+use faultline_catalog::{Problem, Reading, ReadingList, Stamp};
 use faultline_kernel::ProcessId;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What JSON-RPC has told. Never changes; the poller publishes a new one. Slots, health and the count of transactions that
@@ -81,19 +82,15 @@ impl Handle {
     /// `agave_bank_transactions` and `agave_healthy` of `process`, the one followed now; what the probe counted, if there is one.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         self.count_probe(|counted| counted.iter().for_each(|counted| counted.readings(out)));
-        let total = self
-            .transactions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .total();
-        out.extend(total.map(|total| Reading::counter(&TRANSACTIONS, [], total)));
+        let total = self.transactions.lock().total();
+        out.counter(&TRANSACTIONS, [], total);
         let Some(facts) = self.facts().filter(|facts| Some(facts.process) == process) else {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
-        out.extend(count.map(|count| Reading::whole(&BANK_TRANSACTIONS, [], count)));
+        out.whole(&BANK_TRANSACTIONS, [], count);
         let health = facts.health.as_ref().and_then(Health::is_ok);
-        out.extend(health.map(|is_ok| Reading::flag(&HEALTHY, [], is_ok)));
+        out.flag(&HEALTHY, [], health);
     }
 
     fn publish(&self, facts: Option<RpcFacts>) {
@@ -101,14 +98,11 @@ impl Handle {
     }
 
     fn count_probe(&self, how: impl FnOnce(&mut Option<probe::Counted>)) {
-        how(&mut self.probe.lock().unwrap_or_else(PoisonError::into_inner));
+        how(&mut self.probe.lock());
     }
 
     fn count(&self, process: ProcessId, transactions: u64) {
-        self.transactions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .see(process, transactions);
+        self.transactions.lock().see(process, transactions);
     }
 }
 

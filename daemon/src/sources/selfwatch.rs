@@ -4,7 +4,7 @@ use crate::auth_failures::AuthFailures;
 use crate::sinks::prometheus::DroppedSeries;
 use crate::tick::{Finding, Look, Poll};
 use faultline_catalog::metrics::daemon as d;
-use faultline_catalog::{Reading, Source};
+use faultline_catalog::{ReadingList, Source};
 use faultline_kernel::{HostRoot, ProcessFiles, ReadError};
 use std::time::Duration;
 
@@ -52,13 +52,11 @@ impl Poll for Selfwatch {
             up: true,
             ..Finding::default()
         };
-        finding.readings.push(Reading::whole(
-            &d::BUILD_INFO,
-            [env!("CARGO_PKG_VERSION").into()],
-            1,
-        ));
+        finding
+            .readings
+            .whole(&d::BUILD_INFO, [env!("CARGO_PKG_VERSION").into()], 1);
         if self.demo {
-            finding.readings.push(Reading::flag(&d::DEMO, [], true));
+            finding.readings.flag(&d::DEMO, [], true);
         }
         if let Some((auth_failures, dropped)) = &self.pages {
             finding.readings.push(auth_failures.reading());
@@ -73,15 +71,11 @@ impl Poll for Selfwatch {
         };
         let hertz = look.host.clock_ticks_per_second as f64;
         let start = look.start_time(files.id());
-        finding
-            .readings
-            .extend(start.map(|start| Reading::real(&d::SELF_START_TIME, [], start)));
+        finding.readings.real(&d::SELF_START_TIME, [], start);
         if let Some(stat) = finding.take(files.stat(&mut self.buffer)) {
             let cpu = stat.utime_ticks.zip(stat.stime_ticks);
             let cpu = cpu.map(|(user, system)| user.saturating_add(system) as f64 / hertz);
-            finding
-                .readings
-                .extend(cpu.map(|cpu| Reading::real(&d::SELF_CPU, [], cpu)));
+            finding.readings.real(&d::SELF_CPU, [], cpu);
             finding.whole(&d::SELF_VIRTUAL, [], stat.vsize);
         }
         let resident = finding

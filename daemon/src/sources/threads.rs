@@ -7,7 +7,7 @@ mod pools;
 use crate::config;
 use crate::tick::{CpuTime, Finding, Look, Poll};
 use faultline_catalog::metrics::{daemon as d, pools as q, process as p};
-use faultline_catalog::{Problem, Reading, Source, Stamp, Status, Text};
+use faultline_catalog::{Problem, ReadingList, Source, Stamp, Status, Text};
 use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as Reader,
 };
@@ -223,23 +223,23 @@ fn of_pool(pool: &Pool, finding: &mut Finding) {
     let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in [("major", totals.majflt), ("minor", totals.minflt)] {
         let labels = [name.clone(), kind.into()];
-        let reading = Reading::counter(&q::PAGE_FAULTS, labels, faults);
-        finding.readings.push(reading);
+        finding.readings.counter(&q::PAGE_FAULTS, labels, faults);
     }
-    let threads = Reading::whole(&q::THREADS, [name.clone()], pool.threads);
-    finding.readings.push(threads);
+    finding
+        .readings
+        .whole(&q::THREADS, [name.clone()], pool.threads);
     cpu_time(name.clone(), pool.cpu, finding);
     if let Some(delay) = totals.run_queue {
-        let reading = Reading::real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
-        finding.readings.push(reading);
+        finding
+            .readings
+            .real(&q::RUN_QUEUE, [name], delay.as_secs_f64());
     }
 }
 
 fn cpu_time(pool: Text, cpu: CpuTime, finding: &mut Finding) {
     for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
         let labels = [pool.clone(), mode.into()];
-        let reading = Reading::real(&q::CPU, labels, time.as_secs_f64());
-        finding.readings.push(reading);
+        finding.readings.real(&q::CPU, labels, time.as_secs_f64());
     }
 }
 
@@ -260,8 +260,7 @@ fn block_io_delay(
         for pool in pools.each() {
             let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
             let labels = [Text::Shared(Arc::clone(&pool.name))];
-            let reading = Reading::real(&q::BLOCK_IO_DELAY, labels, delay);
-            finding.readings.push(reading);
+            finding.readings.real(&q::BLOCK_IO_DELAY, labels, delay);
         }
         return;
     };

@@ -1,6 +1,6 @@
 //! A log file, followed over rotation on a thread of its own: [`Follower`] at the daemon's pace, into its intake.
 
-use super::{Parts, sink};
+use super::{Parts, record_writer};
 use crate::clock::Clock;
 use crate::supervisor::{ANSWERS_WITHIN, PathThread, Stop};
 use faultline_catalog::{Problem, Status};
@@ -22,7 +22,7 @@ pub struct FileTail {
 impl FileTail {
     /// A follower of `path`, at its end as of now.
     pub fn open(path: &Path, parts: Parts) -> Self {
-        let (now, writer) = (parts.clock.now(), sink::record_writer(parts.intake));
+        let (now, writer) = (parts.clock.now(), record_writer(parts.intake));
         let (status, opened) = (writer.status().clone(), path.to_owned());
         status.begin(&path.into(), now);
         let opening = PathThread::new("log-open")

@@ -15,7 +15,7 @@
 
 mod entry;
 
-use super::{Parts, sink};
+use super::{Parts, record_writer};
 use crate::clock::Clock;
 use crate::supervisor::{Stop, program};
 use entry::Entry;
@@ -81,7 +81,7 @@ impl JournalTail {
             "journalctl",
             unit,
             parts.clock,
-            sink::record_writer(parts.intake),
+            record_writer(parts.intake),
             PACE,
         )
     }

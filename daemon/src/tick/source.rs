@@ -1,8 +1,7 @@
 //! What a tick asks of a source: it looks, and says what it read and what it could not. The tick adds how long that took.
 
-use super::CpuTime;
 use crate::discovery::Target;
-use faultline_catalog::{Problem, Reading, Source, Stamp, Status};
+use faultline_catalog::{Problem, Reading, ReadingList, Source, Stamp, Status};
 use faultline_kernel::parse::pid_stat::State;
 use faultline_kernel::{ErrorKind, HostConstants, HostRoot, ProcessId, ReadError};
 use std::cell::{Cell, OnceCell};
@@ -50,6 +49,34 @@ pub struct Condition {
     pub frozen: Cell<Option<bool>>,
 }
 
+/// CPU time in user mode and in the kernel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    pub user: Duration,
+    pub system: Duration,
+}
+
+impl CpuTime {
+    pub fn total(&self) -> Duration {
+        self.user + self.system
+    }
+
+    /// The part of it in the kernel; `None` before there is any.
+    pub fn system_share(&self) -> Option<f64> {
+        let total = self.total().as_secs_f64();
+        (total > 0.0).then(|| self.system.as_secs_f64() / total)
+    }
+
+    /// Grows to `total`. The growth is split so that the part in the kernel comes near `system_share`; neither mode falls.
+    pub fn grow_to(&mut self, total: Duration, system_share: f64) {
+        let gained = total.saturating_sub(self.total());
+        let wanted = total.mul_f64(system_share.clamp(0.0, 1.0));
+        let system = wanted.saturating_sub(self.system).min(gained);
+        self.system += system;
+        self.user += gained - system;
+    }
+}
+
 /// What a source found.
 #[derive(Debug, Default)]
 pub struct Finding {
@@ -95,8 +122,7 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<u64>,
     ) {
-        self.readings
-            .extend(value.map(|value| Reading::whole(metric, labels.map(Into::into), value)));
+        self.readings.whole(metric, labels.map(Into::into), value);
     }
 
     /// Adds a reading of seconds if there is one.
@@ -106,8 +132,10 @@ impl Finding {
         labels: [&'static str; N],
         value: Option<Duration>,
     ) {
-        self.readings.extend(
-            value.map(|value| Reading::real(metric, labels.map(Into::into), value.as_secs_f64())),
+        self.readings.real(
+            metric,
+            labels.map(Into::into),
+            value.map(|value| value.as_secs_f64()),
         );
     }
 }

@@ -3,7 +3,7 @@
 use crate::clock::{Due, Steps};
 use faultline_catalog::metrics::daemon as d;
 use faultline_catalog::{
-    Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, Source, Stamp, Status, Value,
+    Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,31 +117,19 @@ impl Statistics {
         let mut readings = Vec::with_capacity(self.accounts.len() * 8);
         for (source, account) in &self.accounts {
             let name = || source.name().into();
-            readings.push(Reading::flag(&d::SOURCE_UP, [name()], account.up));
-            readings.push(Reading::real(
-                &d::SOURCE_DURATION,
-                [name()],
-                account.took.as_secs_f64(),
-            ));
+            readings.flag(&d::SOURCE_UP, [name()], account.up);
+            readings.real(&d::SOURCE_DURATION, [name()], account.took.as_secs_f64());
             if let Some(at) = account.last_success {
-                readings.push(Reading::real(
-                    &d::SOURCE_LAST_SUCCESS,
-                    [name()],
-                    at.unix_seconds(),
-                ));
+                readings.real(&d::SOURCE_LAST_SUCCESS, [name()], at.unix_seconds());
             }
             for status in Status::ALL {
                 let count = account.counts.get(&status).copied().unwrap_or(0);
-                readings.push(Reading::counter(
-                    &d::SOURCE_PROBLEMS,
-                    [name(), status.name().into()],
-                    count,
-                ));
+                readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
             }
         }
-        readings.push(Reading::counter(&d::TICKS, [], self.ticks));
-        readings.push(Reading::counter(&d::MISSED_TICKS, [], self.missed));
-        readings.push(Reading::counter(&d::CLOCK_STEPS, [], self.clock_steps));
+        readings.counter(&d::TICKS, [], self.ticks);
+        readings.counter(&d::MISSED_TICKS, [], self.missed);
+        readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
         readings.push(Reading::new(
             &d::LATENESS,
             [],

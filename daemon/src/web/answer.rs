@@ -6,10 +6,10 @@ use super::flight_save;
 use super::health::health;
 use super::landing;
 use super::mark;
-use super::pace::Pace;
 use super::request_checks::{self, Names};
 use super::scrape::Pages;
 use crate::clock::Clock;
+use crate::rate_limit::RateLimit;
 use crate::sinks::prometheus::{accepts_gzip, dialect};
 use crate::socket::Peer;
 use faultline_status::Status;
@@ -17,6 +17,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Every answer is whole in memory before its first byte is sent.
@@ -43,8 +44,8 @@ pub(super) struct Site {
     /// Whether a scraper that prefers protobuf gets it.
     native_histograms: bool,
     /// Marks and saves that are asked for here: anybody may, and each takes room on the disk.
-    marks: Pace,
-    saves: Pace,
+    marks: Mutex<RateLimit>,
+    saves: Mutex<RateLimit>,
 }
 
 impl Site {
@@ -52,29 +53,19 @@ impl Site {
         state: WebState,
         users: Option<Users>,
         headers: Vec<(HeaderName, HeaderValue)>,
+        names: Option<Names>,
+        native_histograms: bool,
     ) -> Self {
         Site {
             pages: Pages::new(state.constant.clone(), state.dropped_series.clone()),
             state,
             users,
             headers,
-            names: None,
-            native_histograms: false,
-            marks: Pace::new(60, Duration::from_secs(60)),
-            saves: Pace::new(6, Duration::from_secs(600)),
+            names,
+            native_histograms,
+            marks: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
+            saves: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
         }
-    }
-
-    /// The same, but protobuf goes to those who prefer it, if `allowed`.
-    pub(super) fn with_native_histograms(mut self, allowed: bool) -> Self {
-        self.native_histograms = allowed;
-        self
-    }
-
-    /// The same, but it answers only who asks for it by one of these `names`, if there are some.
-    pub(super) fn with_names(mut self, names: Option<Names>) -> Self {
-        self.names = names;
-        self
     }
 
     pub(super) fn clock(&self) -> Clock {
@@ -132,45 +123,30 @@ impl Site {
     }
 
     fn route(&self, request: &Request<()>, peer: Peer) -> Response<Body> {
-        let page: fn(&Site, &HeaderMap) -> Response<Body> = match request.uri().path() {
-            // To compress costs more CPU than to copy within the host.
-            "/metrics" if peer.is_same_host() => Site::plain_metrics,
-            "/metrics" => Site::metrics,
-            "/healthz" => Site::healthz,
-            "/readyz" => Site::readyz,
-            "/" => Site::landing,
-            "/status" => Site::status,
-            "/mark" => return self.act(request, Site::mark),
+        let path = request.uri().path();
+        match path {
+            "/mark" => return refused(request).unwrap_or_else(|| self.mark(request.uri().query())),
+            "/metrics" | "/healthz" | "/readyz" | "/status" | "/" => {}
             _ => {
                 return sentence(
                     StatusCode::NOT_FOUND,
-                    "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.".to_owned(),
+                    "There is no such page; see /, /status, /metrics, /healthz and /readyz; POST /mark sets a mark, POST /flight/save saves the flight recording.",
                 );
             }
-        };
-        if matches!(*request.method(), Method::GET | Method::HEAD) {
-            return page(self, request.headers());
         }
-        let mut answer = sentence(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "Only GET and HEAD are answered here.".to_owned(),
-        );
-        answer
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        answer
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return wrong_method("Only GET and HEAD are answered here.", "GET, HEAD");
+        }
+        match path {
+            "/metrics" => self.metrics(request.headers(), peer),
+            "/healthz" => self.healthz(),
+            "/readyz" => self.readyz(),
+            "/status" => self.status(),
+            _ => self.landing(),
+        }
     }
 
-    /// Does what a request asks for, as far as it may.
-    fn act(
-        &self,
-        request: &Request<()>,
-        what: fn(&Site, Option<&str>) -> Response<Body>,
-    ) -> Response<Body> {
-        refused(request).unwrap_or_else(|| what(self, request.uri().query()))
-    }
-
-    /// The same; answers once the recording is saved.
+    /// Answers once the recording is saved.
     async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
         if let Some(answer) = refused(request) {
             return answer;
@@ -185,7 +161,7 @@ impl Site {
         let Some(recorder) = &self.state.recorder else {
             return sentence(
                 StatusCode::NOT_FOUND,
-                "Nothing is recorded; start faultlined with --record.".to_owned(),
+                "Nothing is recorded; start faultlined with --record.",
             );
         };
         let name = match mark::name(query) {
@@ -197,32 +173,27 @@ impl Site {
             Err(why) => return sentence(StatusCode::BAD_REQUEST, why),
         };
         let now = self.state.clock.now();
-        if !self.marks.allows(now.uptime) {
+        let mut limit = self.marks.lock();
+        if !limit.allows(now.uptime) {
             return sentence(
                 StatusCode::TOO_MANY_REQUESTS,
-                "There were sixty marks in a minute; try again.".to_owned(),
+                "There were sixty marks in a minute; try again.",
             );
         }
         if recorder.mark(now, name, kind) {
-            sentence(StatusCode::OK, "marked".to_owned())
+            sentence(StatusCode::OK, "marked")
         } else {
             sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "Too many marks wait to be written; try again.".to_owned(),
+                "Too many marks wait to be written; try again.",
             )
         }
     }
 
-    fn metrics(&self, headers: &HeaderMap) -> Response<Body> {
-        let gzip = accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
-        self.metrics_as(headers, gzip)
-    }
-
-    fn plain_metrics(&self, headers: &HeaderMap) -> Response<Body> {
-        self.metrics_as(headers, false)
-    }
-
-    fn metrics_as(&self, headers: &HeaderMap, gzip: bool) -> Response<Body> {
+    fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
+        // To compress costs more CPU than to copy within the host.
+        let gzip = !peer.is_same_host()
+            && accepts_gzip(text_of(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.ticks.get() else {
             return no_sample();
         };
@@ -236,7 +207,7 @@ impl Site {
                 tracing::error!(?dialect, %error, "the page could not be encoded");
                 return sentence(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "The page could not be encoded.".to_owned(),
+                    "The page could not be encoded.",
                 );
             }
         };
@@ -256,9 +227,9 @@ impl Site {
         answer
     }
 
-    fn healthz(&self, _: &HeaderMap) -> Response<Body> {
+    fn healthz(&self) -> Response<Body> {
         match self.stale() {
-            None => sentence(StatusCode::OK, "ok".to_owned()),
+            None => sentence(StatusCode::OK, "ok"),
             Some(stale) => sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
                 format!("not healthy: {stale}"),
@@ -278,7 +249,7 @@ impl Site {
         Some(Status::of(&tick, self.state.clock.now(), self.stale()))
     }
 
-    fn status(&self, _: &HeaderMap) -> Response<Body> {
+    fn status(&self) -> Response<Body> {
         let Some(status) = self.newest_status() else {
             return no_sample();
         };
@@ -288,7 +259,7 @@ impl Site {
                 tracing::error!(%error, "the status could not be encoded");
                 sentence(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "The status could not be encoded.".to_owned(),
+                    "The status could not be encoded.",
                 )
             }
         }
@@ -296,17 +267,17 @@ impl Site {
 
     /// Ready: the sockets are bound (else nobody would answer) and the first tick is done, which includes one search for the
     /// validator. Whether it was found does not matter: waiting for it is what the daemon is there for.
-    fn readyz(&self, _: &HeaderMap) -> Response<Body> {
+    fn readyz(&self) -> Response<Body> {
         match self.state.ticks.get() {
-            Some(_) => sentence(StatusCode::OK, "ready".to_owned()),
+            Some(_) => sentence(StatusCode::OK, "ready"),
             None => sentence(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "not ready: the first tick is not done".to_owned(),
+                "not ready: the first tick is not done",
             ),
         }
     }
 
-    fn landing(&self, _: &HeaderMap) -> Response<Body> {
+    fn landing(&self) -> Response<Body> {
         let view = landing::View {
             status: self.newest_status(),
             stale: self.stale(),
@@ -325,28 +296,29 @@ impl Site {
 fn no_sample() -> Response<Body> {
     sentence(
         StatusCode::SERVICE_UNAVAILABLE,
-        "No sample yet: the first one comes after the first search for the validator.".to_owned(),
+        "No sample yet: the first one comes after the first search for the validator.",
     )
 }
 
 /// Why what a request asks for is not done: a page of another site, which a browser would let ask too, may not.
 fn refused(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
-        let mut answer = sentence(
-            StatusCode::METHOD_NOT_ALLOWED,
-            "Only POST is answered here.".to_owned(),
-        );
-        answer
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static("POST"));
-        return Some(answer);
+        return Some(wrong_method("Only POST is answered here.", "POST"));
     }
     request_checks::is_foreign(request).then(|| {
         sentence(
             StatusCode::FORBIDDEN,
-            "Pages of other sites may not ask for this.".to_owned(),
+            "Pages of other sites may not ask for this.",
         )
     })
+}
+
+fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
+    let mut answer = sentence(StatusCode::METHOD_NOT_ALLOWED, text);
+    answer
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
 }
 
 /// All values of a header in one, as a list may come in several; `None` if it is missing or not ASCII.
@@ -362,7 +334,7 @@ fn text_of(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 fn unauthorized() -> Response<Body> {
     let mut answer = sentence(
         StatusCode::UNAUTHORIZED,
-        "User and password are needed, and these are not right.".to_owned(),
+        "User and password are needed, and these are not right.",
     );
     answer.headers_mut().insert(
         header::WWW_AUTHENTICATE,
@@ -382,7 +354,8 @@ fn too_many(wait: Duration) -> Response<Body> {
     answer
 }
 
-fn sentence(status: StatusCode, mut text: String) -> Response<Body> {
+fn sentence(status: StatusCode, text: impl Into<String>) -> Response<Body> {
+    let mut text = text.into();
     text.push('\n');
     whole(status, TEXT, Bytes::from(text))
 }

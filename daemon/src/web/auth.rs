@@ -6,16 +6,16 @@ use super::guesses::Guesses;
 use crate::socket::Peer;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64;
+use parking_lot::Mutex;
 use ring::hmac;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Remembered passes, and as many failures; more passes only if users have several passwords that bcrypt, which reads 72
-/// bytes, holds to be one.
-const MOST_REMEMBERED: usize = 100;
+/// More only if users have several passwords that bcrypt, which reads 72 bytes, holds to be one.
+const MAX_REMEMBERED: usize = 200;
 
 /// Hashes above this cost are warned of.
 const DEAR: u32 = 12;
@@ -42,19 +42,14 @@ pub(super) struct Users {
     hashes: BTreeMap<String, String>,
     /// Of this process only: what is remembered cannot be guessed or reused elsewhere.
     key: hmac::Key,
-    passed: Mutex<HashSet<Tag>>,
-    failed: Mutex<HashSet<Tag>>,
+    /// Whether credentials were right, by their HMAC.
+    checked: Mutex<HashMap<Vec<u8>, bool>>,
     guesses: Mutex<Guesses>,
     /// What a name is checked against that is none: the hash that takes the longest.
     longest: Option<String>,
     /// One check at a time: guessing passwords takes one core's time at most, and no more of the thread pool.
     checking: Arc<Semaphore>,
-    /// One in that queue for each peer: who guesses from one address delays the others by one check.
-    peers: Mutex<HashMap<Peer, Weak<Semaphore>>>,
 }
-
-/// Stands for a user and a password.
-type Tag = [u8; 32];
 
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -72,16 +67,13 @@ impl Users {
         let key = hmac::Key::generate(hmac::HMAC_SHA256, &ring::rand::SystemRandom::new())
             .map_err(|_| WebError::Random)?;
         let longest = hashes.values().max_by_key(|hash| cost(hash)).cloned();
-        let (passed, failed, guesses, peers) = Default::default();
         Ok(Users {
             hashes,
             key,
-            passed,
-            failed,
-            guesses,
+            checked: Mutex::default(),
+            guesses: Mutex::new(Guesses::new()),
             longest,
             checking: Arc::new(Semaphore::new(1)),
-            peers,
         })
     }
 
@@ -116,21 +108,23 @@ impl Users {
         let Some((user, password)) = credentials(authorization) else {
             return Verdict::Wrong;
         };
-        let tag = self.tag(&user, &password);
-        if lock(&self.passed).contains(&tag) {
-            return Verdict::Admitted;
+        // A user has no colon: no other user and password make the same bytes.
+        let credentials = [user.as_bytes(), b":", &password].concat();
+        let tag = hmac::sign(&self.key, &credentials).as_ref().to_vec();
+        match self.checked.lock().get(&tag) {
+            Some(true) => return Verdict::Admitted,
+            Some(false) => return Verdict::Wrong,
+            None => {}
         }
         let known = self.hashes.get(&user);
         let Some(hash) = known.or(self.longest.as_ref()).cloned() else {
             return Verdict::Wrong;
         };
-        if lock(&self.failed).contains(&tag) {
-            return Verdict::Wrong;
-        }
-        if let Err(wait) = lock(&self.guesses).begin(peer, now) {
-            return Verdict::TooMany(wait);
-        }
-        let Some(turn) = self.turn(peer).await else {
+        let queue = match self.guesses.lock().begin(peer, now) {
+            Ok(queue) => queue,
+            Err(wait) => return Verdict::TooMany(wait),
+        };
+        let Some(turn) = self.turn(queue).await else {
             return Verdict::Wrong;
         };
         let check = move || {
@@ -139,57 +133,33 @@ impl Users {
             bcrypt::verify(password, &hash).unwrap_or(false)
         };
         let checked = tokio::task::spawn_blocking(check).await;
-        if checked.unwrap_or(false) && known.is_some() {
-            lock(&self.guesses).forgive(peer);
-            remember(&self.passed, tag);
-            return Verdict::Admitted;
+        let right = checked.unwrap_or(false) && known.is_some();
+        self.remember(tag, right);
+        if !right {
+            return Verdict::Wrong;
         }
-        remember(&self.failed, tag);
-        Verdict::Wrong
+        self.guesses.lock().forgive(peer);
+        Verdict::Admitted
     }
 
-    /// The first of the peer's own, then its turn among all.
-    async fn turn(&self, peer: Peer) -> Option<[OwnedSemaphorePermit; 2]> {
-        let own = {
-            let mut peers = lock(&self.peers);
-            peers.retain(|_, queue| queue.strong_count() > 0);
-            let queue = peers
-                .get(&peer)
-                .and_then(Weak::upgrade)
-                .unwrap_or_else(|| Arc::new(Semaphore::new(1)));
-            peers.insert(peer, Arc::downgrade(&queue));
-            queue
-        };
-        let first = own.acquire_owned().await.ok()?;
-        Some([
-            first,
-            Arc::clone(&self.checking).acquire_owned().await.ok()?,
-        ])
+    /// Waits for the other checks of the peer, then for those of all.
+    async fn turn(&self, queue: Arc<Semaphore>) -> Option<[OwnedSemaphorePermit; 2]> {
+        let own = queue.acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.checking).acquire_owned().await.ok()?;
+        Some([own, all])
     }
 
-    fn tag(&self, user: &str, password: &[u8]) -> Tag {
-        let mut context = hmac::Context::with_key(&self.key);
-        // The length keeps "ab" + "c" and "a" + "bc" apart.
-        context.update(&(user.len() as u64).to_le_bytes());
-        context.update(user.as_bytes());
-        context.update(password);
-        let mut tag = [0; 32];
-        tag.copy_from_slice(context.sign().as_ref());
-        tag
+    /// If there is no space left, wrong credentials are forgotten first.
+    fn remember(&self, tag: Vec<u8>, right: bool) {
+        let mut checked = self.checked.lock();
+        if checked.len() >= MAX_REMEMBERED {
+            checked.retain(|_, right| *right);
+        }
+        if checked.len() >= MAX_REMEMBERED {
+            checked.clear();
+        }
+        checked.insert(tag, right);
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Adds to what is remembered; if it is full, all else is forgotten.
-fn remember(tags: &Mutex<HashSet<Tag>>, tag: Tag) {
-    let mut tags = lock(tags);
-    if tags.len() >= MOST_REMEMBERED {
-        tags.clear();
-    }
-    tags.insert(tag);
 }
 
 /// User and password of `Basic BASE64`.
@@ -227,6 +197,10 @@ mod tests {
         format!("Basic {}", BASE64.encode(user_and_password))
     }
 
+    fn remembered(users: &Users) -> Vec<bool> {
+        users.checked.lock().values().copied().collect()
+    }
+
     #[tokio::test]
     async fn the_right_password_passes_and_is_remembered() {
         let users = users();
@@ -234,14 +208,14 @@ mod tests {
             users.judge(Some(GOOD), Peer::LOCAL, NOW).await,
             Verdict::Admitted
         );
-        assert_eq!(lock(&users.passed).len(), 1);
+        assert_eq!(remembered(&users), [true]);
         assert_eq!(
             users
                 .judge(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
                 .await,
             Verdict::Admitted
         );
-        assert_eq!(lock(&users.passed).len(), 1);
+        assert_eq!(remembered(&users), [true]);
     }
 
     #[tokio::test]
@@ -262,10 +236,7 @@ mod tests {
             );
         }
         assert_eq!(users.judge(None, Peer::LOCAL, NOW).await, Verdict::NotGiven);
-        assert_eq!(
-            (lock(&users.passed).len(), lock(&users.failed).len()),
-            (0, 2)
-        );
+        assert_eq!(remembered(&users), [false, false]);
     }
 
     #[tokio::test]
@@ -307,7 +278,7 @@ mod tests {
             Verdict::Admitted,
             "remembered"
         );
-        lock(&users.passed).clear();
+        users.checked.lock().clear();
         assert!(matches!(
             users.judge(Some(GOOD), guesser, NOW).await,
             Verdict::TooMany(_)
@@ -343,16 +314,20 @@ mod tests {
     #[tokio::test]
     async fn who_guesses_from_one_address_delays_the_others_by_one_check() {
         let users = users();
-        let guesser = Peer::at([192, 0, 2, 1].into());
+        let queue = |last: u8, second: u64| {
+            let peer = Peer::at([192, 0, 2, last].into());
+            let now = Duration::from_secs(second);
+            users.guesses.lock().begin(peer, now).unwrap()
+        };
         let mut guesses = Vec::new();
-        for _ in 0..50 {
-            let mut guess = Box::pin(users.turn(guesser));
+        for number in 0..50 {
+            let mut guess = Box::pin(users.turn(queue(1, 100 + number * 5)));
             // All but the first wait.
             let turn = (&mut guess).now_or_never();
             guesses.push((guess, turn));
         }
         assert_eq!(guesses.iter().filter(|(_, turn)| turn.is_some()).count(), 1);
-        let mut scraper = Box::pin(users.turn(Peer::at([192, 0, 2, 2].into())));
+        let mut scraper = Box::pin(users.turn(queue(2, 400)));
         assert!((&mut scraper).now_or_never().is_none());
         guesses[0].1 = None;
         assert!(
@@ -360,12 +335,18 @@ mod tests {
             "before the other guesses"
         );
         drop(guesses);
-        assert!(users.turn(guesser).await.is_some());
-        assert_eq!(
-            users.peers.lock().unwrap().len(),
-            1,
-            "those who are gone are forgotten"
-        );
+        assert!(users.turn(queue(1, 400)).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_is_bounded_and_right_passwords_stay() {
+        let users = users();
+        users.remember(vec![0], true);
+        for number in 0..1000_u32 {
+            users.remember(number.to_le_bytes().to_vec(), false);
+            assert!(remembered(&users).len() <= MAX_REMEMBERED);
+        }
+        assert_eq!(users.checked.lock().get(&vec![0]), Some(&true));
     }
 
     #[test]

@@ -10,10 +10,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::either::Either;
 use tokio_util::io::InspectReader;
 
 const TIMEOUTS: Timeouts = Timeouts {
@@ -36,41 +37,35 @@ pub(super) async fn serve(
     connection: Arc<Connection>,
     stop: Stop,
 ) {
+    // TLS comes first, whose beginning is the client's.
+    connection.head_begins();
     tokio::select! {
         biased;
-        ended = open(stream, tls, &site, stop, &connection) => {
+        ended = talk(stream, tls, &site, &connection, &stop) => {
             // The client's affair: it went away, or spoke no HTTP or no TLS.
             if let Err(error) = ended {
                 tracing::debug!(error, "a web connection ended early");
             }
         }
         () = connection.expired(TIMEOUTS) => tracing::debug!("a web connection was too slow or idle and was closed"),
-        () = connection.must_end() => tracing::debug!("connection limit: a web connection was closed"),
+        () = connection.closed() => tracing::debug!("connection limit: a web connection was closed"),
     }
 }
 
-type Failed = Box<dyn std::error::Error + Send + Sync>;
-
-async fn open(
+async fn talk(
     stream: Stream,
     tls: Option<Arc<Acceptor>>,
     site: &Site,
-    stop: Stop,
     connection: &Connection,
-) -> Result<(), Failed> {
+    stop: &Stop,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
     // Answers are written whole: waiting for more to send only delays them.
     set_nodelay(&stream)?;
     // What crosses no network needs no encryption; passwords are asked for there too.
-    match tls.filter(|_| !connection.peer().is_local()) {
-        None => talk(stream, site, stop, connection).await,
-        Some(acceptor) => talk(acceptor.accept(stream).await?, site, stop, connection).await,
-    }
-}
-
-async fn talk<S>(stream: S, site: &Site, stop: Stop, connection: &Connection) -> Result<(), Failed>
-where
-    S: AsyncRead + AsyncWrite + Unpin,
-{
+    let stream = match tls.filter(|_| !connection.peer().is_local()) {
+        None => Either::Left(stream),
+        Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
+    };
     let io = TokioIo::new(InspectReader::new(stream, |bytes: &[u8]| {
         connection.heard(bytes)
     }));
@@ -83,8 +78,8 @@ where
     let mut http = hyper::server::conn::http1::Builder::new();
     let mut served = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
     tokio::select! {
-        ended = served.as_mut() => return ended.map_err(Failed::from),
+        ended = served.as_mut() => return Ok(ended?),
         () = stop.wait() => served.as_mut().graceful_shutdown(),
     }
-    served.await.map_err(Failed::from)
+    Ok(served.await?)
 }

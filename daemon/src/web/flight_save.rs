@@ -1,9 +1,10 @@
 //! `POST /flight/save?reason=TEXT`: saves the flight recording and answers with its path.
 
-use super::pace::Pace;
 use crate::flight;
+use crate::rate_limit::RateLimit;
 use faultline_text::is_unfit;
 use hyper::StatusCode;
+use parking_lot::Mutex;
 use percent_encoding::percent_decode_str;
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ const LONGEST: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// Saves and says how that went: 200 with the path of the recording, 409 while the flight recorder is off. Only what is
-/// begun at this uptime counts in `pace`.
+/// begun at this uptime counts in `limit`.
 pub(super) async fn save(
     flight: Option<&flight::Handle>,
     query: Option<&str>,
-    pace: &Pace,
+    limit: &Mutex<RateLimit>,
     now: Duration,
 ) -> (StatusCode, String) {
     let Some(flight) = flight else {
@@ -33,12 +34,12 @@ pub(super) async fn save(
         Ok(reason) => reason,
         Err(why) => return (StatusCode::BAD_REQUEST, why),
     };
-    if !pace.allows(now) {
+    if !limit.lock().allows(now) {
         let text = "The limit is six requested saves in ten minutes; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
     let Some(answer) = flight.request(&reason, flight::Wish::Page) else {
-        pace.give_back();
+        limit.lock().give_back();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
             "Too many saves are queued; try again later.".to_owned(),
@@ -108,8 +109,9 @@ mod tests {
 
     #[tokio::test]
     async fn while_it_is_off_the_answer_is_a_conflict_and_what_is_refused_uses_up_no_quota() {
-        let (pace, now) = (Pace::new(1, Duration::from_secs(600)), Duration::ZERO);
-        assert_eq!(save(None, None, &pace, now).await.0, StatusCode::CONFLICT);
+        let now = Duration::from_secs(5);
+        let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
+        assert_eq!(save(None, None, &limit, now).await.0, StatusCode::CONFLICT);
         let handle = flight::Handle::default();
         let waiting: Vec<_> = (0..100)
             .map_while(|_| handle.request("", flight::Wish::Operator))
@@ -117,17 +119,17 @@ mod tests {
         assert!(waiting.len() < 100);
         for _ in 0..2 {
             assert_eq!(
-                save(Some(&handle), None, &pace, now).await.0,
+                save(Some(&handle), None, &limit, now).await.0,
                 StatusCode::SERVICE_UNAVAILABLE
             );
             assert_eq!(
-                save(Some(&handle), Some("reason=%ff"), &pace, now).await.0,
+                save(Some(&handle), Some("reason=%ff"), &limit, now).await.0,
                 StatusCode::BAD_REQUEST
             );
         }
-        assert!(pace.allows(now), "it was not used up");
+        assert!(limit.lock().allows(now), "it was not used up");
         assert_eq!(
-            save(Some(&handle), None, &pace, now).await.0,
+            save(Some(&handle), None, &limit, now).await.0,
             StatusCode::TOO_MANY_REQUESTS
         );
     }

@@ -4,8 +4,9 @@ use crate::sinks::prometheus::{ConstantLabels, Dialect, DroppedSeries, Expositio
 use faultline_catalog::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Below this a compressed page saves nothing.
 const WORTH_COMPRESSING: usize = 1024;
@@ -50,7 +51,7 @@ impl Pages {
         dialect: Dialect,
         gzip: bool,
     ) -> Result<(Bytes, bool), fmt::Error> {
-        let mut encoded = self.encoded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut encoded = self.encoded.lock();
         let exposition = self.exposition(&mut encoded, tick);
         let EncodedPages {
             pages, compressor, ..

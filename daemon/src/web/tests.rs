@@ -208,7 +208,13 @@ fn a_page_is_compressed_for_other_hosts_alone_and_is_the_same_page() {
     server.tick(7);
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
     assert_eq!(plain.header("content-encoding"), None);
-    let site = Site::new(state(server.clock, &server.ticks), None, Vec::new());
+    let site = Site::new(
+        state(server.clock, &server.ticks),
+        None,
+        Vec::new(),
+        None,
+        false,
+    );
     let request = hyper::Request::get("/metrics")
         .header("accept-encoding", "gzip")
         .body(())
@@ -403,8 +409,12 @@ fn a_mark_is_taken_by_post_with_a_name_and_only_if_something_is_recorded() {
         200
     );
     // Two are set already.
-    let more: Vec<u16> = (0..59).map(|_| post("/mark?name=a", "").status).collect();
-    assert_eq!((more[57], more[58]), (200, 429), "sixty in a minute");
+    let clock = Clock::start();
+    let more: Vec<u16> = (0..90).map(|_| post("/mark?name=a", "").status).collect();
+    let allowed = more.iter().filter(|status| **status == 200).count();
+    let one_a_second = 2 + clock.now().uptime.as_secs() as usize;
+    assert!((58..=58 + one_a_second).contains(&allowed), "{more:?}");
+    assert!(more.iter().all(|status| [200, 429].contains(status)));
     let got = server.get("/mark?name=a", "");
     assert_eq!((got.status, got.header("allow")), (405, Some("POST")));
 }

@@ -4,6 +4,7 @@ mod key_kind;
 
 use super::error::WebError;
 use faultline_file_version::FileVersion;
+use parking_lot::Mutex;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::{self, PemObject};
@@ -13,7 +14,7 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{CertificateError, Error, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
@@ -99,7 +100,7 @@ impl Acceptor {
     /// The configuration from the files as they are now; the last good one if they cannot be used.
     fn current(&self) -> Arc<ServerConfig> {
         let versions = self.files.versions();
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         if loaded.versions == versions {
             loaded.error = None;
         } else {

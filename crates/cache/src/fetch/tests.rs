@@ -1,13 +1,13 @@
 mod rpc;
 
 use super::*;
-use crate::stand_in::{Reply, StandIn};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use faultline_cachesim::trace::{ChangeKind, Loader};
 use faultline_cachesim::{Trace, file};
 use faultline_catalog::Stamp;
 use faultline_recording::{NewSession, Opening, Point, ProgramCachePoint, ReplaySlotPoint, Writer};
+use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -101,8 +101,8 @@ fn account(name: &str) -> Value {
     }
 }
 
-fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> StandIn {
-    StandIn::new(Box::new(move |method, params| match method {
+fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> MockNode {
+    MockNode::of_methods(move |method, params| match method {
         "getGenesisHash" => Reply::result(json!(key(9))),
         "getSlot" => Reply::result(json!(1_000)),
         "getBlocks" => Reply::result(json!([98, 99])),
@@ -116,10 +116,11 @@ fn node(mut blocks: impl FnMut(u64) -> Reply + Send + 'static) -> StandIn {
         }
         "getBlock" => blocks(params[0].as_u64().unwrap()),
         other => panic!("{other}"),
-    }))
+    })
+    .unwrap()
 }
 
-fn ask(run: &Path, node: &StandIn, before: u64) -> anyhow::Result<String> {
+fn ask(run: &Path, node: &MockNode, before: u64) -> anyhow::Result<String> {
     let args = FetchArgs {
         run: run.to_owned(),
         rpc: Some(node.url()),
@@ -402,7 +403,7 @@ fn another_cluster_and_files_of_others_are_refused_and_left_alone() {
 fn answers_that_contradict_themselves_end_it_with_the_slot() {
     let folder = tempfile::tempdir().unwrap();
     let run = recording(folder.path(), &[100]);
-    let refused = |node: StandIn| format!("{:#}", ask(&run, &node, 0).unwrap_err());
+    let refused = |node: MockNode| format!("{:#}", ask(&run, &node, 0).unwrap_err());
     let said = refused(node(|_| block(100, &[])));
     assert!(said.contains("slot 100 has the parent 100"), "{said}");
     let said = refused(node(|_| {
@@ -412,12 +413,13 @@ fn answers_that_contradict_themselves_end_it_with_the_slot() {
         said.contains("slot 100") && said.contains("no public key"),
         "{said}"
     );
-    let few = StandIn::new(Box::new(|method, _| match method {
+    let few = MockNode::of_methods(|method, _| match method {
         "getGenesisHash" => Reply::result(json!(key(9))),
         "getSlot" => Reply::result(json!(1_000)),
         "getBlock" => plain(100),
         _ => Reply::result(json!({"value": [null]})),
-    }));
+    })
+    .unwrap();
     let said = refused(few);
     assert!(
         said.contains("1 accounts in the answer, and 4 were asked for"),

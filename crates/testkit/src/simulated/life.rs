@@ -8,7 +8,7 @@ use super::state::{State, unix};
 use super::working_set::WorkingSet;
 use super::{NAME, Truth, rpc};
 use crate::{Error, Result};
-use faultline_stand_in::Ledger;
+use faultline_mock_validator::Ledger;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

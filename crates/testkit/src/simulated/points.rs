@@ -1,7 +1,7 @@
 //! The datapoints, as the release of the consensus words them.
 
 use super::chain::{Cache, Contents, Cost};
-use faultline_stand_in::Consensus;
+use faultline_mock_validator::Consensus;
 
 /// A slot that was replayed.
 #[derive(Debug, Clone, Copy)]

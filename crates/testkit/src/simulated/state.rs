@@ -2,7 +2,7 @@
 
 use super::points::Lines;
 use super::{Truth, chain};
-use faultline_stand_in::NodeState;
+use faultline_mock_validator::NodeState;
 use serde_json::json;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! What is true of a simulated validator.
 
 use crate::{Error, Result};
-use faultline_stand_in::Consensus;
+use faultline_mock_validator::Consensus;
 use std::path::Path;
 
 /// A value of a truth, read from its text.

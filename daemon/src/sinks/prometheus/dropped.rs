@@ -3,8 +3,9 @@
 use super::Exposition;
 use faultline_catalog::Reading;
 use faultline_catalog::metrics::daemon::SERIES_DROPPED;
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// How many series were left out of pages, by metric. Clones share the counts.
 #[derive(Debug, Clone, Default)]
@@ -13,7 +14,7 @@ pub struct DroppedSeries(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 impl DroppedSeries {
     /// Counts what pages of this tick leave out.
     pub fn count(&self, exposition: &Exposition) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         for (metric, dropped) in exposition.dropped() {
             *counts.entry(metric).or_default() += dropped as u64;
         }
@@ -21,7 +22,7 @@ impl DroppedSeries {
 
     /// `faultline_series_dropped_total`, for each metric that lost one.
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.0.lock();
         let readings = counts
             .iter()
             .map(|(metric, count)| Reading::counter(&SERIES_DROPPED, [(*metric).into()], *count));

@@ -3,7 +3,7 @@
 use super::super::host::Memory;
 use crate::tick::{Finding, LIMITS_EVERY, Look, Throttle};
 use faultline_catalog::metrics::memory as m;
-use faultline_catalog::{Metric, Reading, Status, Text, Value};
+use faultline_catalog::{Metric, Reading, ReadingList, Status, Text, Value};
 use faultline_kernel::headroom::binding;
 use faultline_kernel::parse::meminfo::Meminfo;
 use faultline_kernel::{CgroupLevels, Level, LevelMemory, Limit, NumaFiles, ReadError};
@@ -103,9 +103,7 @@ impl Headroom {
             let left = committed.map(|(limit, used)| limit.saturating_sub(used));
             finding.whole(&m::COMMIT_HEADROOM, [], left);
         }
-        finding
-            .readings
-            .push(Reading::flag(&m::OOMD, [], self.oomd_running));
+        finding.readings.flag(&m::OOMD, [], self.oomd_running);
     }
 }
 
@@ -145,8 +143,7 @@ fn write_binding(levels: &[LevelMemory], finding: &mut Finding) {
 }
 
 fn add(metric: &'static Metric, level: &LevelMemory, value: Option<u64>, finding: &mut Finding) {
-    let reading = value.map(|value| Reading::whole(metric, [label(level)], value));
-    finding.readings.extend(reading);
+    finding.readings.whole(metric, [label(level)], value);
 }
 
 fn label(level: &LevelMemory) -> Text {

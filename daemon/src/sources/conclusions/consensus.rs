@@ -9,7 +9,7 @@ use faultline_agave::consensus::{Consensus, Evidence, Protocol};
 use faultline_agave::rpc::LAMPORTS_PER_SOL;
 use faultline_catalog::metrics::validator as v;
 use faultline_catalog::metrics::votes::ADMISSION_SHORTFALL;
-use faultline_catalog::{Reading, Stamp};
+use faultline_catalog::{ReadingList, Stamp};
 use std::time::Duration;
 
 /// Tower finalizes a slot about 31 slots after it has confirmed it, Alpenglow both at once.
@@ -75,8 +75,7 @@ pub(super) fn admission_shortfall(
     let sol = reported
         .or(by_balance)
         .map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
-    let reading = sol.map(|sol| Reading::real(&ADMISSION_SHORTFALL, [], sol));
-    finding.readings.extend(reading);
+    finding.readings.real(&ADMISSION_SHORTFALL, [], sol);
 }
 
 /// The consensus of one process over time.
@@ -126,17 +125,9 @@ pub(super) fn readings(consensus: &Consensus, finding: &mut Finding) {
     let readings = &mut finding.readings;
     for protocol in Protocol::ALL {
         let is_it = protocol == consensus.protocol;
-        readings.push(Reading::flag(
-            &v::CONSENSUS,
-            [protocol.name().into()],
-            is_it,
-        ));
+        readings.flag(&v::CONSENSUS, [protocol.name().into()], is_it);
     }
-    readings.push(Reading::whole(
-        &v::CONSENSUS_SIGN,
-        [consensus.sign.name().into()],
-        1,
-    ));
+    readings.whole(&v::CONSENSUS_SIGN, [consensus.sign.name().into()], 1);
     finding.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
     finding.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
 }

@@ -3,7 +3,7 @@
 use super::filesystems::Held;
 use crate::clock::Clock;
 use faultline_catalog::metrics::resources as m;
-use faultline_catalog::{Problem, Reading, Status, Text};
+use faultline_catalog::{Problem, Reading, ReadingList, Status, Text};
 use faultline_kernel::block::{self, BlockDevice};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::diskstats::{self, DiskIo};
@@ -162,9 +162,7 @@ impl Disks {
             };
             count(&disk.name, io, part, out);
             let share = busy.share(io, uptime);
-            out.extend(share.map(|share| {
-                Reading::real(&m::DISK_UTILISATION, [disk.name.clone().into()], share)
-            }));
+            out.real(&m::DISK_UTILISATION, [disk.name.clone().into()], share);
         }
         Ok(())
     }
@@ -173,17 +171,14 @@ impl Disks {
 fn describe(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let name: Text = disk.name.clone().into();
     let mapped = disk.mapped_name.clone().unwrap_or_default();
-    out.push(Reading::flag(
+    out.flag(
         &m::DISK,
         [name.clone(), disk.kind.clone().into(), mapped.into()],
         true,
-    ));
-    let worn = disk.worn_tenths.map(|tenths| tenths as f64 / 10.0);
-    out.extend(worn.map(|worn| Reading::real(&m::DISK_WEAR, [name.clone()], worn)));
-    out.extend(
-        disk.missing_members
-            .map(|missing| Reading::whole(&m::DISK_MISSING, [name.clone()], missing)),
     );
+    let worn = disk.worn_tenths.map(|tenths| tenths as f64 / 10.0);
+    out.real(&m::DISK_WEAR, [name.clone()], worn);
+    out.whole(&m::DISK_MISSING, [name.clone()], disk.missing_members);
 }
 
 fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
@@ -191,31 +186,15 @@ fn count(name: &str, io: &DiskIo, part: Part, out: &mut Vec<Reading>) {
     let device = || Text::Shared(Arc::clone(&name));
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device(), direction.into()];
-        out.push(Reading::counter(
-            &m::DISK_OPERATIONS,
-            labels(),
-            requests.done,
-        ));
+        out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
         if part == Part::Direct {
-            out.push(Reading::counter(&m::DISK_BYTES, labels(), requests.bytes));
+            out.counter(&m::DISK_BYTES, labels(), requests.bytes);
         }
-        out.push(Reading::real(
-            &m::DISK_TIME,
-            labels(),
-            requests.took.as_secs_f64(),
-        ));
+        out.real(&m::DISK_TIME, labels(), requests.took.as_secs_f64());
     }
-    out.push(Reading::real(
-        &m::DISK_BUSY,
-        [device()],
-        io.busy.as_secs_f64(),
-    ));
+    out.real(&m::DISK_BUSY, [device()], io.busy.as_secs_f64());
     if part == Part::Direct {
-        out.push(Reading::real(
-            &m::DISK_WEIGHTED,
-            [device()],
-            io.weighted.as_secs_f64(),
-        ));
+        out.real(&m::DISK_WEIGHTED, [device()], io.weighted.as_secs_f64());
     }
 }
 

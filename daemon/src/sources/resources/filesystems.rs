@@ -7,7 +7,7 @@ use crate::discovery::Target;
 use crate::sources::asking::life;
 use crate::supervisor::UNANSWERED;
 use faultline_catalog::metrics::resources as m;
-use faultline_catalog::{Problem, Reading, Stamp, Status, Text};
+use faultline_catalog::{Problem, Reading, ReadingList, Stamp, Status, Text};
 use faultline_kernel::filesystem::{self, FileSystem, Mounts, Unknown};
 use faultline_kernel::parse::cgroup_io::Device;
 use faultline_kernel::parse::mountinfo::Mount;
@@ -165,17 +165,9 @@ impl FileSystems {
                 Text::from(mount.fs_type.clone()),
                 Text::from(disk(mount).unwrap_or_default()),
             );
-            out.push(Reading::flag(
-                &m::FILESYSTEM,
-                [mountpoint, purpose, kind, disk],
-                true,
-            ));
+            out.flag(&m::FILESYSTEM, [mountpoint, purpose, kind, disk], true);
             let age = now.since(held.at);
-            out.push(Reading::real(
-                &m::FILESYSTEM_AGE,
-                labels(),
-                age.as_secs_f64(),
-            ));
+            out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
             let Some(space) = held
                 .system
                 .space
@@ -186,24 +178,16 @@ impl FileSystems {
             if age < interval {
                 growth.saw(held.at.uptime, space.avail, space.size);
             }
-            out.push(Reading::whole(&m::FILESYSTEM_SIZE, labels(), space.size));
-            out.push(Reading::whole(&m::FILESYSTEM_AVAIL, labels(), space.avail));
-            out.extend(
-                growth
-                    .until_full()
-                    .map(|until| Reading::real(&m::FILESYSTEM_UNTIL_FULL, labels(), until)),
-            );
+            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
+            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
+            out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), growth.until_full());
             if let Some((all, free)) = space.inodes {
-                out.push(Reading::whole(&m::FILESYSTEM_INODES, labels(), all));
-                out.push(Reading::whole(&m::FILESYSTEM_INODES_FREE, labels(), free));
+                out.whole(&m::FILESYSTEM_INODES, labels(), all);
+                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, :ro of a container).
             if held.system.of_process {
-                out.push(Reading::flag(
-                    &m::FILESYSTEM_READ_ONLY,
-                    labels(),
-                    mount.is_read_only(),
-                ));
+                out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::discovery::{Target, user};
 use crate::tick::Finding;
 use faultline_catalog::metrics::resources as m;
-use faultline_catalog::{Reading, Text};
+use faultline_catalog::{Reading, ReadingList, Text};
 use faultline_kernel::parse::net_dev::{self, InterfaceTraffic};
 use faultline_kernel::parse::udp_counters::{self, UdpCounters};
 use faultline_kernel::parse::udp_sockets::{self, UdpSocket};
@@ -122,19 +122,11 @@ impl Network {
         self.dropped
             .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
         self.polls += 1;
-        out.push(Reading::whole(&m::UDP_SOCKETS, [], sockets.len() as u64));
-        out.push(Reading::counter(&m::UDP_DROPS, [], self.total));
+        out.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
+        out.counter(&m::UDP_DROPS, [], self.total);
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
-        out.push(Reading::whole(
-            &m::UDP_QUEUE,
-            ["all".into()],
-            queues().sum(),
-        ));
-        out.extend(
-            queues()
-                .max()
-                .map(|fullest| Reading::whole(&m::UDP_QUEUE, ["fullest".into()], fullest)),
-        );
+        out.whole(&m::UDP_QUEUE, ["all".into()], queues().sum::<u64>());
+        out.whole(&m::UDP_QUEUE, ["fullest".into()], queues().max());
     }
 }
 
@@ -158,8 +150,8 @@ fn interface(one: &InterfaceTraffic, out: &mut Vec<Reading>) {
         ("transmit", one.sent_bytes, one.sent_drops),
     ] {
         let labels = || [Text::Shared(Arc::clone(&name)), direction.into()];
-        out.push(Reading::counter(&m::NETWORK_BYTES, labels(), bytes));
-        out.push(Reading::counter(&m::NETWORK_DROPS, labels(), drops));
+        out.counter(&m::NETWORK_BYTES, labels(), bytes);
+        out.counter(&m::NETWORK_DROPS, labels(), drops);
     }
 }
 

@@ -13,7 +13,7 @@ use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
 use crate::tick::Finding;
 use faultline_catalog::metrics::resources as m;
-use faultline_catalog::{Reading, Status, Text};
+use faultline_catalog::{Reading, ReadingList, Status, Text};
 use faultline_kernel::cpus::Speed;
 use faultline_kernel::filesystem::Mounts;
 use faultline_kernel::parse::mountinfo::Mount;
@@ -218,7 +218,7 @@ fn processors(speed: &Speed) -> Vec<Reading> {
         ("core", speed.core_throttles),
         ("package", speed.package_throttles),
     ] {
-        out.extend(count.map(|count| Reading::counter(&m::CPU_THROTTLES, [of.into()], count)));
+        out.counter(&m::CPU_THROTTLES, [of.into()], count);
     }
     out
 }

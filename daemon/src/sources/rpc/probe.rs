@@ -11,7 +11,7 @@ use crate::sources::asking::PollTimer;
 use crate::supervisor::Stop;
 use faultline_agave::{Error, rpc};
 use faultline_catalog::metrics::validator::{PROBE_FAILURES, PROBE_TIME};
-use faultline_catalog::{Histogram, Reading, TIME_BOUNDS, Value};
+use faultline_catalog::{Histogram, Reading, ReadingList, TIME_BOUNDS, Value};
 use faultline_kernel::ProcessId;
 use serde_json::json;
 use std::sync::Arc;
@@ -43,11 +43,7 @@ impl Counted {
         let time = Value::Histogram(Arc::new(self.time.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
         for (kind, failures) in KINDS.into_iter().zip(self.failures) {
-            out.push(Reading::counter(
-                &PROBE_FAILURES,
-                [self.method.into(), kind.into()],
-                failures,
-            ));
+            out.counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
         }
     }
 }

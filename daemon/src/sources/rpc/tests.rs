@@ -6,10 +6,11 @@ use super::*;
 use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::Asked;
-use crate::sources::scripted::{Reply, Server, key};
+use crate::sources::tests::key;
 use crate::supervisor::Stage;
 use faultline_agave::admin::StartProgress;
 use faultline_catalog::Status;
+use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
 use tokio::runtime::Handle as Runtime;
 
@@ -49,7 +50,7 @@ impl Running {
         })));
         let whom = Arc::clone(&asked);
         let admin = Latest::default();
-        let whom = Box::new(move || whom.lock().unwrap().clone());
+        let whom = Box::new(move || whom.lock().clone());
         let poller = Poller::new(&config, Clock::start(), whom, admin.clone());
         let handle = poller.handle();
         let mut stage = Stage::new("test", &Runtime::current());
@@ -62,7 +63,7 @@ impl Running {
         }
     }
 
-    fn asking(server: &Server) -> Self {
+    fn asking(server: &MockNode) -> Self {
         Self::start(Some(server.port()), Duration::from_secs(20))
     }
 
@@ -72,7 +73,7 @@ impl Running {
     }
 
     fn follow(&self, process: ProcessId) {
-        self.asked.lock().unwrap().as_mut().unwrap().process = process;
+        self.asked.lock().as_mut().unwrap().process = process;
     }
 
     async fn end(self) {
@@ -151,7 +152,7 @@ fn number(handle: &Handle, process: ProcessId, name: &str) -> Option<f64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn everything_a_validator_tells_becomes_facts_and_readings() {
-    let server = Server::start(|_, body| normal(body)).await;
+    let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, ME);
@@ -188,7 +189,7 @@ async fn everything_a_validator_tells_becomes_facts_and_readings() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_connection_is_kept_and_identity_and_version_are_asked_seldom() {
-    let server = Server::start(|_, body| normal(body)).await;
+    let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     until("ten polls", || (server.bodies().len() >= 10).then_some(())).await;
     let with_identity: Vec<usize> = server
@@ -207,7 +208,7 @@ async fn a_connection_is_kept_and_identity_and_version_are_asked_seldom() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
-    let server = Server::start(|_, body| minimal(body)).await;
+    let server = MockNode::start(|_, body| minimal(body)).unwrap();
     let running = Running::asking(&server);
     until("three polls", || (server.bodies().len() >= 3).then_some(())).await;
     let facts = running.facts("an answer", |facts| facts.up).await;
@@ -243,7 +244,7 @@ async fn a_minimal_api_is_asked_once_per_process_for_what_it_does_not_offer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn the_order_of_the_answers_does_not_matter() {
-    let server = Server::start(|_, body| {
+    let server = MockNode::start(|_, body| {
         Reply::json(
             &body
                 .as_array()
@@ -254,7 +255,7 @@ async fn the_order_of_the_answers_does_not_matter() {
                 .collect(),
         )
     })
-    .await;
+    .unwrap();
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
@@ -267,7 +268,7 @@ async fn the_order_of_the_answers_does_not_matter() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn transactions_are_counted_over_fork_switches() {
     let counts = [1000, 1030, 1010, 1040];
-    let server = Server::start(move |n, body| {
+    let server = MockNode::start(move |n, body| {
         let count = counts.get(n).copied().unwrap_or(2000);
         if n > counts.len() {
             Reply::Never
@@ -275,7 +276,7 @@ async fn transactions_are_counted_over_fork_switches() {
             batch(body, |request| answer(request, count))
         }
     })
-    .await;
+    .unwrap();
     let running = Running::asking(&server);
     let total = || number(&running.handle, ME, "agave_transactions_total");
     until("the sum", || (total() == Some(1000.0)).then_some(())).await;
@@ -284,7 +285,7 @@ async fn transactions_are_counted_over_fork_switches() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away() {
-    let server = Server::start(|_, body| {
+    let server = MockNode::start(|_, body| {
         batch(body, |request| match request["method"].as_str() {
             Some("getHealth") => {
                 json!({"id": request["id"], "error": {"code": -32005, "message": "Node is behind by 9 slots",
@@ -293,8 +294,7 @@ async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away
             Some("getSlot") => json!({"id": request["id"], "error": {"code": -32603, "message": "Internal error"}}),
             _ => answer(request, 1000),
         })
-    })
-    .await;
+    }).unwrap();
     let running = Running::asking(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
@@ -321,7 +321,7 @@ async fn being_behind_is_unhealthy_and_a_failed_question_takes_nothing_else_away
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_silent_server_is_asked_one_question_at_a_time_and_given_up_after_the_timeout() {
-    let server = Server::start(|_, _| Reply::Never).await;
+    let server = MockNode::start(|_, _| Reply::Never).unwrap();
     let running = Running::start(Some(server.port()), Duration::from_millis(150));
     let facts = running
         .facts("a timeout", |facts| !facts.problems.is_empty())
@@ -346,7 +346,7 @@ async fn a_silent_server_is_asked_one_question_at_a_time_and_given_up_after_the_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn stopping_does_not_wait_for_an_answer() {
-    let server = Server::start(|_, _| Reply::Never).await;
+    let server = MockNode::start(|_, _| Reply::Never).unwrap();
     let running = Running::start(Some(server.port()), Duration::from_secs(3600));
     until("a question", || (!server.bodies().is_empty()).then_some(())).await;
     running.end().await;
@@ -355,7 +355,8 @@ async fn stopping_does_not_wait_for_an_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_answer_that_is_compressed_unasked_is_named_with_its_coding() {
     let head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n";
-    let server = Server::start(move |_, _| Reply::Raw(format!("{head}{{}}"))).await;
+    let server =
+        MockNode::start(move |_, _| Reply::Raw(format!("{head}{{}}").into_bytes())).unwrap();
     let running = Running::asking(&server);
     let facts = running
         .facts("a problem", |facts| !facts.problems.is_empty())
@@ -406,11 +407,11 @@ async fn what_is_no_answer_is_broken_or_forbidden() {
         ),
     ] {
         let reply = if status == 0 {
-            Reply::Raw(body)
+            Reply::Raw(body.into_bytes())
         } else {
-            Reply::Status(status, body)
+            Reply::status(status, &[], &body)
         };
-        let server = Server::start(move |_, _| reply.clone()).await;
+        let server = MockNode::start(move |_, _| reply.clone()).unwrap();
         let running = Running::asking(&server);
         let facts = running
             .facts(word, |facts| !facts.problems.is_empty())
@@ -429,8 +430,8 @@ async fn what_is_no_answer_is_broken_or_forbidden() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() {
-    let mut server = Server::start(|_, body| normal(body)).await;
-    server.close().await;
+    let mut server = MockNode::start(|_, body| normal(body)).unwrap();
+    server.close();
     let running = Running::asking(&server);
     let problem = |status| {
         move |facts: &RpcFacts| {
@@ -474,11 +475,11 @@ async fn a_closed_port_is_normal_before_the_first_answer_and_told_of_after_it() 
         .facts("patience with a start", problem(Status::Absent))
         .await;
 
-    server.open().await;
+    server.open().unwrap();
     running
         .facts("an answer", |facts| facts.up && facts.problems.is_empty())
         .await;
-    server.close().await;
+    server.close();
     let facts = running.facts("the end", problem(Status::Gone)).await;
     assert!(!facts.up);
     assert_eq!(facts.confirmed, Some(398), "an answer is believed for 10 s");
@@ -490,20 +491,20 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
     let asked: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
     let slot = Arc::clone(&asked);
     // While the first question waits for its answer, the process is replaced.
-    let server = Server::start(move |n, body| {
-        let asked = slot.lock().unwrap().clone();
+    let server = MockNode::start(move |n, body| {
+        let asked = slot.lock().clone();
         if let Some(asked) = asked.filter(|_| n == 0) {
-            asked.lock().unwrap().as_mut().unwrap().process = NEXT;
+            asked.lock().as_mut().unwrap().process = NEXT;
             return batch(body, |request| answer(request, 999_999));
         }
         batch(body, |request| answer(request, 50))
     })
-    .await;
-    let mut closed = Server::start(|_, body| normal(body)).await;
-    closed.close().await;
+    .unwrap();
+    let mut closed = MockNode::start(|_, body| normal(body)).unwrap();
+    closed.close();
     let running = Running::start(Some(closed.port()), Duration::from_secs(20));
-    *asked.lock().unwrap() = Some(Arc::clone(&running.asked));
-    running.asked.lock().unwrap().as_mut().unwrap().rpc_port = Some(server.port());
+    *asked.lock() = Some(Arc::clone(&running.asked));
+    running.asked.lock().as_mut().unwrap().rpc_port = Some(server.port());
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, NEXT);
     assert_eq!(
@@ -519,10 +520,10 @@ async fn answers_to_a_question_that_a_replaced_process_was_asked_are_thrown_away
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_process_there_are_no_facts_and_the_total_stays() {
-    let server = Server::start(|_, body| normal(body)).await;
+    let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::asking(&server);
     running.facts("an answer", |facts| facts.up).await;
-    *running.asked.lock().unwrap() = None;
+    *running.asked.lock() = None;
     until("the end of the facts", || {
         running.handle.facts().is_none().then_some(())
     })

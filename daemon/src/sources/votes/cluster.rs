@@ -97,7 +97,7 @@ pub(super) fn running(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::scripted::key;
+    use crate::sources::tests::key;
     use serde_json::json;
 
     #[test]

@@ -12,7 +12,7 @@ use faultline_agave::rpc::{
     VoteAccounts,
 };
 use faultline_catalog::metrics::votes as m;
-use faultline_catalog::{Problem, Reading, Stamp, Text, Value};
+use faultline_catalog::{Problem, Reading, ReadingList, Stamp, Text, Value};
 use faultline_kernel::ProcessId;
 use std::sync::Arc;
 use std::time::Duration;
@@ -258,7 +258,7 @@ impl Known {
                 Text::from(cluster::name(genesis).to_owned()),
                 Text::Shared(Arc::clone(genesis)),
             ];
-            out.push(Reading::whole(&m::CLUSTER, labels, 1));
+            out.whole(&m::CLUSTER, labels, 1);
         }
         let bank = vantage.newest.or_else(|| self.epoch.fresh(now, often));
         bank.into_iter()
@@ -307,8 +307,8 @@ impl Known {
                 .into_iter()
                 .filter_map(|(metric, slots)| Some((metric, slots?)));
             for (metric, slots) in told {
-                out.push(Reading::whole(metric, ["passed".into()], slots.passed));
-                out.push(Reading::whole(metric, ["skipped".into()], slots.skipped));
+                out.whole(metric, ["passed".into()], slots.passed);
+                out.whole(metric, ["skipped".into()], slots.skipped);
             }
         }
         for (metric, shares) in [
@@ -336,8 +336,8 @@ impl Known {
             Some(Protocol::Alpenglow) => all.epoch.is_some() && self.migrated_in(now) == all.epoch,
         };
         if let Some((rank, share)) = all.by_credits.filter(|_| has_credits) {
-            out.push(Reading::whole(&m::VOTE_RANK, [], rank));
-            out.push(Reading::new(&m::VOTE_SHARE, [], Value::Real(share)));
+            out.whole(&m::VOTE_RANK, [], rank);
+            out.real(&m::VOTE_SHARE, [], share);
         }
         if !is_alpenglow {
             return;
@@ -362,8 +362,8 @@ impl Known {
             Some(Reading::new(metric, [], seconds))
         };
         let passed = info.slot_index as f64 / info.slots_in_epoch.max(1) as f64;
-        out.push(Reading::whole(&m::EPOCH, [], info.epoch));
-        out.push(Reading::new(&m::EPOCH_PROGRESS, [], Value::Real(passed)));
+        out.whole(&m::EPOCH, [], info.epoch);
+        out.real(&m::EPOCH_PROGRESS, [], passed);
         let remaining = info.slots_in_epoch.saturating_sub(info.slot_index);
         out.extend(in_seconds(&m::EPOCH_REMAINING, Some(remaining)));
         let Some(schedule) = self
@@ -373,11 +373,7 @@ impl Known {
         else {
             return;
         };
-        out.push(Reading::whole(
-            &m::LEADER_SLOTS,
-            ["assigned".into()],
-            schedule.assigned(),
-        ));
+        out.whole(&m::LEADER_SLOTS, ["assigned".into()], schedule.assigned());
         if !vantage.is_near_tip {
             return;
         }
@@ -413,10 +409,10 @@ impl Known {
                 role.into(),
                 Text::from(key.to_string()),
             ];
-            out.push(Reading::whole(&m::VOTE_ACCOUNT, labels, 1));
+            out.whole(&m::VOTE_ACCOUNT, labels, 1);
         }
         if !vantage.judged_from_behind {
-            out.push(Reading::flag(&m::DELINQUENT, [], own.delinquent));
+            out.flag(&m::DELINQUENT, [], own.delinquent);
         }
         for (kind, slot) in [
             ("last_vote", account.last_vote),
@@ -427,11 +423,11 @@ impl Known {
             };
             let is_alpenglow = vantage.protocol == Some(Protocol::Alpenglow);
             if !(is_alpenglow && kind == "root") {
-                out.push(Reading::whole(&m::VOTE_SLOT, [kind.into()], slot));
+                out.whole(&m::VOTE_SLOT, [kind.into()], slot);
             }
             if !is_alpenglow && !vantage.judged_from_behind {
                 let distance = own.bank.absolute_slot.saturating_sub(slot);
-                out.push(Reading::whole(&m::VOTE_DISTANCE, [kind.into()], distance));
+                out.whole(&m::VOTE_DISTANCE, [kind.into()], distance);
             }
         }
         let (epoch, unit) = (own.bank.epoch, self.credit_unit(now, vantage.protocol));
@@ -450,11 +446,11 @@ impl Known {
                 (&m::VOTE_CREDITS, account.credits(epoch, unit)),
                 (&m::VOTE_REWARD, lamports),
             ] {
-                out.extend(earned.map(|earned| Reading::whole(metric, [which.into()], earned)));
+                out.whole(metric, [which.into()], earned);
             }
         }
         let commission = account.commission_ratio();
-        out.extend(commission.map(|ratio| Reading::real(&m::COMMISSION, [], ratio)));
+        out.real(&m::COMMISSION, [], commission);
         let stake = { account.activated_stake }.map(|lamports| lamports as f64 / LAMPORTS_PER_SOL);
         out.extend(stake.map(|sol| Reading::new(&m::STAKE, ["active".into()], Value::Real(sol))));
     }

@@ -98,7 +98,7 @@ fn reward_of_best(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::scripted::key;
+    use crate::sources::tests::key;
     use serde_json::{Value, json};
 
     const M: u64 = u64::MAX;

@@ -5,11 +5,12 @@ use crate::clock::Clock;
 use crate::config;
 use crate::sources::admin::{Asked, WhomToAsk};
 use crate::sources::rpc::Endpoint;
-use crate::sources::scripted::{Reply, Server, key};
+use crate::sources::tests::key;
 use crate::supervisor::Stage;
 use faultline_agave::consensus::{Protocol, Sign};
 use faultline_agave::rpc::EpochInfo;
 use faultline_catalog::Reading;
+use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,7 +83,7 @@ fn voting(request: &Value) -> Value {
 async fn serve(
     answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
     refused: &'static [&'static str],
-) -> Server {
+) -> MockNode {
     serve_node(answer, voting, refused).await
 }
 
@@ -91,7 +92,7 @@ async fn serve_node(
     answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
     batches: impl Fn(&Value) -> Value + Send + Sync + 'static,
     refused: &'static [&'static str],
-) -> Server {
+) -> MockNode {
     let one = move |answer: &dyn Fn(&Value) -> Value, request: &Value| match refused
         .contains(&request["method"].as_str().unwrap())
     {
@@ -100,7 +101,7 @@ async fn serve_node(
         }
         false => json!({"jsonrpc": "2.0", "id": request["id"], "result": answer(request)}),
     };
-    Server::start(move |_, body| match body.as_array() {
+    MockNode::start(move |_, body| match body.as_array() {
         Some(requests) => Reply::json(
             &requests
                 .iter()
@@ -110,7 +111,7 @@ async fn serve_node(
         ),
         None => Reply::json(&one(&answer, body)),
     })
-    .await
+    .unwrap()
 }
 
 struct Running {
@@ -344,8 +345,8 @@ async fn a_voting_validator_is_told_whole() {
 }
 
 /// Of a node that was asked in 35 rounds.
-fn what_was_asked(server: &Server) {
-    let asked = |known: &Server, method: &str| {
+fn what_was_asked(server: &MockNode) {
+    let asked = |known: &MockNode, method: &str| {
         known
             .bodies()
             .iter()
@@ -691,7 +692,7 @@ async fn a_vote_account_is_not_called_unknown_where_only_the_epoch_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_failure() {
-    let scans = |server: &Server| {
+    let scans = |server: &MockNode| {
         server
             .bodies()
             .iter()
@@ -730,12 +731,12 @@ async fn stake_accounts_are_not_looked_through_before_the_tip_nor_soon_after_a_f
 async fn the_own_votes_are_told_before_a_slow_node_has_answered_the_rest() {
     let result =
         |request: &Value| json!({"jsonrpc": "2.0", "id": request["id"], "result": voting(request)});
-    let server = Server::start(move |_, body| match body.as_array() {
+    let server = MockNode::start(move |_, body| match body.as_array() {
         Some(requests) => Reply::json(&requests.iter().map(result).collect::<Vec<_>>().into()),
         None if body["method"] == "getBalance" => Reply::Never,
         None => Reply::json(&result(body)),
     })
-    .await;
+    .unwrap();
     let running = Running::start(server.port(), None);
     let mut standing = None;
     for _ in 0..2_000 {

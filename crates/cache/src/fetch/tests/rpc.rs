@@ -1,7 +1,7 @@
 //! How a node is asked, good or not.
 
-use crate::stand_in::{Reply, StandIn};
 use faultline_command::rpc::{Rpc, RpcError, Tries};
+use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const QUICK: Tries = Tries {
 };
 
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
-    let node = StandIn::of_replies(replies);
+    let node = MockNode::of_replies(replies).unwrap();
     let rpc = Rpc::new(&node.url(), None, QUICK).unwrap();
     let answer = rpc.ask("getSlot", &json!([]));
     (answer, node.requests().len())
@@ -72,11 +72,8 @@ fn half_deep_foreign_and_endless_answers_are_refused() {
 
 #[test]
 fn a_node_that_hangs_is_asked_again_and_then_given_up() {
-    let node = StandIn::of_replies(vec![
-        Reply::Silence,
-        Reply::Silence,
-        Reply::result(json!(7)),
-    ]);
+    let node =
+        MockNode::of_replies(vec![Reply::Never, Reply::Never, Reply::result(json!(7))]).unwrap();
     let hasty = Tries {
         patience: Duration::from_millis(300),
         ..QUICK
@@ -84,7 +81,7 @@ fn a_node_that_hangs_is_asked_again_and_then_given_up() {
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     assert_eq!(rpc.ask::<u64>("getSlot", &json!([])), Ok(Some(7)));
     assert_eq!(node.requests().len(), 3);
-    let node = StandIn::of_replies(vec![Reply::Silence; 3]);
+    let node = MockNode::of_replies(vec![Reply::Never; 3]).unwrap();
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();
     let said = rpc
         .ask::<u64>("getSlot", &json!([]))

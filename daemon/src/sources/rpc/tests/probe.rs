@@ -80,22 +80,21 @@ fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn good_answers_are_timed_and_each_failure_counts_by_its_kind() {
     let probes = AtomicUsize::new(0);
-    let server = Server::start(move |_, body| {
+    let server = MockNode::start(move |_, body| {
         if body.is_array() {
             return normal(body);
         }
         assert_eq!(body["method"], "getSlot");
         match probes.fetch_add(1, Ordering::SeqCst) {
-            1 => Reply::Status(500, "oops".to_owned()),
+            1 => Reply::status(500, &[], "oops"),
             2 => Reply::Never,
             3 => Reply::json(
                 &json!({"jsonrpc": "2.0", "error": {"code": -32005, "message": "behind"}, "id": body["id"]}),
             ),
-            4 => Reply::Status(200, "<html>".to_owned()),
+            4 => Reply::status(200, &[], "<html>"),
             _ => Reply::json(&json!({"jsonrpc": "2.0", "result": 7, "id": body["id"]})),
         }
-    })
-    .await;
+    }).unwrap();
     let (handle, stage) = start(server.port());
     until("answers after all failures", || {
         (counted(&handle).0 >= 4).then_some(())
@@ -124,21 +123,21 @@ async fn good_answers_are_timed_and_each_failure_counts_by_its_kind() {
 async fn a_validator_that_starts_is_not_probed_and_one_that_fails_less_and_less_often() {
     let starting = Arc::new(AtomicBool::new(true));
     let told = Arc::clone(&starting);
-    let server = Server::start(move |_, body| match body.is_array() {
-        true if told.load(Ordering::SeqCst) => Reply::Status(503, String::new()),
+    let server = MockNode::start(move |_, body| match body.is_array() {
+        true if told.load(Ordering::SeqCst) => Reply::status(503, &[], ""),
         true => normal(body),
-        false => Reply::Status(429, String::new()),
+        false => Reply::status(429, &[], ""),
     })
-    .await;
+    .unwrap();
     let (handle, stage) = start(server.port());
-    let polls = |server: &Server| {
+    let polls = |server: &MockNode| {
         server
             .bodies()
             .iter()
             .filter(|body| body.is_array())
             .count()
     };
-    let probes = |server: &Server| server.bodies().len() - polls(server);
+    let probes = |server: &MockNode| server.bodies().len() - polls(server);
     until("some polls", || (polls(&server) >= 5).then_some(())).await;
     assert_eq!(probes(&server), 0);
     starting.store(false, Ordering::SeqCst);

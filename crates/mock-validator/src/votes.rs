@@ -1,4 +1,4 @@
-//! What a stand-in that votes answers about votes, leader slots and the other nodes: functions of its slot.
+//! What a mock validator that votes answers about votes, leader slots and the other nodes: functions of its slot.
 //!
 //! It is one of some validators, votes for nearly each slot, leads four slots in every four hundred and loses some of them.
 

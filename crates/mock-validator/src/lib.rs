@@ -1,4 +1,4 @@
-//! What a stand-in for a validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
+//! What a mock validator answers, as the validator words it: JSON-RPC over HTTP and on the admin socket. The
 //! demo of the daemon and the simulated validator of the tests differ in what happens; this is what they have in common.
 
 mod account;
@@ -69,7 +69,7 @@ impl Consensus {
     }
 }
 
-/// A stand-in at one moment: what it answers from.
+/// A mock validator at one moment: what it answers from.
 #[derive(Debug, Clone)]
 pub struct NodeState {
     /// Whose words it answers in.

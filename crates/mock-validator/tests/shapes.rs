@@ -6,7 +6,7 @@
 )]
 
 use faultline_agave::rpc::{CreditUnit, VoteAccounts};
-use faultline_stand_in::{Consensus, GENESIS_BLOCK, NodeState};
+use faultline_mock_validator::{Consensus, GENESIS_BLOCK, NodeState};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
